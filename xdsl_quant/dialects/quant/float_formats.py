@@ -1,0 +1,114 @@
+"""
+The binary floating-point formats of MLIR's builtin float types.
+
+A scale is a Python float (an IEEE double) that has to fit the expressed type of its
+quantized type. This module knows what fits: precision, range, and the nearest value.
+"""
+
+import math
+from array import array
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    Float8E3M4Type,
+    Float8E4M3B11FNUZType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E4M3Type,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    Float80Type,
+    Float128Type,
+    FloatTF32Type,
+)
+
+
+class FloatFormat(NamedTuple):
+    """A binary floating-point format, as far as positive finite doubles can see it."""
+
+    precision: int
+    """Bits of the significand, the leading one included."""
+
+    min_exponent: int
+    """Exponent of the smallest normal number: it is `2**min_exponent`."""
+
+    largest: float
+    """Largest finite value, or the largest double if that is smaller."""
+
+    @property
+    def smallest(self) -> float:
+        """
+        Smallest positive value (a denormal one where the format has them), or the
+        smallest positive double if that is larger.
+        """
+        return math.ldexp(1.0, max(self.min_exponent - self.precision + 1, -1074))
+
+    @property
+    def holds_doubles(self) -> bool:
+        """Whether every finite double is a value of this format."""
+        return self.precision >= 53 and self.min_exponent <= -1022
+
+    def nearest(self, value: float) -> float:
+        """
+        The value of this format that is nearest to `value`, ties to even.
+        `value` must lie between `smallest` and `largest`.
+        """
+        if self.holds_doubles:
+            return value
+        exponent = max(math.frexp(value)[1] - 1, self.min_exponent)
+        ulp = math.ldexp(1.0, exponent - self.precision + 1)
+        return round(value / ulp) * ulp
+
+    def nearest_all(self, values: "array[float]") -> "array[float]":
+        """`nearest` for an array of doubles."""
+        if self.holds_doubles:
+            return values
+        if self.precision == 24:
+            return array("d", array("f", values))
+        import numpy as np
+
+        doubles = np.frombuffer(values, dtype=np.float64)
+        exponents = np.maximum(np.frexp(doubles)[1] - 1, self.min_exponent)
+        ulps = np.ldexp(1.0, exponents - self.precision + 1)
+        nearest = array("d")
+        nearest.frombytes((np.rint(doubles / ulps) * ulps).tobytes())
+        return nearest
+
+
+_DOUBLE_MAX = math.ldexp(1.0 - 2.0**-53, 1024)
+
+FLOAT_FORMATS: dict[type[AnyFloat], FloatFormat] = {
+    Float16Type: FloatFormat(11, -14, 65504.0),
+    BFloat16Type: FloatFormat(8, -126, math.ldexp(1.0 - 2.0**-8, 128)),
+    FloatTF32Type: FloatFormat(11, -126, math.ldexp(1.0 - 2.0**-11, 128)),
+    Float32Type: FloatFormat(24, -126, math.ldexp(1.0 - 2.0**-24, 128)),
+    Float64Type: FloatFormat(53, -1022, _DOUBLE_MAX),
+    Float80Type: FloatFormat(64, -16382, _DOUBLE_MAX),
+    Float128Type: FloatFormat(113, -16382, _DOUBLE_MAX),
+    Float8E5M2Type: FloatFormat(3, -14, 57344.0),
+    Float8E4M3Type: FloatFormat(4, -6, 240.0),
+    Float8E4M3FNType: FloatFormat(4, -6, 448.0),
+    Float8E5M2FNUZType: FloatFormat(3, -15, 57344.0),
+    Float8E4M3FNUZType: FloatFormat(4, -7, 240.0),
+    Float8E4M3B11FNUZType: FloatFormat(4, -10, 30.0),
+    Float8E3M4Type: FloatFormat(5, -2, 15.5),
+    Float8E8M0FNUType: FloatFormat(1, -127, math.ldexp(1.0, 127)),
+    Float6E2M3FNType: FloatFormat(4, 0, 7.5),
+    Float6E3M2FNType: FloatFormat(3, -2, 28.0),
+    Float4E2M1FNType: FloatFormat(2, 0, 6.0),
+}
+"""The format of each float type that MLIR knows."""
+
+
+def float_format(expressed_type: AnyFloat) -> FloatFormat:
+    """The format of a float type."""
+    return FLOAT_FORMATS[type(expressed_type)]

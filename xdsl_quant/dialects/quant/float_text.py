@@ -1,0 +1,129 @@
+"""
+MLIR's text of a floating-point number, byte for byte.
+
+MLIR prints the shorter of two decimal texts that it gets from LLVM's `APFloat`, or the
+bits in hexadecimal:
+
+1. six significant digits, `d.ddddd0e+XX`, if that text reads back as the same number;
+2. otherwise all digits that the precision needs (17 for a double, 9 for a single), if
+   that text has a decimal point;
+3. otherwise `0x` and the bits.
+
+The digits are not the correctly rounded ones. The exact decimal expansion is first
+*truncated* to a little more than the digits wanted, by an estimate of the number of
+decimal digits in a binary number (59/196 digits a bit), and then rounded half up. This
+is why 0.998 prints as `0.998` and not as `9.980000e-01`.
+"""
+
+import math
+import struct
+from collections.abc import Iterable
+from functools import cache
+
+from .float_formats import FloatFormat
+
+_SHORT_DIGITS = 6
+
+
+def float_text(value: float, float_format: FloatFormat) -> str:
+    """
+    MLIR's text of a number of the given format, e.g. `1.000000e-01`,
+    `0.33333333333333331` or `0x4132D68700000000`.
+
+    `value` must be a number of that format, or an infinity or NaN. The hexadecimal text
+    is that of the bits of the double, whatever the format: it is the one that MLIR's
+    parser of quantized types understands.
+    """
+    if not math.isfinite(value):
+        return hex_text(value)
+    short = f"{value:.5e}"
+    # The correctly rounded text is the closest one with six digits: if even that one
+    # does not read back, neither does the truncated one.
+    if _reads_back(float(short), value, float_format):
+        short = _short_text(value)
+        if _reads_back(float(short), value, float_format):
+            return short
+    long = _long_text(value, 2 + float_format.precision * 59 // 196)
+    return long if "." in long else hex_text(value)
+
+
+def float_texts(values: Iterable[float], float_format: FloatFormat) -> list[str]:
+    """`float_text` of each value; equal values are formatted once."""
+    text = cache(lambda value: float_text(value, float_format))
+    return list(map(text, values))
+
+
+def hex_text(value: float) -> str:
+    """The bits of a double in hexadecimal, e.g. `0x7FF8000000000000`."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:X}"
+
+
+def _reads_back(text_value: float, value: float, float_format: FloatFormat) -> bool:
+    if text_value == value:
+        return True
+    if float_format.holds_doubles or not math.isfinite(text_value):
+        return False
+    return math.copysign(float_format.nearest(abs(text_value)), value) == value
+
+
+_powers_of_5 = cache(lambda exponent: 5**exponent)
+_powers_of_10 = cache(lambda exponent: 10**exponent)
+
+
+def _significant_digits(value: float, count: int) -> tuple[str, int]:
+    """
+    At most `count` decimal digits without trailing zeros, and the power of ten of the
+    last one, as `APFloat::toString` finds them for a positive value.
+    """
+    significand, denominator = value.as_integer_ratio()
+    exponent = 1 - denominator.bit_length()
+    if exponent:
+        significand *= _powers_of_5(-exponent)
+    needed_bits = (count * 196 + 58) // 59
+    removable = (significand.bit_length() - needed_bits) * 59 // 196
+    if removable > 0:
+        significand //= _powers_of_10(removable)
+        exponent += removable
+    digits = str(significand)
+    if (excess := len(digits) - count) > 0:
+        exponent += excess
+        digits, first_dropped = digits[:count], digits[count]
+        if first_dropped >= "5":
+            digits = str(int(digits) + 1)
+    stripped = digits.rstrip("0") or "0"
+    return stripped, exponent + len(digits) - len(stripped)
+
+
+def _sign_of(value: float) -> str:
+    return "-" if math.copysign(1.0, value) < 0 else ""
+
+
+def _short_text(value: float) -> str:
+    digits, exponent = _significant_digits(abs(value), _SHORT_DIGITS)
+    power = exponent + len(digits) - 1 if value else 0
+    sign = "-" if power < 0 else "+"
+    return (
+        f"{_sign_of(value)}{digits[0]}.{digits[1:]:0<{_SHORT_DIGITS}}"
+        f"e{sign}{abs(power):02}"
+    )
+
+
+_MAX_PADDING = 3
+"""Most zeros that `APFloat::toString` pads with before it turns to an exponent."""
+
+
+def _long_text(value: float, count: int) -> str:
+    digits, exponent = _significant_digits(abs(value), count)
+    sign = _sign_of(value)
+    if exponent >= 0:
+        if exponent <= _MAX_PADDING and len(digits) + exponent <= count:
+            return f"{sign}{digits}{'0' * exponent}"
+    else:
+        power = exponent + len(digits) - 1
+        if power >= 0:
+            return f"{sign}{digits[: power + 1]}.{digits[power + 1 :]}"
+        if -power <= _MAX_PADDING:
+            return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    power = exponent + len(digits) - 1
+    fraction = digits[1:] or "0"
+    return f"{sign}{digits[0]}.{fraction}E{power:+d}"

@@ -1,0 +1,646 @@
+"""
+The text of quantized types: grammar, messages and columns are MLIR's.
+
+```
+type       ::= `!quant.` body | `!quant` `<` body `>`
+body       ::= any | uniform | calibrated
+any        ::= `any` `<` storage (`:` float-type)? `>`
+storage    ::= storage-type (`<` int `:` int `>`)?
+uniform    ::= `uniform` `<` storage `:` float-type (`:` (int | blocks))? `,` params `>`
+blocks     ::= `{` (int `:` int (`,` int `:` int)*)? `}`
+params     ::= scale (`:` int)?                     without a dimension or blocks
+             | list                                 with them
+list       ::= `{` element (`,` element)* `}`
+element    ::= scale (`:` int)? | list
+calibrated ::= `calibrated` `<` float-type `<` float `:` float `>` `>`
+```
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import NoReturn
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatData,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    f64,
+)
+from xdsl.ir import Attribute
+from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from .float_formats import FLOAT_FORMATS, float_format
+from .float_text import float_text, float_texts
+from .types import (
+    MAX_STORAGE_BITS,
+    SIGNED_FLAG,
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    QuantizedType,
+    StoredQuantizedType,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
+    UniformQuantizedType,
+    default_storage_max,
+    default_storage_min,
+    float_array,
+    floats_attr,
+    int_array,
+    ints_attr,
+    out_of_range,
+    scale_range_error,
+)
+
+# Text of types
+
+_DOUBLE = float_format(f64)
+
+
+def _storage_text(quantized_type: StoredQuantizedType) -> str:
+    text = quantized_type.storage_type_name
+    if not quantized_type.has_storage_type_bounds:
+        return text
+    low = quantized_type.storage_type_min.data
+    high = quantized_type.storage_type_max.data
+    return f"{text}<{low}:{high}>"
+
+
+def any_text(quantized_type: AnyQuantizedType) -> str:
+    """The parameters of `!quant.any`."""
+    text = _storage_text(quantized_type)
+    if not isinstance(quantized_type.expressed_type, NoneAttr):
+        text += f":{quantized_type.expressed_type}"
+    return f"<{text}>"
+
+
+def uniform_text(quantized_type: UniformQuantizedType) -> str:
+    """The parameters of a per-layer `!quant.uniform`."""
+    scale = float_text(quantized_type.scale.data, _DOUBLE)
+    zero_point = quantized_type.zero_point.data
+    return (
+        f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}, {scale}"
+        f"{f':{zero_point}' if zero_point else ''}>"
+    )
+
+
+def _element_texts(
+    scale_texts: list[str], zero_points: array[int], any_zero_point: bool
+) -> list[str]:
+    if not any_zero_point:
+        return scale_texts
+    return [
+        f"{scale}:{zero_point}" if zero_point else scale
+        for scale, zero_point in zip(scale_texts, zero_points, strict=True)
+    ]
+
+
+def per_axis_text(quantized_type: UniformQuantizedPerAxisType) -> str:
+    """The parameters of a per-axis `!quant.uniform`."""
+    elements = _element_texts(
+        float_texts(float_array(quantized_type.scales), _DOUBLE),
+        int_array(quantized_type.zero_points),
+        not quantized_type.is_fixed_point,
+    )
+    return (
+        f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}:"
+        f"{quantized_type.quantized_dimension.data}, {{{','.join(elements)}}}>"
+    )
+
+
+def sub_channel_text(quantized_type: UniformQuantizedSubChannelType) -> str:
+    """The parameters of a sub-channel `!quant.uniform`."""
+    texts = _element_texts(
+        float_texts(
+            float_array(quantized_type.scales),
+            float_format(quantized_type.expressed_type),
+        ),
+        int_array(quantized_type.zero_points),
+        not quantized_type.is_fixed_point,
+    )
+    for size in reversed(quantized_type.scales_shape.get_values()):
+        texts = [
+            f"{{{', '.join(texts[i : i + size])}}}" for i in range(0, len(texts), size)
+        ]
+    blocks = ", ".join(f"{axis}:{size}" for axis, size in quantized_type.block_size_info)
+    return (
+        f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}:"
+        f"{{{blocks}}}, {texts[0]}>"
+    )
+
+
+def calibrated_text(quantized_type: CalibratedQuantizedType) -> str:
+    """The parameters of `!quant.calibrated`."""
+    low = float_text(quantized_type.min.data, _DOUBLE)
+    high = float_text(quantized_type.max.data, _DOUBLE)
+    return f"<{quantized_type.expressed_type}<{low}:{high}>>"
+
+
+# Types from text
+
+
+def parse_quantized_type(parser: AttrParser, name: str) -> QuantizedType:
+    """
+    Parse the parameters of the type `name` (`quant.any`, `quant.uniform` or
+    `quant.calibrated`).
+
+    Raises:
+        ParseError: with MLIR's message at the place where MLIR would put it.
+    """
+    start = parser.pos
+    syntax = _TypeSyntax(parser, name.removeprefix("quant."))
+    try:
+        match name:
+            case AnyQuantizedType.name:
+                return syntax.any()
+            case CalibratedQuantizedType.name:
+                return syntax.calibrated()
+            case _:
+                return syntax.uniform()
+    except ParseError:
+        # MLIR looks for the end of the type before it looks into it.
+        syntax.check_brackets(start)
+        raise
+    except VerifyException as e:
+        parser.raise_error(str(e), syntax.name_pos)
+
+
+_INTEGER_TYPE = re.compile(r"(s|u)?i([0-9]+)")
+_UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
+_FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
+_OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector"}
+_MAX_NESTING = 256
+
+
+class _TypeSyntax:
+    """One type that is being parsed."""
+
+    def __init__(self, parser: AttrParser, mnemonic: str):
+        self.parser = parser
+        self.content: str = parser.lexer.input.content
+        self.name_pos = max(self.content.rfind(mnemonic, 0, parser.pos), 0)
+
+    # Tokens
+
+    @property
+    def _token(self):
+        return self.parser._current_token  # pyright: ignore[reportPrivateUsage]
+
+    def _next(self) -> None:
+        self.parser._consume_token()  # pyright: ignore[reportPrivateUsage]
+
+    def _optional(self, text: str) -> bool:
+        return self.parser.parse_optional_characters(text) is not None
+
+    def _expect(self, text: str) -> None:
+        if not self._optional(text):
+            self._wrong_token(f"expected '{text}'")
+
+    def _wrong_token(self, message: str) -> NoReturn:
+        """Report at the end of the previous token, as MLIR does."""
+        before = self.content[: self.parser.pos]
+        while (stripped := before.rstrip(" \t"))[-1:] in ("\n", "\r"):
+            line_start = max(stripped.rfind("\n", 0, -1), stripped.rfind("\r", 0, -1))
+            comment = stripped.find("//", line_start + 1)
+            before = stripped[: comment if comment >= 0 else -1]
+        self.parser.raise_error(message, len(stripped))
+
+    def _integer(self, bits: int = 64) -> int:
+        position = self.parser.pos
+        negative = self._optional("-")
+        token = self._token
+        if token.kind is not MLIRTokenKind.INTEGER_LIT:
+            self.parser.raise_error("expected integer value")
+        value = _integer_value(token.text)
+        if negative:
+            value = -value
+        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+            self.parser.raise_error("integer value too large", position)
+        self._next()
+        return value
+
+    def _float(self) -> float:
+        sign = -1.0 if self._optional("-") else 1.0
+        token = self._token
+        if token.kind is MLIRTokenKind.FLOAT_LIT:
+            self._next()
+            return sign * float(token.text)
+        if token.kind is not MLIRTokenKind.INTEGER_LIT:
+            self.parser.raise_error("expected floating point literal")
+        if not token.text.startswith("0x"):
+            self.parser.raise_error(
+                "unexpected decimal integer literal for a floating point value"
+            )
+        if sign < 0:
+            self.parser.raise_error(
+                "hexadecimal float literal should not have a leading minus"
+            )
+        bits = int(token.text, 16)
+        if bits >= 1 << 64:
+            self.parser.raise_error("hexadecimal float constant out of range for type")
+        self._next()
+        return struct.unpack("<d", struct.pack("<Q", bits))[0]
+
+    # Types inside the type
+
+    def _optional_type(self) -> Attribute | str | None:
+        """
+        The integer or float type that comes next, the text of another type (which is not
+        consumed), or `None` if it is no type.
+        """
+        token = self._token
+        text = token.text
+        if token.kind is MLIRTokenKind.BARE_IDENT:
+            if match := _INTEGER_TYPE.fullmatch(text):
+                integer_type = self._integer_type(match[1], match[2])
+                self._next()
+                return integer_type
+            if (float_type := _FLOAT_TYPES.get(text)) is not None:
+                self._next()
+                return float_type()
+            return text if text in _OTHER_TYPES else None
+        if token.kind is MLIRTokenKind.EXCLAMATION_IDENT:
+            if "." in text:
+                return text
+            if (aliased := self.parser.attribute_aliases.get(text)) is None:
+                self.parser.raise_error(f"undefined symbol alias id '{text[1:]}'")
+            if not isinstance(aliased, IntegerType | AnyFloat):
+                return str(aliased)
+            self._next()
+            return aliased
+        return text if text == "(" else None
+
+    def _integer_type(self, sign: str | None, digits: str) -> IntegerType:
+        width = _integer_value(digits)
+        if width >= 1 << 32:
+            self.parser.raise_error("invalid integer width")
+        if width >= 1 << 24:
+            self.parser.raise_error("integer bitwidth is limited to 16777215 bits")
+        match sign:
+            case "s":
+                return IntegerType(width, Signedness.SIGNED)
+            case "u":
+                return IntegerType(width, Signedness.UNSIGNED)
+            case _:
+                return IntegerType(width)
+
+    def _storage(self) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
+        position = self.parser.pos
+        storage_type = self._optional_type()
+        if isinstance(storage_type, IntegerType):
+            is_signed = storage_type.signedness.data is not Signedness.UNSIGNED
+        elif storage_type is not None:
+            self.parser.raise_error(
+                "storage type must be an integer type of 1 to 32 bits, but got "
+                f"'{storage_type}'",
+                position,
+            )
+        else:
+            storage_type = self._unsigned_storage_type()
+            is_signed = False
+        width = storage_type.width.data
+        if not 0 < width <= MAX_STORAGE_BITS:
+            self.parser.raise_error(f"illegal storage type size: {width}", position)
+        low, high = self._storage_range(
+            default_storage_min(width, is_signed), default_storage_max(width, is_signed)
+        )
+        flags = IntAttr(SIGNED_FLAG if is_signed else 0)
+        return storage_type, flags, IntAttr(low), IntAttr(high)
+
+    def _unsigned_storage_type(self) -> IntegerType:
+        token = self._token
+        if token.kind is not MLIRTokenKind.BARE_IDENT:
+            self.parser.raise_error("expected valid keyword")
+        if not token.text.startswith("u"):
+            self.parser.raise_error("illegal storage type prefix")
+        match = _UNSIGNED_STORAGE.fullmatch(token.text)
+        if match is None or not match[1] or _integer_value(match[1]) >= 1 << 32:
+            self.parser.raise_error("expected storage type width")
+        position = self.parser.pos
+        if (width := _integer_value(match[1])) >= 1 << 24:
+            self.parser.raise_error(f"illegal storage type size: {width}", position)
+        self._next()
+        return IntegerType(width)
+
+    def _storage_range(self, default_min: int, default_max: int) -> tuple[int, int]:
+        if not self._optional("<"):
+            return default_min, default_max
+        min_position = self.parser.pos
+        low = self._integer()
+        self._expect(":")
+        max_position = self.parser.pos
+        high = self._integer()
+        self._expect(">")
+        if low < default_min:
+            self.parser.raise_error(
+                f"illegal storage type minimum: {low}", min_position
+            )
+        if high > default_max:
+            self.parser.raise_error(
+                f"illegal storage type maximum: {high}", max_position
+            )
+        return low, high
+
+    def _float_type(self) -> AnyFloat:
+        position = self.parser.pos
+        if (float_type := self._optional_type()) is None:
+            self._wrong_token("expected non-function type")
+        if not isinstance(float_type, AnyFloat):
+            self.parser.raise_error("invalid kind of type specified", position)
+        return float_type
+
+    # Bodies
+
+    def any(self) -> AnyQuantizedType:
+        self._expect("<")
+        storage = self._storage()
+        expressed_type = self._float_type() if self._optional(":") else NoneAttr()
+        self._expect(">")
+        return AnyQuantizedType.new((expressed_type, *storage))
+
+    def calibrated(self) -> CalibratedQuantizedType:
+        self._expect("<")
+        expressed_type = self._float_type()
+        self._expect("<")
+        low = self._float()
+        self._expect(":")
+        high = self._float()
+        self._expect(">")
+        self._expect(">")
+        return CalibratedQuantizedType(expressed_type, low, high)
+
+    def uniform(self) -> StoredQuantizedType:
+        self._expect("<")
+        storage = self._storage()
+        self._expect(":")
+        expressed_type = self._float_type()
+        if not self._optional(":"):
+            self._expect(",")
+            scale, zero_point = self._scale_and_zero_point(expressed_type)
+            self._expect(">")
+            return UniformQuantizedType.new(
+                (expressed_type, *storage, FloatData(scale), IntAttr(zero_point))
+            )
+        if self._token.text == "{":
+            dimensions, block_sizes = self._blocks()
+            self._expect(",")
+            scales, zero_points, shape = self._scale_list(expressed_type, exact=True)
+            self._expect(">")
+            return UniformQuantizedSubChannelType.new(
+                UniformQuantizedSubChannelType.canonical_parameters(
+                    expressed_type,
+                    *storage,
+                    scales,
+                    zero_points,
+                    shape,
+                    dimensions,
+                    block_sizes,
+                )
+            )
+        dimension = self._integer(32)
+        self._expect(",")
+        scales, zero_points, _ = self._scale_list(expressed_type)
+        self._expect(">")
+        return UniformQuantizedPerAxisType.new(
+            (
+                expressed_type,
+                *storage,
+                floats_attr(scales),
+                ints_attr(zero_points),
+                IntAttr(dimension),
+            )
+        )
+
+    def _blocks(self) -> tuple[list[int], list[int]]:
+        dimensions: list[int] = []
+        block_sizes: list[int] = []
+        self._expect("{")
+        if self._optional("}"):
+            return dimensions, block_sizes
+        while True:
+            dimensions.append(self._integer(32))
+            self._expect(":")
+            block_sizes.append(self._integer())
+            if not self._optional(","):
+                self._expect("}")
+                return dimensions, block_sizes
+
+    # Scales and zero points
+
+    def _scale_and_zero_point(
+        self, expressed_type: AnyFloat, exact: bool = False
+    ) -> tuple[float, int]:
+        """
+        `exact` allows the bits of a number of the expressed type, which is what MLIR
+        prints for a scale of a sub-channel type that has no short text.
+        """
+        scale_format = float_format(expressed_type)
+        text = self._token.text
+        scale = self._float()
+        if out_of_range((scale,), scale_format) is not None:
+            bits = _float_from_bits(text, expressed_type) if exact else None
+            if bits is None or out_of_range((bits,), scale_format) is not None:
+                self.parser.raise_error(scale_range_error(scale, scale_format))
+            scale = bits
+        return scale, self._integer() if self._optional(":") else 0
+
+    def _scale_list(
+        self, expressed_type: AnyFloat, exact: bool = False
+    ) -> tuple[array[float], array[int], Sequence[int]]:
+        """
+        A nested list of scales and zero points: both in row-major order, and the shape.
+        """
+        if (plain := self._plain_scale_list(expressed_type)) is not None:
+            return plain
+        scales = array("d")
+        zero_points = array("q")
+        # The lists that are open: the number of elements so far, and their shape.
+        open_lists: list[tuple[int, tuple[int, ...] | None]] = []
+        self._expect("{")
+        open_lists.append((0, None))
+        while True:
+            if self._optional("{"):
+                if len(open_lists) == _MAX_NESTING:
+                    self.parser.raise_error(
+                        f"scales must not be nested deeper than {_MAX_NESTING} levels"
+                    )
+                open_lists.append((0, None))
+                continue
+            scale, zero_point = self._scale_and_zero_point(expressed_type, exact)
+            scales.append(scale)
+            zero_points.append(zero_point)
+            shape: tuple[int, ...] = ()
+            while True:
+                count, element_shape = open_lists.pop()
+                if element_shape is not None and element_shape != shape:
+                    self.parser.raise_error(
+                        "tensor literal is invalid; ranks are not consistent between "
+                        "elements"
+                    )
+                if self._optional(","):
+                    open_lists.append((count + 1, shape))
+                    break
+                self._expect("}")
+                shape = (count + 1, *shape)
+                if not open_lists:
+                    return scales, zero_points, shape
+
+    def _plain_scale_list(
+        self, expressed_type: AnyFloat
+    ) -> tuple[array[float], array[int], Sequence[int]] | None:
+        """
+        The same without a look at each token, for lists of plain decimal numbers.
+        `None`, with nothing consumed, if there is anything else or anything wrong.
+        """
+        start = self.parser.pos
+        if not self.content.startswith("{", start):
+            return None
+        end = self.content.rfind("}", start, self.content.find(">", start)) + 1
+        if not end:
+            return None
+        if (plain := _read_plain_list(self.content[start:end])) is None:
+            return None
+        scales, _, _ = plain
+        if out_of_range(scales, float_format(expressed_type)) is not None:
+            return None
+        self.parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+        return plain
+
+    # Errors
+
+    def check_brackets(self, start: int) -> None:
+        """Raise MLIR's error if the brackets of the type do not match."""
+        if self.content[self.name_pos - 1 : self.name_pos] != ".":
+            start = self.content.rfind("<", 0, self.name_pos)
+        if self.content[start : start + 1] != "<":
+            return
+        open_brackets: list[str] = []
+        for bracket in _BRACKETS.finditer(self.content, start):
+            if (text := bracket[0]) in _CLOSING:
+                if open_brackets[-1] != _CLOSING[text]:
+                    break
+                open_brackets.pop()
+                if not open_brackets:
+                    return
+            elif text in _CLOSING.values():
+                open_brackets.append(text)
+        self.parser.raise_error(
+            f"unbalanced '{open_brackets[-1]}' character in pretty dialect name", start
+        )
+
+
+_BRACKETS = re.compile(r"->|\"(?:[^\"\\\n]|\\.)*\"|[<>\[\](){}]")
+_CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
+
+
+def _integer_value(text: str) -> int:
+    """The value of a literal; one with too many digits stands for a huge number."""
+    if text.startswith("0x"):
+        return int(text, 16)
+    return int(text) if len(text) < 4000 else int(text.lstrip("0")[:4000] or "0")
+
+
+def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
+    """
+    The number of the expressed type with these bits; `None` for another literal.
+    """
+    if not text.startswith("0x") or len(text) > 2 + expressed_type.bitwidth // 4:
+        return None
+    bits = int(text, 16)
+    scale_format = float_format(expressed_type)
+    fraction_bits = scale_format.precision - 1
+    if scale_format.holds_doubles or not fraction_bits:
+        return None
+    biased_exponent = bits >> fraction_bits
+    fraction = bits & ((1 << fraction_bits) - 1)
+    if biased_exponent:
+        fraction |= 1 << fraction_bits
+    exponent = scale_format.min_exponent + max(biased_exponent, 1) - 1 - fraction_bits
+    try:
+        return math.ldexp(fraction, exponent)
+    except OverflowError:
+        return None
+
+
+_PLAIN_CHARACTERS = b"0123456789.eE+-:"
+_SPACED_PUNCTUATION = re.compile(rb"\s*([{},:])\s*")
+_SPACE = re.compile(rb"\s")
+_STRAY_BRACE = re.compile(rb"\}[^,}]|[^,{]\{")
+_WITHOUT_ZERO_POINT = re.compile(rb"(^|,)([^,:]+)(?=,|$)")
+
+
+def _read_plain_list(
+    text: str,
+) -> tuple[array[float], array[int], Sequence[int]] | None:
+    """
+    Scales, zero points and shape of a list in which every scale is a decimal literal and
+    all lists of a level are equally long; `None` if the list is not surely so.
+
+    There is no Python code per element: a type may have a million of them.
+    """
+    try:
+        data = text.encode("ascii").replace(b", ", b",")
+    except UnicodeEncodeError:
+        return None
+    if _SPACE.search(data):
+        data = _SPACED_PUNCTUATION.sub(rb"\1", data)
+    if (shape := _list_shape(data.translate(None, _PLAIN_CHARACTERS))) is None:
+        return None
+    if len(shape) > 1 and _STRAY_BRACE.search(data):
+        return None
+    data = data.translate(None, b"{}")
+    # What Python reads as a number and MLIR does not.
+    if data.count(b".") != math.prod(shape):
+        return None
+    if data.count(b"+") != data.count(b"e+") + data.count(b"E+"):
+        return None
+    if data.startswith(b".") or b",." in data or b"-." in data:
+        return None
+    try:
+        return *_read_elements(data), shape
+    except (ValueError, OverflowError):
+        return None
+
+
+def _read_elements(data: bytes) -> tuple[array[float], array[int]]:
+    """Read `scale(:zero_point)?` separated by commas."""
+    if b":" not in data:
+        scales = array("d", map(float, data.split(b",")))
+        return scales, array("q", bytes(8 * len(scales)))
+    if data.count(b":") != data.count(b",") + 1:
+        data = _WITHOUT_ZERO_POINT.sub(rb"\1\2:0", data)
+    literals = data.replace(b":", b",").split(b",")
+    return array("d", map(float, literals[::2])), array("q", map(int, literals[1::2]))
+
+
+def _list_shape(structure: bytes) -> list[int] | None:
+    """
+    The shape of a nested list of which only braces and commas are left; `None` if it is
+    ragged or empty, or if there is anything else in it.
+    """
+    depth = len(structure) - len(structure.lstrip(b"{"))
+    if not 0 < depth <= _MAX_NESTING:
+        return None
+    shape: list[int] = []
+    expected = b""
+    for level in range(1, depth + 1):
+        # The first list of this level ends where this many braces close.
+        end = structure.find(b"}" * level)
+        if end < 0:
+            return None
+        length = end + level - (depth - level)
+        count, remainder = divmod(length - 1, len(expected) + 1)
+        if remainder or not count:
+            return None
+        expected = b"{" + b",".join([expected] * count) + b"}"
+        shape.insert(0, count)
+    return shape if expected == structure else None

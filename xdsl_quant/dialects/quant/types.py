@@ -1,0 +1,796 @@
+"""
+The quantized types: their parameters, what one can ask them, and when they are valid.
+
+The text of a type is in [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Self, cast
+
+from xdsl.dialects.builtin import (
+    I32,
+    I64,
+    AnyFloat,
+    BytesAttr,
+    DenseArrayBase,
+    Float64Type,
+    FloatData,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+    f64,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from .float_formats import FloatFormat, float_format
+
+MAX_STORAGE_BITS = 32
+"""Widest storage type."""
+
+SIGNED_FLAG = 1
+"""The bit of `flags` that is set if stored values are signed."""
+
+
+def default_storage_min(width: int, is_signed: bool) -> int:
+    """Smallest integer of `width` bits."""
+    return -(1 << (width - 1)) if is_signed else 0
+
+
+def default_storage_max(width: int, is_signed: bool) -> int:
+    """Largest integer of `width` bits."""
+    return (1 << (width - is_signed)) - 1
+
+
+def _with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
+    """A scalar or tensor type with its element type exchanged."""
+    if isinstance(type_, TensorType):
+        return TensorType(element_type, type_.shape, type_.encoding)
+    if isinstance(type_, UnrankedTensorType):
+        return UnrankedTensorType(element_type)
+    return element_type
+
+
+def _element_type(type_: Attribute) -> Attribute:
+    if isinstance(type_, TensorType | UnrankedTensorType):
+        return cast(Attribute, type_.element_type)
+    return type_
+
+
+class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
+    """
+    Any quantized type.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
+    """
+
+    name = "quant.quantized"
+
+    expressed_type: AnyFloat | NoneAttr
+    """The floating-point type of the values that are approximated."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """The parameters as MLIR prints them, e.g. `<i8:f32, 5.000000e-01>`."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        from .type_syntax import parse_quantized_type
+
+        return parse_quantized_type(parser, cls.name).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(self._cached_text)
+
+    @property
+    def _cached_text(self) -> str:
+        # A type may have a million scales and is printed once for each of its uses.
+        # The cache is no field: equality and hash do not see it.
+        if (text := self.__dict__.get("_text")) is None:
+            text = self.text()
+            object.__setattr__(self, "_text", text)
+        return text
+
+    @staticmethod
+    def get_quantized_element_type(type_: Attribute) -> QuantizedType | None:
+        """
+        The quantized type that `type_` is, or that it is a tensor of; `None` otherwise.
+        """
+        element_type = _element_type(type_)
+        return element_type if isinstance(element_type, QuantizedType) else None
+
+    def is_compatible_expressed_type(self, candidate: Attribute) -> bool:
+        """
+        Whether `candidate` is the expressed type of this type, or a tensor of it.
+        """
+        return _element_type(candidate) == self.expressed_type
+
+    def cast_from_expressed_type(self, candidate: Attribute) -> TypeAttribute | None:
+        """
+        The counterpart of an expressed type: `f32` -> `!quant...`, `tensor<4xf32>` ->
+        `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
+        have the expressed type of this type.
+        """
+        if not self.is_compatible_expressed_type(candidate):
+            return None
+        return _with_element_type(candidate, self)
+
+    @staticmethod
+    def cast_to_expressed_type(quantized: Attribute) -> TypeAttribute | None:
+        """
+        The counterpart of a quantized type: `!quant...` -> `f32`, `tensor<4x!quant...>`
+        -> `tensor<4xf32>`, unranked tensors likewise. `None` if `quantized` is not such
+        a type, or has no expressed type.
+        """
+        element_type = QuantizedType.get_quantized_element_type(quantized)
+        if element_type is None or isinstance(element_type.expressed_type, NoneAttr):
+            return None
+        return _with_element_type(quantized, element_type.expressed_type)
+
+
+class StoredQuantizedType(QuantizedType, ABC):
+    """
+    A quantized type that knows how its values are stored: any but a calibrated type.
+    """
+
+    storage_type: IntegerType
+    """
+    The integer type of stored values. It is signless for the spellings `i8` and `u8`,
+    and carries its signedness for `si8` and `ui8`.
+    """
+
+    flags: IntAttr
+    """`SIGNED_FLAG` if stored values are signed, else 0."""
+
+    storage_type_min: IntAttr
+    """Smallest stored value."""
+
+    storage_type_max: IntAttr
+    """Largest stored value."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether stored values are signed."""
+        return bool(self.flags.data & SIGNED_FLAG)
+
+    @property
+    def storage_type_integral_width(self) -> int:
+        """Number of bits of a stored value."""
+        return self.storage_type.width.data
+
+    @property
+    def has_storage_type_bounds(self) -> bool:
+        """Whether the stored values use less than the full range of their type."""
+        width = self.storage_type_integral_width
+        return (
+            self.storage_type_min.data != default_storage_min(width, self.is_signed)
+        ) or (self.storage_type_max.data != default_storage_max(width, self.is_signed))
+
+    @property
+    def signless_storage_type(self) -> IntegerType:
+        """The storage type in which arithmetic is done."""
+        return IntegerType(self.storage_type_integral_width)
+
+    @property
+    def storage_type_name(self) -> str:
+        """The storage type as it is spelled in the text: `i8`, `u8`, `si8` or `ui8`."""
+        storage_type = self.storage_type
+        if storage_type.signedness.data is Signedness.SIGNLESS and not self.is_signed:
+            return f"u{self.storage_type_integral_width}"
+        return str(storage_type)
+
+    def cast_from_storage_type(self, candidate: Attribute) -> TypeAttribute | None:
+        """
+        The counterpart of a storage type: `i8` -> `!quant...`, `tensor<4xi8>` ->
+        `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
+        have the storage type of this type.
+        """
+        if _element_type(candidate) != self.storage_type:
+            return None
+        return _with_element_type(candidate, self)
+
+    @staticmethod
+    def cast_to_storage_type(quantized: Attribute) -> TypeAttribute | None:
+        """
+        The counterpart of a quantized type: `!quant...` -> `i8`, `tensor<4x!quant...>`
+        -> `tensor<4xi8>`, unranked tensors likewise. `None` if `quantized` is not such a
+        type, or has no storage type.
+        """
+        element_type = QuantizedType.get_quantized_element_type(quantized)
+        if not isinstance(element_type, StoredQuantizedType):
+            return None
+        return _with_element_type(quantized, element_type.storage_type)
+
+    def cast_expressed_to_storage_type(
+        self, candidate: Attribute
+    ) -> TypeAttribute | None:
+        """
+        The storage type in place of the expressed type: `f32` -> `i8`, `tensor<4xf32>`
+        -> `tensor<4xi8>`, unranked tensors likewise. `None` if `candidate` does not have
+        the expressed type of this type.
+        """
+        if not self.is_compatible_expressed_type(candidate):
+            return None
+        return _with_element_type(candidate, self.storage_type)
+
+    def verify(self) -> None:
+        width = self.storage_type_integral_width
+        if not 0 < width <= MAX_STORAGE_BITS:
+            raise VerifyException(f"illegal storage type size: {width}")
+        signedness = self.storage_type.signedness.data
+        if self.flags.data not in (0, SIGNED_FLAG) or (
+            signedness is not Signedness.SIGNLESS
+            and self.is_signed != (signedness is Signedness.SIGNED)
+        ):
+            raise VerifyException(
+                f"signedness of storage type '{self.storage_type}' contradicts flags "
+                f"{self.flags.data}"
+            )
+        low, high = self.storage_type_min.data, self.storage_type_max.data
+        if low >= high or low < default_storage_min(width, self.is_signed):
+            raise VerifyException(
+                f"illegal storage min and storage max: ({low}:{high})"
+            )
+        if high > default_storage_max(width, self.is_signed):
+            raise VerifyException(
+                f"illegal storage min and storage max: ({low}:{high})"
+            )
+
+
+def _storage_parameters(
+    storage_type: IntegerType,
+    is_signed: bool | None,
+    storage_type_min: int | None,
+    storage_type_max: int | None,
+) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
+    """The storage parameters of a type, with what is not given filled in."""
+    if is_signed is None:
+        is_signed = storage_type.signedness.data is not Signedness.UNSIGNED
+    width = storage_type.width.data
+    if not 0 < width <= MAX_STORAGE_BITS:
+        raise VerifyException(f"illegal storage type size: {width}")
+    if storage_type_min is None:
+        storage_type_min = default_storage_min(width, is_signed)
+    if storage_type_max is None:
+        storage_type_max = default_storage_max(width, is_signed)
+    return (
+        storage_type,
+        IntAttr(SIGNED_FLAG if is_signed else 0),
+        IntAttr(storage_type_min),
+        IntAttr(storage_type_max),
+    )
+
+
+@irdl_attr_definition
+class AnyQuantizedType(StoredQuantizedType):
+    """
+    A quantized type of which only the storage type and, perhaps, the expressed type are
+    known.
+
+    Example:
+
+    ```mlir
+    !quant.any<i8<-8:7>:f32>
+    !quant.any<u8>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#anyquantizedtype).
+    """
+
+    name = "quant.any"
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat | None = None,
+        *,
+        storage_type_min: int | None = None,
+        storage_type_max: int | None = None,
+        is_signed: bool | None = None,
+    ):
+        super().__init__(
+            NoneAttr() if expressed_type is None else expressed_type,
+            *_storage_parameters(
+                storage_type, is_signed, storage_type_min, storage_type_max
+            ),
+        )
+
+    def text(self) -> str:
+        from .type_syntax import any_text
+
+        return any_text(self)
+
+
+def _range_text(value: float) -> str:
+    return "INF" if value == math.inf else f"{value:e}"
+
+
+def scale_range_error(scale: float, scale_format: FloatFormat) -> str:
+    """The message about a scale that its expressed type cannot hold."""
+    return (
+        f"scale {_range_text(scale)} out of expressed type range "
+        f"[{_range_text(scale_format.smallest)}, {_range_text(scale_format.largest)}]"
+    )
+
+
+def out_of_range(
+    scales: array[float] | Sequence[float], scale_format: FloatFormat
+) -> float | None:
+    """One of the scales that does not fit the format, or `None` if all of them do."""
+    if not scales:
+        return None
+    # Comparisons do not see a NaN; a sum does.
+    if math.isnan(sum(scales)):
+        return next((s for s in scales if math.isnan(s)), math.inf)
+    if (smallest := min(scales)) < scale_format.smallest:
+        return smallest
+    if (largest := max(scales)) > scale_format.largest:
+        return largest
+    return None
+
+
+class _UniformType(StoredQuantizedType, ABC):
+    """What the three kinds of `!quant.uniform` share."""
+
+    name = "quant.uniform"
+
+    expressed_type: AnyFloat
+
+    def _verify_scales(self, scales: Sequence[float] | array[float]) -> None:
+        scale_format = float_format(self.expressed_type)
+        if (scale := out_of_range(scales, scale_format)) is not None:
+            raise VerifyException(scale_range_error(scale, scale_format))
+
+
+@irdl_attr_definition
+class UniformQuantizedType(_UniformType):
+    """
+    Values approximated by integers at equal distances: with one scale and one zero point
+    for all of them, `expressed = (stored - zero_point) * scale`.
+
+    Example:
+
+    ```mlir
+    !quant.uniform<i8:f32, 5.000000e-01>
+    !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
+    ```
+
+    `!quant.uniform` is also the text of
+    [`UniformQuantizedPerAxisType`][xdsl_quant.dialects.quant.UniformQuantizedPerAxisType]
+    and
+    [`UniformQuantizedSubChannelType`][xdsl_quant.dialects.quant.UniformQuantizedSubChannelType],
+    and `new` makes an instance of whichever class the parameters belong to.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedtype).
+    """
+
+    scale: FloatData
+    """Difference of the expressed values of two neighbouring stored values."""
+
+    zero_point: IntAttr
+    """The stored value that expresses 0."""
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat,
+        scale: float,
+        zero_point: int = 0,
+        *,
+        storage_type_min: int | None = None,
+        storage_type_max: int | None = None,
+        is_signed: bool | None = None,
+    ):
+        """
+        Stored values are signed unless `storage_type` is unsigned or `is_signed` is
+        `False`. The range defaults to that of the storage type.
+        """
+        super().__init__(
+            expressed_type,
+            *_storage_parameters(
+                storage_type, is_signed, storage_type_min, storage_type_max
+            ),
+            FloatData(float(scale)),
+            IntAttr(int(zero_point)),
+        )
+
+    @classmethod
+    def new(cls, params: Sequence[Attribute]) -> Self:
+        # One mnemonic is one class in a context, while MLIR has three behind this one.
+        for other in (UniformQuantizedPerAxisType, UniformQuantizedSubChannelType):
+            if len(params) == len(other.get_irdl_definition().parameters):
+                return cast(Self, other.new(params))
+        return super().new(params)
+
+    @property
+    def is_fixed_point(self) -> bool:
+        """Whether the zero point is 0."""
+        return not self.zero_point.data
+
+    def verify(self) -> None:
+        super().verify()
+        self._verify_scales((self.scale.data,))
+        _verify_zero_points((self.zero_point.data,))
+
+    def text(self) -> str:
+        from .type_syntax import uniform_text
+
+        return uniform_text(self)
+
+
+def _verify_zero_points(zero_points: Iterable[int]) -> None:
+    for zero_point in zero_points:
+        if not -(1 << 63) <= zero_point < 1 << 63:
+            raise VerifyException(f"zero point {zero_point} does not fit 64 bits")
+
+
+Floats = DenseArrayBase[Float64Type]
+Ints = DenseArrayBase[I64]
+
+
+def floats_attr(values: Iterable[float]) -> Floats:
+    """Doubles as an attribute that is one block of bytes."""
+    doubles = values if isinstance(values, array) else array("d", values)
+    return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
+
+
+def ints_attr(values: Iterable[int]) -> Ints:
+    """64-bit integers as an attribute that is one block of bytes."""
+    try:
+        ints = values if isinstance(values, array) else array("q", values)
+    except OverflowError as e:
+        raise VerifyException("zero points must fit 64 bits") from e
+    return DenseArrayBase(i64, BytesAttr(ints.tobytes()))
+
+
+def float_array(attr: Floats) -> array[float]:
+    """The numbers of an attribute, without a Python object for each of them."""
+    values = array("d")
+    values.frombytes(attr.data.data)
+    return values
+
+
+def int_array(attr: Ints) -> array[int]:
+    """The numbers of an attribute, without a Python object for each of them."""
+    values = array("q")
+    values.frombytes(attr.data.data)
+    return values
+
+
+def _zero_array(count: int) -> array[int]:
+    return array("q", bytes(8 * count))
+
+
+def _flat(values: Iterable[float], typecode: str) -> array[float]:
+    """
+    The elements of a sequence, a nested sequence or a NumPy array in row-major order.
+    """
+    if hasattr(values, "__array_interface__"):
+        import numpy as np
+
+        dtype = np.float64 if typecode == "d" else np.int64
+        flat = array(typecode)
+        flat.frombytes(np.ascontiguousarray(values, dtype=dtype).tobytes())
+        return flat
+    while (values := list(values)) and isinstance(values[0], Sequence):
+        values = [v for row in cast(list[Sequence[float]], values) for v in row]
+    return array(typecode, values)
+
+
+def _shape(values: object) -> tuple[int, ...]:
+    """The shape of a nested sequence or a NumPy array."""
+    if (shape := getattr(values, "shape", None)) is not None:
+        return tuple(shape)
+    shape_list: list[int] = []
+    while isinstance(values, Sequence):
+        shape_list.append(len(values))
+        values = values[0] if values else None
+    return tuple(shape_list)
+
+
+def _row_major(values: object, typecode: str) -> tuple[array[float], tuple[int, ...]]:
+    """Flat elements and shape of a nested sequence or a NumPy array."""
+    shape = _shape(values)
+    flat = _flat(cast(Iterable[float], values), typecode)
+    if len(flat) != math.prod(shape):
+        raise VerifyException("scales and zero points must not be ragged")
+    return flat, shape
+
+
+@irdl_attr_definition
+class UniformQuantizedPerAxisType(_UniformType):
+    """
+    Values approximated by integers at equal distances: with one scale and one zero point
+    for each index of one dimension of the tensor.
+
+    Example:
+
+    ```mlir
+    !quant.uniform<i8:f32:1, {2.000000e+00,3.000000e+00:5}>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedperaxistype).
+    """
+
+    scales: Floats
+    """The scales, in the order of the indices of the quantized dimension."""
+
+    zero_points: Ints
+    """The zero points, as many as scales."""
+
+    quantized_dimension: IntAttr
+    """The dimension of the tensor along which the scale changes."""
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat,
+        scales: Iterable[float],
+        zero_points: Iterable[int] | None = None,
+        *,
+        quantized_dimension: int,
+        storage_type_min: int | None = None,
+        storage_type_max: int | None = None,
+        is_signed: bool | None = None,
+    ):
+        """
+        `scales` and `zero_points` are sequences or one-dimensional NumPy arrays; zero
+        points default to 0.
+        """
+        scale_array = _flat(scales, "d")
+        super().__init__(
+            expressed_type,
+            *_storage_parameters(
+                storage_type, is_signed, storage_type_min, storage_type_max
+            ),
+            floats_attr(scale_array),
+            ints_attr(
+                _zero_array(len(scale_array))
+                if zero_points is None
+                else _flat(zero_points, "q")
+            ),
+            IntAttr(quantized_dimension),
+        )
+
+    @property
+    def is_fixed_point(self) -> bool:
+        """Whether all zero points are 0."""
+        return not any(self.zero_points.data.data)
+
+    def verify(self) -> None:
+        super().verify()
+        if len(self.scales) != len(self.zero_points) or not len(self.scales):
+            raise VerifyException(
+                "illegal number of scales and zeroPoints: "
+                f"{len(self.scales)}, {len(self.zero_points)}"
+            )
+        self._verify_scales(float_array(self.scales))
+        _verify_dimension(self.quantized_dimension.data)
+
+    def text(self) -> str:
+        from .type_syntax import per_axis_text
+
+        return per_axis_text(self)
+
+
+def _verify_dimension(dimension: int) -> None:
+    if not 0 <= dimension < 1 << 31:
+        raise VerifyException(f"illegal quantized dimension: {dimension}")
+
+
+@irdl_attr_definition
+class UniformQuantizedSubChannelType(_UniformType):
+    """
+    Values approximated by integers at equal distances: with one scale and one zero point
+    for each block of the tensor. A dimension that has no block size is one block.
+
+    Example:
+
+    ```mlir
+    tensor<6x4x!quant.uniform<i8:f32:{1:2}, {{1.0:1, 2.0}, ... }>>
+    ```
+
+    Scales are numbers of the expressed type: a scale is rounded to it.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedsubchanneltype).
+    """
+
+    scales: Floats
+    """The scales in row-major order."""
+
+    zero_points: Ints
+    """The zero points in row-major order, as many as scales."""
+
+    scales_shape: Ints
+    """The number of blocks along each dimension."""
+
+    quantized_dimensions: DenseArrayBase[I32]
+    """The dimensions that are cut into blocks."""
+
+    block_sizes: Ints
+    """The size of a block along each of `quantized_dimensions`."""
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat,
+        scales: Iterable[object],
+        zero_points: Iterable[object] | None = None,
+        *,
+        quantized_dimensions: Sequence[int],
+        block_sizes: Sequence[int],
+        storage_type_min: int | None = None,
+        storage_type_max: int | None = None,
+        is_signed: bool | None = None,
+    ):
+        """
+        `scales` and `zero_points` are nested sequences or NumPy arrays of one shape;
+        zero points default to 0.
+        """
+        scale_array, shape = _row_major(scales, "d")
+        if zero_points is None:
+            zero_point_array, zero_point_shape = _zero_array(len(scale_array)), shape
+        else:
+            zero_point_array, zero_point_shape = _row_major(zero_points, "q")
+        if shape != zero_point_shape:
+            raise VerifyException(
+                f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
+                "match"
+            )
+        super().__init__(
+            *self.canonical_parameters(
+                expressed_type,
+                *_storage_parameters(
+                    storage_type, is_signed, storage_type_min, storage_type_max
+                ),
+                scale_array,
+                cast("array[int]", zero_point_array),
+                shape,
+                quantized_dimensions,
+                block_sizes,
+            )
+        )
+
+    @staticmethod
+    def canonical_parameters(
+        expressed_type: AnyFloat,
+        storage_type: IntegerType,
+        flags: IntAttr,
+        storage_type_min: IntAttr,
+        storage_type_max: IntAttr,
+        scales: array[float],
+        zero_points: array[int],
+        shape: Sequence[int],
+        quantized_dimensions: Sequence[int],
+        block_sizes: Sequence[int],
+    ) -> tuple[Attribute, ...]:
+        """
+        The parameters of the type. Scales are rounded to the expressed type, and a
+        negative zero point of unsigned storage becomes the unsigned number with the same
+        bits: this is how MLIR writes large ones.
+        """
+        scale_format = float_format(expressed_type)
+        if out_of_range(scales, scale_format) is None:
+            scales = scale_format.nearest_all(scales)
+        if not flags.data & SIGNED_FLAG and zero_points and min(zero_points) < 0:
+            modulus = 1 << storage_type.width.data
+            zero_points = array(
+                "q",
+                (z + modulus if -modulus // 2 <= z < 0 else z for z in zero_points),
+            )
+        return (
+            expressed_type,
+            storage_type,
+            flags,
+            storage_type_min,
+            storage_type_max,
+            floats_attr(scales),
+            ints_attr(zero_points),
+            ints_attr(shape),
+            DenseArrayBase.from_list(i32, quantized_dimensions),
+            ints_attr(block_sizes),
+        )
+
+    @property
+    def is_fixed_point(self) -> bool:
+        """Whether all zero points are 0."""
+        return not any(self.zero_points.data.data)
+
+    @property
+    def block_size_info(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a quantized dimension and the size of a block along it."""
+        return tuple(
+            zip(
+                self.quantized_dimensions.get_values(),
+                self.block_sizes.get_values(),
+                strict=True,
+            )
+        )
+
+    def verify(self) -> None:
+        super().verify()
+        shape = self.scales_shape.get_values()
+        if not len(self.scales) == len(self.zero_points) == math.prod(shape):
+            raise VerifyException(
+                f"shape of scales and zeroPoints ({len(self.scales)}, "
+                f"{len(self.zero_points)}) does not match"
+            )
+        if not len(self.scales):
+            raise VerifyException("illegal number of scales and zeroPoints: 0, 0")
+        self._verify_scales(float_array(self.scales))
+        dimensions = self.quantized_dimensions.get_values()
+        block_sizes = self.block_sizes.get_values()
+        if len(dimensions) != len(block_sizes):
+            raise VerifyException(
+                f"number of quantized dimensions and block sizes ({len(dimensions)}, "
+                f"{len(block_sizes)}) does not match"
+            )
+        for dimension in dimensions:
+            _verify_dimension(dimension)
+        for block_size in block_sizes:
+            if block_size <= 0:
+                raise VerifyException(f"illegal block size: {block_size}")
+
+    def text(self) -> str:
+        from .type_syntax import sub_channel_text
+
+        return sub_channel_text(self)
+
+
+@irdl_attr_definition
+class CalibratedQuantizedType(QuantizedType):
+    """
+    Values of which only the range is known that they had during calibration.
+
+    Example:
+
+    ```mlir
+    !quant.calibrated<f32<-0.998:1.232100e+00>>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#calibratedquantizedtype).
+    """
+
+    name = "quant.calibrated"
+
+    expressed_type: AnyFloat
+
+    min: FloatData
+    """Smallest expressed value."""
+
+    max: FloatData
+    """Largest expressed value."""
+
+    def __init__(self, expressed_type: AnyFloat, min: float, max: float):
+        super().__init__(expressed_type, FloatData(float(min)), FloatData(float(max)))
+
+    def verify(self) -> None:
+        if self.max.data <= self.min.data:
+            raise VerifyException(
+                f"illegal min and max: ({_range_text(self.min.data)}:"
+                f"{_range_text(self.max.data)})"
+            )
+
+    def text(self) -> str:
+        from .type_syntax import calibrated_text
+
+        return calibrated_text(self)
+
+
+UniformType = (
+    UniformQuantizedType | UniformQuantizedPerAxisType | UniformQuantizedSubChannelType
+)
+"""The types that say how an expressed value becomes a stored one."""
