@@ -6,6 +6,7 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
+from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -18,6 +19,20 @@ from .types import (
 
 Quant = Dialect(
     "quant",
-    [],
+    [QuantizeCastOp, DequantizeCastOp, StorageCastOp],
     [AnyQuantizedType, CalibratedQuantizedType, UniformQuantizedType],
 )
+
+__all__ = [
+    "AnyQuantizedType",
+    "CalibratedQuantizedType",
+    "DequantizeCastOp",
+    "Quant",
+    "QuantizeCastOp",
+    "QuantizedType",
+    "StorageCastOp",
+    "StoredQuantizedType",
+    "UniformQuantizedPerAxisType",
+    "UniformQuantizedSubChannelType",
+    "UniformQuantizedType",
+]

@@ -1,0 +1,337 @@
+"""The casts between expressed, quantized and stored values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from .types import (
+    QuantizedType,
+    StoredQuantizedType,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
+)
+
+
+def _element_type(type_: Attribute) -> Attribute:
+    if isinstance(type_, TensorType | UnrankedTensorType):
+        element_type: Attribute = type_.element_type
+        return element_type
+    return type_
+
+
+def _is_signless_integer(type_: Attribute) -> bool:
+    return (
+        isinstance(type_, IntegerType)
+        and type_.signedness.data is Signedness.SIGNLESS
+    )
+
+
+def _have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
+    """
+    Whether both types are scalars, both unranked tensors, or both tensors with the same
+    static and dynamic dimensions.
+    """
+    if isinstance(type_a, TensorType):
+        return isinstance(type_b, TensorType) and type_a.shape == type_b.shape
+    if isinstance(type_a, UnrankedTensorType):
+        return isinstance(type_b, UnrankedTensorType)
+    return not isinstance(type_b, TensorType | UnrankedTensorType)
+
+
+def _verify_per_axis(
+    quantized_type: UniformQuantizedPerAxisType, container: Attribute
+) -> None:
+    """A per-axis type must fit the value that has it."""
+    if isinstance(container, UnrankedTensorType):
+        return
+    if not isinstance(container, TensorType):
+        raise VerifyException("scalar types may not use per-axis quantization")
+    shape = container.get_shape()
+    axis = quantized_type.quantized_dimension.data
+    if axis >= len(shape):
+        raise VerifyException("quantized dimension must be less than tensor rank")
+    if shape[axis] not in (DYNAMIC_INDEX, len(quantized_type.scales)):
+        raise VerifyException(
+            "quantized dimension size does not match number of scales"
+        )
+
+
+def _verify_sub_channel(
+    quantized_type: UniformQuantizedSubChannelType, container: Attribute
+) -> None:
+    """A sub-channel type must fit the value that has it."""
+    if isinstance(container, UnrankedTensorType):
+        _verify_unranked_sub_channel(quantized_type)
+        return
+    if not isinstance(container, TensorType):
+        raise VerifyException("scalar types may not use sub-channel quantization")
+    shape = container.get_shape()
+    rank = len(shape)
+    for axis, block_size in quantized_type.block_size_info:
+        if axis >= rank:
+            raise VerifyException(
+                f"quantized dimension {axis} must be less than tensor rank {rank}"
+            )
+        if shape[axis] != DYNAMIC_INDEX and shape[axis] % block_size:
+            raise VerifyException(
+                f"tensor dimension size {shape[axis]} at axis {axis} must be divisible "
+                f"by the corresponding block size {block_size}"
+            )
+    if 0 in shape:
+        raise VerifyException(
+            "tensor dimension size of zero is not allowed with sub-channel quantization"
+        )
+    scales_shape = quantized_type.scales_shape.get_values()
+    if len(scales_shape) != rank:
+        raise VerifyException(
+            f"Rank of scales {len(scales_shape)} must match the rank of the tensor "
+            f"{rank}"
+        )
+    block_sizes = dict(quantized_type.block_size_info)
+    for axis, (size, count) in enumerate(zip(shape, scales_shape, strict=True)):
+        if axis not in block_sizes:
+            expected = 1
+        elif size == DYNAMIC_INDEX:
+            continue
+        else:
+            expected = size // block_sizes[axis]
+        if count != expected:
+            # MLIR, too, names the expected size in both places.
+            raise VerifyException(
+                f"dimension size {expected} of scales tensor at axis {axis} should "
+                "match (tensor dimension at axis / block sizes at axis) = "
+                f"{expected}"
+            )
+
+
+def _verify_unranked_sub_channel(
+    quantized_type: UniformQuantizedSubChannelType,
+) -> None:
+    """
+    On an unranked tensor scales have one dimension for each dimension of the tensor, or
+    for each dimension that is cut into blocks.
+    """
+    axes = {axis for axis, _ in quantized_type.block_size_info}
+    scales_shape = quantized_type.scales_shape.get_values()
+    if len(scales_shape) == len(axes):
+        return
+    if len(scales_shape) <= max(axes, default=0):
+        raise VerifyException(
+            f"Rank of scales {len(scales_shape)} must match the rank of the tensor or "
+            f"the number of quantized dimensions {len(axes)}"
+        )
+    for axis, count in enumerate(scales_shape):
+        if axis not in axes and count != 1:
+            raise VerifyException(
+                f"dimension size {count} of scales tensor at axis {axis} should be 1, "
+                "as the axis has no block size"
+            )
+
+
+def _verify_integrity(quantized_type: Attribute, container: Attribute) -> None:
+    if isinstance(quantized_type, UniformQuantizedPerAxisType):
+        _verify_per_axis(quantized_type, container)
+    elif isinstance(quantized_type, UniformQuantizedSubChannelType):
+        _verify_sub_channel(quantized_type, container)
+
+
+class _CastOp(IRDLOperation, HasFolderInterface, ABC):
+    """
+    A cast of a scalar, or of each element of a tensor.
+
+    Operand and result are not constrained by their definitions but in `verify_`, because
+    messages and their order are those of MLIR.
+    """
+
+    input = operand_def()
+    result = result_def()
+
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    traits = traits_def(Pure())
+
+    def __init__(self, input: SSAValue | Operation, result_type: Attribute):
+        super().__init__(operands=[input], result_types=[result_type])
+
+    @abstractmethod
+    def _verify_kinds(self) -> None:
+        """Verify what the operand and the result are, each of them alone."""
+
+    @abstractmethod
+    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
+        """Verify that the two element types belong together."""
+
+    def _verify_kind(self, value: SSAValue, is_kind: bool, kind: str) -> None:
+        if is_kind:
+            return
+        which = "operand" if value is self.input else "result"
+        raise VerifyException(
+            f"'{self.name}' op {which} #0 must be scalar or tensor of {kind}, but got "
+            f"'{value.type}'"
+        )
+
+    def verify_(self) -> None:
+        input_type, result_type = self.input.type, self.result.type
+        self._verify_kinds()
+        if not _have_matching_shape(input_type, result_type):
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that input and result are both "
+                "scalars or both tensors with matching shape"
+            )
+        self._verify_elements(_element_type(input_type), _element_type(result_type))
+
+    def _fold_inverse(self, inverse: type[_CastOp]) -> Sequence[SSAValue] | None:
+        """A cast there and back is nothing."""
+        if not isinstance(producer := self.input.owner, inverse):
+            return None
+        if producer.input.type != self.result.type:
+            return None
+        return (producer.input,)
+
+
+def _verify_expressed_type(
+    quantized: Attribute, expressed: Attribute, container: Attribute
+) -> None:
+    assert isinstance(quantized, QuantizedType)
+    if quantized.expressed_type != expressed:
+        raise VerifyException(
+            "expressed type in quantized type expected to match float type"
+        )
+    _verify_integrity(quantized, container)
+
+
+@irdl_op_definition
+class QuantizeCastOp(_CastOp):
+    """
+    Quantize: convert an expressed value to the nearest quantized one,
+    `clamp(expressed / scale + zero_point)`.
+
+    Example:
+
+    ```mlir
+    %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 2.000000e+00>>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantqcast-quantquantizecastop).
+    """
+
+    name = "quant.qcast"
+
+    def _verify_kinds(self) -> None:
+        input_element = _element_type(self.input.type)
+        result_element = _element_type(self.result.type)
+        self._verify_kind(
+            self.input, isinstance(input_element, AnyFloat), "floating-point"
+        )
+        self._verify_kind(
+            self.result, isinstance(result_element, QuantizedType), "quantized type"
+        )
+
+    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
+        _verify_expressed_type(result_type, input_type, self.result.type)
+
+    def fold(self) -> Sequence[SSAValue] | None:
+        return self._fold_inverse(DequantizeCastOp)
+
+
+@irdl_op_definition
+class DequantizeCastOp(_CastOp):
+    """
+    Dequantize: convert a quantized value to the value that it expresses,
+    `(stored - zero_point) * scale`.
+
+    Example:
+
+    ```mlir
+    %x = quant.dcast %q : tensor<4x!quant.uniform<i8:f32, 2.000000e+00>> to tensor<4xf32>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantdcast-quantdequantizecastop).
+    """
+
+    name = "quant.dcast"
+
+    def _verify_kinds(self) -> None:
+        input_element = _element_type(self.input.type)
+        result_element = _element_type(self.result.type)
+        self._verify_kind(
+            self.input, isinstance(input_element, QuantizedType), "quantized type"
+        )
+        self._verify_kind(
+            self.result, isinstance(result_element, AnyFloat), "floating-point"
+        )
+
+    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
+        _verify_expressed_type(input_type, result_type, self.input.type)
+
+    def fold(self) -> Sequence[SSAValue] | None:
+        return self._fold_inverse(QuantizeCastOp)
+
+
+@irdl_op_definition
+class StorageCastOp(_CastOp):
+    """
+    View a stored value as a quantized one, or the other way round: the bits stay.
+
+    Example:
+
+    ```mlir
+    %q = quant.scast %i : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 2.000000e+00>>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#quantscast-quantstoragecastop).
+    """
+
+    name = "quant.scast"
+
+    _KIND: ClassVar[str] = "signless integer or quantized type"
+
+    def _verify_kinds(self) -> None:
+        for value in (self.input, self.result):
+            element = _element_type(value.type)
+            is_kind = isinstance(element, QuantizedType) or _is_signless_integer(element)
+            self._verify_kind(value, is_kind, self._KIND)
+
+    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
+        is_quantized = isinstance(input_type, QuantizedType)
+        if is_quantized == isinstance(result_type, QuantizedType):
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that input must be integer and "
+                "result must be quantized, or vice versa"
+            )
+        quantized, stored = (
+            (input_type, result_type) if is_quantized else (result_type, input_type)
+        )
+        if (
+            not isinstance(quantized, StoredQuantizedType)
+            or quantized.storage_type != stored
+        ):
+            raise VerifyException(
+                "storage type in quantized type expected to match integer type"
+            )
+        _verify_integrity(quantized, self.input.type)
+
+    def fold(self) -> Sequence[SSAValue] | None:
+        return self._fold_inverse(StorageCastOp)
