@@ -1,5 +1,7 @@
-"""What `xdsl-opt` finds in this package: name -> factory, nothing imported before it is used."""
+"""What `xdsl-opt` finds in this package: name -> factory, nothing imported before use."""
 
+from xdsl.dialects import get_all_dialects
+from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
 
@@ -9,4 +11,28 @@ def get_quant():
     return Quant
 
 
-XDSL_QUANT_UNIVERSE = Universe(all_dialects={"quant": get_quant})
+def get_shape():
+    from xdsl_quant.dialects.shape import Shape
+
+    return Shape
+
+
+def get_lower_quant_ops():
+    from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
+
+    return LowerQuantOpsPass
+
+
+# A name that xDSL itself has, too, would make every tool refuse to start.
+XDSL_QUANT_UNIVERSE = Universe(
+    all_dialects={
+        name: factory
+        for name, factory in {"quant": get_quant, "shape": get_shape}.items()
+        if name not in get_all_dialects()
+    },
+    all_passes={
+        name: factory
+        for name, factory in {"lower-quant-ops": get_lower_quant_ops}.items()
+        if name not in get_all_passes()
+    },
+)

@@ -43,8 +43,7 @@ def _element_type(type_: Attribute) -> Attribute:
 
 def _is_signless_integer(type_: Attribute) -> bool:
     return (
-        isinstance(type_, IntegerType)
-        and type_.signedness.data is Signedness.SIGNLESS
+        isinstance(type_, IntegerType) and type_.signedness.data is Signedness.SIGNLESS
     )
 
 
@@ -311,7 +310,9 @@ class StorageCastOp(_CastOp):
     def _verify_kinds(self) -> None:
         for value in (self.input, self.result):
             element = _element_type(value.type)
-            is_kind = isinstance(element, QuantizedType) or _is_signless_integer(element)
+            is_kind = isinstance(element, QuantizedType) or _is_signless_integer(
+                element
+            )
             self._verify_kind(value, is_kind, self._KIND)
 
     def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:

@@ -131,7 +131,9 @@ def sub_channel_text(quantized_type: UniformQuantizedSubChannelType) -> str:
         texts = [
             f"{{{', '.join(texts[i : i + size])}}}" for i in range(0, len(texts), size)
         ]
-    blocks = ", ".join(f"{axis}:{size}" for axis, size in quantized_type.block_size_info)
+    blocks = ", ".join(
+        f"{axis}:{size}" for axis, size in quantized_type.block_size_info
+    )
     return (
         f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}:"
         f"{{{blocks}}}, {texts[0]}>"

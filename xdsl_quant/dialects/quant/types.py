@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Self, cast
 
 from xdsl.dialects.builtin import (
@@ -70,9 +71,13 @@ def _element_type(type_: Attribute) -> Attribute:
     return type_
 
 
+@dataclass(frozen=True, init=False)
 class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     """
     Any quantized type.
+
+    This class and its abstract subclasses are dataclasses so that the parameters that
+    they declare count for equality and hash.
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
     """
@@ -141,6 +146,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         return _with_element_type(quantized, element_type.expressed_type)
 
 
+@dataclass(frozen=True, init=False)
 class StoredQuantizedType(QuantizedType, ABC):
     """
     A quantized type that knows how its values are stored: any but a calibrated type.
@@ -342,6 +348,7 @@ def out_of_range(
     return None
 
 
+@dataclass(frozen=True, init=False)
 class _UniformType(StoredQuantizedType, ABC):
     """What the three kinds of `!quant.uniform` share."""
 
