@@ -4,6 +4,8 @@ from xdsl.dialects import get_all_dialects
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
+from xdsl_quant import compat
+
 
 def get_quant():
     from xdsl_quant.dialects.quant import Quant
@@ -23,6 +25,21 @@ def get_lower_quant_ops():
     return LowerQuantOpsPass
 
 
+def get_normalize_quant_types():
+    from xdsl_quant.transforms.normalize_quant_types import NormalizeQuantTypesPass
+
+    return NormalizeQuantTypesPass
+
+
+def get_strip_func_quant_types():
+    from xdsl_quant.transforms.strip_func_quant_types import StripFuncQuantTypesPass
+
+    return StripFuncQuantTypesPass
+
+
+# Lowered modules are read by xDSL's own dialects, which need it, too.
+compat.apply_on_load()
+
 # A name that xDSL itself has, too, would make every tool refuse to start.
 XDSL_QUANT_UNIVERSE = Universe(
     all_dialects={
@@ -32,7 +49,11 @@ XDSL_QUANT_UNIVERSE = Universe(
     },
     all_passes={
         name: factory
-        for name, factory in {"lower-quant-ops": get_lower_quant_ops}.items()
+        for name, factory in {
+            "lower-quant-ops": get_lower_quant_ops,
+            "normalize-quant-types": get_normalize_quant_types,
+            "strip-func-quant-types": get_strip_func_quant_types,
+        }.items()
         if name not in get_all_passes()
     },
 )

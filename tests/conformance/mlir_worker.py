@@ -1,0 +1,84 @@
+"""
+Real MLIR in a process of its own, because broken inputs may abort it.
+
+Run as a script, with one request a line on standard input and one answer a line on
+standard output, both JSON. It forks a child that answers; when the child dies, the
+answer is `{"crashed": reason}` and the next request gets a new child. Forking a process
+that has loaded MLIR already takes a millisecond, starting one takes half a second.
+"""
+
+import json
+import os
+import resource
+import sys
+from typing import Any
+
+import mlir.ir  # pyright: ignore[reportMissingImports, reportMissingTypeStubs, reportUnusedImport]
+import mlir.passmanager  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
+
+# The bindings have no type information.
+_ir: Any = mlir.ir  # pyright: ignore
+_passmanager: Any = mlir.passmanager  # pyright: ignore
+
+_REQUESTS_OF_A_CONTEXT = 256
+"""A context never forgets a type, but making one takes as long as 100 requests."""
+
+Request = dict[str, Any]
+Response = dict[str, Any]
+
+
+def _diagnostics(error: Any) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    for diagnostic in error.error_diagnostics:
+        location = diagnostic.location
+        is_file = location.is_a_file()
+        line = location.start_line if is_file else 0
+        column = location.start_col if is_file else 0
+        found.append((line, column, diagnostic.message))
+    return found
+
+
+def _run(request: Request) -> str:
+    """The text of a type, or of a module after the passes of a pipeline."""
+    if request["kind"] == "type":
+        return str(_ir.Type.parse(request["text"]))
+    module = _ir.Module.parse(request["text"])
+    if request["pipeline"]:
+        pipeline = f"builtin.module({request['pipeline']})"
+        _passmanager.PassManager.parse(pipeline).run(module.operation)
+    return module.operation.get_asm(print_generic_op_form=request["generic"])
+
+
+def _respond(request: Request) -> Response:
+    try:
+        return {"text": _run(request)}
+    except _ir.MLIRError as e:
+        return {"errors": _diagnostics(e)}
+
+
+def _answer_requests() -> None:
+    """Answer until there is no request left."""
+    while True:
+        with _ir.Context() as context:
+            context.enable_multithreading(False)
+            for _ in range(_REQUESTS_OF_A_CONTEXT):
+                if not (line := sys.stdin.readline()):
+                    return
+                print(json.dumps(_respond(json.loads(line))), flush=True)
+
+
+def _serve() -> None:
+    """Keep one child that answers requests, until it ends because there are none."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while child := os.fork():
+        _, status = os.waitpid(child, 0)
+        if not status:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        print(json.dumps({"crashed": f"exit code {code}"}), flush=True)
+    _answer_requests()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,120 @@
+"""Questions to real MLIR."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal, Self
+
+from .answers import Accepted, Answer, Crashed, Diagnostic, Rejected
+
+_WORKER = Path(__file__).with_name("mlir_worker.py")
+
+
+class Mlir:
+    """
+    Real MLIR behind a pipe. An abort of MLIR is an answer like any other, and does not
+    spoil the next question.
+
+    A missing `mlir` module is an error at the first question, never a skipped test.
+    """
+
+    def __init__(self, timeout: float = 60.0):
+        """`timeout`: seconds after which a question counts as one that MLIR cannot stand."""
+        self.timeout = timeout
+        self.process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker process."""
+        if (process := self.process) is None:
+            return
+        self.process = None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def type(self, text: str) -> Answer:
+        """What MLIR says about the text of a type."""
+        return self._ask("type", text)
+
+    def run(
+        self, text: str, pipeline: str | None = None, *, generic: bool = False
+    ) -> Answer:
+        """
+        What MLIR says about a module, after the passes of `pipeline`, which is written
+        as in `--pass-pipeline=builtin.module(...)` without the outermost level.
+        """
+        return self._ask("module", text, pipeline, generic)
+
+    def _ask(
+        self,
+        kind: Literal["type", "module"],
+        text: str,
+        pipeline: str | None = None,
+        generic: bool = False,
+    ) -> Answer:
+        request = {
+            "kind": kind,
+            "text": text,
+            "pipeline": pipeline,
+            "generic": generic,
+        }
+        line = self._exchange(json.dumps(request))
+        if line is None:
+            return Crashed(f"no answer in {self.timeout} seconds")
+        response = json.loads(line)
+        if "crashed" in response:
+            return Crashed(response["crashed"])
+        if "text" in response:
+            return Accepted(response["text"].rstrip("\n"))
+        return Rejected(tuple(Diagnostic(*error) for error in response["errors"]))
+
+    def _exchange(self, request: str) -> str | None:
+        """The worker's answer, or `None` if it takes too long."""
+        if self.process is None:
+            self.process = _start_worker()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            if not selector.select(self.timeout):
+                self._kill()
+                return None
+        if line := self.process.stdout.readline():
+            return line
+        self.close()
+        raise RuntimeError("the MLIR worker ended; is the extra `mlir` installed?")
+
+    def _kill(self) -> None:
+        """End a worker that does not listen any more, and its child."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.close()
+
+
+def _start_worker() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(_WORKER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )

@@ -1,0 +1,309 @@
+"""
+The part of MLIR's shape dialect that lowering quantized operations needs: asking an
+unranked tensor for its shape, and taking that shape apart.
+
+xDSL has no shape dialect. The classes are written here as if it never had one, and the
+end of this module puts xDSL's own in their place should the xDSL at hand have them:
+two classes for one operation would make patterns miss the operations that were parsed.
+Import the names from here, and build operations with `.build`, as the constructors of
+xDSL's own classes may differ.
+
+See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import get_all_dialects
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IndexType,
+    MemRefType,
+    ShapedType,
+    TensorType,
+    UnrankedMemRefType,
+    UnrankedTensorType,
+    VectorType,
+)
+from xdsl.ir import (
+    Attribute,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_attr_definition
+class ShapeType(ParametrizedAttribute, TypeAttribute):
+    """
+    A shape that may be unranked or invalid: `!shape.shape`.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#shapetype).
+    """
+
+    name = "shape.shape"
+
+
+@irdl_attr_definition
+class SizeType(ParametrizedAttribute, TypeAttribute):
+    """
+    A number of elements or an extent, that may be unknown or invalid: `!shape.size`.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#sizetype).
+    """
+
+    name = "shape.size"
+
+
+@irdl_attr_definition
+class ValueShapeType(ParametrizedAttribute, TypeAttribute):
+    """
+    A value together with its shape: `!shape.value_shape`.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#valueshapetype).
+    """
+
+    name = "shape.value_shape"
+
+
+def _is_shaped(type_: Attribute) -> bool:
+    return isinstance(
+        type_,
+        TensorType | UnrankedTensorType | MemRefType | UnrankedMemRefType | VectorType,
+    )
+
+
+def _is_extent_tensor(type_: Attribute) -> bool:
+    return (
+        isinstance(type_, TensorType)
+        and type_.get_num_dims() == 1
+        and isinstance(type_.get_element_type(), IndexType)
+    )
+
+
+def _is_shape_or_extent_tensor(type_: Attribute) -> bool:
+    return isinstance(type_, ShapeType) or _is_extent_tensor(type_)
+
+
+def _is_size_or_index(type_: Attribute) -> bool:
+    return isinstance(type_, SizeType | IndexType)
+
+
+def _verify_kind(
+    op: Operation, value: str, type_: Attribute, is_kind: bool, kind: str
+) -> None:
+    if not is_kind:
+        raise VerifyException(
+            f"'{op.name}' op {value} must be {kind}, but got '{type_}'"
+        )
+
+
+def _verify_shapes(op: Operation, value: str, types: Sequence[Attribute]) -> None:
+    for index, type_ in enumerate(types):
+        _verify_kind(
+            op,
+            f"{value} #{index}",
+            type_,
+            _is_shape_or_extent_tensor(type_),
+            "shape or extent tensor",
+        )
+
+
+@irdl_op_definition
+class ShapeOfOp(IRDLOperation):
+    """
+    The shape of a shaped value, as a tensor with one element for each dimension.
+
+    Example:
+
+    ```mlir
+    %shape = shape.shape_of %x : tensor<*xf32> -> tensor<?xindex>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#shapeshape_of-shapeshapeofop).
+    """
+
+    name = "shape.shape_of"
+
+    arg = operand_def()
+    result = result_def()
+
+    assembly_format = "$arg attr-dict `:` type($arg) `->` type($result)"
+
+    traits = traits_def(Pure())
+
+    def __init__(self, arg: SSAValue | Operation, result_type: Attribute):
+        super().__init__(operands=[arg], result_types=[result_type])
+
+    def verify_(self) -> None:
+        arg_type, result_type = self.arg.type, self.result.type
+        # What is missing between "or" and the comma is missing in MLIR's message, too.
+        _verify_kind(
+            self,
+            "operand #0",
+            arg_type,
+            _is_shaped(arg_type) or isinstance(arg_type, ValueShapeType),
+            "shaped of any type values or ",
+        )
+        _verify_shapes(self, "result", (result_type,))
+        if isinstance(result_type, ShapeType):
+            return
+        if isinstance(arg_type, ValueShapeType):
+            raise VerifyException(
+                f"'{self.name}' op if at least one of the operands can hold error "
+                "values then the result must be of type `shape` to propagate them"
+            )
+        if not isinstance(arg_type, ShapedType):
+            return
+        assert isinstance(result_type, TensorType)
+        rank = arg_type.get_num_dims()
+        if result_type.get_shape()[0] not in (DYNAMIC_INDEX, rank):
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) 'tensor<{rank}xindex>' are "
+                "incompatible with return type(s) of operation "
+                f"'{result_type}'"
+            )
+
+
+@irdl_op_definition
+class NumElementsOp(IRDLOperation):
+    """
+    The number of elements of a value that has the given shape.
+
+    Example:
+
+    ```mlir
+    %count = shape.num_elements %shape : tensor<?xindex> -> index
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#shapenum_elements-shapenumelementsop).
+    """
+
+    name = "shape.num_elements"
+
+    shape = operand_def()
+    result = result_def()
+
+    assembly_format = "$shape attr-dict `:` type($shape) `->` type($result)"
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        shape: SSAValue | Operation,
+        result_type: Attribute | None = None,
+    ):
+        if result_type is None:
+            result_type = IndexType()
+        super().__init__(operands=[shape], result_types=[result_type])
+
+    def verify_(self) -> None:
+        shape_type, result_type = self.shape.type, self.result.type
+        _verify_shapes(self, "operand", (shape_type,))
+        _verify_kind(
+            self,
+            "result #0",
+            result_type,
+            _is_size_or_index(result_type),
+            "size or index",
+        )
+        if isinstance(shape_type, ShapeType) and not isinstance(result_type, SizeType):
+            raise VerifyException(
+                f"'{self.name}' op if at least one of the operands can hold error "
+                "values then the result must be of type `size` to propagate them"
+            )
+
+
+@irdl_op_definition
+class SplitAtOp(IRDLOperation):
+    """
+    Cut a shape in two before the dimension `index`. A negative index counts from the end.
+
+    It has no custom syntax, in MLIR neither.
+
+    Example:
+
+    ```mlir
+    %head, %tail = "shape.split_at"(%shape, %index) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#shapesplit_at-shapesplitatop).
+    """  # noqa: E501
+
+    name = "shape.split_at"
+
+    operand = operand_def()
+    index = operand_def()
+    head = result_def()
+    tail = result_def()
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        operand: SSAValue | Operation,
+        index: SSAValue | Operation,
+        head_type: Attribute,
+        tail_type: Attribute,
+    ):
+        super().__init__(operands=[operand, index], result_types=[head_type, tail_type])
+
+    def verify_(self) -> None:
+        _verify_shapes(self, "operand", (self.operand.type,))
+        index_type = self.index.type
+        _verify_kind(
+            self,
+            "operand #1",
+            index_type,
+            _is_size_or_index(index_type),
+            "size or index",
+        )
+        _verify_shapes(self, "result", self.result_types)
+
+
+Shape = Dialect(
+    "shape",
+    [ShapeOfOp, NumElementsOp, SplitAtOp],
+    [ShapeType, SizeType, ValueShapeType],
+)
+
+
+def _adopt(registered: Dialect) -> Dialect:
+    """
+    Put the classes of `registered` in the place of this module's.
+
+    Returns `registered` together with what it lacks of this module.
+    """
+    theirs = {
+        class_.name: class_
+        for class_ in (*registered.operations, *registered.attributes)
+    }
+    operations = [op for op in Shape.operations if op.name not in theirs]
+    attributes = [attr for attr in Shape.attributes if attr.name not in theirs]
+    for ours in (*Shape.operations, *Shape.attributes):
+        # Only the names change hands: to a type checker they are still ours.
+        globals()[ours.__name__] = theirs.get(ours.name, ours)
+    if not operations and not attributes:
+        return registered
+    return Dialect(
+        "shape",
+        [*registered.operations, *operations],
+        [*registered.attributes, *attributes],
+    )
+
+
+if _get_registered := get_all_dialects().get("shape"):
+    Shape = _adopt(_get_registered())
