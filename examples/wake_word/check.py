@@ -1,0 +1,190 @@
+"""From a model to the number of values that the compiled code gets wrong, step by step."""
+
+import subprocess
+import sysconfig
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .quantized_module import build_module, dequantize_name, quantize_name
+from .run_mlir import CompiledModule
+from .tflite_tensors import QuantizedTensor, Stored, read_tensors
+
+PASSES = (
+    "lower-quant-ops{{rounding-mode={rounding_mode} fuse=true}},canonicalize,cse,"
+    "strip-func-quant-types,canonicalize"
+)
+"""What `xdsl-opt` does: afterwards nothing quantized is left in the module."""
+
+EXACT_BELOW = 1 << 22
+"""
+`round(fl(fl(n * scale) / scale))` is `n` for integers of a smaller magnitude: each of the
+two operations of f32 is off by at most `2**-24` of its result, both together by less than
+half an integer. To add a zero point of 8 or 16 bits does not change that.
+"""
+
+
+class XdslOptError(RuntimeError):
+    """`xdsl-opt` failed, or left something quantized in the module."""
+
+
+class TensorResult(NamedTuple):
+    """What became of one tensor."""
+
+    tensor: QuantizedTensor
+
+    wrong_floats: int
+    """Dequantized values that differ from NumPy's in any bit."""
+
+    wrong_integers: int
+    """Stored values that differ after they were dequantized and quantized again."""
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """What became of the tensors of one model."""
+
+    tensors: list[TensorResult]
+
+    passes: str
+    """The pipeline that `xdsl-opt` ran."""
+
+    seconds: dict[str, float]
+    """The duration of each step."""
+
+    @property
+    def wrong_floats(self) -> int:
+        """Dequantized values that differ from NumPy's, in all tensors."""
+        return sum(result.wrong_floats for result in self.tensors)
+
+    @property
+    def wrong_integers(self) -> int:
+        """Stored values that do not survive, in all tensors."""
+        return sum(result.wrong_integers for result in self.tensors)
+
+
+class _Stopwatch:
+    """The durations of steps that follow each other."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    def step(self, name: str) -> None:
+        """The step `name` ends here."""
+        now = time.perf_counter()
+        self.seconds[name] = now - self._start
+        self._start = now
+
+
+def check_model(
+    path: Path,
+    directory: Path,
+    rounding_mode: str = "nearest-even",
+    opt_level: int = 2,
+) -> ModelResult:
+    """
+    Lower, compile and run the casts of all quantized tensors of a model, and compare
+    with NumPy and with the model.
+
+    The modules before and after `xdsl-opt` are written to `directory`. `opt_level` is
+    that of LLVM, 0 to 3.
+
+    Raises:
+        XdslOptError: if `xdsl-opt` fails.
+    """
+    stopwatch = _Stopwatch()
+    tensors = read_tensors(path)
+    stopwatch.step("read")
+
+    source = directory / f"{path.stem}.mlir"
+    # Formatted into a string, an operation gives its summary.
+    source.write_text(str(build_module(tensors)) + "\n")
+    stopwatch.step("write")
+
+    lowered = directory / f"{path.stem}.lowered.mlir"
+    passes = PASSES.format(rounding_mode=rounding_mode)
+    run_xdsl_opt(source, lowered, passes)
+    stopwatch.step("xdsl-opt")
+
+    names = [
+        f(i) for i in range(len(tensors)) for f in (dequantize_name, quantize_name)
+    ]
+    compiled = CompiledModule(lowered.read_text(), names, opt_level)
+    stopwatch.step("compile")
+
+    outcomes = [_run(compiled, index, tensor) for index, tensor in enumerate(tensors)]
+    stopwatch.step("run")
+
+    results = [
+        TensorResult(
+            tensor,
+            count_differences(expressed_values(tensor), floats),
+            count_differences(tensor.stored, integers),
+        )
+        for tensor, (floats, integers) in zip(tensors, outcomes, strict=True)
+    ]
+    stopwatch.step("compare")
+    return ModelResult(results, passes, stopwatch.seconds)
+
+
+def run_xdsl_opt(source: Path, target: Path, passes: str) -> None:
+    """Run the `xdsl-opt` of this Python's environment on a file."""
+    xdsl_opt = Path(sysconfig.get_path("scripts")) / "xdsl-opt"
+    process = subprocess.run(
+        [xdsl_opt, source, "-p", passes, "-o", target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if process.returncode:
+        raise XdslOptError(f"xdsl-opt -p '{passes}' failed:\n{process.stderr}")
+    if "quant." in target.read_text():
+        raise XdslOptError(f"xdsl-opt -p '{passes}' left quantized types or operations")
+
+
+def _run(
+    compiled: CompiledModule, index: int, tensor: QuantizedTensor
+) -> tuple[NDArray[np.float32], Stored]:
+    """The floats of a tensor, and what these floats quantize to."""
+    floats = np.full(tensor.stored.shape, np.nan, np.float32)
+    compiled.call(dequantize_name(index), floats)
+    integers = np.zeros_like(tensor.stored)
+    compiled.call(quantize_name(index), floats, integers)
+    return floats, integers
+
+
+def expressed_values(tensor: QuantizedTensor) -> NDArray[np.float32]:
+    """
+    `(stored - zero_point) * scale` in f32, by NumPy. Formula: TensorFlow Lite's
+    [quantization specification](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
+    """
+    shape = [1] * tensor.stored.ndim
+    if tensor.axis is not None:
+        shape[tensor.axis] = -1
+    stored = tensor.stored.astype(np.float32)
+    zero_points = tensor.zero_points.astype(np.float32)
+    if tensor.stored.ndim == 0:
+        shape = []
+    return (stored - zero_points.reshape(shape)) * tensor.scales.reshape(shape)
+
+
+def largest_distance(tensor: QuantizedTensor) -> int:
+    """The largest `|stored - zero_point|`, at most, of a tensor."""
+    stored = tensor.stored.astype(np.int64)
+    low, high = int(stored.min()), int(stored.max())
+    return max(
+        abs(bound - int(zero_point))
+        for bound in (low, high)
+        for zero_point in tensor.zero_points
+    )
+
+
+def count_differences(expected: NDArray[Any], actual: NDArray[Any]) -> int:
+    """How many elements differ in any bit."""
+    bits = f"u{expected.dtype.itemsize}"
+    return int(np.count_nonzero(expected.view(bits) != actual.view(bits)))

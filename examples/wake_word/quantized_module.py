@@ -1,0 +1,139 @@
+"""A module that dequantizes and quantizes given tensors, built with the Python API."""
+
+import numpy as np
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    f32,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StorageCastOp,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedType,
+)
+
+from .tflite_tensors import QuantizedTensor
+
+
+def dequantize_name(index: int) -> str:
+    """The function `() -> tensor<...xf32>` that dequantizes the tensor of an index."""
+    return f"dequantize_{index}"
+
+
+def quantize_name(index: int) -> str:
+    """
+    The function `(tensor<...xf32>) -> tensor<...xi8>`, or with another storage type,
+    that quantizes to the type of the tensor of an index.
+    """
+    return f"quantize_{index}"
+
+
+def quantized_type(
+    tensor: QuantizedTensor,
+) -> UniformQuantizedType | UniformQuantizedPerAxisType:
+    """The element type of a tensor."""
+    is_signed = np.issubdtype(tensor.stored.dtype, np.signedinteger)
+    if tensor.axis is None:
+        return UniformQuantizedType(
+            _storage_type(tensor),
+            f32,
+            float(tensor.scales[0]),
+            int(tensor.zero_points[0]),
+            is_signed=is_signed,
+        )
+    return UniformQuantizedPerAxisType(
+        _storage_type(tensor),
+        f32,
+        tensor.scales,
+        tensor.zero_points,
+        quantized_dimension=tensor.axis,
+        is_signed=is_signed,
+    )
+
+
+def build_module(tensors: list[QuantizedTensor]) -> ModuleOp:
+    """
+    For each tensor its values, a function that dequantizes them, and one that quantizes
+    any floats of that shape.
+
+    ```mlir
+    !q = !quant.uniform<i8:f32, 5.000000e-01>
+
+    func.func private @tensor_0() -> tensor<4x!q> {
+      %0 = arith.constant dense<[1, 2, 3, 4]> : tensor<4xi8>
+      %1 = quant.scast %0 : tensor<4xi8> to tensor<4x!q>
+      func.return %1 : tensor<4x!q>
+    }
+    func.func @dequantize_0() -> tensor<4xf32> {
+      %0 = func.call @tensor_0() : () -> tensor<4x!q>
+      %1 = quant.dcast %0 : tensor<4x!q> to tensor<4xf32>
+      func.return %1 : tensor<4xf32>
+    }
+    func.func @quantize_0(%0: tensor<4xf32>) -> tensor<4xi8> {
+      %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!q>
+      %2 = quant.scast %1 : tensor<4x!q> to tensor<4xi8>
+      func.return %2 : tensor<4xi8>
+    }
+    ```
+
+    The ways there and back are two functions because a quantize of a dequantize in one
+    function folds to nothing.
+    """
+    module = ModuleOp(
+        [
+            function
+            for index, tensor in enumerate(tensors)
+            for function in _functions(index, tensor)
+        ]
+    )
+    module.verify()
+    return module
+
+
+def _storage_type(tensor: QuantizedTensor) -> IntegerType:
+    return IntegerType(8 * tensor.stored.dtype.itemsize)
+
+
+def _functions(index: int, tensor: QuantizedTensor) -> tuple[FuncOp, FuncOp, FuncOp]:
+    shape = tensor.stored.shape
+    stored_type = TensorType(_storage_type(tensor), shape)
+    tensor_type = TensorType(quantized_type(tensor), shape)
+    float_type = TensorType(f32, shape)
+    tensor_name = f"tensor_{index}"
+
+    # As bytes the values are printed, and read again, without a look at each of them.
+    stored = DenseIntOrFPElementsAttr(stored_type, BytesAttr(tensor.stored.tobytes()))
+    constant = ConstantOp(stored)
+    view = StorageCastOp(constant, tensor_type)
+    values = FuncOp(
+        tensor_name,
+        ((), (tensor_type,)),
+        Region(Block([constant, view, ReturnOp(view)])),
+        "private",
+    )
+
+    call = CallOp(tensor_name, (), (tensor_type,))
+    expressed = DequantizeCastOp(call, float_type)
+    dequantize = FuncOp(
+        dequantize_name(index),
+        ((), (float_type,)),
+        Region(Block([call, expressed, ReturnOp(expressed)])),
+    )
+
+    block = Block(arg_types=(float_type,))
+    quantized = QuantizeCastOp(block.args[0], tensor_type)
+    back = StorageCastOp(quantized, stored_type)
+    block.add_ops((quantized, back, ReturnOp(back)))
+    quantize = FuncOp(
+        quantize_name(index), ((float_type,), (stored_type,)), Region(block)
+    )
+    return values, dequantize, quantize
