@@ -67,6 +67,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant import compat
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
@@ -82,8 +83,12 @@ from xdsl_quant.dialects.quant.types import (
     default_storage_min,
     float_array,
     int_array,
+    scalar_or_element_type,
+    with_element_type,
 )
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
+
+compat.apply_all()
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """How an expressed value between two stored ones is rounded."""
@@ -126,19 +131,9 @@ def _indexing_maps(
     return ArrayAttr([identity, *[parameters] * parameter_count, identity])
 
 
-def _shape_attr(shape: Sequence[int]) -> ArrayAttr[IntAttr]:
-    return ArrayAttr(map(IntAttr, shape))
-
-
 def _float_bytes(values: Sequence[float], float_type: AnyFloat) -> bytes:
     """The numbers, each rounded to the float type, as in a dense attribute."""
     return float_type.pack(values)
-
-
-def _element_type(type_: Attribute) -> Attribute:
-    if isinstance(type_, TensorType | UnrankedTensorType):
-        return cast(Attribute, type_.element_type)
-    return type_
 
 
 # Ops under construction
@@ -668,7 +663,7 @@ class LowerQuantCast(RewritePattern):
         self._arithmetic_of(op, quantized.type)
 
     def _arithmetic_of(self, op: CastOp, type_: Attribute) -> _Arithmetic:
-        quantized_type = _element_type(type_)
+        quantized_type = scalar_or_element_type(type_)
         if (known := self._arithmetic.get(quantized_type)) is not None:
             return known
         if (reason := _why_not_lowerable(quantized_type)) is not None:
@@ -689,7 +684,7 @@ class LowerQuantCast(RewritePattern):
         self, code: _Code, arithmetic: _Arithmetic, value: SSAValue, type_: Attribute
     ) -> SSAValue:
         # The encoding of the result and not of the operand: see `_convert`.
-        stored_type = _with_element_type(type_, arithmetic.storage)
+        stored_type = with_element_type(type_, arithmetic.storage)
         stored = code.op(StorageCastOp, (value,), stored_type)
         return self._convert(code, arithmetic, stored, type_, False)
 
@@ -805,14 +800,6 @@ def fail(op: Operation, message: str) -> None:
     op.emit_error(message, error)
 
 
-def _with_element_type(type_: Attribute, element_type: Attribute) -> Attribute:
-    if isinstance(type_, TensorType):
-        return _tensor_type(element_type, type_.shape, type_.encoding)
-    if isinstance(type_, UnrankedTensorType):
-        return UnrankedTensorType(element_type)
-    return element_type
-
-
 def _ranked_layout(quantized_type: UniformType) -> _Layout | None:
     match quantized_type:
         case UniformQuantizedPerAxisType():
@@ -895,7 +882,9 @@ def _convert_by_generic(
     empty = code.op(tensor.EmptyOp, _dynamic_sizes(code, value), result_type)
 
     inputs = (value, *parameters)
-    block = Block(arg_types=[_element_type(v.type) for v in (*inputs, empty)])
+    block = Block(arg_types=[scalar_or_element_type(v.type) for v in (*inputs, empty)])
+    for argument, hint in zip(block.args, _BODY_HINTS[len(inputs)], strict=True):
+        argument.name_hint = hint
     number, *numbers, _ = block.args
     body = _Code(code.location)
     if layout is None:
@@ -924,6 +913,13 @@ def _convert_by_generic(
     return generic.results[0]
 
 
+_BODY_HINTS = {
+    1: ("in", "out"),
+    2: ("in", "scale", "out"),
+    3: ("in", "scale", "zero_point", "out"),
+}
+
+
 @cache
 def _segment_sizes(input_count: int) -> Attribute:
     return DenseArrayBase.from_list(i32, [input_count, 1])
@@ -938,7 +934,7 @@ def _reshape(
     shape_value = code.op(
         tensor.FromElementsOp, sizes, TensorType(_INDEX, [len(sizes)])
     )
-    result_type = TensorType(_element_type(value.type), shape)
+    result_type = TensorType(scalar_or_element_type(value.type), shape)
     return code.op(tensor.ReshapeOp, (value, shape_value), result_type)
 
 

@@ -6,6 +6,8 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
+from xdsl_quant import compat
+
 from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from .types import (
     AnyQuantizedType,
@@ -16,6 +18,9 @@ from .types import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
+
+# Lowered modules are read by xDSL's own dialects, whichever way these are loaded.
+compat.apply_on_load()
 
 Quant = Dialect(
     "quant",

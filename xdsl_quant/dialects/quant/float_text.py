@@ -19,6 +19,7 @@ import math
 import struct
 from collections.abc import Iterable
 from functools import cache
+from typing import cast
 
 from .float_formats import FloatFormat
 
@@ -48,8 +49,21 @@ def float_text(value: float, float_format: FloatFormat) -> str:
 
 
 def float_texts(values: Iterable[float], float_format: FloatFormat) -> list[str]:
-    """`float_text` of each value; equal values are formatted once."""
-    text = cache(lambda value: float_text(value, float_format))
+    """
+    `float_text` of each positive value; equal values are formatted once.
+
+    The smallest or largest number of a format may have a short text that a parser, which
+    reads doubles, finds to be out of range: it is written in hexadecimal.
+    """
+    smallest, largest = float_format.smallest, float_format.largest
+
+    @cache
+    def text(value: float) -> str:
+        decimal = float_text(value, float_format)
+        if value != smallest and value != largest or decimal.startswith("0x"):
+            return decimal
+        return decimal if smallest <= float(decimal) <= largest else hex_text(value)
+
     return list(map(text, values))
 
 
@@ -66,8 +80,9 @@ def _reads_back(text_value: float, value: float, float_format: FloatFormat) -> b
     return math.copysign(float_format.nearest(abs(text_value)), value) == value
 
 
-_powers_of_5 = cache(lambda exponent: 5**exponent)
-_powers_of_10 = cache(lambda exponent: 10**exponent)
+@cache
+def _power(base: int, exponent: int) -> int:
+    return cast(int, base**exponent)
 
 
 def _significant_digits(value: float, count: int) -> tuple[str, int]:
@@ -78,11 +93,11 @@ def _significant_digits(value: float, count: int) -> tuple[str, int]:
     significand, denominator = value.as_integer_ratio()
     exponent = 1 - denominator.bit_length()
     if exponent:
-        significand *= _powers_of_5(-exponent)
+        significand *= _power(5, -exponent)
     needed_bits = (count * 196 + 58) // 59
     removable = (significand.bit_length() - needed_bits) * 59 // 196
     if removable > 0:
-        significand //= _powers_of_10(removable)
+        significand //= _power(10, removable)
         exponent += removable
     digits = str(significand)
     if (excess := len(digits) - count) > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -31,20 +31,14 @@ from .types import (
     StoredQuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
+    scalar_or_element_type,
 )
 
 
-def _element_type(type_: Attribute) -> Attribute:
-    if isinstance(type_, TensorType | UnrankedTensorType):
-        element_type: Attribute = type_.element_type
-        return element_type
-    return type_
-
-
 def _is_signless_integer(type_: Attribute) -> bool:
-    return (
-        isinstance(type_, IntegerType) and type_.signedness.data is Signedness.SIGNLESS
-    )
+    if not isinstance(type_, IntegerType):
+        return False
+    return cast(IntegerType, type_).signedness.data is Signedness.SIGNLESS
 
 
 def _have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
@@ -199,7 +193,9 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
                 f"'{self.name}' op failed to verify that input and result are both "
                 "scalars or both tensors with matching shape"
             )
-        self._verify_elements(_element_type(input_type), _element_type(result_type))
+        self._verify_elements(
+            scalar_or_element_type(input_type), scalar_or_element_type(result_type)
+        )
 
     def _fold_inverse(self, inverse: type[_CastOp]) -> Sequence[SSAValue] | None:
         """A cast there and back is nothing."""
@@ -239,8 +235,8 @@ class QuantizeCastOp(_CastOp):
     name = "quant.qcast"
 
     def _verify_kinds(self) -> None:
-        input_element = _element_type(self.input.type)
-        result_element = _element_type(self.result.type)
+        input_element = scalar_or_element_type(self.input.type)
+        result_element = scalar_or_element_type(self.result.type)
         self._verify_kind(
             self.input, isinstance(input_element, AnyFloat), "floating-point"
         )
@@ -273,8 +269,8 @@ class DequantizeCastOp(_CastOp):
     name = "quant.dcast"
 
     def _verify_kinds(self) -> None:
-        input_element = _element_type(self.input.type)
-        result_element = _element_type(self.result.type)
+        input_element = scalar_or_element_type(self.input.type)
+        result_element = scalar_or_element_type(self.result.type)
         self._verify_kind(
             self.input, isinstance(input_element, QuantizedType), "quantized type"
         )
@@ -309,7 +305,7 @@ class StorageCastOp(_CastOp):
 
     def _verify_kinds(self) -> None:
         for value in (self.input, self.result):
-            element = _element_type(value.type)
+            element = scalar_or_element_type(value.type)
             is_kind = isinstance(element, QuantizedType) or _is_signless_integer(
                 element
             )

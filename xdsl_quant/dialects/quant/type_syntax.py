@@ -23,7 +23,7 @@ import re
 import struct
 from array import array
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -173,6 +173,7 @@ def parse_quantized_type(parser: AttrParser, name: str) -> QuantizedType:
         syntax.check_brackets(start)
         raise
     except VerifyException as e:
+        syntax.check_brackets(start)
         parser.raise_error(str(e), syntax.name_pos)
 
 
@@ -208,8 +209,12 @@ class _TypeSyntax:
             self._wrong_token(f"expected '{text}'")
 
     def _wrong_token(self, message: str) -> NoReturn:
-        """Report at the end of the previous token, as MLIR does."""
-        before = self.content[: self.parser.pos]
+        """
+        Report at the end of the previous token, or before the last character of the text,
+        as MLIR does.
+        """
+        is_at_end = self._token.kind is MLIRTokenKind.EOF
+        before = self.content[: self.parser.pos - is_at_end]
         while (stripped := before.rstrip(" \t"))[-1:] in ("\n", "\r"):
             line_start = max(stripped.rfind("\n", 0, -1), stripped.rfind("\r", 0, -1))
             comment = stripped.find("//", line_start + 1)
@@ -220,7 +225,10 @@ class _TypeSyntax:
         position = self.parser.pos
         negative = self._optional("-")
         token = self._token
-        if token.kind is not MLIRTokenKind.INTEGER_LIT:
+        # xDSL's lexer takes the digits of every script for a number.
+        if token.kind is not MLIRTokenKind.INTEGER_LIT or not token.text.isascii():
+            if negative:
+                self._wrong_token("expected integer value")
             self.parser.raise_error("expected integer value")
         value = _integer_value(token.text)
         if negative:
@@ -233,11 +241,12 @@ class _TypeSyntax:
     def _float(self) -> float:
         sign = -1.0 if self._optional("-") else 1.0
         token = self._token
+        is_number = token.kind in (MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.INTEGER_LIT)
+        if not is_number or not token.text.isascii():
+            self.parser.raise_error("expected floating point literal")
         if token.kind is MLIRTokenKind.FLOAT_LIT:
             self._next()
             return sign * float(token.text)
-        if token.kind is not MLIRTokenKind.INTEGER_LIT:
-            self.parser.raise_error("expected floating point literal")
         if not token.text.startswith("0x"):
             self.parser.raise_error(
                 "unexpected decimal integer literal for a floating point value"
@@ -274,11 +283,12 @@ class _TypeSyntax:
             if "." in text:
                 return text
             if (aliased := self.parser.attribute_aliases.get(text)) is None:
+                self._next()
                 self.parser.raise_error(f"undefined symbol alias id '{text[1:]}'")
             if not isinstance(aliased, IntegerType | AnyFloat):
                 return str(aliased)
             self._next()
-            return aliased
+            return cast(Attribute, aliased)
         return text if text == "(" else None
 
     def _integer_type(self, sign: str | None, digits: str) -> IntegerType:
@@ -297,18 +307,19 @@ class _TypeSyntax:
 
     def _storage(self) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
         position = self.parser.pos
-        storage_type = self._optional_type()
-        if isinstance(storage_type, IntegerType):
+        inner_type = self._optional_type()
+        if isinstance(inner_type, IntegerType):
+            storage_type = cast(IntegerType, inner_type)
             is_signed = storage_type.signedness.data is not Signedness.UNSIGNED
-        elif storage_type is not None:
-            self.parser.raise_error(
-                "storage type must be an integer type of 1 to 32 bits, but got "
-                f"'{storage_type}'",
-                position,
-            )
-        else:
+        elif inner_type is None:
             storage_type = self._unsigned_storage_type()
             is_signed = False
+        else:
+            self.parser.raise_error(
+                "storage type must be an integer type of 1 to 32 bits, but got "
+                f"'{inner_type}'",
+                position,
+            )
         width = storage_type.width.data
         if not 0 < width <= MAX_STORAGE_BITS:
             self.parser.raise_error(f"illegal storage type size: {width}", position)
@@ -523,9 +534,11 @@ class _TypeSyntax:
         """Raise MLIR's error if the brackets of the type do not match."""
         if self.content[self.name_pos - 1 : self.name_pos] != ".":
             start = self.content.rfind("<", 0, self.name_pos)
-        if self.content[start : start + 1] != "<":
+        elif not _NAME_AND_BRACKET.match(self.content, self.name_pos):
+            # MLIR does so only where the bracket follows the name immediately.
             return
         open_brackets: list[str] = []
+        position = start
         for bracket in _BRACKETS.finditer(self.content, start):
             if (text := bracket[0]) in _CLOSING:
                 if open_brackets[-1] != _CLOSING[text]:
@@ -535,11 +548,16 @@ class _TypeSyntax:
                     return
             elif text in _CLOSING.values():
                 open_brackets.append(text)
+            elif text.startswith('"'):
+                # MLIR reads a string as a token, and reports at its last token.
+                position = bracket.start()
         self.parser.raise_error(
-            f"unbalanced '{open_brackets[-1]}' character in pretty dialect name", start
+            f"unbalanced '{open_brackets[-1]}' character in pretty dialect name",
+            position,
         )
 
 
+_NAME_AND_BRACKET = re.compile(r"[a-z]+<")
 _BRACKETS = re.compile(r"->|\"(?:[^\"\\\n]|\\.)*\"|[<>\[\](){}]")
 _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 
@@ -573,7 +591,8 @@ def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
         return None
 
 
-_PLAIN_CHARACTERS = b"0123456789.eE+-:"
+_NUMBER_CHARACTERS = b"0123456789.eE+-"
+_PLAIN_CHARACTERS = _NUMBER_CHARACTERS + b":"
 _SPACED_PUNCTUATION = re.compile(rb"\s*([{},:])\s*")
 _SPACE = re.compile(rb"\s")
 _STRAY_BRACE = re.compile(rb"\}[^,}]|[^,{]\{")
@@ -620,6 +639,9 @@ def _read_elements(data: bytes) -> tuple[array[float], array[int]]:
         return scales, array("q", bytes(8 * len(scales)))
     if data.count(b":") != data.count(b",") + 1:
         data = _WITHOUT_ZERO_POINT.sub(rb"\1\2:0", data)
+    punctuation = data.translate(None, _NUMBER_CHARACTERS)
+    if punctuation != b":" + b",:" * data.count(b","):
+        raise ValueError("more than one zero point")
     literals = data.replace(b":", b",").split(b",")
     return array("d", map(float, literals[::2])), array("q", map(int, literals[1::2]))
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import (
     I32,
@@ -56,8 +56,10 @@ def default_storage_max(width: int, is_signed: bool) -> int:
     return (1 << (width - is_signed)) - 1
 
 
-def _with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
-    """A scalar or tensor type with its element type exchanged."""
+def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
+    """
+    A tensor type with another element type, or that type itself in place of a scalar.
+    """
     if isinstance(type_, TensorType):
         return TensorType(element_type, type_.shape, type_.encoding)
     if isinstance(type_, UnrankedTensorType):
@@ -65,7 +67,8 @@ def _with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAtt
     return element_type
 
 
-def _element_type(type_: Attribute) -> Attribute:
+def scalar_or_element_type(type_: Attribute) -> Attribute:
+    """The element type of a tensor type, or the type itself."""
     if isinstance(type_, TensorType | UnrankedTensorType):
         return cast(Attribute, type_.element_type)
     return type_
@@ -114,14 +117,14 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         """
         The quantized type that `type_` is, or that it is a tensor of; `None` otherwise.
         """
-        element_type = _element_type(type_)
+        element_type = scalar_or_element_type(type_)
         return element_type if isinstance(element_type, QuantizedType) else None
 
     def is_compatible_expressed_type(self, candidate: Attribute) -> bool:
         """
         Whether `candidate` is the expressed type of this type, or a tensor of it.
         """
-        return _element_type(candidate) == self.expressed_type
+        return scalar_or_element_type(candidate) == self.expressed_type
 
     def cast_from_expressed_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
@@ -131,7 +134,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         """
         if not self.is_compatible_expressed_type(candidate):
             return None
-        return _with_element_type(candidate, self)
+        return with_element_type(candidate, self)
 
     @staticmethod
     def cast_to_expressed_type(quantized: Attribute) -> TypeAttribute | None:
@@ -143,7 +146,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if element_type is None or isinstance(element_type.expressed_type, NoneAttr):
             return None
-        return _with_element_type(quantized, element_type.expressed_type)
+        return with_element_type(quantized, element_type.expressed_type)
 
 
 @dataclass(frozen=True, init=False)
@@ -204,9 +207,9 @@ class StoredQuantizedType(QuantizedType, ABC):
         `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
         have the storage type of this type.
         """
-        if _element_type(candidate) != self.storage_type:
+        if scalar_or_element_type(candidate) != self.storage_type:
             return None
-        return _with_element_type(candidate, self)
+        return with_element_type(candidate, self)
 
     @staticmethod
     def cast_to_storage_type(quantized: Attribute) -> TypeAttribute | None:
@@ -218,7 +221,7 @@ class StoredQuantizedType(QuantizedType, ABC):
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if not isinstance(element_type, StoredQuantizedType):
             return None
-        return _with_element_type(quantized, element_type.storage_type)
+        return with_element_type(quantized, element_type.storage_type)
 
     def cast_expressed_to_storage_type(
         self, candidate: Attribute
@@ -230,7 +233,7 @@ class StoredQuantizedType(QuantizedType, ABC):
         """
         if not self.is_compatible_expressed_type(candidate):
             return None
-        return _with_element_type(candidate, self.storage_type)
+        return with_element_type(candidate, self.storage_type)
 
     def verify(self) -> None:
         width = self.storage_type_integral_width
@@ -321,7 +324,7 @@ class AnyQuantizedType(StoredQuantizedType):
 
 
 def _range_text(value: float) -> str:
-    return "INF" if value == math.inf else f"{value:e}"
+    return f"{value:e}".replace("inf", "INF")
 
 
 def scale_range_error(scale: float, scale_format: FloatFormat) -> str:
@@ -481,40 +484,41 @@ def _zero_array(count: int) -> array[int]:
     return array("q", bytes(8 * count))
 
 
-def _flat(values: Iterable[float], typecode: str) -> array[float]:
+def _flattened(values: Any) -> Iterable[Any]:
     """
     The elements of a sequence, a nested sequence or a NumPy array in row-major order.
     """
-    if hasattr(values, "__array_interface__"):
-        import numpy as np
-
-        dtype = np.float64 if typecode == "d" else np.int64
-        flat = array(typecode)
-        flat.frombytes(np.ascontiguousarray(values, dtype=dtype).tobytes())
-        return flat
-    while (values := list(values)) and isinstance(values[0], Sequence):
-        values = [v for row in cast(list[Sequence[float]], values) for v in row]
-    return array(typecode, values)
+    if hasattr(values, "ravel"):
+        return values.ravel().tolist()
+    values = list(values)
+    while values and isinstance(values[0], Sequence):
+        values = [element for row in values for element in row]
+    return values
 
 
-def _shape(values: object) -> tuple[int, ...]:
-    """The shape of a nested sequence or a NumPy array."""
-    if (shape := getattr(values, "shape", None)) is not None:
-        return tuple(shape)
-    shape_list: list[int] = []
+def _flat_floats(values: Iterable[object]) -> array[float]:
+    return array("d", _flattened(values))
+
+
+def _flat_ints(values: Iterable[object]) -> array[int]:
+    try:
+        return array("q", _flattened(values))
+    except OverflowError as e:
+        raise VerifyException("zero points must fit 64 bits") from e
+
+
+def _shape_of(values: Any, count: int) -> tuple[int, ...]:
+    """The shape of a nested sequence or a NumPy array of `count` elements."""
+    if hasattr(values, "shape"):
+        return tuple(values.shape)
+    shape: list[int] = []
     while isinstance(values, Sequence):
-        shape_list.append(len(values))
-        values = values[0] if values else None
-    return tuple(shape_list)
-
-
-def _row_major(values: object, typecode: str) -> tuple[array[float], tuple[int, ...]]:
-    """Flat elements and shape of a nested sequence or a NumPy array."""
-    shape = _shape(values)
-    flat = _flat(cast(Iterable[float], values), typecode)
-    if len(flat) != math.prod(shape):
+        rows = cast(Sequence[object], values)
+        shape.append(len(rows))
+        values = rows[0] if rows else None
+    if math.prod(shape) != count:
         raise VerifyException("scales and zero points must not be ragged")
-    return flat, shape
+    return tuple(shape)
 
 
 @irdl_attr_definition
@@ -557,7 +561,7 @@ class UniformQuantizedPerAxisType(_UniformType):
         `scales` and `zero_points` are sequences or one-dimensional NumPy arrays; zero
         points default to 0.
         """
-        scale_array = _flat(scales, "d")
+        scale_array = _flat_floats(scales)
         super().__init__(
             expressed_type,
             *_storage_parameters(
@@ -567,7 +571,7 @@ class UniformQuantizedPerAxisType(_UniformType):
             ints_attr(
                 _zero_array(len(scale_array))
                 if zero_points is None
-                else _flat(zero_points, "q")
+                else _flat_ints(zero_points)
             ),
             IntAttr(quantized_dimension),
         )
@@ -647,11 +651,12 @@ class UniformQuantizedSubChannelType(_UniformType):
         `scales` and `zero_points` are nested sequences or NumPy arrays of one shape;
         zero points default to 0.
         """
-        scale_array, shape = _row_major(scales, "d")
-        if zero_points is None:
-            zero_point_array, zero_point_shape = _zero_array(len(scale_array)), shape
-        else:
-            zero_point_array, zero_point_shape = _row_major(zero_points, "q")
+        scale_array = _flat_floats(scales)
+        shape = zero_point_shape = _shape_of(scales, len(scale_array))
+        zero_point_array = _zero_array(len(scale_array))
+        if zero_points is not None:
+            zero_point_array = _flat_ints(zero_points)
+            zero_point_shape = _shape_of(zero_points, len(zero_point_array))
         if shape != zero_point_shape:
             raise VerifyException(
                 f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
@@ -664,7 +669,7 @@ class UniformQuantizedSubChannelType(_UniformType):
                     storage_type, is_signed, storage_type_min, storage_type_max
                 ),
                 scale_array,
-                cast("array[int]", zero_point_array),
+                zero_point_array,
                 shape,
                 quantized_dimensions,
                 block_sizes,
