@@ -1,0 +1,66 @@
+# Every target works on a fresh machine with Python 3.11 or later and make.
+
+PYTHON ?= python3
+SECONDS ?= 600
+SEED ?= 0
+
+BIN := .venv/bin
+READY := .venv/.ready
+PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
+
+.PHONY: help venv demo tests pytest filecheck lint format fuzz bench docs clean
+
+help:
+	@echo "make demo       run the main job on a real int8 model and show its result"
+	@echo "make tests      pytest, filecheck and lint: all that CI runs"
+	@echo "make pytest     unit, execution and conformance tests"
+	@echo "make filecheck  lit tests of the text"
+	@echo "make lint       ruff and basedpyright"
+	@echo "make format     format the code"
+	@echo "make fuzz       hold random inputs against MLIR (SECONDS=600 SEED=0)"
+	@echo "make bench      measure speed and memory beside MLIR"
+	@echo "make docs       build the documentation into site/"
+
+# The extras are those of all targets: one environment that is never half installed.
+$(READY): $(PACKAGES)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or later is needed: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-e '.[dev]' -e examples/ml_dialect
+	@touch $@
+
+venv: $(READY)
+
+demo: $(READY)
+	$(BIN)/python -m examples.wake_word
+
+tests: pytest filecheck lint
+
+pytest: $(READY)
+	$(BIN)/python -m pytest -q
+
+filecheck: $(READY)
+	$(BIN)/lit --order=smart -q tests/filecheck
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis
