@@ -60,6 +60,8 @@ from xdsl.irdl import (
     IRDLOperation,
     OperandDef,
     ResultDef,
+    irdl_op_definition,
+    traits_def,
 )
 from xdsl.traits import (
     EffectInstance,
@@ -72,6 +74,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
+    from xdsl.dialects.arith import FloatingPointLikeBinaryOperation
     from xdsl.dialects.builtin import AnyDenseElement, RankedStructure
     from xdsl.dialects.func import FuncOp
     from xdsl.dialects.tensor import EmptyOp, ReshapeOp
@@ -521,6 +524,35 @@ def make_arith_extsi_pure() -> None:
         ExtSIOp.traits.add_trait(Pure())
 
 
+def arith_remf() -> type[FloatingPointLikeBinaryOperation]:
+    """
+    The class of `arith.remf`, which is added to the dialect if xDSL does not have it.
+
+    The lowering of casts does not need it; that of a remainder on quantized values does.
+    """
+    from xdsl.dialects import arith
+
+    for op_type in arith.Arith.operations:
+        if op_type.name == "arith.remf":
+            return cast("type[FloatingPointLikeBinaryOperation]", op_type)
+
+    @irdl_op_definition
+    class RemFOp(arith.FloatingPointLikeBinaryOperation):
+        """
+        Remainder of a division that truncates the quotient.
+
+        See external [documentation](https://mlir.llvm.org/docs/Dialects/ArithOps/#arithremf-arithremfop).
+        """
+
+        name = "arith.remf"
+
+        traits = traits_def(Pure())
+
+    # A dialect has no other way of growing.
+    arith.Arith._operations.append(RemFOp)  # pyright: ignore[reportPrivateUsage]
+    return RemFOp
+
+
 # ---------------------------------------------------------------------------- tensor
 
 
@@ -745,11 +777,12 @@ _CONSTANT_FIXES: tuple[Callable[[], None], ...] = (
 )
 """The fixes of attributes, which operations of every dialect may have."""
 
-_FIXES: dict[str, tuple[Callable[[], None], ...]] = {
+_FIXES: dict[str, tuple[Callable[[], object], ...]] = {
     "arith": (
         widen_arith_conversions,
         widen_arith_width_casts,
         make_arith_extsi_pure,
+        arith_remf,
     ),
     "func": (keep_declaration_attributes,),
     "linalg": (make_linalg_generic_effects_known,),
@@ -786,7 +819,7 @@ def apply_all() -> None:
 
 def apply_on_load() -> None:
     """
-    Apply the fixes of each dialect right after a `Context` has loaded it.
+    Apply the fixes of each dialect when a `Context` loads it.
 
     Dialects that were imported before are fixed at once.
     """
@@ -799,7 +832,8 @@ def apply_on_load() -> None:
         return
 
     def load_registered_dialect(self: Context, name: str) -> None:
-        load(self, name)
+        # Before the dialect is loaded: a context copies its list of operations.
         apply(name)
+        load(self, name)
 
     Context.load_registered_dialect = load_registered_dialect

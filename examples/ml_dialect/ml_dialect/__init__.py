@@ -1,0 +1,1 @@
+"""An example of a dialect with quantized types."""
