@@ -25,7 +25,7 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
 )
 from xdsl.rewriter import InsertPoint
-from xdsl.utils.exceptions import PassFailedException, VerifyException
+from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
@@ -34,6 +34,8 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
 )
+
+from .diagnostics import fail
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -212,10 +214,10 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
             for index, value in enumerate(values):
                 if (reason := _dequantization_error(value)) is None:
                     continue
-                message = (
-                    f"'{op.name}' op {kind} #{index} cannot be dequantized: {reason}"
+                fail(
+                    op,
+                    f"'{op.name}' op {kind} #{index} cannot be dequantized: {reason}",
                 )
-                op.emit_error(message, PassFailedException(message))
 
     def matches(self, op: Operation) -> TypeGuard[OperationT]:
         """Whether this pattern is there for `op`."""

@@ -65,7 +65,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
-from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import compat
 from xdsl_quant.dialects.quant import (
@@ -87,6 +86,8 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
+
+from .diagnostics import fail
 
 compat.apply_all()
 
@@ -787,17 +788,6 @@ class LowerQuantCast(RewritePattern):
             actual = code.op(tensor.ExtractOp, (shape, code.index(axis)), _INDEX)
             message = f"size of dimension {axis} must be {size}: {reason}"
             _assert_equal(code, actual, size, message)
-
-
-def fail(op: Operation, message: str) -> None:
-    """
-    Fail a pass because of an op.
-
-    Raises:
-        PassFailedException: with the message, after the location if the op has one.
-    """
-    error = PassFailedException(message)
-    op.emit_error(message, error)
 
 
 def _ranked_layout(quantized_type: UniformType) -> _Layout | None:

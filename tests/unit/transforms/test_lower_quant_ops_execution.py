@@ -1,6 +1,7 @@
 """Lowered casts are compiled, run, and held against the reference bit for bit."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.universe import Universe
@@ -78,7 +80,7 @@ class Case:
             return f"{prefix}:{self.axis}, {{{','.join(elements)}}}>"
         return f"{prefix}, {elements[0]}>"
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return self.values().shape
 
@@ -134,10 +136,12 @@ def _cases() -> list[Case]:
                 (I24, 1),
                 (I1, 0),
             ):
-                if container in ("dynamic", "unranked") and (
-                    # MLIR does not compile a tensor.splat of i1 with dynamic sizes.
-                    expressed != "f32" or storage == I1
-                ):
+                if container != "ranked" and expressed != "f32":
+                    continue
+                if container != "ranked" and storage in (I4, I16, U16, I24):
+                    continue
+                # MLIR does not compile a tensor.splat of i1 with dynamic sizes.
+                if container in ("dynamic", "unranked") and storage == I1:
                     continue
                 # LLVM converts f64 to bf16 by a call into a library that is not loaded.
                 if expressed == "bf16" and storage.width == 32:
@@ -158,7 +162,8 @@ def _cases() -> list[Case]:
                     )
     for container in ("ranked", "dynamic", "unranked"):
         for axis in (0, 1):
-            for storage in (I8, NARROW_U8, I16, I32):
+            storages = (I8, NARROW_U8, I16, I32) if container == "ranked" else (I8,)
+            for storage in storages:
                 for zero_points in ((0, 0, 0), (5, 100, 64)):
                     name = f"axis{axis}_{container}_{storage.name}_{zero_points[0]}"
                     cases.append(
@@ -256,7 +261,8 @@ def _cast(case: Case, value: str, element_type: str, back: bool, result: str) ->
 
 
 def _functions(case: Case) -> str:
-    """`quantize` takes expressed values and returns i64, `dequantize` the reverse,
+    """
+    `quantize` takes expressed values and returns i64, `dequantize` the reverse,
     as bits."""
     expressed, stored, quantized = case.expressed, _signless(case), case.quantized_type
     if case.container == "scalar":
@@ -318,18 +324,26 @@ def _functions(case: Case) -> str:
     }}"""
 
 
-def _lower(text: str, lower: LowerQuantOpsPass) -> str:
+@pytest.fixture(scope="module")
+def module() -> ModuleOp:
+    """All functions of all cases."""
     ctx = Context()
     for name, factory in Universe.get_multiverse().all_dialects.items():
         ctx.register_dialect(name, factory)
-    module = Parser(ctx, text).parse_module()
-    module.verify()
+    parsed = Parser(ctx, "\n".join(map(_functions, CASES))).parse_module()
+    parsed.verify()
+    return parsed
+
+
+def _lower(module: ModuleOp, lower: LowerQuantOpsPass) -> str:
+    ctx = Context()
     lower.apply(ctx, module)
     module.verify()
     # MLIR with assertions does not read all types: no cast to one of them may be left.
     CanonicalizePass().apply(ctx, module)
-    assert "quant." not in str(module)
-    return str(module)
+    lowered = str(module)
+    assert "quant." not in lowered
+    return lowered
 
 
 def _compile(text: str) -> CompiledModule:
@@ -385,9 +399,10 @@ def _check_dequantize(
 
 @pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("rounding_mode", ["truncate", "nearest-even", "nearest-away"])
-def test_compiled_casts_agree_with_numpy(rounding_mode: RoundingMode, fuse: bool):
-    text = "\n".join(map(_functions, CASES))
-    lowered = _lower(text, LowerQuantOpsPass(rounding_mode, fuse))
+def test_compiled_casts_agree_with_numpy(
+    module: ModuleOp, rounding_mode: RoundingMode, fuse: bool
+):
+    lowered = _lower(module.clone(), LowerQuantOpsPass(rounding_mode, fuse))
     compiled = _compile(lowered)
     for case in CASES:
         _check_quantize(compiled, case, rounding_mode)
