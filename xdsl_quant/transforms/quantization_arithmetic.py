@@ -1,0 +1,344 @@
+"""
+How the scales and zero points of a quantized type become ops on numbers.
+
+`lower-quant-ops` says in its module documentation what the ops compute; this module is the
+one place that knows how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    PackableType,
+    Signedness,
+    TensorType,
+    f32,
+    f64,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.types import (
+    UniformType,
+    default_storage_max,
+    default_storage_min,
+    float_array,
+    int_array,
+)
+
+from .emission import Code
+
+RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
+"""How an expressed value between two stored ones is rounded."""
+
+_FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+
+
+def _dense(
+    values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
+) -> DenseIntOrFPElementsAttr:
+    """A tensor attribute; a number that is no float of the type is rounded."""
+    packed = cast("PackableType[float]", element_type).pack(values)
+    return DenseIntOrFPElementsAttr(TensorType(element_type, shape), BytesAttr(packed))
+
+
+@dataclass(eq=False)
+class Arithmetic:
+    """How the scales and zero points of one type become ops and constants."""
+
+    quantized_type: UniformType
+    rounding_mode: RoundingMode
+    fuse: bool
+
+    # What the type says
+
+    @property
+    def _min(self) -> int:
+        return self.quantized_type.storage_type_min.data
+
+    @property
+    def _max(self) -> int:
+        return self.quantized_type.storage_type_max.data
+
+    @cached_property
+    def zero_points(self) -> Sequence[int]:
+        """All zero points."""
+        if isinstance(self.quantized_type, UniformQuantizedType):
+            return (self.quantized_type.zero_point.data,)
+        return int_array(self.quantized_type.zero_points)
+
+    @cached_property
+    def scales(self) -> Sequence[float]:
+        """All scales, rounded to the expressed type."""
+        if isinstance(self.quantized_type, UniformQuantizedType):
+            scale_format = float_format(self.expressed)
+            return (scale_format.nearest(self.quantized_type.scale.data),)
+        return float_format(self.expressed).nearest_all(
+            float_array(self.quantized_type.scales)
+        )
+
+    @cached_property
+    def storage(self) -> IntegerType:
+        """The type of stored values."""
+        return self.quantized_type.signless_storage_type
+
+    @cached_property
+    def expressed(self) -> AnyFloat:
+        """The type of expressed values."""
+        return self.quantized_type.expressed_type
+
+    @cached_property
+    def _is_signed(self) -> bool:
+        return self.quantized_type.is_signed
+
+    @property
+    def _as_mlir(self) -> bool:
+        """Whether the ops have to be those of MLIR."""
+        return self.rounding_mode == "truncate" and not self.fuse
+
+    @cached_property
+    def _compute(self) -> AnyFloat:
+        """
+        The float type to compute in. All stored values, zero points and their
+        differences are exact in it, unless the mode is MLIR's.
+        """
+        if self.rounding_mode == "truncate":
+            return self.expressed
+        low, high = min(self.zero_points), max(self.zero_points)
+        bounds = (self._min, self._max, low, high, self._min - high, self._max - low)
+        largest = max(map(abs, bounds))
+        for float_type in (self.expressed, f32):
+            if largest <= 1 << float_format(float_type).precision:
+                return float_type
+        return f64
+
+    @cached_property
+    def _has_exact_reciprocals(self) -> bool:
+        """Whether multiplying by `1 / scale` is the same as dividing by `scale`."""
+        smallest_normal = math.ldexp(1.0, float_format(self._compute).min_exponent)
+        return (
+            self.fuse
+            and all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
+            and 1.0 / max(self.scales) >= smallest_normal
+            and 1.0 / min(self.scales) <= float_format(self._compute).largest
+        )
+
+    # Constants
+
+    def _float_attr(self, value: float) -> FloatAttr:
+        return FloatAttr(value, self._compute)
+
+    def _integer_attr(self, value: int, width: int) -> IntegerAttr:
+        # Arithmetic is signless: the attribute holds the number with the same bits.
+        half = 1 << (width - 1)
+        return IntegerAttr((value + half) % (2 * half) - half, IntegerType(width))
+
+    def _scales_of(self, quantizing: bool) -> Sequence[float]:
+        if not (quantizing and self._has_exact_reciprocals):
+            return self.scales
+        return [1.0 / scale for scale in self.scales]
+
+    @cached_property
+    def _scale_attrs(self) -> tuple[Attribute, Attribute]:
+        """The scale as an operand in a dequantization and in a quantization."""
+        dequantizing, quantizing = (
+            self._float_attr(self._scales_of(quantizing)[0])
+            for quantizing in (False, True)
+        )
+        return dequantizing, quantizing
+
+    @cached_property
+    def _zero_point_attr(self) -> IntegerAttr | FloatAttr:
+        zero_point = self.zero_points[0]
+        if self.rounding_mode == "truncate":
+            return self._integer_attr(zero_point, self.storage.width.data)
+        return self._float_attr(float(zero_point))
+
+    @cached_property
+    def has_zero_points(self) -> bool:
+        """Whether any zero point is not 0."""
+        return not self.quantized_type.is_fixed_point
+
+    def scale_constant(self, code: Code, quantizing: bool) -> SSAValue:
+        """The scale of a per-layer type."""
+        attr = cast(FloatAttr, self._scale_attrs[quantizing])
+        return code.constant(attr, attr.type)
+
+    def zero_point_constant(self, code: Code) -> SSAValue | None:
+        """The zero point of a per-layer type; `None` if it is not to be used."""
+        if not self.has_zero_points and not self._as_mlir:
+            return None
+        zero_point = code.constant(self._zero_point_attr, self._zero_point_attr.type)
+        return zero_point if self.has_zero_points else None
+
+    def parameter_tensors(
+        self, quantizing: bool, shape: Sequence[int]
+    ) -> list[DenseIntOrFPElementsAttr]:
+        """Scales and, if they are used, zero points of this shape as constants."""
+        scales = _dense(self._scales_of(quantizing), self._compute, shape)
+        if self.rounding_mode != "truncate":
+            if not self.has_zero_points:
+                return [scales]
+            zero_points = [*map(float, self.zero_points)]
+            return [scales, _dense(zero_points, self._compute, shape)]
+        if self.fuse and not self.has_zero_points:
+            return [scales]
+        return [scales, _dense(self._signless_zero_points(), self.storage, shape)]
+
+    def _signless_zero_points(self) -> Sequence[int]:
+        width = self.storage.width.data
+        if self._is_signed or max(self.zero_points) < 1 << (width - 1):
+            return self.zero_points
+        return [self._integer_attr(z, width).value.data for z in self.zero_points]
+
+    # Ops
+
+    def _zero_point_operand(self, code: Code, zero_point: SSAValue) -> SSAValue:
+        """A zero point as a float."""
+        operand = code.lift(zero_point)
+        if self.rounding_mode != "truncate":
+            return operand
+        return code.elementwise(self._int_to_float, (operand,), self._compute)
+
+    @property
+    def _int_to_float(self) -> type[Operation]:
+        return arith.SIToFPOp if self._is_signed else arith.UIToFPOp
+
+    def quantize(
+        self,
+        code: Code,
+        value: SSAValue,
+        scale: SSAValue,
+        zero_point: SSAValue | None,
+    ) -> SSAValue:
+        """The stored value for an expressed one."""
+        if self._compute != self.expressed:
+            value = code.elementwise(arith.ExtFOp, (value,), self._compute)
+        divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
+        value = code.elementwise(divide, (value, scale), self._compute, _FASTMATH)
+        if zero_point is not None:
+            offset = self._zero_point_operand(code, zero_point)
+            value = code.elementwise(
+                arith.AddfOp, (value, offset), self._compute, _FASTMATH
+            )
+        if self.rounding_mode == "truncate":
+            return self._truncate(code, value)
+        return self._round_and_clamp(code, value)
+
+    def _round_and_clamp(self, code: Code, value: SSAValue) -> SSAValue:
+        compute = self._compute
+        round_op = (
+            math_dialect.RoundEvenOp
+            if self.rounding_mode == "nearest-even"
+            else math_dialect.RoundOp
+        )
+        value = code.elementwise(round_op, (value,), compute, _FASTMATH)
+        bounds = [
+            code.constant(self._float_attr(float(bound)), compute)
+            for bound in (self._min, self._max)
+        ]
+        low, high = map(code.lift, bounds)
+        # The maximum of NaN and a number is the number.
+        value = code.elementwise(arith.MaxnumfOp, (value, low), compute, _FASTMATH)
+        value = code.elementwise(arith.MinnumfOp, (value, high), compute, _FASTMATH)
+        return self._convert(code, value)
+
+    def _truncate(self, code: Code, value: SSAValue) -> SSAValue:
+        if not self.quantized_type.has_storage_type_bounds:
+            return self._convert(code, value)
+        if self._converts_by_i32(code):
+            value = code.elementwise(arith.FPToSIOp, (value,), i32)
+            value = self._clamp(code, value, i32, True)
+            return code.elementwise(arith.TruncIOp, (value,), self.storage)
+        value = self._convert(code, value)
+        return self._clamp(code, value, self.storage, self._is_signed)
+
+    def _clamp(
+        self, code: Code, value: SSAValue, type_: IntegerType, is_signed: bool
+    ) -> SSAValue:
+        bounds = [
+            code.constant(self._integer_attr(bound, type_.width.data), type_)
+            for bound in (self._min, self._max)
+        ]
+        low, high = map(code.lift, bounds)
+        max_op, min_op = (
+            (arith.MaxSIOp, arith.MinSIOp)
+            if is_signed
+            else (arith.MaxUIOp, arith.MinUIOp)
+        )
+        value = code.elementwise(max_op, (value, low), type_)
+        return code.elementwise(min_op, (value, high), type_)
+
+    def _converts_by_i32(self, code: Code) -> bool:
+        """
+        Whether floats are converted to i32 and then truncated: unlike a conversion to i8
+        or i16 this becomes vector instructions.
+        """
+        return not self._as_mlir and code.is_scalar and self.storage.width.data <= 16
+
+    def _convert(self, code: Code, value: SSAValue) -> SSAValue:
+        if self._converts_by_i32(code):
+            value = code.elementwise(arith.FPToSIOp, (value,), i32)
+            return code.elementwise(arith.TruncIOp, (value,), self.storage)
+        float_to_int = arith.FPToSIOp if self._is_signed else arith.FPToUIOp
+        return code.elementwise(float_to_int, (value,), self.storage)
+
+    def dequantize(
+        self,
+        code: Code,
+        stored: SSAValue,
+        scale: SSAValue,
+        zero_point: SSAValue | None,
+    ) -> SSAValue:
+        """The expressed value of a stored one."""
+        compute = self._compute
+        value = code.elementwise(self._int_to_float, (stored,), compute)
+        if zero_point is not None:
+            offset = self._zero_point_operand(code, zero_point)
+            value = code.elementwise(arith.SubfOp, (value, offset), compute, _FASTMATH)
+        value = code.elementwise(arith.MulfOp, (value, scale), compute, _FASTMATH)
+        if compute == self.expressed:
+            return value
+        return code.elementwise(arith.TruncFOp, (value,), self.expressed)
+
+
+def why_not_lowerable(quantized_type: Attribute) -> str | None:
+    """Why there are no ops for casts to or from this type; `None` if there are."""
+    if not isinstance(quantized_type, UniformType):
+        return f"type '{quantized_type}' has no scale"
+    if quantized_type.storage_type.signedness.data is not Signedness.SIGNLESS:
+        width = quantized_type.storage_type_integral_width
+        return (
+            f"storage type '{quantized_type.storage_type_name}' is not signless, use "
+            f"'{'i' if quantized_type.is_signed else 'u'}{width}'"
+        )
+    width = quantized_type.storage_type_integral_width
+    low = default_storage_min(width, quantized_type.is_signed)
+    high = default_storage_max(width, quantized_type.is_signed)
+    zero_points = (
+        (quantized_type.zero_point.data,)
+        if isinstance(quantized_type, UniformQuantizedType)
+        else int_array(quantized_type.zero_points)
+    )
+    for zero_point in (min(zero_points), max(zero_points)):
+        if not low <= zero_point <= high:
+            return (
+                f"zero point {zero_point} does not fit storage type "
+                f"'{quantized_type.storage_type_name}', whose values are {low} to {high}"
+            )
+    return None
