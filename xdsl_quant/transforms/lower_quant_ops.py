@@ -24,9 +24,7 @@ The code for an op has three layers, each with one place:
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, cast
@@ -68,8 +66,10 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
+from .cast_folding import find_folds, remove_folded
 from .diagnostics import fail
 from .emission import INDEX, Code, TensorCode, tensor_type
+from .garbage_collection import without_garbage_collection
 from .quantization_arithmetic import Arithmetic, RoundingMode, why_not_lowerable
 
 # Ops are built here without a context that would load their dialects.
@@ -565,31 +565,6 @@ def _assert_equal(code: Code, actual: SSAValue, size: int, message: str) -> None
 # Pass
 
 
-def _folds(casts: Sequence[CastOp]) -> dict[SSAValue, SSAValue]:
-    """The results of casts that fold away, and the values that they are."""
-    folds: dict[SSAValue, SSAValue] = {}
-    for op in casts:
-        if (folded := op.fold()) is not None:
-            value = folded[0]
-            folds[op.result] = folds.get(value, value)
-    return folds
-
-
-@contextmanager
-def _without_garbage_collection() -> Generator[None]:
-    """
-    Rewriting makes many objects and no garbage: looking for some would take as long as
-    the rewriting itself.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 @dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
     """
@@ -619,18 +594,12 @@ class LowerQuantOpsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         casts = [o for o in op.walk() if isinstance(o, CastOp)]
-        folds = {} if self.keep_qdq else _folds(casts)
+        folds = {} if self.keep_qdq else find_folds(casts)
+        lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
         pattern = LowerQuantCast(self.rounding_mode, self.fuse, self.runtime_checks)
-        for cast_op in casts:
-            if cast_op.result not in folds:
-                pattern.check(cast_op)
-        with _without_garbage_collection():
-            for cast_op in casts:
-                if (value := folds.get(cast_op.result)) is not None:
-                    cast_op.result.replace_all_uses_with(value)
-            for cast_op in casts:
-                if cast_op.result in folds:
-                    cast_op.detach()
-                    cast_op.erase()
-                else:
-                    pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
+        for cast_op in lowered:
+            pattern.check(cast_op)
+        with without_garbage_collection():
+            remove_folded(casts, folds)
+            for cast_op in lowered:
+                pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))

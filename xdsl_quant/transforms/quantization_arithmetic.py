@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, cast
 
 from xdsl.dialects import arith
@@ -47,6 +47,18 @@ RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """How an expressed value between two stored ones is rounded."""
 
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+
+
+@cache
+def _integer_attr(value: int, width: int) -> IntegerAttr:
+    # Arithmetic is signless: the attribute holds the number with the same bits.
+    half = 1 << (width - 1)
+    return IntegerAttr((value + half) % (2 * half) - half, IntegerType(width))
+
+
+@cache
+def _float_attr(value: float, float_type: AnyFloat) -> FloatAttr:
+    return FloatAttr(value, float_type)
 
 
 def _dense(
@@ -140,14 +152,6 @@ class Arithmetic:
 
     # Constants
 
-    def _float_attr(self, value: float) -> FloatAttr:
-        return FloatAttr(value, self._compute)
-
-    def _integer_attr(self, value: int, width: int) -> IntegerAttr:
-        # Arithmetic is signless: the attribute holds the number with the same bits.
-        half = 1 << (width - 1)
-        return IntegerAttr((value + half) % (2 * half) - half, IntegerType(width))
-
     def _scales_of(self, quantizing: bool) -> Sequence[float]:
         if not (quantizing and self._has_exact_reciprocals):
             return self.scales
@@ -157,7 +161,7 @@ class Arithmetic:
     def _scale_attrs(self) -> tuple[Attribute, Attribute]:
         """The scale as an operand in a dequantization and in a quantization."""
         dequantizing, quantizing = (
-            self._float_attr(self._scales_of(quantizing)[0])
+            _float_attr(self._scales_of(quantizing)[0], self._compute)
             for quantizing in (False, True)
         )
         return dequantizing, quantizing
@@ -166,8 +170,8 @@ class Arithmetic:
     def _zero_point_attr(self) -> IntegerAttr | FloatAttr:
         zero_point = self.zero_points[0]
         if self.rounding_mode == "truncate":
-            return self._integer_attr(zero_point, self.storage.width.data)
-        return self._float_attr(float(zero_point))
+            return _integer_attr(zero_point, self.storage.width.data)
+        return _float_attr(float(zero_point), self._compute)
 
     @cached_property
     def has_zero_points(self) -> bool:
@@ -204,7 +208,7 @@ class Arithmetic:
         width = self.storage.width.data
         if self._is_signed or max(self.zero_points) < 1 << (width - 1):
             return self.zero_points
-        return [self._integer_attr(z, width).value.data for z in self.zero_points]
+        return [_integer_attr(z, width).value.data for z in self.zero_points]
 
     # Ops
 
@@ -249,7 +253,7 @@ class Arithmetic:
         )
         value = code.elementwise(round_op, (value,), compute, _FASTMATH)
         bounds = [
-            code.constant(self._float_attr(float(bound)), compute)
+            code.constant(_float_attr(float(bound), self._compute), compute)
             for bound in (self._min, self._max)
         ]
         low, high = map(code.lift, bounds)
@@ -272,7 +276,7 @@ class Arithmetic:
         self, code: Code, value: SSAValue, type_: IntegerType, is_signed: bool
     ) -> SSAValue:
         bounds = [
-            code.constant(self._integer_attr(bound, type_.width.data), type_)
+            code.constant(_integer_attr(bound, type_.width.data), type_)
             for bound in (self._min, self._max)
         ]
         low, high = map(code.lift, bounds)

@@ -60,7 +60,7 @@ def float_texts(values: Iterable[float], float_format: FloatFormat) -> list[str]
     @cache
     def text(value: float) -> str:
         decimal = float_text(value, float_format)
-        if value != smallest and value != largest or decimal.startswith("0x"):
+        if (value != smallest and value != largest) or decimal.startswith("0x"):
             return decimal
         return decimal if smallest <= float(decimal) <= largest else hex_text(value)
 

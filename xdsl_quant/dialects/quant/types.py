@@ -790,7 +790,7 @@ class CalibratedQuantizedType(QuantizedType):
         super().__init__(expressed_type, FloatData(float(min)), FloatData(float(max)))
 
     def verify(self) -> None:
-        if self.max.data <= self.min.data:
+        if not self.min.data < self.max.data:
             raise VerifyException(
                 f"illegal min and max: ({_range_text(self.min.data)}:"
                 f"{_range_text(self.max.data)})"

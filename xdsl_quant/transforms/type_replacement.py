@@ -1,0 +1,82 @@
+"""
+Quantized types replaced by other types: what the passes that do so have in common.
+
+Types are looked at with `isinstance` and nothing inside of their parameters is visited:
+the generic `TypeConversionPattern` of xDSL would walk over every scale of every type.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import FunctionType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.dialects.quant import QuantizedType
+
+
+@dataclass
+class TypeReplacement(ABC):
+    """
+    Replaces quantized types, tensors of them, and both in the inputs and outputs of
+    function types. Tuples and all other types stay as they are.
+    """
+
+    _replaced: dict[Attribute, Attribute] = field(
+        default_factory=dict[Attribute, Attribute], init=False
+    )
+
+    @abstractmethod
+    def replace_quantized(
+        self, type_: Attribute, quantized_type: QuantizedType
+    ) -> Attribute:
+        """
+        What a quantized type or a tensor of a quantized type becomes. It is called once
+        for each type.
+        """
+
+    def replace(self, type_: Attribute) -> Attribute:
+        """What a type becomes; the type itself if it stays as it is."""
+        if isinstance(type_, FunctionType):
+            return self.replace_in_function_type(type_)
+        quantized_type = QuantizedType.get_quantized_element_type(type_)
+        if quantized_type is None:
+            return type_
+        if (known := self._replaced.get(type_)) is not None:
+            return known
+        replaced = self.replace_quantized(type_, quantized_type)
+        self._replaced[type_] = replaced
+        return replaced
+
+    def replace_in_function_type(self, function_type: FunctionType) -> FunctionType:
+        """The function type with its inputs and outputs replaced."""
+        types = (*function_type.inputs, *function_type.outputs)
+        replaced = [self.replace(type_) for type_ in types]
+        if all(new is old for new, old in zip(replaced, types, strict=True)):
+            return function_type
+        input_count = len(function_type.inputs)
+        return FunctionType.from_lists(replaced[:input_count], replaced[input_count:])
+
+    def replace_in_signature(self, function: FuncOp) -> None:
+        """Change the type that a function is declared with, and nothing else of it."""
+        function.function_type = self.replace_in_function_type(function.function_type)
+
+
+def defined_values(op: Operation) -> Iterator[SSAValue]:
+    """The results of an op and the arguments of the blocks right inside it."""
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
+def set_type(value: SSAValue, type_: Attribute) -> None:
+    """
+    Change the type of a value in place, so that its users, name hint and location stay.
+    """
+    # `Rewriter.replace_value_with_new_type` makes a new value: it forgets the location of
+    # a block argument, and takes a time quadratic in the number of operands of a user.
+    value._type = type_  # pyright: ignore[reportPrivateUsage]
