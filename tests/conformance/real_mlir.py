@@ -23,7 +23,7 @@ class Mlir:
     """
 
     def __init__(self, timeout: float = 60.0):
-        """`timeout`: seconds after which a question counts as one that MLIR cannot stand."""
+        """`timeout`: seconds after which a question counts as a crash."""
         self.timeout = timeout
         self.process: subprocess.Popen[str] | None = None
 

@@ -1,0 +1,657 @@
+"""
+Where this package deliberately differs from MLIR, and why.
+
+`DIFFERENCES` is the whole list. Whatever else the generated inputs bring up is a bug.
+"""
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from xdsl.utils.exceptions import ParseError
+
+from xdsl_quant.dialects.quant import UniformQuantizedSubChannelType
+from xdsl_quant.dialects.quant.float_formats import FloatFormat, float_format
+from xdsl_quant.dialects.quant.float_text import float_text
+from xdsl_quant.dialects.quant.types import default_storage_max
+
+from .answers import Accepted, Answer, Crashed, Rejected
+from .this_package import parse_type
+
+PassName = Literal["lower-quant-ops", "strip-func-quant-types", "normalize-quant-types"]
+Subject = Literal["type", "op"] | PassName
+
+
+class Comparison(NamedTuple):
+    """A text, and what both implementations say about it."""
+
+    text: str
+    mlir: Answer
+    ours: Answer
+
+    @property
+    def messages(self) -> tuple[str, str]:
+        """The first message of MLIR and of ours; empty for a text that is accepted."""
+        return _message(self.mlir), _message(self.ours)
+
+
+def _message(answer: Answer) -> str:
+    return answer.message if isinstance(answer, Rejected) else ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A deliberate difference from MLIR."""
+
+    name: str
+    reason: str
+    examples: tuple[str, ...]
+    """Texts about which the two still differ."""
+
+    explains: Callable[[Comparison], bool]
+    """Whether the two answers differ in this way, and in no other."""
+
+    subject: Subject = "type"
+
+
+# Texts
+
+
+_COMMENT = re.compile(r"//[^\n]*")
+
+
+def _without_space(text: str) -> str:
+    return re.sub(r"\s+", "", _COMMENT.sub("", text))
+
+
+def _text_at_error(comparison: Comparison) -> str:
+    """The text from the place on that our first message points to."""
+    assert isinstance(comparison.ours, Rejected)
+    line, column, _ = comparison.ours.diagnostics[0]
+    return "\n".join(comparison.text.split("\n")[line - 1 :])[column - 1 :]
+
+
+def _text_until(text: str, answer: Rejected) -> str:
+    """The text up to the place that the first message points to."""
+    line, column, _ = answer.diagnostics[0]
+    lines = text.split("\n")[:line]
+    return "\n".join([*lines[:-1], lines[-1][: column - 1]])
+
+
+def _is_refused_with(comparison: Comparison, *beginnings: str) -> bool:
+    """Whether it is our message that begins like this."""
+    return comparison.messages[1].startswith(beginnings)
+
+
+# How types are printed
+
+
+def _signless_spelling(text: str) -> str:
+    return re.sub(r"([su])i(?=\d)", lambda m: "i" if m[1] == "s" else "u", text)
+
+
+def _sub_channel_type(text: str) -> UniformQuantizedSubChannelType | None:
+    try:
+        parsed = parse_type(text)
+    except ParseError:
+        return None
+    return parsed if isinstance(parsed, UniformQuantizedSubChannelType) else None
+
+
+def _elements_rewritten(
+    text: str, rewrite: Callable[[UniformQuantizedSubChannelType, str, str], str]
+) -> str:
+    """The text of a type with each `scale:zero point` of a sub-channel type rewritten."""
+    if (parsed := _sub_channel_type(text)) is None:
+        return text
+    head, separator, elements = text.partition("}, ")
+
+    def rewritten(match: re.Match[str]) -> str:
+        return rewrite(parsed, match[1], match[2] or "")
+
+    return head + separator + re.sub(r"([^{}, >:]+)(:-?\d+)?", rewritten, elements)
+
+
+def _mlir_zero_points(text: str) -> str:
+    """Zero points kept in the storage width and read as signed."""
+
+    def wrapped(
+        parsed: UniformQuantizedSubChannelType, scale: str, zero_point: str
+    ) -> str:
+        width = parsed.storage_type_integral_width
+        value = int(zero_point[1:] or "0") & default_storage_max(width, False)
+        if value > default_storage_max(width, True):
+            value -= 1 << width
+        return f"{scale}:{value}" if value else scale
+
+    return _elements_rewritten(text, wrapped)
+
+
+def _narrow_bits(value: float, expressed: FloatFormat) -> int:
+    """The bits of a positive number of a format."""
+    fraction_bits = expressed.precision - 1
+    exponent = max(math.frexp(value)[1] - 1, expressed.min_exponent)
+    significand = int(math.ldexp(value, fraction_bits - exponent))
+    return ((exponent - expressed.min_exponent) << fraction_bits) + significand
+
+
+def _mlir_hex_scales(text: str) -> str:
+    """Scales in hexadecimal as the bits of the expressed type, or as decimals."""
+
+    def narrow(
+        parsed: UniformQuantizedSubChannelType, scale: str, zero_point: str
+    ) -> str:
+        if not scale.startswith("0x"):
+            return scale + zero_point
+        value = struct.unpack(">d", bytes.fromhex(f"{int(scale, 16):016x}"))[0]
+        expressed = float_format(parsed.expressed_type)
+        scale = float_text(value, expressed)
+        if scale.startswith("0x"):
+            scale = f"0x{_narrow_bits(value, expressed):X}"
+        return scale + zero_point
+
+    return _elements_rewritten(text, narrow)
+
+
+def _is_printed_as(rewrite: Callable[[str], str]) -> Callable[[Comparison], bool]:
+    """
+    Whether `rewrite` is needed to make MLIR's text of our text, and enough together with
+    the other rewrites.
+    """
+
+    def explains(comparison: Comparison) -> bool:
+        mlir, ours = comparison.mlir, comparison.ours
+        if not isinstance(mlir, Accepted) or not isinstance(ours, Accepted):
+            return False
+        return (
+            rewrite(ours.text) != ours.text and mlir_type_text(ours.text) == mlir.text
+        )
+
+    return explains
+
+
+def mlir_type_text(text: str) -> str:
+    """MLIR's text of a type that is printed like this here."""
+    text = _mlir_zero_points(text)
+    text = _mlir_hex_scales(text)
+    return _signless_spelling(text)
+
+
+def _mlir_message(message: str) -> str:
+    """The message with the type in it as MLIR prints it."""
+
+    def rewritten(match: re.Match[str]) -> str:
+        if tensor := match[1]:
+            return f"{tensor}{mlir_type_text(match[2][:-1])}>"
+        return mlir_type_text(match[2])
+
+    return re.sub(r"(tensor<[^!']*)?(!quant[^']*)", rewritten, message)
+
+
+def quantized_types(text: str) -> list[str]:
+    """The texts of the quantized types in a module."""
+    found: list[str] = []
+    for start in re.finditer(r"!quant\.\w+<", text):
+        depth, end = 1, start.end()
+        while depth:
+            depth += {"<": 1, ">": -1}.get(text[end], 0)
+            end += 1
+        found.append(text[start.start() : end])
+    return found
+
+
+def _is_block_per_axis(text: str) -> bool:
+    """
+    Whether MLIR takes a type, whose scales lie along one dimension, for a per-axis type
+    though there is not one scale for each index of that dimension.
+    """
+    if (parsed := _sub_channel_type(text)) is None:
+        return False
+    blocks = dict(parsed.block_size_info)
+    counts = parsed.scales_shape.get_values()
+    axes = [axis for axis, count in enumerate(counts) if count != 1]
+    return len(axes) == 1 and blocks.get(axes[0]) != 1
+
+
+def is_normal_text(text: str) -> bool:
+    """Whether MLIR prints a type that is printed like this here in the same way."""
+    return mlir_type_text(text) == text
+
+
+# What is accepted
+
+
+def _has_unusual_zero_points(comparison: Comparison) -> bool:
+    """
+    Whether MLIR aborts on a zero point that is no unsigned number of the storage width.
+    """
+    if not isinstance(comparison.mlir, Crashed):
+        return False
+    text = _without_space(comparison.text)
+    if not (storage := re.search(r"(?:si|ui|i|u)(\d+)(?:<[^>]*>)?:\w+:\{", text)):
+        return False
+    scales = text[storage.end() :].partition("}")[2]
+    zero_points = re.findall(r":(-?)(0x[0-9a-fA-F]+|\d+)", scales)
+    return any(
+        sign or int(digits, 16 if digits.startswith("0x") else 10) >> int(storage[1])
+        for sign, digits in zero_points
+    )
+
+
+def _is_narrow_scale(comparison: Comparison) -> bool:
+    """Whether MLIR refuses a scale in hexadecimal that is read here."""
+    mlir = comparison.mlir
+    if not isinstance(mlir, Rejected) or not mlir.message.startswith("scale "):
+        return False
+    end_of_scale = _COMMENT.sub("", _text_until(comparison.text, mlir))
+    return ":{" in _without_space(comparison.text) and bool(
+        re.search(r"0x[0-9a-fA-F]{1,16}\W*$", end_of_scale)
+    )
+
+
+def _is_storage_of_no_integer(comparison: Comparison) -> bool:
+    return not isinstance(comparison.mlir, Accepted) and _is_refused_with(
+        comparison, "storage type must be an integer type of 1 to 32 bits"
+    )
+
+
+def _has_wide_expressed_type(comparison: Comparison) -> bool:
+    return isinstance(comparison.mlir, Crashed) and bool(
+        re.search(r"\b(f80|f128)", comparison.text)
+    )
+
+
+def _is_first_of_two(comparison: Comparison) -> bool:
+    mlir, ours = comparison.mlir, comparison.ours
+    return bool(
+        isinstance(mlir, Rejected)
+        and isinstance(ours, Rejected)
+        and mlir.diagnostics[:1] == ours.diagnostics
+        and mlir.diagnostics[1:]
+        and mlir.diagnostics[1].message
+        in ("calibrated values must be present", "expecting float expressed type")
+    )
+
+
+def _is_boolean(comparison: Comparison) -> bool:
+    return _is_refused_with(comparison, "expected integer value") and bool(
+        re.match(r"(true|false)\b", _text_at_error(comparison))
+    )
+
+
+def _is_opaque_junk(comparison: Comparison) -> bool:
+    return _is_refused_with(comparison, "Expected '>'") and bool(
+        re.match(r"!quant<", comparison.text)
+    )
+
+
+def _is_name_of_no_type(comparison: Comparison) -> bool:
+    _, ours = comparison.messages
+    return isinstance(comparison.mlir, Rejected) and bool(
+        re.fullmatch(
+            r"'quant[^']*' is not registered|Expected attribute name\."
+            r"|undefined symbol alias '!quant\w*'",
+            ours,
+        )
+    )
+
+
+_LEXER_MESSAGES = (
+    "Unexpected character",
+    "Expected suffix identifier",
+    "Expected three consecutive '.'",
+    "@ identifier expected to",
+    "Unexpected end of file after",
+    "End of file reached",
+)
+
+_MLIR_LEXER_MESSAGES = (
+    "unexpected character",
+    "expected three consecutive dots for an ellipsis",
+    "@ identifier expected to",
+    "invalid SSA name",
+    "invalid attribute name",
+    "invalid type identifier",
+    "invalid block name",
+)
+
+
+def _is_no_token(comparison: Comparison) -> bool:
+    if isinstance(comparison.mlir, Accepted):
+        return False
+    if _is_refused_with(comparison, *_LEXER_MESSAGES):
+        return True
+    is_rejected = isinstance(comparison.ours, Rejected)
+    if is_rejected and comparison.messages[0].startswith(_MLIR_LEXER_MESSAGES):
+        return True
+    return "\0" in comparison.text or not comparison.text.isascii()
+
+
+def _is_other_type(comparison: Comparison) -> bool:
+    is_refused = _is_refused_with(
+        comparison,
+        "invalid kind of type specified",
+        "storage type must be an integer type",
+        "undefined symbol alias id",
+    )
+    if not is_refused or not isinstance(comparison.mlir, Rejected):
+        return False
+    other = r"\(|!|(complex|index|memref|none|tensor|tuple|vector)\b"
+    text = _text_at_error(comparison)
+    return bool(re.match(other, text)) or _is_refused_with(comparison, "undefined")
+
+
+def _is_wide_unsigned(comparison: Comparison) -> bool:
+    return isinstance(comparison.mlir, Crashed) and _is_refused_with(
+        comparison, "illegal storage type size"
+    )
+
+
+def _is_space_before_bracket(comparison: Comparison) -> bool:
+    mlir, _ = comparison.messages
+    return mlir.startswith(
+        ("found trailing characters: '<", "undefined symbol alias id 'quant")
+    ) and bool(re.match(r"!quant\S*\s*(//|\s)", comparison.text))
+
+
+def _is_bracket_in_comment(comparison: Comparison) -> bool:
+    mlir, _ = comparison.messages
+    comments = "".join(_COMMENT.findall(comparison.text))
+    return mlir.startswith("unbalanced '") and bool(
+        re.search(r"[<>{}()\[\]]", comments)
+    )
+
+
+def _module(op: str, source: str, result: str) -> str:
+    """A function with one cast."""
+    return (
+        f"func.func @f(%x: {source}) {{\n"
+        f"  %y = quant.{op} %x : {source} to {result}\n"
+        "  return\n"
+        "}\n"
+    )
+
+
+_BRANCH = (
+    "func.func @f(%x: {type}) -> {type} {{\n"
+    "  cf.br ^bb1(%x : {type})\n"
+    "^bb1(%y: {type}):\n"
+    "  return %y : {type}\n"
+    "}}\n"
+)
+
+
+def _has_quantized_block_argument(text: str) -> bool:
+    return bool(re.search(r"^ *\^bb.*!quant", text, re.MULTILINE))
+
+
+_ENCODING = re.compile(r", (1|\"encoded\")(?=>)")
+
+
+def _is_encoding_kept(comparison: Comparison) -> bool:
+    text, mlir, ours = comparison
+    if not isinstance(ours, Accepted) or not _ENCODING.search(text):
+        return False
+    if isinstance(mlir, Rejected):
+        return True
+    is_accepted = isinstance(mlir, Accepted)
+    return is_accepted and _ENCODING.sub("", mlir.text) == _ENCODING.sub("", ours.text)
+
+
+# The table
+
+DIFFERENCES = (
+    Difference(
+        "signed spelling",
+        "si8 and ui8 are other types than i8 and u8, so they are printed as spelled; MLIR "
+        "prints i8 and u8, which reads back as another type",
+        ("!quant.any<si8:f32>", "!quant.uniform<ui4:f32, 1.000000e+00>"),
+        _is_printed_as(_signless_spelling),
+    ),
+    Difference(
+        "sub-channel zero points are numbers",
+        "zero points of a sub-channel type keep their value; MLIR cuts them to the "
+        "storage width and prints them as signed",
+        (
+            "!quant.uniform<i8:f32:{}, {1.0:200}>",
+            "!quant.uniform<u8:f32:{0:1}, {1.0:255, 2.0:128}>",
+        ),
+        _is_printed_as(_mlir_zero_points),
+    ),
+    Difference(
+        "sub-channel zero points never abort",
+        "MLIR with assertions aborts on a zero point of a sub-channel type that is "
+        "negative or wider than the storage type",
+        ("!quant.uniform<i8:f32:{}, {1.0:-1}>", "!quant.uniform<u8:f32:{}, {1.0:256}>"),
+        _has_unusual_zero_points,
+    ),
+    Difference(
+        "sub-channel scales that do not read back",
+        "a scale of a sub-channel type that has no short decimal text in range is printed "
+        "as the bits of a double, which is what the parser reads; MLIR prints the bits of "
+        "the expressed type, or a decimal that is rounded out of range",
+        (
+            "!quant.uniform<i8:f32:{}, {123456789.0}>",
+            "!quant.uniform<i8:f16:{}, {5.9604644775390625e-8}>",
+        ),
+        _is_printed_as(_mlir_hex_scales),
+    ),
+    Difference(
+        "sub-channel scales as MLIR prints them",
+        "the bits of the expressed type, which MLIR prints for a scale of a sub-channel "
+        "type that has no short decimal text, are read as what they stand for",
+        ("!quant.uniform<i8:f32:{}, {0x4CEB79A3}>",),
+        _is_narrow_scale,
+    ),
+    Difference(
+        "NaN scale",
+        "a type with a NaN for a scale is not equal to itself in MLIR",
+        ("!quant.uniform<i8:f32, 0x7FF8000000000000>",),
+        lambda c: _is_refused_with(c, "scale nan out of expressed type range"),
+    ),
+    Difference(
+        "NaN bounds",
+        "a calibrated type with a NaN for a bound is not equal to itself in MLIR",
+        ("!quant.calibrated<f32<-1.0:0x7FF8000000000000>>",),
+        lambda c: bool(re.match(r"illegal min and max: \(.*\bnan\b", c.messages[1])),
+    ),
+    Difference(
+        "storage type that is no integer",
+        "MLIR names a width that it reads from uninitialised memory",
+        ("!quant.any<f32>", "!quant.uniform<index:f32, 1.0>"),
+        _is_storage_of_no_integer,
+    ),
+    Difference(
+        "wide expressed types",
+        "MLIR with assertions aborts on uniform types that express f80 or f128",
+        ("!quant.uniform<i8:f80, 1.0>", "!quant.uniform<i8:f128:0, {1.0}>"),
+        _has_wide_expressed_type,
+    ),
+    Difference(
+        "wide unsigned storage",
+        "MLIR with assertions aborts on u16777216 and wider",
+        ("!quant.any<u16777216>",),
+        _is_wide_unsigned,
+    ),
+    Difference(
+        "other types inside of a type",
+        "what is neither an integer nor a float type is refused by its first token; MLIR "
+        "reads it to its end, and may find a mistake in it",
+        ("!quant.any<i8:()>", "!quant.any<i8:tensor<>>"),
+        _is_other_type,
+    ),
+    Difference(
+        "booleans are no integers",
+        "MLIR reads `true` as 1 and `false` as 0 wherever an integer stands",
+        ("!quant.any<i8<false:true>>",),
+        _is_boolean,
+    ),
+    Difference(
+        "one message for a mistake",
+        "of the two messages that MLIR gives for a broken calibrated type the first says "
+        "it all",
+        ("!quant.calibrated<i8<-1.0:1.0>>", "!quant.calibrated<f32>"),
+        _is_first_of_two,
+    ),
+    Difference(
+        "text after the type in the opaque form",
+        "MLIR ignores what follows the type in `!quant<...>`",
+        ("!quant<any<i8> i8>",),
+        _is_opaque_junk,
+    ),
+    Difference(
+        "nesting of scales",
+        "lists of scales are nested as deep as tensors have dimensions; MLIR recurses "
+        "until the stack overflows",
+        (f"!quant.uniform<i8:f32:{{}}, {'{' * 300}1.0{'}' * 300}>",),
+        lambda c: _is_refused_with(c, "scales must not be nested deeper than"),
+    ),
+    Difference(
+        "names of types",
+        "what is no name of a quantized type is xDSL's to report, in its own words",
+        ("!quant.foo", "!quant<>", "!quant.foo<i8>"),
+        _is_name_of_no_type,
+    ),
+    Difference(
+        "characters and tokens",
+        "what is no token of MLIR's language is xDSL's to report, in its own words",
+        ("!quant.any<;>", "!quant.any<.>", "!quant.any<%>"),
+        _is_no_token,
+    ),
+    Difference(
+        "space before the first bracket",
+        "xDSL allows white space between the name of a type and its parameters",
+        ("!quant.any <i8>", "!quant <any<i8>>"),
+        _is_space_before_bracket,
+    ),
+    Difference(
+        "brackets in comments",
+        "MLIR looks for the end of a type without regard for comments",
+        ("!quant.any<i8 // <\n>",),
+        _is_bracket_in_comment,
+    ),
+    Difference(
+        "types in messages",
+        "types in messages are printed as everywhere, so with the differences above",
+        (_module("dcast", "!quant.any<i8:f32>", "!quant.any<si8:f32>"),),
+        lambda c: bool(c.messages[0]) and c.messages[0] == _mlir_message(c.messages[1]),
+        "op",
+    ),
+    Difference(
+        "sub-channel types on unranked tensors",
+        "MLIR means to allow them, but does not",
+        (
+            _module(
+                "dcast",
+                "tensor<*x!quant.uniform<i8:f32:{0:2}, {1.0, 2.0}>>",
+                "tensor<*xf32>",
+            ),
+        ),
+        lambda c: (
+            c.messages[0]
+            == "tensor containing the sub-channel quantized type must be ranked"
+        ),
+        "op",
+    ),
+    Difference(
+        "blocks are not axes",
+        "MLIR takes a sub-channel type with blocks along one dimension for a per-axis type "
+        "even if the blocks are larger than 1, and gives wrong numbers",
+        ("func.func private @f(tensor<4x!quant.uniform<i8:f32:{0:2}, {1.0, 2.0}>>)\n",),
+        lambda c: (
+            isinstance(c.ours, Accepted)
+            and any(map(_is_block_per_axis, quantized_types(c.text)))
+        ),
+        "normalize-quant-types",
+    ),
+    Difference(
+        "casts without a scale",
+        "`any` and `calibrated` types have no scale to lower a cast with: this is an error "
+        "here, while MLIR crashes",
+        (_module("dcast", "!quant.any<i8:f32>", "f32"),),
+        lambda c: (
+            isinstance(c.mlir, Crashed)
+            and re.search(r"cannot be lowered: type '.*' has no scale$", c.messages[1])
+            is not None
+        ),
+        "lower-quant-ops",
+    ),
+    Difference(
+        "zero points that do not fit",
+        "a zero point that is no number of the storage type is an error; MLIR wraps it",
+        (_module("qcast", "f32", "!quant.uniform<i8:f32, 1.0:200>"),),
+        lambda c: "does not fit storage type" in c.messages[1],
+        "lower-quant-ops",
+    ),
+    Difference(
+        "tensor encodings",
+        "casts of tensors with an encoding are lowered, and keep it; MLIR makes invalid IR "
+        "of them, or drops it",
+        (
+            _module(
+                "qcast", "tensor<4xf32, 1>", "tensor<4x!quant.uniform<i8:f32, 1.0>, 1>"
+            ),
+        ),
+        _is_encoding_kept,
+        "lower-quant-ops",
+    ),
+    Difference(
+        "storage with a sign",
+        "casts to si8 or ui8 storage are an error with a reason; MLIR makes invalid IR or "
+        "aborts",
+        (
+            _module(
+                "qcast", "tensor<2xf64>", "tensor<2x!quant.uniform<si2<0:1>:f64, 1.0>>"
+            ),
+        ),
+        lambda c: (
+            isinstance(c.mlir, Crashed) and "is not signless, use" in c.messages[1]
+        ),
+        "lower-quant-ops",
+    ),
+    Difference(
+        "types without storage",
+        "a calibrated type cannot be stripped: this is an error here, while MLIR crashes "
+        "on a tensor of it",
+        ("func.func private @f(tensor<2x!quant.calibrated<f32<0.0:1.0>>>)\n",),
+        lambda c: (
+            isinstance(c.mlir, Crashed) and "has no storage type" in c.messages[1]
+        ),
+        "strip-func-quant-types",
+    ),
+    Difference(
+        "quantized arguments of blocks, stripped",
+        "MLIR fails where a block other than the first has a quantized argument",
+        (_BRANCH.format(type="!quant.any<i8>"),),
+        lambda c: (
+            isinstance(c.ours, Accepted)
+            and isinstance(c.mlir, Rejected)
+            and _has_quantized_block_argument(c.text)
+        ),
+        "strip-func-quant-types",
+    ),
+    Difference(
+        "quantized arguments of blocks, normalized",
+        "MLIR crashes where a block other than the first has an argument to normalize",
+        (_BRANCH.format(type="tensor<4x!quant.uniform<i8:f32:{}, {1.0}>>"),),
+        lambda c: (
+            isinstance(c.ours, Accepted)
+            and isinstance(c.mlir, Crashed)
+            and _has_quantized_block_argument(c.text)
+        ),
+        "normalize-quant-types",
+    ),
+)
+
+
+def explanation(comparison: Comparison, subject: Subject) -> Difference | None:
+    """The deliberate difference that makes the answers differ, if there is one."""
+    if isinstance(comparison.ours, Crashed):
+        return None
+    return next(
+        (d for d in DIFFERENCES if d.subject == subject and d.explains(comparison)),
+        None,
+    )

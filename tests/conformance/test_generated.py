@@ -1,0 +1,56 @@
+"""
+Generated inputs, held against real MLIR.
+
+`fuzz.py` does the same for as long as one likes.
+"""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .checks import Conformance
+from .differences import PassName, Subject
+from .strategies import function_texts, op_texts, type_texts, valid_type_texts
+
+
+def _budget(examples: int) -> settings:
+    """The same inputs in each run; how long it takes is nobody's concern."""
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def _expect_conformance(conformance: Conformance, subject: Subject, text: str) -> None:
+    mismatch = conformance.check(subject, text)
+    assert mismatch is None, str(mismatch)
+
+
+@_budget(1500)
+@given(text=type_texts)
+def test_types(conformance: Conformance, text: str):
+    _expect_conformance(conformance, "type", text)
+
+
+@_budget(1000)
+@given(text=valid_type_texts)
+def test_valid_types(conformance: Conformance, text: str):
+    _expect_conformance(conformance, "type", text)
+
+
+@_budget(500)
+@given(text=op_texts)
+def test_ops(conformance: Conformance, text: str):
+    _expect_conformance(conformance, "op", text)
+
+
+@pytest.mark.parametrize(
+    "name", ["lower-quant-ops", "strip-func-quant-types", "normalize-quant-types"]
+)
+@_budget(100)
+@given(data=st.data())
+def test_passes(conformance: Conformance, name: PassName, data: st.DataObject):
+    _expect_conformance(conformance, name, data.draw(function_texts))
