@@ -98,7 +98,14 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         from .type_syntax import parse_quantized_type
 
-        return parse_quantized_type(parser, cls.name).parameters
+        # The parser makes the type, as only it can point at the text of a mistake.
+        return (parse_quantized_type(parser, cls.name),)
+
+    @classmethod
+    def new(cls, params: Sequence[Attribute]) -> Self:
+        if len(params) == 1 and isinstance(parsed := params[0], QuantizedType):
+            return cast(Self, parsed)
+        return super().new(params)
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(self._cached_text)
@@ -657,6 +664,9 @@ class UniformQuantizedSubChannelType(_UniformType):
         if zero_points is not None:
             zero_point_array = _flat_ints(zero_points)
             zero_point_shape = _shape_of(zero_points, len(zero_point_array))
+        scale_format = float_format(expressed_type)
+        if out_of_range(scale_array, scale_format) is None:
+            scale_array = scale_format.nearest_all(scale_array)
         if shape != zero_point_shape:
             raise VerifyException(
                 f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
@@ -690,13 +700,9 @@ class UniformQuantizedSubChannelType(_UniformType):
         block_sizes: Sequence[int],
     ) -> tuple[Attribute, ...]:
         """
-        The parameters of the type. Scales are rounded to the expressed type, and a
-        negative zero point of unsigned storage becomes the unsigned number with the same
-        bits: this is how MLIR writes large ones.
+        The parameters of the type. A negative zero point of unsigned storage becomes the
+        unsigned number with the same bits: this is how MLIR writes large ones.
         """
-        scale_format = float_format(expressed_type)
-        if out_of_range(scales, scale_format) is None:
-            scales = scale_format.nearest_all(scales)
         if not flags.data & SIGNED_FLAG and zero_points and min(zero_points) < 0:
             modulus = 1 << storage_type.width.data
             zero_points = array(
