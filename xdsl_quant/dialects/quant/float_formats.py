@@ -31,6 +31,9 @@ from xdsl.dialects.builtin import (
     FloatTF32Type,
 )
 
+MANY = 50_000
+"""The number of scales from which on the import of NumPy takes less time than it saves."""
+
 
 class FloatFormat(NamedTuple):
     """A binary floating-point format, as far as positive finite doubles can see it."""
@@ -72,14 +75,17 @@ class FloatFormat(NamedTuple):
         """`nearest` for an array of doubles."""
         if self.holds_doubles:
             return values
-        if self.precision == 24:
+        if self.precision == 24 and len(values) < MANY:
             return array("d", array("f", values))
         import numpy as np
 
         doubles = np.frombuffer(values, dtype=np.float64)
+        nearest = array("d")
+        if self.precision == 24:
+            nearest.frombytes(doubles.astype(np.float32).astype(np.float64).tobytes())
+            return nearest
         exponents = np.maximum(np.frexp(doubles)[1] - 1, self.min_exponent)
         ulps = np.ldexp(1.0, exponents - self.precision + 1)
-        nearest = array("d")
         nearest.frombytes((np.rint(doubles / ulps) * ulps).tobytes())
         return nearest
 

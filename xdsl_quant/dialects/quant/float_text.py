@@ -15,13 +15,15 @@ decimal digits in a binary number (59/196 digits a bit), and then rounded half u
 is why 0.998 prints as `0.998` and not as `9.980000e-01`.
 """
 
+from __future__ import annotations
+
 import math
 import struct
-from collections.abc import Iterable
+from array import array
 from functools import cache
 from typing import cast
 
-from .float_formats import FloatFormat
+from .float_formats import MANY, FloatFormat
 
 _SHORT_DIGITS = 6
 
@@ -48,23 +50,34 @@ def float_text(value: float, float_format: FloatFormat) -> str:
     return long if "." in long else hex_text(value)
 
 
-def float_texts(values: Iterable[float], float_format: FloatFormat) -> list[str]:
+def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     """
     `float_text` of each positive value; equal values are formatted once.
 
     The smallest or largest number of a format may have a short text that a parser, which
     reads doubles, finds to be out of range: it is written in hexadecimal.
     """
-    smallest, largest = float_format.smallest, float_format.largest
 
     @cache
     def text(value: float) -> str:
-        decimal = float_text(value, float_format)
-        if (value != smallest and value != largest) or decimal.startswith("0x"):
-            return decimal
-        return decimal if smallest <= float(decimal) <= largest else hex_text(value)
+        return _text_in_range(value, float_format)
 
-    return list(map(text, values))
+    if len(values) < MANY:
+        return list(map(text, values))
+    from .float_text_bulk import plain_texts
+
+    texts, missing = plain_texts(values, float_format)
+    for index in missing:
+        texts[index] = text(values[index])
+    return texts
+
+
+def _text_in_range(value: float, float_format: FloatFormat) -> str:
+    text = float_text(value, float_format)
+    smallest, largest = float_format.smallest, float_format.largest
+    if value not in (smallest, largest) or text.startswith("0x"):
+        return text
+    return text if smallest <= float(text) <= largest else hex_text(value)
 
 
 def hex_text(value: float) -> str:

@@ -203,6 +203,9 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
             return None
         if producer.input.type != self.result.type:
             return None
+        # In a graph region two casts may be each other's operands.
+        if producer.input is self.result:
+            return None
         return (producer.input,)
 
 

@@ -18,6 +18,7 @@ calibrated ::= `calibrated` `<` float-type `<` float `:` float `>` `>`
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -592,11 +593,10 @@ def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
 
 
 _NUMBER_CHARACTERS = b"0123456789.eE+-"
-_PLAIN_CHARACTERS = _NUMBER_CHARACTERS + b":"
-_SPACED_PUNCTUATION = re.compile(rb"\s*([{},:])\s*")
-_SPACE = re.compile(rb"\s")
-_STRAY_CLOSING_BRACE = re.compile(rb"\}[^,}]")
-_STRAY_OPENING_BRACE_REVERSED = re.compile(rb"\{[^,{]")
+_NUMBERS_AS_ZEROS = bytes.maketrans(
+    _NUMBER_CHARACTERS + b":", b"0" * len(_NUMBER_CHARACTERS + b":")
+)
+_SPACE = b" \t\r\n"
 _WITHOUT_ZERO_POINT = re.compile(rb"(^|,)([^,:]+)(?=,|$)")
 
 
@@ -610,46 +610,44 @@ def _read_plain_list(
     There is no Python code per element: a type may have a million of them.
     """
     try:
-        data = text.encode("ascii").replace(b", ", b",")
+        data = text.encode("ascii")
     except UnicodeEncodeError:
         return None
-    if _SPACE.search(data):
-        data = _SPACED_PUNCTUATION.sub(rb"\1", data)
-    if (shape := _list_shape(data.translate(None, _PLAIN_CHARACTERS))) is None:
+    sketch = data.translate(_NUMBERS_AS_ZEROS, _SPACE)
+    if (shape := _list_shape(sketch.translate(None, b"0"))) is None:
         return None
-    # Two searches for a literal are ten times faster than one with an alternative.
-    if len(shape) > 1 and (
-        _STRAY_CLOSING_BRACE.search(data)
-        or _STRAY_OPENING_BRACE_REVERSED.search(data[::-1])
-    ):
+    # Numbers between lists and not in them.
+    if b"}0" in sketch or b"0{" in sketch:
         return None
     data = data.translate(None, b"{}")
-    # What Python reads as a number and MLIR does not.
-    if data.count(b".") != math.prod(shape):
-        return None
-    signs = data.count(b"+")
-    if signs and signs != data.count(b"e+") + data.count(b"E+"):
-        return None
-    if data.startswith(b".") or b",." in data or b"-." in data:
+    # A scale has a point, and nothing else has one.
+    count = math.prod(shape)
+    if data.count(b".") != count:
         return None
     try:
-        return *_read_elements(data), shape
-    except (ValueError, OverflowError):
+        scales, zero_points = _read_elements(data)
+    except (TypeError, ValueError, OverflowError):
         return None
+    return (scales, zero_points, shape) if len(scales) == count else None
 
 
 def _read_elements(data: bytes) -> tuple[array[float], array[int]]:
-    """Read `scale(:zero_point)?` separated by commas."""
+    """
+    Read `scale(:zero_point)?` separated by commas.
+
+    Numbers of JSON are numbers of MLIR, too. The few that only MLIR has, such as `1.`, are
+    a `ValueError`; a scale in place of a zero point is a `TypeError`.
+    """
     if b":" not in data:
-        scales = array("d", map(float, data.split(b",")))
+        scales = array("d", json.loads(b"[%b]" % data))
         return scales, array("q", bytes(8 * len(scales)))
     if data.count(b":") != data.count(b",") + 1:
         data = _WITHOUT_ZERO_POINT.sub(rb"\1\2:0", data)
-    punctuation = data.translate(None, _NUMBER_CHARACTERS)
+    punctuation = data.translate(None, _NUMBER_CHARACTERS + _SPACE)
     if punctuation != b":" + b",:" * data.count(b","):
         raise ValueError("more than one zero point")
-    literals = data.replace(b":", b",").split(b",")
-    return array("d", map(float, literals[::2])), array("q", map(int, literals[1::2]))
+    numbers = json.loads(b"[%b]" % data.replace(b":", b","))
+    return array("d", numbers[::2]), array("q", numbers[1::2])
 
 
 def _list_shape(structure: bytes) -> list[int] | None:

@@ -37,7 +37,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from .float_formats import FloatFormat, float_format
+from .float_formats import MANY, FloatFormat, float_format
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -348,6 +348,12 @@ def out_of_range(
     """One of the scales that does not fit the format, or `None` if all of them do."""
     if not scales:
         return None
+    if len(scales) >= MANY:
+        import numpy as np
+
+        doubles = np.asarray(scales, dtype=np.float64)
+        fits = (doubles >= scale_format.smallest) & (doubles <= scale_format.largest)
+        return None if fits.all() else float(doubles[~fits][0])
     # Comparisons do not see a NaN; a sum does.
     if math.isnan(sum(scales)):
         return next((s for s in scales if math.isnan(s)), math.inf)
