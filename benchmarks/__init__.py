@@ -1,0 +1,1 @@
+"""Speed and memory of xdsl-quant, beside MLIR. One script for each question."""

@@ -1,0 +1,65 @@
+"""Run all benchmarks, and perhaps write the page of the documentation."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from benchmarks import casts_in_one_function, large_types, passes, start_up
+from benchmarks.report import Options, Report, add_options, environment
+
+_SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
+    ("Casts in one function", casts_in_one_function, casts_in_one_function.report),
+    ("Large types", large_types, large_types.report),
+    ("Passes on types", passes, passes.report),
+    ("Start-up", start_up, start_up.report),
+)
+
+_INTRODUCTION = """\
+# Benchmarks
+
+What this package costs beside MLIR, both measured in one run on one machine: compare
+numbers of one table only. MLIR is C++ and xDSL is Python, so what can be reached is that
+nothing grows faster than the input, and that no work is done for each of a million scales
+in Python code.
+
+`make bench` runs everything, `python -m benchmarks --write docs/benchmarks.md` also writes
+this page. `--quick` takes small sizes. Nothing here is a test: a target that does not hold
+is a line that says so.
+
+Machine: {environment} The MLIR of the wheel is built with assertions. Peak memory is that
+of the whole process; with nothing to do, xDSL has 25 MiB and MLIR 125 MiB.
+"""
+
+
+def _paragraphs(options: Options) -> Iterator[str]:
+    yield _INTRODUCTION.format(environment=environment())
+    for title, module, report in _SCRIPTS:
+        name = module.__name__.rpartition(".")[2]
+        yield f"## {title}"
+        yield f"```sh\npython -m benchmarks.{name}\n```"
+        yield (module.__doc__ or "").strip()
+        yield from report(options)
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser)
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="also write what is printed to a file",
+    )
+    arguments = parser.parse_args()
+    written: list[str] = []
+    for paragraph in _paragraphs(Options(arguments.quick, arguments.all)):
+        print(f"{paragraph}\n", flush=True)
+        written.append(paragraph.strip())
+    if arguments.write is not None:
+        arguments.write.write_text("\n\n".join(written) + "\n")
+
+
+if __name__ == "__main__":
+    main()

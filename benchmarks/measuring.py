@@ -1,0 +1,80 @@
+"""Time and memory of work in fresh processes."""
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from statistics import median
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def in_fresh_process(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The result of a function that is called in a process that has done nothing yet."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        return executor.submit(function, *args, **kwargs).result()
+
+
+def peak_mebibytes() -> float:
+    """The most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@dataclass
+class Timings:
+    """
+    The seconds of the steps of some work that is repeated.
+
+    It is CPU time: on a busy machine it changes less than the time on the wall. The
+    garbage collector runs as it does for every user.
+    """
+
+    _seconds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        """Measure what is done in the context."""
+        return self._step(name)
+
+    @contextmanager
+    def _step(self, name: str):
+        start = time.process_time()
+        yield
+        seconds = time.process_time() - start
+        self._seconds.setdefault(name, []).append(seconds)
+
+    def medians(self) -> dict[str, float]:
+        """The median of each step."""
+        return {name: median(seconds) for name, seconds in self._seconds.items()}
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What some work takes."""
+
+    seconds: dict[str, float]
+    """CPU seconds of each step, the median of all runs."""
+
+    peak: float
+    """
+    Mebibytes that the process had at most in the first run, all libraries included.
+    """
+
+
+def measure(work: Callable[[Timings], None], runs: int) -> Costs:
+    """
+    Do some work several times. What it leaves behind is cleared away in between, so that
+    each run has the memory for itself.
+    """
+    timings = Timings()
+    work(timings)
+    peak = peak_mebibytes()
+    for _ in range(runs - 1):
+        gc.collect()
+        work(timings)
+    return Costs(timings.medians(), peak)
