@@ -101,13 +101,21 @@ class TensorCode(Code):
 
     dynamic_sizes: Sequence[SSAValue] = field(kw_only=True)
 
+    _types: dict[Attribute, TensorType] = field(
+        default_factory=dict[Attribute, TensorType], init=False
+    )
+
     @property
     def is_scalar(self) -> bool:
         return False
 
     def type(self, element_type: Attribute) -> Attribute:
-        container = self.container
-        return tensor_type(element_type, container.shape, container.encoding)
+        # All ops are on one shape: looking it up by its element type alone is cheap.
+        if (known := self._types.get(element_type)) is None:
+            container = self.container
+            known = tensor_type(element_type, container.shape, container.encoding)
+            self._types[element_type] = known
+        return known
 
     def lift(self, scalar: SSAValue) -> SSAValue:
         return self.op(
