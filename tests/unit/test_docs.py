@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.differences import DIFFERENCES
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONSOLE = re.compile(
@@ -72,6 +74,12 @@ def test_python_session_prints_what_the_documentation_shows(session: str):
     runner = doctest.DocTestRunner(verbose=False)
     runner.run(test)
     assert not runner.summarize(verbose=False).failed
+
+
+def test_differences_are_documented():
+    page = (ROOT / "docs" / "differences.md").read_text()
+    for difference in DIFFERENCES:
+        assert f"| {difference.name} | {difference.reason} |" in page
 
 
 def test_there_are_examples():
