@@ -16,14 +16,23 @@ CastOp = QuantizeCastOp | DequantizeCastOp | StorageCastOp
 
 def find_folds(casts: Iterable[CastOp]) -> dict[SSAValue, SSAValue]:
     """
-    The results of casts that fold away, and the values that they are. `casts` are in the
-    order of the text, so that a chain of them ends at its first value.
+    The results of casts that fold away, and the values that they are in the end: none of
+    these is itself the result of a cast that folds away.
     """
-    folds: dict[SSAValue, SSAValue] = {}
+    steps: dict[SSAValue, SSAValue] = {}
     for op in casts:
         if (folded := op.fold()) is not None:
-            (value,) = folded
-            folds[op.result] = folds.get(value, value)
+            steps[op.result] = folded[0]
+    folds: dict[SSAValue, SSAValue] = {}
+    for result in steps:
+        path: dict[SSAValue, None] = {}
+        value: SSAValue = result
+        while value in steps and value not in folds and value not in path:
+            path[value] = None
+            value = steps[value]
+        # In a graph region a chain may bite its own tail: there it is cut.
+        end = folds.get(value, value)
+        folds.update((step, end) for step in path if step is not end)
     return folds
 
 

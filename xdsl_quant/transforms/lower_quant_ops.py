@@ -8,8 +8,9 @@ storage range is narrowed. A value that does not fit the storage type is undefin
 With another rounding mode every input has a defined result,
 `clamp(round(expressed / scale + zero_point), storage_min, storage_max)`:
 
-* It is computed in the expressed type, or in the narrower one of f32 and f64 that holds
-  all stored values, the zero point and their differences exactly.
+* It is computed in the expressed type if that has 16 bits or more and holds all stored
+  values, the zero point and their differences exactly (and the halves between them, if
+  there is a zero point to add); otherwise in f32 or, if that does not either, in f64.
 * The clamp comes before the conversion, so nothing out of range is ever converted. NaN
   becomes the smallest stored value and infinities saturate.
 
@@ -312,7 +313,7 @@ class LowerQuantCast(RewritePattern):
             flat = _flatten_all(code, value, shape)
         else:
             axes, layout = _flattened_layout(quantized_type)
-            self._check_extents(code, shape, axes, layout)
+            self._check_extents(code, quantized_type, shape, axes, layout)
             sizes = tuple(layout.sizes[2 * i + 1][0] for i in range(len(axes)))
             if isinstance(quantized_type, UniformQuantizedPerAxisType):
                 flat = _flatten_around_axis(code, value, shape, axes[0], sizes[0])
@@ -332,18 +333,16 @@ class LowerQuantCast(RewritePattern):
         )
 
     def _check_extents(
-        self, code: Code, shape: SSAValue, axes: Sequence[int], layout: _Layout
+        self,
+        code: Code,
+        quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
+        shape: SSAValue,
+        axes: Sequence[int],
+        layout: _Layout,
     ) -> None:
-        if not self.runtime_checks or not axes:
+        if not self.runtime_checks:
             return
-        rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
-        _assert(
-            code,
-            "ugt",
-            rank,
-            code.index(axes[-1]),
-            f"rank must be greater than {axes[-1]}, the last quantized dimension",
-        )
+        _check_rank(code, quantized_type, shape, axes)
         for i, axis in enumerate(axes):
             size, reason = layout.sizes[2 * i + 1]
             actual = code.op(tensor.ExtractOp, (shape, code.index(axis)), INDEX)
@@ -560,6 +559,25 @@ def _assert(
 
 def _assert_equal(code: Code, actual: SSAValue, size: int, message: str) -> None:
     _assert(code, "eq", actual, code.index(size), message)
+
+
+def _check_rank(
+    code: Code,
+    quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
+    shape: SSAValue,
+    axes: Sequence[int],
+) -> None:
+    """The rank is that of the scales, unless these have a dimension for each axis only."""
+    rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
+    if isinstance(quantized_type, UniformQuantizedSubChannelType):
+        scales_rank = len(quantized_type.scales_shape)
+        if scales_rank != len(axes):
+            message = f"rank must be {scales_rank}, that of the scales"
+            _assert_equal(code, rank, scales_rank, message)
+            return
+    last = axes[-1]
+    message = f"rank must be greater than {last}, the last quantized dimension"
+    _assert(code, "ugt", rank, code.index(last), message)
 
 
 # Pass

@@ -126,18 +126,31 @@ class Arithmetic:
     @cached_property
     def _compute(self) -> AnyFloat:
         """
-        The float type to compute in. All stored values, zero points and their
-        differences are exact in it, unless the mode is MLIR's.
+        The float type to compute in: MLIR's mode computes in the expressed type, the
+        others in the first of that type, f32 and f64 that is wide enough.
         """
         if self.rounding_mode == "truncate":
             return self.expressed
-        low, high = min(self.zero_points), max(self.zero_points)
-        bounds = (self._min, self._max, low, high, self._min - high, self._max - low)
-        largest = max(map(abs, bounds))
         for float_type in (self.expressed, f32):
-            if largest <= 1 << float_format(float_type).precision:
+            if self._is_wide_enough(float_type):
                 return float_type
         return f64
+
+    def _is_wide_enough(self, float_type: AnyFloat) -> bool:
+        """
+        Whether all stored values, zero points and their differences are exact in a type,
+        and the halves between them, too, where a sum may be one of these.
+
+        Types of less than 16 bits are not: what is too large in them is often not
+        infinite but NaN.
+        """
+        if float_type.bitwidth < 16:
+            return False
+        low, high = min(self.zero_points), max(self.zero_points)
+        bounds = (self._min, self._max, low, high, self._min - high, self._max - low)
+        fraction_bits = 2 if self.has_zero_points else 0
+        integer_bits = float_format(float_type).precision - fraction_bits
+        return max(map(abs, bounds)) <= 1 << integer_bits
 
     @cached_property
     def _has_exact_reciprocals(self) -> bool:

@@ -36,14 +36,15 @@ class Storage:
 
 def compute_type(expressed: str, storage: Storage, zero_points: NDArray[Any]) -> str:
     """
-    The narrowest of the expressed type, f32 and f64 that holds every stored value, every
-    zero point and their differences.
+    The first of the expressed type, f32 and f64 that holds every stored value, every zero
+    point and their differences, and quarters of them if there is anything to add.
     """
     integers = [storage.low, storage.high, *map(int, zero_points.flat)]
     integers += [storage.low - int(zero_points.max())]
     integers += [storage.high - int(zero_points.min())]
+    steps = 4 if np.any(zero_points) else 1
     for name in (expressed, "f32"):
-        if max(map(abs, integers)) <= 2 ** SIGNIFICANT_BITS[name]:
+        if max(map(abs, integers)) * steps <= 2 ** SIGNIFICANT_BITS[name]:
             return name
     return "f64"
 

@@ -1,0 +1,67 @@
+"""The plugin, as the tools of xDSL see it."""
+
+import subprocess
+import sys
+
+from xdsl.universe import Universe
+
+from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
+
+
+def test_what_the_plugin_offers():
+    assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {"quant", "shape"}
+    assert set(XDSL_QUANT_UNIVERSE.all_passes) == {
+        "lower-quant-ops",
+        "normalize-quant-types",
+        "strip-func-quant-types",
+    }
+    assert not XDSL_QUANT_UNIVERSE.all_targets
+
+
+def test_factories_make_what_they_are_named_after():
+    for name, dialect in XDSL_QUANT_UNIVERSE.all_dialects.items():
+        assert dialect().name == name
+    for name, pass_type in XDSL_QUANT_UNIVERSE.all_passes.items():
+        assert pass_type().name == name
+
+
+def test_tools_find_the_plugin():
+    multiverse = Universe.get_multiverse()
+    assert XDSL_QUANT_UNIVERSE.all_dialects.items() <= multiverse.all_dialects.items()
+    assert XDSL_QUANT_UNIVERSE.all_passes.items() <= multiverse.all_passes.items()
+
+
+_LATER_XDSL = """
+import xdsl.dialects, xdsl.transforms
+dialects, passes = xdsl.dialects.get_all_dialects, xdsl.transforms.get_all_passes
+xdsl.dialects.get_all_dialects = lambda: {**dialects(), "quant": None}
+xdsl.transforms.get_all_passes = lambda: {**passes(), "lower-quant-ops": None}
+from xdsl.universe import Universe
+from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
+print(sorted(XDSL_QUANT_UNIVERSE.all_dialects), sorted(XDSL_QUANT_UNIVERSE.all_passes))
+Universe.get_multiverse()
+"""
+
+_IMPORTED = """
+import sys, xdsl.universe
+before = set(sys.modules)
+import xdsl_quant.universe
+print(sorted(name for name in set(sys.modules) - before))
+"""
+
+
+def _python(script: str) -> str:
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_name_that_xdsl_has_is_left_to_xdsl():
+    assert _python(_LATER_XDSL) == (
+        "['shape'] ['normalize-quant-types', 'strip-func-quant-types']\n"
+    )
+
+
+def test_the_plugin_imports_nothing_heavy():
+    assert _python(_IMPORTED) == (
+        "['xdsl_quant', 'xdsl_quant.compat', 'xdsl_quant.universe']\n"
+    )
