@@ -240,11 +240,11 @@ def parse_dense_hexadecimal_floats() -> None:
         return
 
     # It is the class of what `[...]` is made of while the type is not parsed yet.
-    element_class = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+    element_class = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage] no public way
     to_type = element_class.to_type
 
     def to_type_by_bits(
-        self: AttrParser._TensorLiteralElement,  # pyright: ignore[reportPrivateUsage]
+        self: AttrParser._TensorLiteralElement,  # pyright: ignore[reportPrivateUsage] no public way
         parser: AttrParser,
         type: AnyDenseElement,
     ) -> float | tuple[int, int] | tuple[float, float]:
@@ -344,7 +344,7 @@ def exchange_packed_integers() -> None:
         attribute = _parse_optional_packed_integers(self, type)
         if attribute is not None:
             return attribute
-        self._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+        self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
         return parse_attr(self, type)
 
     DenseIntOrFPElementsAttr.print_without_type = print_
@@ -362,7 +362,7 @@ def _parse_optional_packed_integers(
     parser.parse_punctuation(">")
     if type_ is None:
         parser.parse_punctuation(":")
-        type_ = parser._parse_dense_literal_type()  # pyright: ignore[reportPrivateUsage]
+        type_ = parser._parse_dense_literal_type()  # pyright: ignore[reportPrivateUsage] no public way
     element_type = type_.get_element_type()
     if not isinstance(element_type, IntegerType) or not _is_packed_by_mlir(
         element_type
@@ -549,7 +549,7 @@ def arith_remf() -> type[FloatingPointLikeBinaryOperation]:
         traits = traits_def(Pure())
 
     # A dialect has no other way of growing.
-    arith.Arith._operations.append(RemFOp)  # pyright: ignore[reportPrivateUsage]
+    arith.Arith._operations.append(RemFOp)  # pyright: ignore[reportPrivateUsage] no public way
     return RemFOp
 
 
@@ -710,9 +710,9 @@ def keep_declaration_attributes() -> None:
         if func.is_declaration and func.function_type.inputs.data:
             # The attributes were parsed and forgotten: go back and read them again.
             end = parser.pos
-            parser._resume_from(start)  # pyright: ignore[reportPrivateUsage]
+            parser._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
             func.arg_attrs = _parse_argument_attributes(parser)
-            parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+            parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
         return func
 
     FuncOp.print = print_

@@ -48,7 +48,7 @@ def parse_type(text: str) -> Attribute:
     """
     parser = Parser(_context(), text)
     parsed = parser.parse_type()
-    token = parser._current_token  # pyright: ignore[reportPrivateUsage]
+    token = parser._current_token  # pyright: ignore[reportPrivateUsage] no public way
     if token.kind is not MLIRTokenKind.EOF:
         rest = text[token.span.start :]
         parser.raise_error(f"found trailing characters: '{rest}'")

@@ -241,7 +241,7 @@ class SplitAtOp(IRDLOperation):
     ```
 
     See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/#shapesplit_at-shapesplitatop).
-    """  # noqa: E501
+    """  # noqa: E501 - a line that must not be broken
 
     name = "shape.split_at"
 

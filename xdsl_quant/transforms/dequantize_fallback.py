@@ -170,7 +170,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
       }
     }
     ```
-    """  # noqa: E501
+    """  # noqa: E501 - a line that must not be broken
 
     op_type: type[OperationT]
     """The operations that are lowered: a class, or a base class of several."""

@@ -79,4 +79,4 @@ def set_type(value: SSAValue, type_: Attribute) -> None:
     """
     # `Rewriter.replace_value_with_new_type` makes a new value: it forgets the location of
     # a block argument, and takes a time quadratic in the number of operands of a user.
-    value._type = type_  # pyright: ignore[reportPrivateUsage]
+    value._type = type_  # pyright: ignore[reportPrivateUsage] no public way

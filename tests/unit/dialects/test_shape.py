@@ -172,7 +172,7 @@ func.func @f(%x: tensor<*xf32>, %i: index) {
   "test.op"(%6, %7) : (index, index) -> ()
   func.return
 }
-"""  # noqa: E501
+"""  # noqa: E501 - a line that must not be broken
 
 
 def test_repeated_and_dead_ops_are_removed():

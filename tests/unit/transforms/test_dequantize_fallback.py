@@ -165,7 +165,7 @@ def test_containers(quantized: str, expressed: str):
         %y_{element(expressed)} = "toy.many"(%x_{element(expressed)}) : ({expressed}) -> {expressed}
         %y = quant.qcast %y_{element(expressed)} : {expressed} to {quantized}
         func.return %y : {quantized}
-        """,  # noqa: E501
+        """,  # noqa: E501 - a line that must not be broken
     )
 
 
@@ -193,7 +193,7 @@ def test_mixed_operands_and_results():
         %r = quant.qcast %r_f16 : f16 to !h
         %s = quant.qcast %s_f32 : tensor<2xf32> to tensor<2x!q>
         func.return %0, %r, %s, %t : tensor<2xf32>, !h, tensor<2x!q>, i1
-        """,  # noqa: E501
+        """,  # noqa: E501 - a line that must not be broken
     )
 
 

@@ -197,10 +197,10 @@ class _TypeSyntax:
 
     @property
     def _token(self):
-        return self.parser._current_token  # pyright: ignore[reportPrivateUsage]
+        return self.parser._current_token  # pyright: ignore[reportPrivateUsage] no public way
 
     def _next(self) -> None:
-        self.parser._consume_token()  # pyright: ignore[reportPrivateUsage]
+        self.parser._consume_token()  # pyright: ignore[reportPrivateUsage] no public way
 
     def _optional(self, text: str) -> bool:
         return self.parser.parse_optional_characters(text) is not None
@@ -526,7 +526,7 @@ class _TypeSyntax:
         scales, _, _ = plain
         if out_of_range(scales, float_format(expressed_type)) is not None:
             return None
-        self.parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+        self.parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
         return plain
 
     # Errors

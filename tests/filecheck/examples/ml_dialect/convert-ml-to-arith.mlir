@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p convert-ml-to-arith | filecheck %s
-// RUN: xdsl-opt %s -p convert-ml-to-arith | mlir-opt-22
+// RUN: xdsl-opt %s -p convert-ml-to-arith | mlir-opt
 
 // One per-layer type: integers.
 

@@ -11,12 +11,12 @@ import re
 import sys
 from typing import Any
 
-import mlir.ir  # pyright: ignore[reportMissingImports, reportMissingTypeStubs, reportUnusedImport]
-import mlir.passmanager  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
+import mlir.ir  # pyright: ignore[reportMissingImports, reportMissingTypeStubs, reportUnusedImport] untyped
+import mlir.passmanager  # pyright: ignore[reportMissingImports, reportMissingTypeStubs] untyped
 
 # The bindings have no type information.
-_ir: Any = mlir.ir  # pyright: ignore
-_passmanager: Any = mlir.passmanager  # pyright: ignore
+_ir: Any = mlir.ir  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue] untyped
+_passmanager: Any = mlir.passmanager  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue] untyped
 
 _SPLIT = "// -----\n"
 
