@@ -24,6 +24,7 @@ import re
 import struct
 from array import array
 from collections.abc import Sequence
+from operator import add
 from typing import NoReturn, cast
 
 from xdsl.dialects.builtin import (
@@ -99,10 +100,8 @@ def _element_texts(
 ) -> list[str]:
     if not any_zero_point:
         return scale_texts
-    return [
-        f"{scale}:{zero_point}" if zero_point else scale
-        for scale, zero_point in zip(scale_texts, zero_points, strict=True)
-    ]
+    suffixes = {z: f":{z}" if z else "" for z in set(zero_points)}
+    return list(map(add, scale_texts, map(suffixes.__getitem__, zero_points)))
 
 
 def per_axis_text(quantized_type: UniformQuantizedPerAxisType) -> str:
