@@ -119,6 +119,17 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
             object.__setattr__(self, "_text", text)
         return text
 
+    def __hash__(self) -> int:
+        # CSE and every cache hash the type of a value over and over again.
+        if (known := self.__dict__.get("_hash")) is None:
+            known = hash((type(self), *self.parameters))
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    def __getstate__(self) -> dict[str, object]:
+        # Hashes differ from process to process.
+        return {k: v for k, v in self.__dict__.items() if k not in ("_hash", "_text")}
+
     @staticmethod
     def get_quantized_element_type(type_: Attribute) -> QuantizedType | None:
         """
@@ -308,6 +319,8 @@ class AnyQuantizedType(StoredQuantizedType):
 
     name = "quant.any"
 
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
+
     def __init__(
         self,
         storage_type: IntegerType,
@@ -405,6 +418,8 @@ class UniformQuantizedType(_UniformType):
 
     zero_point: IntAttr
     """The stored value that expresses 0."""
+
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(
         self,
@@ -558,6 +573,8 @@ class UniformQuantizedPerAxisType(_UniformType):
     quantized_dimension: IntAttr
     """The dimension of the tensor along which the scale changes."""
 
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
+
     def __init__(
         self,
         storage_type: IntegerType,
@@ -646,6 +663,8 @@ class UniformQuantizedSubChannelType(_UniformType):
 
     block_sizes: Ints
     """The size of a block along each of `quantized_dimensions`."""
+
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(
         self,
@@ -797,6 +816,8 @@ class CalibratedQuantizedType(QuantizedType):
 
     max: FloatData
     """Largest expressed value."""
+
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(self, expressed_type: AnyFloat, min: float, max: float):
         super().__init__(expressed_type, FloatData(float(min)), FloatData(float(max)))

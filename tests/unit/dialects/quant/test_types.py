@@ -767,3 +767,14 @@ def test_the_smallest_and_the_largest_scale():
     assert text(smallest) == "!quant.uniform<i8:f32, 1.4012984643248171E-45>"
     largest = UniformQuantizedType(i8, f16, 65504.0)
     assert text(largest) == "!quant.uniform<i8:f16, 6.550400e+04>"
+
+
+def test_cached_hash_is_not_pickled():
+    """The hash of a class is another one in another process."""
+    quantized_type = UniformQuantizedType(i8, f32, 0.5, 3)
+    assert hash(quantized_type) == hash(UniformQuantizedType(i8, f32, 0.5, 3))
+    assert str(quantized_type) == "!quant.uniform<i8:f32, 5.000000e-01:3>"
+    state = quantized_type.__getstate__()
+    assert set(state) == {
+        name for name, _ in UniformQuantizedType.get_irdl_definition().parameters
+    }
