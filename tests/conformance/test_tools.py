@@ -19,7 +19,7 @@ _ABORTING = "!quant.uniform<i8:f32:{}, {1.0:-1}>"
 def test_mlir_answers(mlir: Mlir):
     assert mlir.type("!quant.any< i8 >") == Accepted("!quant.any<i8>")
     assert mlir.type("!quant.any<\ni0>") == Rejected(
-        ((2, 1, "illegal storage type size: 0"),)  # pyright: ignore[reportArgumentType]
+        ((2, 1, "illegal storage type size: 0"),)  # pyright: ignore[reportArgumentType] a tuple equals a Diagnostic
     )
 
 
@@ -50,7 +50,7 @@ def test_crashes_never_agree(conformance: Conformance):
 
 
 def test_python_errors_are_crashes():
-    assert isinstance(answer_module("func.func private @f()", (None,)), Crashed)  # pyright: ignore[reportArgumentType]
+    assert isinstance(answer_module("func.func private @f()", (None,)), Crashed)  # pyright: ignore[reportArgumentType] a pass that fails in Python
 
 
 def test_generators_are_seedable():

@@ -223,8 +223,9 @@ def _verify_expressed_type(
 @irdl_op_definition
 class QuantizeCastOp(_CastOp):
     """
-    Quantize: convert an expressed value to the nearest quantized one,
-    `clamp(expressed / scale + zero_point)`.
+    Quantize: convert an expressed value to a quantized one,
+    `clamp(round(expressed / scale + zero_point))`. How it is rounded, and what becomes of
+    a value out of range, is an option of `lower-quant-ops`.
 
     Example:
 
