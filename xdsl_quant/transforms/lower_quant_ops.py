@@ -66,12 +66,13 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
+from xdsl_quant.rounding_mode import RoundingMode
 
 from .cast_folding import find_folds, remove_folded
 from .diagnostics import fail
 from .emission import INDEX, Code, TensorCode, tensor_type
 from .garbage_collection import without_garbage_collection
-from .quantization_arithmetic import Arithmetic, RoundingMode, why_not_lowerable
+from .quantization_arithmetic import Arithmetic, why_not_lowerable
 
 # Ops are built here without a context that would load their dialects.
 compat.apply_all()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal, cast
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
@@ -40,11 +40,9 @@ from xdsl_quant.dialects.quant.types import (
     float_array,
     int_array,
 )
+from xdsl_quant.rounding_mode import RoundingMode
 
 from .emission import Code
-
-RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
-"""How an expressed value between two stored ones is rounded."""
 
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 

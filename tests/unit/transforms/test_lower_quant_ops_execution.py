@@ -15,8 +15,8 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.universe import Universe
 
 from examples.wake_word.run_mlir import CompiledModule
+from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
-from xdsl_quant.transforms.quantization_arithmetic import RoundingMode
 
 from .quantization_reference import (
     DTYPES,
