@@ -119,6 +119,17 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
             object.__setattr__(self, "_text", text)
         return text
 
+    def _repr_html_(self) -> str:
+        from .type_html import type_html
+
+        return type_html(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        # A notebook stores this text beside the HTML: it must not have a million scales.
+        from .type_html import short_text
+
+        return {"text/plain": short_text(self)}
+
     def __hash__(self) -> int:
         # CSE and every cache hash the type of a value over and over again.
         if (known := self.__dict__.get("_hash")) is None:
@@ -524,13 +535,27 @@ def _flattened(values: Any) -> Iterable[Any]:
     return values
 
 
+def _packed(values: Any, typecode: str, kinds: str) -> array[Any]:
+    """
+    The elements of a sequence, a nested sequence or a NumPy array in row-major order,
+    without a Python object for each of them if they are of one of the dtype kinds.
+    """
+    dtype = getattr(values, "dtype", None)
+    if dtype is None or dtype.kind not in kinds:
+        return array(typecode, _flattened(values))
+    packed: array[Any] = array(typecode)
+    packed.frombytes(values.astype(typecode, copy=False).tobytes())
+    return packed
+
+
 def _flat_floats(values: Iterable[object]) -> array[float]:
-    return array("d", _flattened(values))
+    return _packed(values, "d", "iuf")
 
 
 def _flat_ints(values: Iterable[object]) -> array[int]:
     try:
-        return array("q", _flattened(values))
+        # Unsigned integers may be too large for 64 bits with a sign.
+        return _packed(values, "q", "i")
     except OverflowError as e:
         raise VerifyException("zero points must fit 64 bits") from e
 

@@ -117,7 +117,17 @@ def dequantize(
     with np.errstate(all="ignore"):
         difference = stored.astype(dtype) - zero_points.astype(dtype)
         scale = scales.astype(DTYPES[expressed]).astype(dtype)
-        return (difference * scale).astype(DTYPES[expressed])
+        return rounded(difference * scale, expressed)
+
+
+def rounded(values: NDArray[Any], expressed: str) -> NDArray[Any]:
+    """Values in another type, rounded once."""
+    # By itself f64 becomes bf16 by way of f32, which is to round twice.
+    if expressed == "bf16" and values.dtype == np.float64:
+        _, exponents = np.frexp(values)
+        steps = np.ldexp(1.0, np.maximum(exponents - SIGNIFICANT_BITS["bf16"], -133))
+        values = np.rint(values / steps) * steps
+    return values.astype(DTYPES[expressed])
 
 
 def edge_values(scale: float, zero_point: int, storage: Storage) -> list[float]:

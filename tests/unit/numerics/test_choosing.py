@@ -1,0 +1,188 @@
+"""Scales and zero points for ranges are those of MLIR."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xdsl_quant.numerics import (
+    QuantizationParameters,
+    choose_parameters,
+    dequantize,
+    quantize,
+)
+
+Row = tuple[str, bool, float, float, str]
+
+
+def _rows() -> Iterator[Row]:
+    """What MLIR 14, the last version with the pass, chooses for fake quantization."""
+    for line in (
+        (Path(__file__).parent / "fake_quant_types.tsv").read_text().splitlines()[1:]
+    ):
+        bits, narrow, is_signed, low, high, quantized_type = line.split("\t")
+        # MLIR makes a storage type of 8 or 16 bits of any number of bits.
+        width = 8 if int(bits) <= 8 else 16
+        storage = f"{'i' if is_signed == 'True' else 'u'}{width}"
+        ends = np.float32(low), np.float32(high)
+        yield storage, narrow == "True", float(ends[0]), float(ends[1]), quantized_type
+
+
+ROWS = [*_rows()]
+
+
+@pytest.mark.parametrize(
+    ("storage", "narrow_range", "low", "high", "expected"), sorted({*ROWS})
+)
+def test_parameters_are_those_of_mlir(
+    storage: str, narrow_range: bool, low: float, high: float, expected: str
+):
+    parameters = choose_parameters(
+        low, high, storage=storage, narrow_range=narrow_range
+    )
+    assert str(parameters.to_type()) == expected
+
+
+def test_there_are_rows():
+    assert len(ROWS) == 163
+
+
+def test_ranges_of_channels_are_chosen_one_by_one():
+    chosen = [row for row in ROWS if row[:2] == ("i8", True)]
+    parameters = choose_parameters(
+        [row[2] for row in chosen],
+        [row[3] for row in chosen],
+        storage="i8",
+        narrow_range=True,
+        quantized_dimension=2,
+    )
+    assert parameters.quantized_dimension == 2
+    for row, scale, zero_point in zip(
+        chosen, parameters.scales, parameters.zero_points, strict=True
+    ):
+        single = QuantizationParameters(
+            scale, zero_point, storage_min=-127, storage_max=127
+        )
+        assert str(single.to_type()) == row[4]
+
+
+@pytest.mark.parametrize(
+    ("storage", "narrow_range", "scale", "zero_point", "low"),
+    [
+        ("i8", False, 4 / 127, 0, -128),
+        ("i8", True, 4 / 127, 0, -127),
+        ("u8", False, 4 / 127, 128, 0),
+        ("u8", True, 4 / 127, 128, 1),
+        ("i4", False, 4 / 7, 0, -8),
+        ("i2", False, 4.0, 0, -2),
+    ],
+)
+def test_symmetric(
+    storage: str, narrow_range: bool, scale: float, zero_point: int, low: int
+):
+    for ends in ((-4, 1), (-1, 4), (-4, 4), (1, 4)):
+        parameters = choose_parameters(
+            *ends, storage=storage, narrow_range=narrow_range, symmetric=True
+        )
+        assert parameters.scales == scale
+        assert parameters.zero_points == zero_point
+        assert parameters.storage_min == low
+
+
+def test_zeros():
+    for symmetric, zero_point in ((False, -128), (True, 0)):
+        parameters = choose_parameters(0, 0, symmetric=symmetric)
+        assert (parameters.scales, parameters.zero_points) == (1, zero_point)
+    parameters = choose_parameters(
+        [0, -1], [0, 1], symmetric=True, quantized_dimension=0
+    )
+    assert parameters.scales.tolist() == [1, 1 / 127]
+
+
+ENDS = st.floats(-1e6, 1e6)
+
+
+@given(ENDS, ENDS, st.booleans(), st.booleans(), st.sampled_from(("i8", "u8", "i4")))
+def test_chosen_parameters_express_the_range(
+    a: float, b: float, symmetric: bool, narrow_range: bool, storage: str
+):
+    low, high = min(a, b, 0.0), max(a, b, 0.0)
+    if high - low < 1e-6:
+        return
+    parameters = choose_parameters(
+        low,
+        high,
+        storage=storage,
+        symmetric=symmetric,
+        narrow_range=narrow_range,
+        expressed="f64",
+    )
+    values = np.linspace(low, high, 101)
+    back = dequantize(quantize(values, parameters), parameters)
+    assert (np.abs(back - values) <= 0.5000001 * float(parameters.scales)).all()
+    assert (dequantize(quantize(np.zeros(1), parameters), parameters) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: choose_parameters(2, 1), "range 2.0 to 1.0 is reversed"),
+        (
+            lambda: choose_parameters(0, float("nan")),
+            "range 0.0 to nan is not finite",
+        ),
+        (
+            lambda: choose_parameters(float("-inf"), 0),
+            "range -inf to 0.0 is not finite",
+        ),
+        (
+            lambda: choose_parameters(-1e308, 1e308, expressed="f64"),
+            "range -1e+308 to 1e+308 is not finite",
+        ),
+        (
+            lambda: choose_parameters([0, 0, 5], [1, 1, 4], quantized_dimension=1),
+            "range 5.0 to 4.0 of channel 2 is reversed",
+        ),
+        (
+            lambda: choose_parameters([0, 0], [1, 1, 1], quantized_dimension=0),
+            "min has shape (2,), but max has shape (3,)",
+        ),
+        (
+            lambda: choose_parameters([0, 0], [1, 1]),
+            "ranges have shape (2,), but one range needs no quantized_dimension, and one "
+            "for each channel needs it",
+        ),
+        (
+            lambda: choose_parameters(0, 1, quantized_dimension=0),
+            "ranges have shape (), but one range needs no quantized_dimension, and one "
+            "for each channel needs it",
+        ),
+        (
+            lambda: choose_parameters(0, 1, storage="u1", narrow_range=True),
+            "storage type 'u1' is too narrow for a narrow range",
+        ),
+        (
+            lambda: choose_parameters(0, 1, storage="i1", symmetric=True),
+            "storage type 'i1' has no stored values on both sides of a zero point",
+        ),
+        (
+            lambda: choose_parameters(0, 1e8, expressed="f16"),
+            "scale 392156.862745098 is out of the range of expressed type 'f16', "
+            "5.96046e-08 to 65504",
+        ),
+    ],
+)
+def test_mistakes(call: Callable[[], object], message: str):
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 compared below
+        call()
+    assert str(raised.value) == message
+
+
+def test_ranges_are_numbers():
+    with pytest.raises(
+        TypeError, match=r"^ranges have dtype <U1, but must be numbers$"
+    ):
+        choose_parameters("a", 1)

@@ -1,0 +1,237 @@
+"""Parameters say what they are, and contradictions are mistakes."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics import QuantizationParameters
+
+
+def test_defaults():
+    parameters = QuantizationParameters(0.5)
+    assert parameters.scales.shape == parameters.zero_points.shape == ()
+    assert parameters.scales.dtype == np.float64
+    assert parameters.zero_points.dtype == np.int64
+    assert (parameters.storage, parameters.storage_width) == ("i8", 8)
+    assert (parameters.storage_min, parameters.storage_max) == (-128, 127)
+    assert parameters.is_signed
+    assert not parameters.has_zero_points
+    assert (parameters.expressed, parameters.expressed_dtype) == ("f32", np.float32)
+    assert parameters.quantized_dimension is None
+    assert parameters.block_sizes is None
+
+
+@pytest.mark.parametrize(
+    ("storage", "ends", "dtype"),
+    [
+        ("i1", (-1, 0), np.int8),
+        ("u1", (0, 1), np.uint8),
+        ("i4", (-8, 7), np.int8),
+        ("u8", (0, 255), np.uint8),
+        ("i9", (-256, 255), np.int16),
+        ("u16", (0, 65535), np.uint16),
+        ("u17", (0, 131071), np.uint32),
+        ("i32", (-(1 << 31), (1 << 31) - 1), np.int32),
+        ("si8", (-128, 127), np.int8),
+        ("ui8", (0, 255), np.uint8),
+    ],
+)
+def test_storage(storage: str, ends: tuple[int, int], dtype: Any):
+    parameters = QuantizationParameters(1, storage=storage)
+    assert (parameters.storage_min, parameters.storage_max) == ends
+    assert parameters.storage_dtype == dtype
+    assert parameters.is_signed == (ends[0] < 0)
+    assert str(parameters.storage_width) in storage
+
+
+def test_one_zero_point_is_that_of_all_scales():
+    parameters = QuantizationParameters([1, 2, 3], 5, quantized_dimension=0)
+    assert parameters.zero_points.tolist() == [5, 5, 5]
+    assert parameters.has_zero_points
+
+
+def test_arrays_are_read_only_copies():
+    scales, zero_points = np.ones(3), np.ones(3, np.int64)
+    parameters = QuantizationParameters(scales, zero_points, quantized_dimension=0)
+    scales[0] = zero_points[0] = 7
+    assert (parameters.scales[0], parameters.zero_points[0]) == (1, 1)
+    for array in (parameters.scales, parameters.zero_points):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 2
+
+
+def test_block_sizes_are_a_mapping_or_pairs():
+    pairs = QuantizationParameters([[1, 2]], block_sizes=[(1, 4)])
+    mapping = QuantizationParameters([[1, 2]], block_sizes={1: 4})
+    assert pairs == mapping
+    assert pairs.block_sizes == ((1, 4),)
+
+
+def test_equality_and_hash():
+    def parameters(**changed: Any) -> QuantizationParameters:
+        arguments: dict[str, Any] = {
+            "scales": [1.0, 2.0],
+            "zero_points": [0, 1],
+            "quantized_dimension": 0,
+        }
+        return QuantizationParameters(**(arguments | changed))
+
+    same, other = parameters(), parameters()
+    assert same == other
+    assert hash(same) == hash(other)
+    for changed in (
+        {"scales": [1.0, 3.0]},
+        {"zero_points": [0, 2]},
+        {"storage": "i9"},
+        {"storage_min": -127},
+        {"storage_max": 126},
+        {"expressed": "f16"},
+        {"quantized_dimension": 1},
+        {"quantized_dimension": None, "block_sizes": {0: 2}},
+    ):
+        assert same != parameters(**changed)
+    assert same != "parameters"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"storage": "f8"},
+            ValueError,
+            "'f8' is no storage type, use 'i1' to 'i32' or 'u1' to 'u32'",
+        ),
+        (
+            {"storage": "i33"},
+            ValueError,
+            "'i33' is no storage type, use 'i1' to 'i32' or 'u1' to 'u32'",
+        ),
+        (
+            {"storage": "i4", "storage_max": 8},
+            ValueError,
+            "storage range -8 to 8 is no part of 'i4', whose values are -8 to 7",
+        ),
+        (
+            {"storage_min": 5, "storage_max": 5},
+            ValueError,
+            "storage range 5 to 5 is no part of 'i8', whose values are -128 to 127",
+        ),
+        (
+            {"zero_points": 128},
+            ValueError,
+            "zero point 128 does not fit storage type 'i8', whose values are -128 to 127",
+        ),
+        (
+            {"zero_points": 0.5},
+            TypeError,
+            "zero points have dtype float64, but must be integers",
+        ),
+        (
+            {"scales": "a"},
+            TypeError,
+            "scales have dtype <U1, but must be numbers",
+        ),
+        (
+            {"scales": [[1], [1, 2]]},
+            ValueError,
+            "scales are lists that differ in length",
+        ),
+        (
+            {"scales": 0},
+            ValueError,
+            "scale 0.0 is out of the range of expressed type 'f32', 1.4013e-45 to "
+            "3.40282e+38",
+        ),
+        (
+            {"scales": [1, -1], "quantized_dimension": 0},
+            ValueError,
+            "scale -1.0 at index (1,) is out of the range of expressed type 'f32', "
+            "1.4013e-45 to 3.40282e+38",
+        ),
+        (
+            {"scales": float("nan")},
+            ValueError,
+            "scale nan is out of the range of expressed type 'f32', 1.4013e-45 to "
+            "3.40282e+38",
+        ),
+        (
+            {"scales": 1e6, "expressed": "f16"},
+            ValueError,
+            "scale 1000000.0 is out of the range of expressed type 'f16', 5.96046e-08 to "
+            "65504",
+        ),
+        (
+            {"scales": [1, 2]},
+            ValueError,
+            "scales of shape (2,) need a quantized_dimension or block_sizes",
+        ),
+        (
+            {"scales": [], "quantized_dimension": 0},
+            ValueError,
+            "there are no scales, at least one is needed",
+        ),
+        (
+            {"scales": [1, 2], "zero_points": [0], "quantized_dimension": 0},
+            ValueError,
+            "zero points have shape (1,), but scales have shape (2,)",
+        ),
+        (
+            {"scales": [1], "quantized_dimension": -1},
+            ValueError,
+            "quantized dimension -1 is negative, count dimensions from 0",
+        ),
+        (
+            {"scales": [[1]], "quantized_dimension": 0},
+            ValueError,
+            "scales along a quantized dimension have one dimension, not shape (1, 1)",
+        ),
+        (
+            {"scales": [1], "quantized_dimension": 0, "block_sizes": {0: 1}},
+            ValueError,
+            "parameters have a quantized_dimension or block_sizes, not both",
+        ),
+        (
+            {"scales": [[1]], "block_sizes": [(0, 1), (0, 2)]},
+            ValueError,
+            "block sizes ((0, 1), (0, 2)) must have different dimensions from 0",
+        ),
+        (
+            {"scales": [[1]], "block_sizes": {-1: 2}},
+            ValueError,
+            "block sizes ((-1, 2),) must have different dimensions from 0",
+        ),
+        (
+            {"scales": [[1]], "block_sizes": {1: 0}},
+            ValueError,
+            "block size 0 is not positive",
+        ),
+        (
+            {"scales": [[1, 2]], "block_sizes": {2: 2}},
+            ValueError,
+            "scales have shape (1, 2), but must have a dimension for each one of the "
+            "tensor or for each one with a block size, [2]",
+        ),
+        (
+            {"scales": [[1, 2], [3, 4]], "block_sizes": {1: 2}},
+            ValueError,
+            "dimension 0 has 2 scales, but no block size",
+        ),
+    ],
+    ids=str,
+)
+def test_mistakes(arguments: dict[str, Any], error: type[Exception], message: str):
+    arguments = {"scales": 1.0, **arguments}
+    with pytest.raises(error) as raised:
+        QuantizationParameters(**arguments)
+    assert str(raised.value) == message
+
+
+def test_numerics_do_not_import_xdsl():
+    code = "import sys, xdsl_quant.numerics; print('xdsl' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "False"

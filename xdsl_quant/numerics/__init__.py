@@ -1,0 +1,29 @@
+"""Quantization in NumPy: what quantized IR computes, without IR and without xDSL."""
+
+from .choosing import choose_parameters
+from .errors import ErrorScope, QuantizationError, measure_error
+from .fixed_point import (
+    ScaleRounding,
+    affine_to_fixed_point,
+    apply_scale,
+    fixed_point_to_affine,
+    quantize_multiplier,
+)
+from .parameters import QuantizationParameters
+from .quantization import dequantize, quantize, requantize
+
+__all__ = [
+    "ErrorScope",
+    "QuantizationError",
+    "QuantizationParameters",
+    "ScaleRounding",
+    "affine_to_fixed_point",
+    "apply_scale",
+    "choose_parameters",
+    "dequantize",
+    "fixed_point_to_affine",
+    "measure_error",
+    "quantize",
+    "quantize_multiplier",
+    "requantize",
+]

@@ -1,0 +1,118 @@
+"""Arrays that users pass, checked before anything is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .float_dtypes import rounded
+from .storage import storage_range
+
+if TYPE_CHECKING:
+    from .parameters import QuantizationParameters
+
+
+def expressed_array(
+    values: ArrayLike, parameters: QuantizationParameters
+) -> NDArray[Any]:
+    """
+    Expressed values as an array. Python numbers are rounded to the expressed type.
+
+    Raises:
+        TypeError: if an array has another dtype, or values are no numbers.
+    """
+    expected = parameters.expressed_dtype
+    if isinstance(values, np.ndarray | np.generic):
+        return _with_dtype(cast(NDArray[Any], values), expected, "expressed values")
+    array = numbers(values, "expressed values", "iuf")
+    with np.errstate(all="ignore"):
+        return rounded(array.astype(np.float64), expected)
+
+
+def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArray[Any]:
+    """
+    Stored values as an array.
+
+    Raises:
+        TypeError: if an array has another dtype than the one that holds stored values,
+            or values are no integers.
+        ValueError: if a value is outside of the storage type.
+    """
+    expected = parameters.storage_dtype
+    if isinstance(values, np.ndarray | np.generic):
+        array = _with_dtype(cast(NDArray[Any], values), expected, "stored values")
+        if parameters.storage_width < 8 * expected.itemsize:
+            _check_stored(array, parameters)
+        return array
+    array = numbers(values, "stored values", "iu")
+    _check_stored(array, parameters)
+    return array.astype(expected)
+
+
+def _with_dtype(
+    values: NDArray[Any], expected: np.dtype[Any], what: str
+) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.newbyteorder("=") != expected:
+        raise TypeError(f"{what} have dtype {array.dtype}, but must have {expected}")
+    return array
+
+
+def numbers(values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
+    """
+    Values as an array whose dtype is of one of the kinds.
+
+    Raises:
+        TypeError: if the dtype is of another kind.
+        ValueError: if lists are ragged.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{what} are lists that differ in length") from None
+    if not array.size and array.dtype == np.float64:
+        # An empty list has no numbers of the wrong kind.
+        return array if "f" in kinds else array.astype(np.int64)
+    if array.dtype.kind not in kinds:
+        needed = "numbers" if "f" in kinds else "integers"
+        raise TypeError(f"{what} have dtype {array.dtype}, but must be {needed}")
+    return array
+
+
+def _check_stored(array: NDArray[Any], parameters: QuantizationParameters) -> None:
+    if not array.size:
+        return
+    low, high = storage_range(parameters.storage)
+    for value in (int(array.min()), int(array.max())):
+        if not low <= value <= high:
+            raise ValueError(
+                f"stored value {value} does not fit storage type '{parameters.storage}', "
+                f"whose values are {low} to {high}"
+            )
+
+
+def checked_out(
+    values: NDArray[Any], out: NDArray[Any] | None, dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """
+    What to read and what to write: they do not overlap.
+
+    Raises:
+        TypeError: if `out` is no array of `dtype`.
+        ValueError: if `out` has another shape or is read-only.
+    """
+    if out is None:
+        return values, np.empty_like(values, dtype, subok=False)
+    if not isinstance(cast(object, out), np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}, but must be an array")
+    if out.dtype != dtype:
+        raise TypeError(f"out has dtype {out.dtype}, but must have {dtype}")
+    if out.shape != values.shape:
+        raise ValueError(f"out has shape {out.shape}, but must have {values.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only")
+    if np.may_share_memory(values, out):
+        values = values.copy()
+    return values, out

@@ -1,0 +1,259 @@
+"""
+The arithmetic of a quantization, on pieces that fit the cache.
+
+What is computed in a float type narrower than f32 is computed in f32 and rounded after
+each step, which gives the same numbers: the exact result of one division, product or sum
+of two such floats is never so close to the middle of two of them that it matters.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from operator import is_
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .float_dtypes import float_dtype, float_info, rounded
+from .parameters import QuantizationParameters
+from .rounding import Rounder
+from .storage import storage_range
+
+PIECE_BYTES = 1 << 17
+"""Size of a buffer: some of them fit the L2 cache."""
+
+LARGE_PIECE = 1 << 19
+"""For how many elements scales and zero points are converted together."""
+
+_LONG_ROW = 1 << 13
+"""From this length on NumPy is fast on rows with one scale each, without repeating it."""
+
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def compute_dtype(
+    parameters: QuantizationParameters, rounding_mode: RoundingMode
+) -> np.dtype[Any]:
+    """
+    The float type to compute in: `truncate` computes in the expressed type as MLIR does,
+    the other modes in the first of that type, f32 and f64 that is wide enough.
+
+    A type is wide enough if all stored values, zero points and their differences are exact
+    in it, and the halves between them, too, where a zero point is added.
+    """
+    expressed = parameters.expressed_dtype
+    if rounding_mode == "truncate":
+        return expressed
+    bounds = (parameters.storage_min, parameters.storage_max)
+    largest = _largest_integer(parameters, bounds)
+    fraction_bits = 2 if parameters.has_zero_points else 0
+    for dtype in (expressed, _F32):
+        # What is too large in a type of less than 16 bits is often not infinite but NaN.
+        if dtype.itemsize < 2:
+            continue
+        if largest <= 1 << (_precision(dtype) - fraction_bits):
+            return dtype
+    return float_dtype("f64")
+
+
+def _largest_integer(
+    parameters: QuantizationParameters, bounds: tuple[int, int]
+) -> int:
+    """The largest absolute value that there is without scales."""
+    low, high = int(parameters.zero_points.min()), int(parameters.zero_points.max())
+    return max(map(abs, (*bounds, low, high, bounds[0] - high, bounds[1] - low)))
+
+
+def _precision(dtype: np.dtype[Any]) -> int:
+    return int(float_info(dtype).nmant) + 1
+
+
+def numbers_of(parameters: QuantizationParameters) -> list[NDArray[Any]]:
+    """Scales and, if any of them is not 0, zero points."""
+    if parameters.has_zero_points:
+        return [parameters.scales, parameters.zero_points]
+    return [parameters.scales]
+
+
+class Arithmetic:
+    """Quantizes and dequantizes pieces of arrays; it owns the buffers for that."""
+
+    def __init__(
+        self,
+        parameters: QuantizationParameters,
+        rounding_mode: RoundingMode,
+        size: int,
+        *,
+        only_dequantizes: bool = False,
+    ):
+        """
+        Args:
+            parameters: of the whole array.
+            rounding_mode: of quantization; `truncate` computes in the expressed type.
+            size: the number of elements of the whole array.
+            only_dequantizes: whether nothing is quantized, which needs fewer buffers:
+                they are larger.
+        """
+        self.parameters = parameters
+        self._expressed = parameters.expressed_dtype
+        self._compute = compute_dtype(parameters, rounding_mode)
+        bounds = (parameters.storage_min, parameters.storage_max)
+        is_small = _largest_integer(parameters, bounds) <= 1 << _precision(_F32)
+        self.dtype = _F32 if self._compute != _F64 and is_small else _F64
+        """The dtype of the buffers, in which the compute type is contained."""
+        limit = PIECE_BYTES * (1 + only_dequantizes) // self.dtype.itemsize
+        self.limit = min(size, limit)
+        """How many elements a piece has at most."""
+        self._rounding_mode: RoundingMode = rounding_mode
+        # Stored values may be out of the storage range.
+        largest = _largest_integer(parameters, storage_range(parameters.storage))
+        self._has_exact_integers = largest <= 1 << _precision(self._compute)
+        self._buffer = np.empty(self.limit, self.dtype)
+        self._repeated: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
+
+    # Buffers that not every arithmetic needs
+
+    @cached_property
+    def _bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        # Arrays, as NumPy has no fast loop for an array and a scalar.
+        bounds = (self.parameters.storage_min, self.parameters.storage_max)
+        low, high = (np.full(self.limit, bound, self.dtype) for bound in bounds)
+        return low, high
+
+    @cached_property
+    def _round(self) -> Rounder:
+        return Rounder(self._rounding_mode, self.dtype, self.limit)
+
+    @cached_property
+    def _narrow(self) -> NDArray[Any]:
+        return np.empty(self.limit, self._compute)
+
+    # Parameters
+
+    def operands(
+        self, scales: NDArray[Any], *zero_points: NDArray[Any]
+    ) -> list[NDArray[Any]]:
+        """Parts of `numbers_of(parameters)` as operands, in the same shape."""
+        operands = [rounded(rounded(scales, self._expressed), self._compute)]
+        operands += [
+            rounded(array.astype(np.float64), self._compute) for array in zero_points
+        ]
+        return [operand.astype(self.dtype, copy=False) for operand in operands]
+
+    def _round_to_compute(self, values: NDArray[Any]) -> None:
+        if self._compute == self.dtype:
+            return
+        if self.dtype == _F64:
+            np.copyto(values, rounded(values, self._compute))
+            return
+        narrow = self._narrow[: values.size].reshape(values.shape)
+        np.copyto(narrow, values, casting="unsafe")
+        np.copyto(values, narrow)
+
+    def _expanded(
+        self, operands: list[NDArray[Any]], shape: tuple[int, ...]
+    ) -> list[NDArray[Any]]:
+        """Operands in the shapes that are the fastest ones to compute with."""
+        known, expanded = self._repeated
+        # Most often the operands of this piece are those of the last one.
+        if (
+            known
+            and all(map(is_, operands, known))
+            and expanded[0].shape in ((), shape)
+        ):
+            return expanded
+        expanded = [_expanded(operand, shape) for operand in operands]
+        self._repeated = operands, expanded
+        return expanded
+
+    # Quantization
+
+    def scaled(
+        self, expressed: NDArray[Any], operands: list[NDArray[Any]]
+    ) -> NDArray[Any]:
+        """
+        `expressed / scale + zero_point` in a one-dimensional buffer.
+
+        Args:
+            expressed: at most `limit` expressed values.
+            operands: what `operands` gives for them, in shapes that broadcast.
+        """
+        operands = self._expanded(operands, expressed.shape)
+        flat = self._buffer[: expressed.size]
+        values = flat.reshape(expressed.shape)
+        if expressed.dtype != self.dtype:
+            np.copyto(values, expressed)
+            expressed = values
+        np.divide(expressed, operands[0], out=values)
+        self._round_to_compute(flat)
+        if len(operands) > 1:
+            np.add(values, operands[1], out=values)
+            self._round_to_compute(flat)
+        return flat
+
+    def is_out_of_range(self, scaled: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether scaled values are out of the storage range once they are rounded."""
+        rounded_values = scaled.copy()
+        self._round(rounded_values)
+        np.trunc(rounded_values, out=rounded_values)
+        low, high = (bound[: scaled.size] for bound in self._bounds)
+        # NaN is not in any range.
+        return ~((rounded_values >= low) & (rounded_values <= high))
+
+    def store(self, scaled: NDArray[Any], out: NDArray[Any]) -> None:
+        """Stored values of scaled ones, which are overwritten."""
+        # All roundings keep the order, so values can be clamped first. The larger one
+        # of NaN and a number is the number.
+        low, high = self._bounds
+        np.fmax(scaled, low[: scaled.size], out=scaled)
+        np.minimum(scaled, high[: scaled.size], out=scaled)
+        self._round(scaled)
+        np.copyto(out, scaled.reshape(out.shape), casting="unsafe")
+
+    def quantize(
+        self,
+        expressed: NDArray[Any],
+        operands: list[NDArray[Any]],
+        out: NDArray[Any],
+    ) -> None:
+        """Stored values of a piece."""
+        self.store(self.scaled(expressed, operands), out)
+
+    # Dequantization
+
+    def dequantize(
+        self, stored: NDArray[Any], operands: list[NDArray[Any]], out: NDArray[Any]
+    ) -> None:
+        """Expressed values of a piece."""
+        operands = self._expanded(operands, stored.shape)
+        flat = self._buffer[: stored.size]
+        values = flat.reshape(stored.shape)
+        np.copyto(values, stored, casting="unsafe")
+        if not self._has_exact_integers:
+            self._round_to_compute(flat)
+        if len(operands) > 1:
+            np.subtract(values, operands[1], out=values)
+            if not self._has_exact_integers:
+                self._round_to_compute(flat)
+        if out.dtype == self.dtype and not operands[0].ndim:
+            np.multiply(values, operands[0], out=out)
+            return
+        # With an array of scales, a copy afterwards is faster than a product that is
+        # written to memory outside of the cache.
+        np.multiply(values, operands[0], out=values)
+        # If the compute type is narrower than the buffers it is the expressed type, so
+        # this is the only rounding of the product.
+        np.copyto(out, rounded(values, out.dtype))
+
+
+def _expanded(operand: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if operand.size == 1:
+        return operand.reshape(())
+    if operand.shape[-1] == 1 and operand.shape[:-1] == shape[:-1]:
+        if shape[-1] > _LONG_ROW:
+            return operand
+        return operand.repeat(shape[-1]).reshape(shape)
+    return np.ascontiguousarray(np.broadcast_to(operand, shape))

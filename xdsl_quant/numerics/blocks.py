@@ -1,0 +1,194 @@
+"""
+Arrays and the parameters of their blocks, cut into pieces.
+
+No array of the full shape is ever made: the scales of a piece are a small array that
+broadcasts to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from math import gcd, prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .parameters import QuantizationParameters
+
+Shape = tuple[int, ...]
+
+
+def block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
+    """
+    The shape of a block of values that share a scale, in an array of this shape.
+
+    Raises:
+        ValueError: if the parameters are not for arrays of this shape.
+    """
+    scales_shape = parameters.scales.shape
+    if parameters.quantized_dimension is not None:
+        return _channel_shape(parameters.quantized_dimension, scales_shape[0], shape)
+    if parameters.block_sizes is None:
+        return shape
+    sizes = dict(parameters.block_sizes)
+    dimensions = range(len(scales_shape))
+    if len(scales_shape) != len(shape):
+        # Compact scales have no dimension for what is not cut into blocks.
+        dimensions = sorted(sizes)
+        if len(scales_shape) != len(sizes) or dimensions[-1:] >= [len(shape)]:
+            raise ValueError(
+                f"values have shape {shape}, but scales of shape {scales_shape} are for "
+                f"rank {len(scales_shape)}"
+            )
+    counts = dict(zip(dimensions, scales_shape, strict=True))
+    for dimension, size in sizes.items():
+        if shape[dimension] != size * counts[dimension]:
+            raise ValueError(
+                f"dimension {dimension} of values has size {shape[dimension]}, but "
+                f"{counts[dimension]} blocks of size {size} need {size * counts[dimension]}"
+            )
+    return tuple(sizes.get(dimension, size) for dimension, size in enumerate(shape))
+
+
+def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
+    if dimension >= len(shape):
+        raise ValueError(
+            f"values have shape {shape}, but dimension {dimension} has scales"
+        )
+    if shape[dimension] != count:
+        raise ValueError(
+            f"dimension {dimension} of values has size {shape[dimension]}, but there are "
+            f"{count} scales"
+        )
+    return (*shape[:dimension], 1, *shape[dimension + 1 :])
+
+
+def aligned(
+    arrays: Sequence[NDArray[Any]],
+    grids: Sequence[tuple[Shape, Sequence[NDArray[Any]]]],
+) -> list[NDArray[Any]]:
+    """
+    Views of arrays of one shape, and after them numbers of their blocks that broadcast to
+    them, with as few dimensions as possible, in the order of the first array in memory.
+
+    Args:
+        arrays: arrays of one shape, which has no size 0.
+        grids: the shape of a block, and arrays that have one number for each block.
+    """
+    shape = arrays[0].shape
+    factors = [
+        _factors(size, [block[axis] for block, _ in grids])
+        for axis, size in enumerate(shape)
+    ]
+    split = [factor for axis in factors for factor in axis]
+    views = [array.reshape(split) for array in arrays]
+    numbers = [
+        _on_blocks(array, block, shape, factors)
+        for block, group in grids
+        for array in group
+    ]
+    return merged(views, numbers)
+
+
+def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
+    """The sizes that a dimension is split into, so that all blocks begin at a border."""
+    sizes = sorted({size, *block_sizes}, reverse=True)
+    if any(outer % inner for outer, inner in pairwise(sizes)):
+        sizes = [size, gcd(*block_sizes)]
+    return [outer // inner for outer, inner in pairwise([*sizes, 1])]
+
+
+def _on_blocks(
+    array: NDArray[Any], block: Shape, shape: Shape, factors: list[list[int]]
+) -> NDArray[Any]:
+    """Numbers of blocks in the split dimensions of the values: 1 within a block."""
+    array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
+    split: list[int] = []
+    for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):
+        # What is behind a factor: the factors of a block are those from some point on.
+        rests = [prod(axis_factors[i + 1 :]) for i in range(len(axis_factors))]
+        if size not in (shape[axis], *rests):
+            # Blocks of two grids do not nest: their numbers are repeated.
+            array = array.repeat(size // rests[0], axis)
+            size = rests[0]
+        split += [
+            factor if rest >= size else 1
+            for factor, rest in zip(axis_factors, rests, strict=True)
+        ]
+    return array.reshape(split)
+
+
+def merged(
+    views: Sequence[NDArray[Any]], numbers: Sequence[NDArray[Any]]
+) -> list[NDArray[Any]]:
+    """
+    Views of the same arrays with as few dimensions as possible, in the order of the first
+    one in memory.
+
+    Args:
+        views: arrays of one shape, which has no size 0.
+        numbers: arrays that broadcast to them.
+    """
+    rank = max(views[0].ndim, 1)
+    views = [view.reshape(view.shape or 1) for view in views]
+    numbers = [
+        array.reshape((1,) * (rank - array.ndim) + array.shape) for array in numbers
+    ]
+    shape = views[0].shape
+    strides = [
+        tuple(
+            step if size > 1 else 0
+            for size, step in zip(a.shape, a.strides, strict=True)
+        )
+        for a in (*views, *numbers)
+    ]
+    order = sorted(range(rank), key=lambda axis: -abs(strides[0][axis]))
+    # Dimensions of the result: their size, and their strides in each array.
+    sizes: list[int] = []
+    steps: list[list[int]] = []
+    for axis in [axis for axis in order if shape[axis] > 1] or [0]:
+        axis_steps = [array_strides[axis] for array_strides in strides]
+        if steps and steps[-1] == [step * shape[axis] for step in axis_steps]:
+            sizes[-1] *= shape[axis]
+            steps[-1] = axis_steps
+        else:
+            sizes.append(shape[axis])
+            steps.append(axis_steps)
+    # What is merged is contiguous, so it is not copied.
+    result = [view.transpose(order).reshape(sizes) for view in views]
+    for i, array in enumerate(numbers, len(views)):
+        counts = [
+            size if step[i] else 1 for size, step in zip(sizes, steps, strict=True)
+        ]
+        result.append(array.transpose(order).reshape(counts))
+    return result
+
+
+def pieces(arrays: Sequence[NDArray[Any]], limit: int) -> Iterator[list[NDArray[Any]]]:
+    """
+    Cut arrays into pieces of at most `limit` elements.
+
+    The shape is that of the first array; others may have size 1 in its place. An array
+    that is the same in all pieces is the same object.
+    """
+    shape = arrays[0].shape
+    axis = len(shape) - 1
+    size = shape[axis]
+    while axis and size <= limit:
+        axis -= 1
+        size *= shape[axis]
+    step = max(1, limit * shape[axis] // size)
+    for outer in product(*map(range, shape[:axis])):
+        rows = [_row(array, outer) for array in arrays]
+        for start in range(0, shape[axis], step):
+            part = slice(start, start + step)
+            yield [row[part] if len(row) > 1 else row for row in rows]
+
+
+def _row(array: NDArray[Any], index: Shape) -> NDArray[Any]:
+    if not index:
+        return array
+    return array[
+        tuple(i if size > 1 else 0 for i, size in zip(index, array.shape, strict=False))
+    ]

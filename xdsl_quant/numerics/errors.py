@@ -1,0 +1,162 @@
+"""What quantization costs: the difference between values and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .arguments import expressed_array
+from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
+from .blocks import aligned, block_shape, pieces
+from .parameters import QuantizationParameters
+from .rounding import check_rounding_mode
+
+ErrorScope = Literal["tensor", "channel", "block"]
+"""What errors are measured for."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizationError:
+    """
+    Measures of the error `dequantize(quantize(x)) - x`, one number for a tensor, or an
+    array of one for each channel or block.
+
+    A NaN among the values makes all measures but the saturated fraction NaN. An infinite
+    value makes the errors infinite, and the ratio NaN.
+    """
+
+    max_absolute: float | NDArray[np.float64]
+    """Largest absolute error."""
+
+    mean_absolute: float | NDArray[np.float64]
+    """Mean absolute error."""
+
+    mean_squared: float | NDArray[np.float64]
+    """Mean squared error."""
+
+    sqnr: float | NDArray[np.float64]
+    """
+    Signal to quantization noise ratio in dB: `10 * log10(sum(x**2) / sum(error**2))`. It is
+    infinite if there is no error.
+    """
+
+    saturated_fraction: float | NDArray[np.float64]
+    """
+    Part of the values that are out of range once they are rounded, from 0 to 1. NaN and
+    infinite values are among them.
+    """
+
+
+def measure_error(
+    expressed_values: ArrayLike,
+    parameters: QuantizationParameters,
+    *,
+    per: ErrorScope = "tensor",
+    rounding_mode: RoundingMode = "nearest-even",
+) -> QuantizationError:
+    """
+    What quantizing values and dequantizing them again changes. All is computed and summed
+    up in f64.
+
+    Args:
+        expressed_values: an array of any shape that the parameters fit, with dtype
+            `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
+        parameters: the parameters.
+        per: `tensor` for one number each; `channel` for one for each index of the quantized
+            dimension; `block` for one for each block, in the shape of the scales.
+        rounding_mode: the rounding mode of quantization.
+
+    Raises:
+        TypeError: if an array has the wrong dtype.
+        ValueError: if there are no values, they have the wrong shape, or the parameters
+            have no channels or blocks to measure.
+    """
+    check_rounding_mode(rounding_mode)
+    values = expressed_array(expressed_values, parameters)
+    blocks = block_shape(parameters, values.shape)
+    if not values.size:
+        raise ValueError("there are no values to measure an error of")
+    measured = _measured_shape(parameters, per)
+    sums = [np.zeros(measured) for _ in range(5)]
+    scope = values.shape if per == "tensor" else blocks
+    grids = [(blocks, numbers_of(parameters)), (scope, sums)]
+    meter = _Meter(parameters, rounding_mode, values.size)
+    with np.errstate(all="ignore"):
+        for x, *numbers in pieces(aligned([values], grids), LARGE_PIECE):
+            operands = meter.arithmetic.operands(*numbers[:-5])
+            for piece in pieces([x, *operands, *numbers[-5:]], meter.arithmetic.limit):
+                meter.add(piece[0], piece[1:-5], piece[-5:])
+    return _error(sums, prod(scope))
+
+
+def _measured_shape(
+    parameters: QuantizationParameters, per: ErrorScope
+) -> tuple[int, ...]:
+    if per == "tensor":
+        return ()
+    if per == "channel":
+        if parameters.quantized_dimension is None:
+            raise ValueError(
+                "per='channel' needs parameters with a quantized_dimension"
+            )
+        return parameters.scales.shape
+    if per == "block":
+        if parameters.block_sizes is None:
+            raise ValueError("per='block' needs parameters with block_sizes")
+        return parameters.scales.shape
+    raise ValueError(f"per is 'tensor', 'channel' or 'block', but {per!r} was given")
+
+
+class _Meter:
+    """Adds up the errors of pieces."""
+
+    def __init__(
+        self, parameters: QuantizationParameters, rounding_mode: RoundingMode, size: int
+    ):
+        self.arithmetic = Arithmetic(parameters, rounding_mode, size)
+        limit = self.arithmetic.limit
+        self._stored = np.empty(limit, parameters.storage_dtype)
+        self._returned = np.empty(limit, parameters.expressed_dtype)
+
+    def add(
+        self,
+        expressed: NDArray[Any],
+        operands: list[NDArray[Any]],
+        sums: list[NDArray[np.float64]],
+    ) -> None:
+        """
+        Add a piece to the largest absolute error and the sums of absolute errors, squared
+        errors, squared values and saturated values.
+        """
+        shape, size = expressed.shape, expressed.size
+        stored = self._stored[:size].reshape(shape)
+        returned = self._returned[:size].reshape(shape)
+        scaled = self.arithmetic.scaled(expressed, operands)
+        is_saturated = self.arithmetic.is_out_of_range(scaled).reshape(shape)
+        self.arithmetic.store(scaled, stored)
+        self.arithmetic.dequantize(stored, operands, returned)
+        exact = expressed.astype(np.float64)
+        errors = np.abs(returned.astype(np.float64) - exact)
+        largest, absolute, squared, signal, saturated = sums
+        axes = tuple(axis for axis, n in enumerate(largest.shape) if n == 1)
+        np.maximum(largest, errors.max(axes, keepdims=True), out=largest)
+        absolute += errors.sum(axes, keepdims=True)
+        squared += np.square(errors, out=errors).sum(axes, keepdims=True)
+        signal += np.square(exact, out=exact).sum(axes, keepdims=True)
+        saturated += is_saturated.sum(axes, keepdims=True)
+
+
+def _error(sums: list[NDArray[np.float64]], count: int) -> QuantizationError:
+    largest, absolute, squared, signal, saturated = sums
+    with np.errstate(all="ignore"):
+        ratio = np.where(squared == 0, np.inf, 10 * np.log10(signal / squared))
+    measures = [largest, absolute / count, squared / count, ratio, saturated / count]
+    if not largest.ndim:
+        measures = [float(measure) for measure in measures]
+    return QuantizationError(*measures)

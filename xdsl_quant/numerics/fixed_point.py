@@ -1,0 +1,238 @@
+"""
+Quantization with integers alone: fixed-point multipliers, and affine values without their
+zero point.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .arguments import numbers, stored_array
+from .blocks import aligned, block_shape, merged, pieces
+from .parameters import QuantizationParameters
+
+ScaleRounding = Literal["single", "double"]
+"""How the product with a multiplier is rounded."""
+
+MIN_SHIFT, MAX_SHIFT = 2, 62
+_INT32 = np.iinfo(np.int32)
+
+PIECE = 1 << 14
+"""How many elements are computed at once: some arrays of int64 fit the cache."""
+
+
+# Multipliers
+
+
+@overload
+def quantize_multiplier(real: float) -> tuple[int, int]: ...
+@overload
+def quantize_multiplier(
+    real: NDArray[Any],
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
+def quantize_multiplier(
+    real: float | NDArray[Any],
+) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """
+    The integers for which `multiplier / 2**shift` is nearest to a positive real number.
+
+    The multiplier is at least `2**30`, so the relative error is at most `2**-31`, unless
+    the number is less than `2**-32`: the shift is 62 then and the multiplier smaller.
+
+    Args:
+        real: a number, e.g. `input_scale * weight_scale / output_scale`, or an array.
+
+    Returns:
+        Multiplier and shift for [`apply_scale`][xdsl_quant.numerics.apply_scale]: two
+        integers for a number, an `int32` and an `int8` array for an array.
+
+    Raises:
+        TypeError: if `real` is no number.
+        ValueError: if it is not positive, NaN, `2**29` or more, or less than `2**-63`.
+    """
+    values = numbers(real, "multipliers", "iuf").astype(np.float64)
+    # Comparisons with NaN are false.
+    if not (is_right := (values > 0) & (values < np.inf)).all():
+        wrong = values[~is_right][0]
+        raise ValueError(f"multiplier {wrong} is not a positive finite number")
+    mantissas, exponents = np.frexp(values)
+    # More than the largest shift takes bits from the multiplier.
+    shifts = np.minimum(31 - exponents, MAX_SHIFT)
+    multipliers = np.floor(np.ldexp(mantissas, exponents + shifts) + 0.5)
+    # A mantissa just below 1 is rounded to 1.
+    is_carried = multipliers == 2.0**31
+    multipliers = np.where(is_carried, 2.0**30, multipliers)
+    shifts = shifts - is_carried
+    if (is_large := shifts < MIN_SHIFT).any():
+        raise ValueError(
+            f"multiplier {values[is_large][0]} is too large, it must be less than 2**29"
+        )
+    if (is_small := multipliers == 0).any():
+        raise ValueError(
+            f"multiplier {values[is_small][0]} is too small, it must be at least 2**-63"
+        )
+    if not isinstance(real, np.ndarray):
+        return int(multipliers), int(shifts)
+    return multipliers.astype(np.int32), shifts.astype(np.int8)
+
+
+def apply_scale(
+    values: ArrayLike,
+    multiplier: ArrayLike,
+    shift: ArrayLike,
+    rounding: ScaleRounding = "single",
+) -> NDArray[np.int32]:
+    """
+    Values times `multiplier / 2**shift` in integers, exactly as `apply_scale_32` of the
+    [TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html), which
+    `tosa.rescale` and `tosa.apply_scale` are defined by:
+    `(value * multiplier + (1 << (shift - 1))) >> shift` with 64 bits.
+
+    Args:
+        values: integers of 32 bits: an array of any shape, or Python integers.
+        multiplier: integers from 0 to `2**31 - 1`, in a shape that broadcasts with
+            `values`, e.g. one for each channel.
+        shift: integers from 2 to 62, in a shape that broadcasts with `values`.
+        rounding: `single` rounds to the nearest integer, and up in the middle. With
+            `double` what is added before a shift of more than 31 is `2**30` larger for
+            values from 0 and smaller for negative ones.
+
+    Returns:
+        The products, in the shape that the arguments broadcast to.
+
+    Raises:
+        TypeError: if an argument has no integers.
+        ValueError: if the specification does not allow an argument, which includes values
+            outside of `-(1 << (shift - 1))` to `(1 << (shift - 1)) - 1`. All products
+            of others fit 32 bits.
+    """
+    if rounding not in get_args(ScaleRounding):
+        raise ValueError(
+            f"rounding is 'single' or 'double', but {rounding!r} was given"
+        )
+    factors = _integers(multiplier, "multiplier", 0, _INT32.max)
+    shifts = _integers(shift, "shift", MIN_SHIFT, MAX_SHIFT)
+    integers = _integers(values, "value", _INT32.min, _INT32.max)
+    try:
+        shape = np.broadcast_shapes(integers.shape, factors.shape, shifts.shape)
+    except ValueError:
+        raise ValueError(
+            f"values of shape {integers.shape}, multipliers of shape {factors.shape} and "
+            f"shifts of shape {shifts.shape} do not broadcast"
+        ) from None
+    result = np.empty(shape, np.int32)
+    if not result.size:
+        return result
+    operands = [array.astype(np.int64) for array in (factors, shifts)]
+    views = [np.broadcast_to(integers, shape), result]
+    for x, out, m, s in pieces(merged(views, operands), PIECE):
+        _apply_scale(x.astype(np.int64), m, s, rounding, out)
+    return result
+
+
+def _integers(values: ArrayLike, what: str, low: int, high: int) -> NDArray[Any]:
+    array = numbers(values, f"{what}s", "iu")
+    for value in (int(array.min()), int(array.max())) if array.size else ():
+        if not low <= value <= high:
+            raise ValueError(f"{what} {value} is not in the range {low} to {high}")
+    return array
+
+
+def _apply_scale(
+    values: NDArray[np.int64],
+    multipliers: NDArray[np.int64],
+    shifts: NDArray[np.int64],
+    rounding: ScaleRounding,
+    out: NDArray[np.int32],
+) -> None:
+    half = np.int64(1) << (shifts - 1)
+    does_fit = (values >= -half) & (values < half)
+    if not does_fit.all():
+        bounds = np.broadcast_to(half, values.shape)[~does_fit]
+        bound = int(bounds[0])
+        raise ValueError(
+            f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
+            f"that a shift of {bound.bit_length()} takes"
+        )
+    products = values * multipliers
+    products += half
+    if rounding == "double":
+        more = np.where(shifts > 31, np.int64(1) << 30, 0)
+        products += np.where(values >= 0, more, -more)
+    products >>= shifts
+    # With values of such a size no product is more than 2**30.
+    np.copyto(out, products, casting="unsafe")
+
+
+# Zero points
+
+
+def affine_to_fixed_point(
+    stored_values: ArrayLike, parameters: QuantizationParameters
+) -> NDArray[Any]:
+    """
+    Affine values, which are stored values, as fixed-point values of the same scale:
+    `stored - zero_point`. Unlike affine values these can be added and multiplied.
+
+    See external [documentation](https://mlir.llvm.org/docs/Quantization/#affine-to-fixed-point).
+
+    Args:
+        stored_values: an array of any shape that the parameters fit, with dtype
+            `parameters.storage_dtype`; or Python integers.
+        parameters: the parameters.
+
+    Returns:
+        An array of `int32`, or of `int64` for 32 bits of storage.
+
+    Raises:
+        TypeError: if an array has the wrong dtype.
+        ValueError: if an array has the wrong shape, or a stored value is outside of the
+            storage type.
+    """
+    values = stored_array(stored_values, parameters)
+    grid = (block_shape(parameters, values.shape), [parameters.zero_points])
+    dtype = np.dtype(np.int32 if parameters.storage_width < 32 else np.int64)
+    result = np.empty_like(values, dtype, subok=False)
+    if values.size:
+        stored, out, zero_points = aligned([values, result], [grid])
+        np.subtract(stored, zero_points.astype(dtype), out=out, dtype=dtype)
+    return result
+
+
+def fixed_point_to_affine(
+    fixed_point_values: ArrayLike, parameters: QuantizationParameters
+) -> NDArray[Any]:
+    """
+    Fixed-point values as affine values, which are stored values, of the same scale:
+    `fixed_point + zero_point`. What is out of the storage range becomes its nearer end.
+
+    See external [documentation](https://mlir.llvm.org/docs/Quantization/#fixed-point-to-affine).
+
+    Args:
+        fixed_point_values: signed integers of any shape that the parameters fit.
+        parameters: the parameters.
+
+    Returns:
+        An array with dtype `parameters.storage_dtype`.
+
+    Raises:
+        TypeError: if the values are no signed integers.
+        ValueError: if they have the wrong shape.
+    """
+    values = numbers(fixed_point_values, "fixed-point values", "i")
+    grid = (block_shape(parameters, values.shape), [parameters.zero_points])
+    result = np.empty_like(values, parameters.storage_dtype, subok=False)
+    if not values.size:
+        return result
+    low, high = parameters.storage_min, parameters.storage_max
+    for fixed_point, out, zero_points in pieces(
+        aligned([values, result], [grid]), PIECE
+    ):
+        # Clamped first, no sum overflows.
+        wide = fixed_point.astype(np.int64)
+        clamped = np.clip(wide, low - zero_points, high - zero_points)
+        np.copyto(out, clamped + zero_points, casting="unsafe")
+    return result

@@ -1,0 +1,87 @@
+"""The NumPy dtypes of MLIR's float types, and rounding to them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ML_DTYPES = {
+    "bf16": "bfloat16",
+    "f8E5M2": "float8_e5m2",
+    "f8E4M3": "float8_e4m3",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+    "f8E3M4": "float8_e3m4",
+    "f8E8M0FNU": "float8_e8m0fnu",
+    "f6E2M3FN": "float6_e2m3fn",
+    "f6E3M2FN": "float6_e3m2fn",
+    "f4E2M1FN": "float4_e2m1fn",
+}
+"""Names in the package `ml_dtypes` of the floats that NumPy does not have."""
+
+_NUMPY_FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+@cache
+def float_dtype(name: str) -> np.dtype[Any]:
+    """
+    The dtype of a float type that is spelled as in MLIR, e.g. `f32` or `f8E4M3FN`.
+
+    Raises:
+        ValueError: if neither NumPy nor `ml_dtypes` has it.
+        ImportError: if `ml_dtypes` has it but is not installed.
+    """
+    if (numpy_float := _NUMPY_FLOATS.get(name)) is not None:
+        return np.dtype(numpy_float)
+    if (ml_name := _ML_DTYPES.get(name)) is None:
+        raise ValueError(
+            f"NumPy has no dtype for expressed type '{name}', use one of "
+            f"{', '.join((*_NUMPY_FLOATS, *_ML_DTYPES))}"
+        )
+    try:
+        return np.dtype(getattr(import_module("ml_dtypes"), ml_name))
+    except ImportError:
+        raise ImportError(
+            f"expressed type '{name}' needs the package ml_dtypes: "
+            "pip install 'ml_dtypes>=0.5'"
+        ) from None
+
+
+@cache
+def float_info(dtype: np.dtype[Any]) -> Any:
+    """What `numpy.finfo` says of a dtype, also of one that NumPy does not know."""
+    if dtype.type.__module__ == "numpy":
+        return np.finfo(dtype)
+    return import_module("ml_dtypes").finfo(dtype)
+
+
+def rounded(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """
+    Floats in another float dtype, each rounded once to the nearest, ties to even.
+
+    What is too large becomes infinite, or what the dtype has instead.
+    """
+    with np.errstate(all="ignore"):
+        # By themselves, all types of `ml_dtypes` are rounded twice, first to f32.
+        if values.dtype == np.float64 and dtype.type.__module__ != "numpy":
+            values = _to_odd_f32(values)
+        return values.astype(dtype, copy=False)
+
+
+def _to_odd_f32(values: NDArray[Any]) -> NDArray[Any]:
+    """
+    f64 as f32, with the last bit set wherever that is not exact.
+
+    What is rounded like this can be rounded once more, to two bits less, without harm.
+    """
+    nearest = np.asarray(values.astype(np.float32))
+    back = np.abs(nearest.astype(np.float64))
+    is_too_far = back > np.abs(values)
+    bits = nearest.view(np.int32) - is_too_far
+    return (bits | (is_too_far | (back < np.abs(values)))).view(np.float32)

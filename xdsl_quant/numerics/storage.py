@@ -1,0 +1,27 @@
+"""The integers of storage types, by the name of the type."""
+
+import re
+
+MAX_STORAGE_BITS = 32
+"""Widest storage type."""
+
+_STORAGE = re.compile(r"(?P<signedness>i|si|u|ui)(?P<width>[1-9][0-9]?)")
+
+
+def storage_range(storage: str) -> tuple[int, int]:
+    """
+    The smallest and the largest integer of a storage type, e.g. -8 and 7 for `i4`.
+
+    Raises:
+        ValueError: if `storage` is not spelled like `i8` or `u8`, or is too wide.
+    """
+    match = _STORAGE.fullmatch(storage)
+    if match is None or int(match["width"]) > MAX_STORAGE_BITS:
+        raise ValueError(
+            f"'{storage}' is no storage type, use 'i1' to 'i{MAX_STORAGE_BITS}' or "
+            f"'u1' to 'u{MAX_STORAGE_BITS}'"
+        )
+    width = int(match["width"])
+    if match["signedness"] in ("u", "ui"):
+        return 0, (1 << width) - 1
+    return -(1 << (width - 1)), (1 << (width - 1)) - 1
