@@ -1,0 +1,81 @@
+"""Modules from text and passes by name, and what is said of mistakes."""
+
+import pytest
+from xdsl.dialects.builtin import FileLineColLoc
+
+from xdsl_quant.loading import IRError, Passes, parse_module
+
+QUANTIZE = """\
+func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5> {
+  %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 0.5>
+    return %0 : !quant.uniform<i8:f32, 0.5>
+}
+"""
+
+
+def test_ops_know_their_places():
+    module = parse_module("\n" + QUANTIZE, "f.mlir")
+    places: list[tuple[str, int, int]] = []
+    for op in module.walk():
+        if isinstance(loc := op.location, FileLineColLoc):
+            places.append((op.name, loc.line.data, loc.column.data))
+    assert places == [
+        ("func.func", 2, 1),
+        ("quant.qcast", 3, 3),
+        ("func.return", 4, 5),
+    ]
+
+
+def test_places_in_the_text_are_kept():
+    text = QUANTIZE.replace("0.5>\n}", '0.5> loc("g.mlir":7:8)\n}')
+    *_, returned = parse_module(text).walk()
+    assert str(returned.location) == 'loc("g.mlir":7:8)'
+
+
+def test_no_module():
+    with pytest.raises(IRError) as e:
+        parse_module("func.func @f(%x: tensor<2y>) {\n  return\n}", "f.mlir")
+    assert str(e.value) == (
+        "f.mlir:1:26: error: Expected 'x' in shape delimiter, got y"
+    )
+
+
+def test_invalid_module():
+    text = QUANTIZE.replace("%x: f32", "%x: f64").replace("%x : f32", "%x : f64")
+    with pytest.raises(IRError) as e:
+        parse_module(text)
+    assert str(e.value) == (
+        "module:2:3: error: 'quant.qcast' op expressed type in quantized type expected to "
+        "match float type"
+    )
+
+
+def test_passes():
+    module = parse_module(QUANTIZE)
+    Passes.of_text("lower-quant-ops{fuse=true},strip-func-quant-types").apply(module)
+    assert "quant.qcast" not in str(module)
+    assert str(module).count("-> i8") == 1
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        ("nope", "pass-pipeline: error: Unrecognized passes: ['nope']"),
+        ("canonicalize{", "pass-pipeline:1:14: error: Expected argument name here"),
+    ],
+)
+def test_no_pipeline(pipeline: str, message: str):
+    with pytest.raises(IRError) as e:
+        Passes.of_text(pipeline)
+    assert str(e.value) == message
+
+
+def test_pass_that_fails():
+    text = QUANTIZE.replace("uniform<i8:f32, 0.5>", "any<i8:f32>")
+    module = parse_module(text, "f.mlir")
+    with pytest.raises(IRError) as e:
+        Passes.of_text("canonicalize,lower-quant-ops").apply(module)
+    assert str(e.value) == (
+        "f.mlir:2:3: error: 'quant.qcast' op cannot be lowered: type "
+        "'!quant.any<i8:f32>' has no scale (in the pass lower-quant-ops)"
+    )

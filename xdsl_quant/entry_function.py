@@ -1,0 +1,51 @@
+"""Which function of a module is called, by whatever runs modules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+
+def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
+    """
+    The function of a module that has this name; without a name the only public function
+    that has a body, or else `main`.
+
+    Raises:
+        ValueError: if there is no such function, or it has no body.
+    """
+    functions = {
+        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
+    }
+    if name is None:
+        return functions[_only_public(functions)]
+    if (function := functions.get(name)) is None:
+        raise ValueError(f"there is no function '{name}'{_listed(functions)}")
+    if function.is_declaration:
+        raise ValueError(f"function '{name}' has no body")
+    return function
+
+
+def _only_public(functions: dict[str, FuncOp]) -> str:
+    public = [name for name, function in functions.items() if _is_public(function)]
+    if len(public) == 1:
+        return public[0]
+    if "main" in public:
+        return "main"
+    if not public:
+        raise ValueError("the module has no public function with a body")
+    raise ValueError(f"the name of a function is needed{_listed(public)}")
+
+
+def _is_public(function: FuncOp) -> bool:
+    visibility = function.sym_visibility
+    is_public = visibility is None or visibility.data == "public"
+    return is_public and not function.is_declaration
+
+
+def _listed(names: Collection[str]) -> str:
+    if not names:
+        return ": the module has none at all"
+    return ": there are " + ", ".join(f"'{name}'" for name in names)

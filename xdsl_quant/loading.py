@@ -1,0 +1,181 @@
+"""
+Modules from text and passes from their names, for everything that is not `xdsl-opt`.
+
+Each mistake of a user is an [`IRError`][xdsl_quant.loading.IRError]: one sentence, with the
+place in the text where that is known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    ParseError,
+    VerifyException,
+)
+
+
+class IRError(ValueError):
+    """What is wrong with a module or with passes, in one line."""
+
+
+def multiverse_context() -> Context:
+    """A context with all dialects that `xdsl-opt` finds, those of plugins included."""
+    ctx = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory)
+    return ctx
+
+
+# Text
+
+
+class _LocatingParser(Parser):
+    """A parser that gives each op the place of its text."""
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        lines = self.lexer.input.content.splitlines(keepends=True)
+        starts = [0]
+        for line in lines:
+            starts.append(starts[-1] + len(line))
+        return starts
+
+    @cached_property
+    def _file(self) -> StringAttr:
+        return StringAttr(self.lexer.input.name)
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._line_starts, start)
+            column = start - self._line_starts[line - 1] + 1
+            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return op
+
+
+def parse_module(
+    text: str, file_name: str = "module", ctx: Context | None = None
+) -> ModuleOp:
+    """
+    The valid module of a text. Its ops know where they are in the text.
+
+    Args:
+        text: MLIR text.
+        file_name: what to call the text in error messages.
+        ctx: the dialects; all that `xdsl-opt` finds by default.
+
+    Raises:
+        IRError: if the text is no module, or the module is invalid.
+    """
+    try:
+        module = _LocatingParser(ctx or multiverse_context(), text, file_name)
+        parsed = module.parse_module()
+    except ParseError as e:
+        location = e.span.get_location()
+        raise IRError(f"{location}: error: {e.msg.strip()}") from e
+    except VerifyException as e:
+        raise IRError(f"{file_name}: error: {_first_line(e)}") from e
+    verify_module(parsed)
+    return parsed
+
+
+def _first_line(error: Exception) -> str:
+    # The lines that follow show the ops around.
+    return str(error).partition("\n")[0]
+
+
+def place(op: Operation) -> str:
+    """Where an op is, e.g. `model.mlir:3:5: `; nothing if it does not know."""
+    if not isinstance(location := op.location, FileLineColLoc):
+        return ""
+    parts = (location.filename, location.line, location.column)
+    return f"{':'.join(str(part.data) for part in parts)}: "
+
+
+# Verification and passes
+
+
+def _is_invalid(op: Operation) -> bool:
+    try:
+        op.verify(verify_nested_ops=False)
+    except VerifyException:
+        return True
+    return False
+
+
+def verify_module(module: ModuleOp, note: str = "") -> None:
+    """
+    Verify a module.
+
+    Raises:
+        IRError: if it is invalid, with `note` at the end of the sentence.
+    """
+    try:
+        module.verify()
+    except VerifyException as e:
+        # The error does not say whose it is. Nested ops are verified first.
+        op = next(filter(_is_invalid, module.walk(region_first=True)), module)
+        reason = _first_line(e)
+        subject = "" if op.name in reason else f"'{op.name}' op "
+        raise IRError(f"{place(op)}error: {subject}{reason}{note}") from e
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Passes to apply one after the other."""
+
+    passes: tuple[ModulePass, ...]
+
+    @staticmethod
+    def of_text(pipeline: str) -> Passes:
+        """
+        The passes of a pipeline as `xdsl-opt -p` takes it.
+
+        Raises:
+            IRError: if it is no pipeline, or there is no such pass or option.
+        """
+        known = Universe.get_multiverse().all_passes
+        try:
+            return Passes(PassPipeline.parse_spec(known, pipeline).passes)
+        except ValueError as e:
+            raise IRError(f"pass-pipeline: error: {e}") from e
+        except ArgSpecParseError as e:
+            # A title, the place, the text, a mark below it, and what is wrong.
+            _, where, *_, message = str(e).splitlines()
+            raise IRError(f"{where}: error: {message.strip()}") from e
+
+    def apply(self, module: ModuleOp, ctx: Context | None = None) -> None:
+        """
+        Apply the passes and verify what each of them leaves.
+
+        Raises:
+            IRError: if a pass fails; the module is what the passes before it made.
+        """
+        ctx = ctx or multiverse_context()
+        for module_pass in self.passes:
+            try:
+                module_pass.apply(ctx, module)
+            except DiagnosticException as e:
+                # Passes of this package say where the error is.
+                start = "" if ": error: " in str(e) else "error: "
+                note = f" (in the pass {module_pass.name})"
+                raise IRError(f"{start}{_first_line(e)}{note}") from e
+            verify_module(module, f" (after the pass {module_pass.name})")
