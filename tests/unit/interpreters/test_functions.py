@@ -1,0 +1,182 @@
+"""Calls, branches and loops, and what an interpreter is told."""
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.interpreter import Interpreter, OpCounter
+from xdsl.utils.exceptions import InterpretationError
+
+from xdsl_quant.interpreters import register_implementations, run_function
+
+from .running import parse, run, same_bits
+
+TWO_FUNCTIONS = """
+func.func @f(%x: f32) -> f32 {
+  %y = func.call @main(%x) : (f32) -> f32
+  %z = func.call @main(%y) : (f32) -> f32
+  return %z : f32
+}
+func.func @main(%x: f32) -> f32 {
+  %y = arith.addf %x, %x : f32
+  return %y : f32
+}
+func.func private @elsewhere(f32) -> f32
+"""
+
+
+def test_calls():
+    module = parse(TWO_FUNCTIONS)[1]
+    assert same_bits(run_function(module, "f", 0.1)[0], np.float32(0.4))
+    assert same_bits(run_function(module, None, 0.1)[0], np.float32(0.2))
+
+
+def test_number_of_arguments():
+    module = parse(TWO_FUNCTIONS)[1]
+    with pytest.raises(TypeError, match=r"^function 'f' takes 1 arguments, but got 2$"):
+        run_function(module, "f", 1.0, 2.0)
+
+
+def test_loop_and_branches():
+    text = """
+func.func @f(%n: index, %x: tensor<?xi32>) -> (i32, i1) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %start = arith.constant 2147483647 : i32
+  %sum = scf.for %i = %zero to %n step %one iter_args(%acc = %start) -> (i32) {
+    %v = tensor.extract %x[%i] : tensor<?xi32>
+    %k = arith.index_cast %i : index to i32
+    %w = arith.addi %v, %k : i32
+    %big = arith.constant 5 : i32
+    %c = arith.cmpi sgt, %w, %big : i32
+    %d = scf.if %c -> (i32) {
+      scf.yield %big : i32
+    } else {
+      scf.yield %w : i32
+    }
+    %s = arith.addi %acc, %d : i32
+    scf.yield %s : i32
+  }
+  %none = arith.constant 0 : i32
+  %is_negative = arith.cmpi slt, %sum, %none : i32
+  cf.cond_br %is_negative, ^yes(%sum : i32), ^no
+^yes(%r: i32):
+  %true = arith.constant true
+  return %r, %true : i32, i1
+^no:
+  %false = arith.constant false
+  return %sum, %false : i32, i1
+}"""
+    total, is_negative = run(text, 3, np.array([1, 9, 1], np.int32))
+    # 1 + 5 + 3, from the largest number on
+    assert same_bits(total, np.int32(-(2**31) + 8))
+    assert same_bits(is_negative, np.True_)
+    total, is_negative = run(text, 0, np.zeros(0, np.int32))
+    assert same_bits(total, np.int32(2**31 - 1))
+    assert same_bits(is_negative, np.False_)
+
+
+def test_numbers_of_python_wrap_around():
+    # An induction variable is an int, whatever its type.
+    text = """
+func.func @f(%n: i8) -> i8 {
+  %zero = arith.constant 0 : i8
+  %one = arith.constant 1 : i8
+  %r = scf.for %i = %zero to %n step %one iter_args(%acc = %zero) -> (i8) : i8 {
+    %square = arith.muli %i, %i : i8
+    scf.yield %square : i8
+  }
+  return %r : i8
+}"""
+    assert same_bits(run(text, 13)[0], np.int8(144 - 256))
+
+
+def test_assertion():
+    text = """
+func.func @f(%x: i1) {
+  cf.assert %x, "x must hold"
+  return
+}"""
+    assert run(text, True) == ()
+    with pytest.raises(
+        InterpretationError, match=r"^'cf.assert' op failed: x must hold$"
+    ):
+        run(text, False)
+
+
+def test_error_has_no_module_in_it():
+    # xDSL adds the whole module to an exception, for each region that it leaves.
+    text = 'func.func @f(%x: i1) {\n  cf.assert %x, "no"\n  return\n}'
+    with pytest.raises(InterpretationError) as caught:
+        run(text, False)
+    assert not getattr(caught.value, "__notes__", ())
+
+
+def test_results_are_scalars_or_arrays():
+    text = """
+func.func @f(%x: f32, %t: tensor<f32>) -> (f32, tensor<f32>) {
+  %y = arith.addf %x, %x : f32
+  %u = arith.addf %t, %t : tensor<f32>
+  return %y, %u : f32, tensor<f32>
+}"""
+    scalar, tensor = run(text, 1.0, np.float32(2))
+    assert type(scalar) is np.float32
+    assert type(tensor) is np.ndarray
+    assert same_bits(tensor, np.array(4, np.float32))
+
+
+def test_no_warnings_for_special_values():
+    text = """
+func.func @f(%x: f32, %n: i8) -> (f32, f32, i8) {
+  %zero = arith.constant 0.0 : f32
+  %d = arith.divf %x, %zero : f32
+  %e = arith.subf %d, %d : f32
+  %m = arith.muli %n, %n : i8
+  return %d, %e, %m : f32, f32, i8
+}"""
+    results = run(text, 1.0, 100)
+    assert same_bits(results[0], np.float32(np.inf))
+    assert same_bits(results[1], np.float32(np.nan))
+    assert same_bits(results[2], np.int8(16))
+
+
+def test_registration():
+    module = parse(TWO_FUNCTIONS)[1]
+    counter = OpCounter()
+    interpreter = Interpreter(module, listeners=(counter,))
+    register_implementations(interpreter)
+    register_implementations(interpreter)
+    (result,) = interpreter.call_op("f", (np.float32(0.1),))
+    assert same_bits(result, np.float32(0.4))
+    assert counter.ops["arith.addf"] == 2
+
+
+def test_registration_with_the_other_dialects():
+    text = """
+func.func @main() -> f32 {
+  %x = arith.constant 16777216.0 : f32
+  %one = arith.constant 1.0 : f32
+  %y = arith.addf %x, %one : f32
+  printf.print_format "{}", %y : f32
+  return %y : f32
+}"""
+    module = parse(text)[1]
+    interpreter = Interpreter(module)
+    register_implementations(interpreter, Context())
+    (result,) = interpreter.call_op("main")
+    assert same_bits(result, np.float32(16777216.0))
+
+
+def test_arguments_are_not_written_to():
+    text = """
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %zero = arith.constant 0 : index
+  %v = arith.constant 7.0 : f32
+  %y = tensor.insert %v into %x[%zero] : tensor<2xf32>
+  %z = linalg.fill ins(%v : f32) outs(%x : tensor<2xf32>) -> tensor<2xf32>
+  %s = arith.addf %y, %z : tensor<2xf32>
+  return %s : tensor<2xf32>
+}"""
+    x = np.array([1, 2], np.float32)
+    x.setflags(write=False)
+    assert run(text, x)[0].tolist() == [14, 9]
+    assert x.tolist() == [1, 2]

@@ -1,0 +1,306 @@
+"""`xdsl-quant-run`, in this process and once as a command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xdsl_quant.tools.run import main
+
+QUANTIZE = """
+func.func @f(%x: tensor<2x?xf32>, %s: f32)
+    -> (tensor<2x?x!quant.uniform<u8:f32, 0.1:128>>, f32) {
+  %q = quant.qcast %x : tensor<2x?xf32> to tensor<2x?x!quant.uniform<u8:f32, 0.1:128>>
+  return %q, %s : tensor<2x?x!quant.uniform<u8:f32, 0.1:128>>, f32
+}"""
+IDENTITY = "func.func @f(%x: {0}) -> {0} {{\n  return %x : {0}\n}}"
+X = np.array([[1, 2, np.nan], [-3.5, 4, 1e9]], np.float32)
+STORED = np.array([[138, 148, 0], [93, 168, 255]], np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A directory with a module, and arrays."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text(QUANTIZE)
+    np.save("x.npy", X)
+    np.savez("all.npz", x=X, s=np.float32(2))
+    Path("i8.mlir").write_text(IDENTITY.format("tensor<?xi8>"))
+    Path("f32.mlir").write_text(IDENTITY.format("f32"))
+
+
+def outputs(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """What the command prints; it must succeed."""
+    code = main(args)
+    captured = capsys.readouterr()
+    assert (code, captured.err) == (0, "")
+    return captured.out
+
+
+def error(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """The one line that the command prints to stderr; it must fail."""
+    code = main(args)
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (1, "")
+    (line,) = captured.err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ("--input", "x.npy", "--input", "2"),
+        ("--input", "[[1, 2, NaN], [-3.5, 4, 1e9]]", "--input", "2.0"),
+        ("--input", "all.npz"),
+        ("--input", "all.npz:x", "--input", "all.npz:s"),
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--entry", "f", "--rounding-mode", "nearest-away"),
+        ("-p", "lower-quant-ops{rounding-mode=nearest-even fuse=true},canonicalize"),
+    ],
+)
+def test_results(
+    inputs: tuple[str, ...],
+    options: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+):
+    text = outputs(capsys, "m.mlir", *inputs, *options, "--output", "y.npz")
+    assert text == (
+        "result0: uint8, shape 2x3\n[[138 148   0]\n [ 93 168 255]]\n"
+        "result1: float32\n2.0\n"
+    )
+    with np.load("y.npz") as saved:
+        assert saved.files == ["result0", "result1"]
+        assert saved["result0"].dtype == np.uint8
+        assert np.array_equal(saved["result0"], STORED)
+        assert saved["result1"] == np.float32(2)
+
+
+def test_one_result_in_a_file(capsys: pytest.CaptureFixture[str]):
+    outputs(capsys, "i8.mlir", "--input", "[1, -128]", "--output", "y.npy")
+    saved = np.load("y.npy")
+    assert saved.dtype == np.int8
+    assert saved.tolist() == [1, -128]
+    text = outputs(capsys, "i8.mlir", "--input", "y.npy")
+    assert text == "result0: int8, shape 2\n[   1 -128]\n"
+
+
+def test_rounding_mode(capsys: pytest.CaptureFixture[str]):
+    text = """
+func.func @f(%x: f32) -> !quant.uniform<i8:f32, 1.0> {
+  %q = quant.qcast %x : f32 to !quant.uniform<i8:f32, 1.0>
+  return %q : !quant.uniform<i8:f32, 1.0>
+}"""
+    Path("q.mlir").write_text(text)
+    for mode, expected in (("truncate", 2), ("nearest-even", 2), ("nearest-away", 3)):
+        text = outputs(capsys, "q.mlir", "--input", "2.5", "--rounding-mode", mode)
+        assert text == f"result0: int8\n{expected}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("nan", "nan"),
+        ("-inf", "-inf"),
+        ("-1.5", "-1.5"),
+        ("1e3", "1000.0"),
+        (".5", "0.5"),
+    ],
+)
+def test_numbers(text: str, printed: str, capsys: pytest.CaptureFixture[str]):
+    assert outputs(capsys, "f32.mlir", f"--input={text}").endswith(f"\n{printed}\n")
+
+
+def test_floats_that_numpy_lacks(capsys: pytest.CaptureFixture[str]):
+    for type_, dtype in (("bf16", "bfloat16"), ("f8E5M2", "float8_e5m2")):
+        Path("m.mlir").write_text(IDENTITY.format(f"tensor<2x{type_}>"))
+        text = outputs(capsys, "m.mlir", "--input", "[1.5, -2]", "--output", "y.npy")
+        assert text == f"result0: {dtype}, shape 2\n[1.5 -2]\n"
+        saved = np.load("y.npy").view(getattr(ml_dtypes, dtype))
+        assert saved.astype(float).tolist() == [1.5, -2]
+        assert outputs(capsys, "m.mlir", "--input", "y.npy") == text
+
+
+def test_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", Path("f32.mlir").open())
+    with sys.stdin:
+        assert outputs(capsys, "-", "--input", "1") == "result0: float32\n1.0\n"
+
+
+def test_no_results(capsys: pytest.CaptureFixture[str]):
+    Path("m.mlir").write_text("func.func @f() {\n  return\n}")
+    assert outputs(capsys, "m.mlir") == ""
+
+
+MISTAKES = {
+    "no module": (("no.mlir",), "no.mlir: error: no such file or directory"),
+    "no such function": (
+        ("m.mlir", "--entry", "g"),
+        "m.mlir: error: there is no function 'g': there are 'f'",
+    ),
+    "too few inputs": (
+        ("m.mlir", "--input", "x.npy"),
+        "m.mlir: error: function 'f' takes 2 arguments, but got 1",
+    ),
+    "wrong rank": (
+        ("i8.mlir", "--input", "1"),
+        "i8.mlir: error: argument 0 (%x) has rank 0, but 'tensor<?xi8>' has rank 1",
+    ),
+    "wrong dtype": (
+        ("i8.mlir", "--input", "x1.npy"),
+        "i8.mlir: error: argument 0 (%x) has dtype float32, but 'tensor<?xi8>' takes int8",
+    ),
+    "number that does not fit": (
+        ("i8.mlir", "--input", "[128]"),
+        "i8.mlir: error: argument 0 (%x) contains 128, but 'tensor<?xi8>' takes -128 to "
+        "127",
+    ),
+    "no number": (
+        ("f32.mlir", "--input", "one"),
+        "input one: error: 'one' is no .npy or .npz file, no number and no list of numbers",
+    ),
+    "text in quotes": (
+        ("f32.mlir", "--input", '"one"'),
+        "f32.mlir: error: argument 0 (%x) is a str but no array, number or list of numbers",
+    ),
+    "no such file": (
+        ("f32.mlir", "--input", "no.npy"),
+        "input no.npy: error: no such file or directory",
+    ),
+    "no arrays": (
+        ("f32.mlir", "--input", "text.npy"),
+        "input text.npy: error: 'text.npy' is no file of NumPy arrays",
+    ),
+    "no archive": (
+        ("f32.mlir", "--input", "text.npz"),
+        "input text.npz: error: 'text.npz' is no file of NumPy arrays",
+    ),
+    "array that is no archive": (
+        ("f32.mlir", "--input", "array.npz"),
+        "input array.npz: error: 'array.npz' is no archive of NumPy arrays",
+    ),
+    "objects": (
+        ("f32.mlir", "--input", "objects.npy"),
+        "input objects.npy: error: 'objects.npy' is no file of NumPy arrays",
+    ),
+    "objects in an archive": (
+        ("f32.mlir", "--input", "objects.npz"),
+        "input objects.npz: error: 'objects.npz' has arrays of objects",
+    ),
+    "no such array": (
+        ("f32.mlir", "--input", "all.npz:y"),
+        "input all.npz:y: error: 'all.npz' has no array 'y', but x, s",
+    ),
+    "two results in a .npy file": (
+        ("m.mlir", "--input", "all.npz", "--output", "y.npy"),
+        "m.mlir: error: a .npy file holds one result, use .npz for 2",
+    ),
+    "unknown suffix": (
+        ("f32.mlir", "--input", "1", "--output", "y.txt"),
+        "f32.mlir: error: 'y.txt' is not called .npy or .npz",
+    ),
+    "parse error": (
+        ("bad.mlir",),
+        "bad.mlir:1:26: error: Expected 'x' in shape delimiter, got y",
+    ),
+    "verification": (
+        ("invalid.mlir",),
+        "invalid.mlir:1:1: error: 'func.func' op Expected entry block arguments to have "
+        "the same types as the function input types",
+    ),
+    "division by zero": (
+        ("divide.mlir", "--input", "1"),
+        "divide.mlir:3:1: error: 'arith.divsi' op divides by zero",
+    ),
+    "error with a location": (
+        ("located.mlir", "--input", "1"),
+        "model.py:1:2: error: 'arith.divsi' op divides by zero",
+    ),
+    "op without an interpretation": (
+        ("unknown.mlir", "--input", "1"),
+        "unknown.mlir: error: Could not find interpretation function for op math.erf",
+    ),
+    "unknown pass": (
+        ("m.mlir", "-p", "no-pass"),
+        "pass-pipeline: error: Unrecognized passes: ['no-pass']",
+    ),
+    "pipeline": (
+        ("m.mlir", "-p", "canonicalize{"),
+        "pass-pipeline:1:14: error: Expected argument name here",
+    ),
+    "pass that fails": (
+        ("any.mlir", "-p", "lower-quant-ops", "--input", "1"),
+        "any.mlir:2:1: error: 'quant.qcast' op cannot be lowered: type "
+        "'!quant.any<i8:f32>' has no scale (in the pass lower-quant-ops)",
+    ),
+}
+DIVIDE = "func.func @f(%x: i8) -> i8 {{\n{}\n  return %r : i8\n}}".format(
+    "%z = arith.constant 0 : i8\n%r = arith.divsi %x, %z : i8"
+)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str, capsys: pytest.CaptureFixture[str]):
+    np.save("x1.npy", X[0])
+    Path("text.npy").write_text("text")
+    Path("text.npz").write_text("text")
+    Path("array.npz").write_bytes(Path("x.npy").read_bytes())
+    objects = np.array([None, 1])
+    np.save("objects.npy", objects)
+    np.savez("objects.npz", objects=objects)
+    Path("bad.mlir").write_text("func.func @f(%x: tensor<2y>) {\n  return\n}")
+    Path("invalid.mlir").write_text(
+        '"func.func"() <{sym_name = "f", function_type = (f32) -> ()}> ({\n'
+        '^bb0(%x: f64):\n"func.return"() : () -> ()\n}) : () -> ()'
+    )
+    Path("divide.mlir").write_text(DIVIDE)
+    located = DIVIDE.replace("%x, %z : i8", '%x, %z : i8 loc("model.py":1:2)')
+    Path("located.mlir").write_text(located)
+    Path("unknown.mlir").write_text(
+        "func.func @f(%x: f32) -> f32 {\n%r = math.erf %x : f32\nreturn %r : f32\n}"
+    )
+    Path("any.mlir").write_text(
+        "func.func @f(%x: f32) -> !quant.any<i8:f32> {\n"
+        "%r = quant.qcast %x : f32 to !quant.any<i8:f32>\n"
+        "return %r : !quant.any<i8:f32>\n}"
+    )
+    args, message = MISTAKES[name]
+    assert error(capsys, *args) == message
+
+
+def test_output_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
+    code = main(["f32.mlir", "--input", "1", "--output", "no/y.npy"])
+    assert code == 1
+    assert capsys.readouterr().err == "no/y.npy: error: no such file or directory\n"
+
+
+def test_help(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "usage: xdsl-quant-run" in text
+    assert "--rounding-mode" in text
+
+
+def test_command():
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "xdsl_quant.tools.run", "f32.mlir"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert (
+        result.stderr == "f32.mlir: error: function 'f' takes 1 arguments, but got 0\n"
+    )

@@ -1,0 +1,96 @@
+"""Interpreting a function of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import InterpretationError
+
+from xdsl_quant.array_types import check_argument
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.entry_function import entry_function
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .registration import register_implementations
+
+
+def run_function(
+    module: ModuleOp,
+    name: str | None,
+    *arguments: ArrayLike,
+    rounding_mode: RoundingMode = "nearest-even",
+) -> tuple[NDArray[Any], ...]:
+    """
+    Interpret a function.
+
+    Args:
+        module: the module of the function, lowered or not.
+        name: the function; `None` for the only public one, or else `main`.
+        arguments: arrays, or numbers and lists of them, as
+            [`check_argument`][xdsl_quant.array_types.check_argument] takes them. They are
+            not written to.
+        rounding_mode: how casts that are not lowered round.
+
+    Returns:
+        An array for each result, a NumPy scalar for a scalar. They do not share memory
+        with the arguments.
+
+    Raises:
+        ValueError: if there is no such function, or an argument has the wrong shape.
+        TypeError: if the number of arguments or the type of one is wrong.
+        InterpretationError: if an op has no result, or no interpretation.
+    """
+    function = entry_function(module, name)
+    values = _check_arguments(function, arguments)
+    interpreter = Interpreter(module)
+    register_implementations(interpreter, rounding_mode=rounding_mode)
+    try:
+        results = interpreter.call_op(function, values)
+    except InterpretationError as error:
+        # xDSL's has the whole module as a note, for each region that the op is in.
+        raise InterpretationError(str(error)) from error.__cause__
+    types = function.function_type.outputs
+    return tuple(
+        _result(result, type_, values)
+        for result, type_ in zip(results, types, strict=True)
+    )
+
+
+def _check_arguments(
+    function: FuncOp, arguments: Sequence[ArrayLike]
+) -> tuple[Any, ...]:
+    if len(arguments) != len(function.args):
+        raise TypeError(
+            f"function '{function.sym_name.data}' takes {len(function.args)} arguments, "
+            f"but got {len(arguments)}"
+        )
+    values: list[Any] = []
+    for index, (argument, parameter) in enumerate(
+        zip(arguments, function.args, strict=True)
+    ):
+        hint = f" (%{parameter.name_hint})" if parameter.name_hint else ""
+        array = check_argument(argument, parameter.type, f"argument {index}{hint}")
+        values.append(array[()] if _is_scalar(parameter.type) else array)
+    return tuple(values)
+
+
+def _is_scalar(type_: Attribute) -> bool:
+    return scalar_or_element_type(type_) is type_
+
+
+def _result(value: Any, type_: Attribute, arguments: Sequence[Any]) -> Any:
+    array = np.asarray(value)
+    if _is_scalar(type_):
+        return array[()]
+    # A tensor of equal numbers, an argument or a constant is no array of its own.
+    is_own = array.flags.owndata and array.flags.writeable
+    if is_own and not any(np.may_share_memory(array, other) for other in arguments):
+        return array
+    return np.array(array)

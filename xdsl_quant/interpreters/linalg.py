@@ -1,0 +1,491 @@
+"""
+The linalg dialect on NumPy arrays.
+
+An op is evaluated block by block: the body runs once for all the elements of a part of
+the iteration space that is small enough to stay in a cache. Operands are views, broadcast
+to the block; only where an index is more than one dimension of the loops, like
+`d0 floordiv 32`, elements are copied.
+
+A reduction has the result of the loops in the order of the dimensions, bit for bit:
+
+* What combines integers, and maxima and minima, is the same in any order.
+* Sums and products of floats are accumulated one after the other.
+* With any other body the reduced dimensions are loops in Python, over whole blocks of the
+  parallel ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from xdsl_quant.array_types import shape_text
+
+from .arith import maximum
+from .blocks import run_block
+from .implementations import interpreter_functions
+from .values import Load, failure, is_any, numbers, signed, unsigned, wrapped
+
+BLOCK_SIZE = 1 << 18
+"""How many elements are computed at once."""
+
+Ranges = Sequence[range]
+"""A part of an iteration space: the indices of each loop."""
+
+
+# Operands
+
+
+def _part(
+    op: Operation, values: NDArray[Any], map_: AffineMap, ranges: Ranges
+) -> NDArray[Any]:
+    """
+    What an operand is in a part of the iteration space: an array that broadcasts to it,
+    with size 1 for each loop that the operand does not depend on.
+    """
+    used = [sorted(expr.used_dims()) for expr in map_.results]
+    dimensions = [dimension for expr_dims in used for dimension in expr_dims]
+    if len(set(dimensions)) < len(dimensions) or any(len(dims) > 1 for dims in used):
+        grid = np.ix_(*ranges)
+        indices = [np.asarray(expr.eval(cast(Any, grid), ())) for expr in map_.results]
+        for index, size in zip(indices, values.shape, strict=True):
+            _check_bounds(op, index, size)
+        return values[tuple(indices)]
+    return _separable_part(op, values, map_, ranges, dimensions)
+
+
+def _separable_part(
+    op: Operation,
+    values: NDArray[Any],
+    map_: AffineMap,
+    ranges: Ranges,
+    dimensions: Sequence[int],
+) -> NDArray[Any]:
+    """`_part` of an operand each of whose indices depends on a loop of its own."""
+    slices: list[Any] = []
+    gathers: list[tuple[int, NDArray[Any]]] = []
+    for expr, size in zip(map_.results, values.shape, strict=True):
+        if isinstance(expr, AffineDimExpr):
+            indices = ranges[expr.position]
+            slices.append(slice(indices.start, indices.stop))
+            continue
+        if not (used := expr.used_dims()):
+            index = expr.eval((), ())
+            _check_bounds(op, np.asarray(index), size)
+            slices.append(index)
+            continue
+        (dimension,) = used
+        loops: list[Any] = [0] * len(ranges)
+        loops[dimension] = np.asarray(ranges[dimension])
+        index = np.asarray(expr.eval(loops, ()))
+        _check_bounds(op, index, size)
+        gathers.append((dimension, index))
+        slices.append(slice(None))
+    # With the ellipsis it is an array even if it has rank 0.
+    part = values[(*slices, ...)]
+    for dimension, index in gathers:
+        part = part.take(index, dimensions.index(dimension))
+    part = part.transpose(np.argsort(dimensions))
+    absent = tuple(d for d in range(len(ranges)) if d not in dimensions)
+    return np.expand_dims(part, absent)
+
+
+def _is_view(map_: AffineMap) -> bool:
+    """Whether `_part` of an operand is a view of it."""
+    dimensions = [expr for expr in map_.results if isinstance(expr, AffineDimExpr)]
+    others = [expr for expr in map_.results if not isinstance(expr, AffineDimExpr)]
+    is_constant = all(not expr.used_dims() for expr in others)
+    return is_constant and len({*dimensions}) == len(dimensions)
+
+
+def _check_bounds(op: Operation, index: NDArray[Any], size: int) -> None:
+    if is_any((index < 0) | (index >= size)):
+        raise failure(
+            op,
+            f"reaches indices {index.min()} to {index.max()} of an operand whose size is "
+            f"{size} there",
+        )
+
+
+def _loop_sizes(
+    op: Operation, maps: Sequence[AffineMap], operands: Sequence[NDArray[Any]]
+) -> list[int]:
+    sizes: dict[int, int] = {}
+    for map_, operand in zip(maps, operands, strict=True):
+        for expr, size in zip(map_.results, operand.shape, strict=True):
+            if not isinstance(expr, AffineDimExpr):
+                continue
+            known = sizes.setdefault(expr.position, size)
+            if known != size:
+                shapes = ", ".join(f"'{shape_text(o.shape)}'" for o in operands)
+                raise failure(op, f"has operands of shapes that do not match: {shapes}")
+    return [sizes[dimension] for dimension in range(maps[0].num_dims)]
+
+
+def _parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
+    """
+    The iteration space in blocks, in the order of the loops.
+
+    Inner loops are taken whole as long as a block has no more than `BLOCK_SIZE` elements,
+    those in `one_by_one` index by index.
+    """
+    steps: list[int] = []
+    room = BLOCK_SIZE
+    for dimension, size in reversed([*enumerate(sizes)]):
+        step = 1 if dimension in one_by_one else max(1, min(size, room))
+        # Loops around one that is cut are not to be in the same block.
+        room = room // step if step == size or dimension in one_by_one else 0
+        steps.append(step)
+    return product(
+        *(
+            [range(start, min(start + step, size)) for start in range(0, size, step)]
+            for size, step in zip(sizes, reversed(steps), strict=True)
+        )
+    )
+
+
+# Reductions
+
+Combine = Callable[
+    [NDArray[Any], NDArray[Any], tuple[int, ...], Attribute], NDArray[Any]
+]
+"""
+The result of a reduction, given that so far, what is to be combined with it, and the axes
+along which it is reduced. These have size 1 in the results.
+"""
+
+
+def _integers(function: np.ufunc, load: Load = signed) -> Combine:
+    def combine(
+        result: NDArray[Any],
+        values: NDArray[Any],
+        axes: tuple[int, ...],
+        type_: Attribute,
+    ) -> NDArray[Any]:
+        loaded = load(values, type_)
+        reduced = function.reduce(loaded, axes, dtype=loaded.dtype, keepdims=True)
+        return wrapped(function(load(result, type_), reduced), type_)
+
+    return combine
+
+
+def _in_order(function: np.ufunc) -> Combine:
+    def combine(
+        result: NDArray[Any],
+        values: NDArray[Any],
+        axes: tuple[int, ...],
+        type_: Attribute,
+    ) -> NDArray[Any]:
+        front = range(len(axes))
+        values = np.moveaxis(values, axes, front)
+        values = values.reshape(-1, *values.shape[len(axes) :])
+        first = np.moveaxis(result, axes, front).reshape(1, *values.shape[1:])
+        totals = function.accumulate(np.concatenate((first, values)), axis=0)
+        return totals[-1].reshape(result.shape)
+
+    return combine
+
+
+def _number_extremes(function: np.ufunc) -> Combine:
+    def combine(
+        result: NDArray[Any],
+        values: NDArray[Any],
+        axes: tuple[int, ...],
+        type_: Attribute,
+    ) -> NDArray[Any]:
+        return function(result, function.reduce(values, axes, keepdims=True))
+
+    return combine
+
+
+def _maximum(
+    result: NDArray[Any], values: NDArray[Any], axes: tuple[int, ...], type_: Attribute
+) -> NDArray[Any]:
+    largest = np.maximum.reduce(values, axes, keepdims=True)
+    # To NumPy zeros of both signs are the same: 0.0 it is if there is any.
+    has_positive_zero = np.any((values == 0) & ~np.signbit(values), axes, keepdims=True)
+    zero = np.zeros((), largest.dtype)
+    zeros = np.where(has_positive_zero, zero, -zero)
+    return maximum(result, np.where(largest == 0, zeros, largest))
+
+
+def _minimum(
+    result: NDArray[Any], values: NDArray[Any], axes: tuple[int, ...], type_: Attribute
+) -> NDArray[Any]:
+    return -_maximum(-result, -values, axes, type_)
+
+
+_COMBINES: dict[type[Operation], Combine] = {
+    arith.AddiOp: _integers(np.add),
+    arith.MuliOp: _integers(np.multiply),
+    arith.AndIOp: _integers(np.bitwise_and),
+    arith.OrIOp: _integers(np.bitwise_or),
+    arith.XOrIOp: _integers(np.bitwise_xor),
+    arith.MaxSIOp: _integers(np.maximum),
+    arith.MinSIOp: _integers(np.minimum),
+    arith.MaxUIOp: _integers(np.maximum, unsigned),
+    arith.MinUIOp: _integers(np.minimum, unsigned),
+    arith.AddfOp: _in_order(np.add),
+    arith.MulfOp: _in_order(np.multiply),
+    arith.MaximumfOp: _maximum,
+    arith.MinimumfOp: _minimum,
+    arith.MaxnumfOp: _number_extremes(np.fmax),
+    arith.MinnumfOp: _number_extremes(np.fmin),
+}
+
+
+class _Combiner(NamedTuple):
+    """The op at the end of a body that combines a result so far with one more value."""
+
+    op: Operation
+    value: SSAValue
+    combine: Combine
+
+
+def _find_combiner(result: BlockArgument, yielded: SSAValue) -> _Combiner | None:
+    op = yielded.owner
+    if not isinstance(op, Operation) or op.parent is not result.block:
+        return None
+    if (combine := _COMBINES.get(type(op))) is None or len([*yielded.uses]) != 1:
+        return None
+    if [use.operation for use in result.uses] != [op]:
+        return None
+    lhs, rhs = op.operands
+    return _Combiner(op, rhs if lhs is result else lhs, combine)
+
+
+# Evaluation
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """What a structured op computes: a body, and which elements it computes with."""
+
+    op: Operation
+    block: Block
+    maps: Sequence[AffineMap]
+    is_parallel: Sequence[bool]
+    input_count: int
+
+    def __post_init__(self) -> None:
+        for map_ in self.output_maps:
+            if not _is_view(map_):
+                raise failure(
+                    self.op,
+                    f"has an output with the map {map_}, which is not supported",
+                )
+        for op in self.block.walk():
+            if op.regions:
+                raise failure(
+                    self.op,
+                    f"has a body with '{op.name}', which is not supported there",
+                )
+
+    @property
+    def output_maps(self) -> Sequence[AffineMap]:
+        """The maps of the outputs."""
+        return self.maps[self.input_count :]
+
+    def is_used(self, index: int) -> bool:
+        """Whether the body looks at an operand."""
+        return self.block.args[index].first_use is not None
+
+    def reduced_loops(self) -> tuple[int, ...]:
+        """The loops whose iterations may write to one element."""
+        used = [map_.used_dims() for map_ in self.output_maps]
+        return tuple(
+            dimension
+            for dimension, is_parallel in enumerate(self.is_parallel)
+            if not (is_parallel and all(dimension in dims for dims in used))
+        )
+
+    def combiners(self) -> list[_Combiner] | None:
+        """The combiners of all results, `None` if not all have one."""
+        outputs = self.block.args[self.input_count :]
+        found = [
+            _find_combiner(output, yielded)
+            for output, yielded in zip(outputs, self.yielded, strict=True)
+        ]
+        combiners = [combiner for combiner in found if combiner is not None]
+        return combiners if len(combiners) == len(found) else None
+
+    @property
+    def yielded(self) -> Sequence[SSAValue]:
+        """The values that the body ends with."""
+        assert self.block.last_op is not None
+        return self.block.last_op.operands
+
+    def values(
+        self,
+        interpreter: Interpreter,
+        operands: Sequence[NDArray[Any]],
+        ranges: Ranges,
+        wanted: Sequence[SSAValue],
+        skipped: Sequence[Operation] = (),
+    ) -> list[Any]:
+        """Values of the body in a part of the iteration space."""
+        args = [
+            _part(self.op, operand, map_, ranges) if self.is_used(index) else None
+            for index, (operand, map_) in enumerate(
+                zip(operands, self.maps, strict=True)
+            )
+        ]
+        # What is in an output is about to be overwritten.
+        args[self.input_count :] = map(copy, args[self.input_count :])
+        known: dict[Operation, Any] = dict.fromkeys(skipped)
+        for op in self.block.ops:
+            if isinstance(op, linalg.ops.IndexOp):
+                known[op] = np.ix_(*ranges)[op.dim.value.data]
+        return run_block(interpreter, self.block, args, wanted, known)
+
+
+def _evaluate(
+    structure: _Structure, interpreter: Interpreter, args: PythonValues
+) -> PythonValues:
+    operands = [
+        numbers(arg, value.type)
+        for arg, value in zip(args, structure.op.operands, strict=True)
+    ]
+    sizes = _loop_sizes(structure.op, structure.maps, operands)
+    reduced = structure.reduced_loops()
+    results = [
+        np.array(output)
+        if reduced or structure.is_used(structure.input_count + index)
+        else np.empty(output.shape, output.dtype)
+        for index, output in enumerate(operands[structure.input_count :])
+    ]
+    # A result is read where the body uses it as its argument.
+    operands[structure.input_count :] = results
+    if reduced and (combiners := structure.combiners()) is not None:
+        for ranges in _parts(sizes, ()):
+            _reduce_part(structure, interpreter, operands, combiners, reduced, ranges)
+        return tuple(results)
+    for ranges in _parts(sizes, reduced):
+        values = structure.values(interpreter, operands, ranges, structure.yielded)
+        for result, map_, value in zip(
+            results, structure.output_maps, values, strict=True
+        ):
+            part = _part(structure.op, result, map_, ranges)
+            np.copyto(part, value, casting="equiv")
+    return tuple(results)
+
+
+def _reduce_part(
+    structure: _Structure,
+    interpreter: Interpreter,
+    operands: Sequence[NDArray[Any]],
+    combiners: Sequence[_Combiner],
+    reduced: tuple[int, ...],
+    ranges: Ranges,
+) -> None:
+    wanted = [combiner.value for combiner in combiners]
+    skipped = [combiner.op for combiner in combiners]
+    values = structure.values(interpreter, operands, ranges, wanted, skipped)
+    shape = [len(indices) for indices in ranges]
+    results = operands[structure.input_count :]
+    for combiner, result, map_, value in zip(
+        combiners, results, structure.output_maps, values, strict=True
+    ):
+        part = _part(structure.op, result, map_, ranges)
+        value = np.broadcast_to(numbers(value, combiner.value.type), shape)
+        total = combiner.combine(part, value, reduced, combiner.value.type)
+        np.copyto(part, total, casting="equiv")
+
+
+def _run_structured(
+    interpreter: Interpreter, op: LinalgStructuredOperation, args: PythonValues
+) -> PythonValues:
+    _check_tensors(op)
+    structure = _Structure(
+        op,
+        op.body.block,
+        [map_.data for map_ in op.get_indexing_maps()],
+        [kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()],
+        len(op.inputs),
+    )
+    return _evaluate(structure, interpreter, args)
+
+
+def _check_tensors(op: Operation) -> None:
+    if not op.results:
+        raise failure(op, "is not supported on memrefs, only on tensors")
+
+
+def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
+    """The map to all dimensions but these."""
+    kept = [dimension for dimension in range(rank) if dimension not in dimensions]
+    return AffineMap(rank, 0, tuple(map(AffineDimExpr, kept)))
+
+
+def _broadcast(
+    interpreter: Interpreter, op: linalg.ops.BroadcastOp, args: PythonValues
+) -> PythonValues:
+    _check_tensors(op)
+    rank = np.ndim(args[1])
+    maps = [_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
+    structure = _Structure(op, op.hidden_region.block, maps, [True] * rank, 1)
+    return _evaluate(structure, interpreter, args)
+
+
+def _reduce(
+    interpreter: Interpreter, op: linalg.ops.ReduceOp, args: PythonValues
+) -> PythonValues:
+    _check_tensors(op)
+    rank = np.ndim(args[0])
+    dimensions = op.dimensions.get_values()
+    maps = [AffineMap.identity(rank), _without(rank, dimensions)]
+    is_parallel = [dimension not in dimensions for dimension in range(rank)]
+    structure = _Structure(op, op.region.block, maps, is_parallel, 1)
+    return _evaluate(structure, interpreter, args)
+
+
+LINALG = interpreter_functions(
+    {
+        linalg.ops.BroadcastOp: _broadcast,
+        linalg.ops.ReduceOp: _reduce,
+        **dict.fromkeys(
+            (
+                linalg.ops.GenericOp,
+                linalg.ops.AddOp,
+                linalg.ops.CopyOp,
+                linalg.ops.ExpOp,
+                linalg.ops.FillOp,
+                linalg.ops.LogOp,
+                linalg.ops.MatmulOp,
+                linalg.ops.MaxOp,
+                linalg.ops.MinOp,
+                linalg.ops.MulOp,
+                linalg.ops.QuantizedMatmulOp,
+                linalg.ops.SelectOp,
+                linalg.ops.SqrtOp,
+                linalg.ops.SubOp,
+                linalg.ops.TransposeOp,
+                linalg.ops.Conv2DNchwFchwOp,
+                linalg.ops.Conv2DNgchwFgchwOp,
+                linalg.ops.Conv2DNgchwGfchwOp,
+                linalg.ops.Conv2DNhwc_FhwcOp,
+                linalg.ops.Conv2DNhwc_HwcfOp,
+                linalg.ops.Conv2DNhwgcGfhwcOp,
+            ),
+            _run_structured,
+        ),
+    }
+)
+"""
+The ops of the dialect on tensors.
+
+`linalg.pooling_nchw_max` is not among them: the body that xDSL gives it takes the maximum
+of the input and the window, which has no values.
+"""

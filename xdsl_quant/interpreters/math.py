@@ -1,0 +1,141 @@
+"""
+The math dialect on NumPy arrays and scalars.
+
+Absolute values, signs, roundings, square roots and `fma` are exact. All other functions
+are computed in f64 and, for a smaller type, rounded once: they are as good as the C
+library, and MLIR's results, which depend on the machine, may differ in the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import math
+from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.ir import Operation
+
+from xdsl_quant.numerics.float_dtypes import rounded
+
+from .implementations import Implementation, interpreter_functions
+from .values import failure, numbers, signed, wrapped
+
+
+def _in_type(function: Callable[..., NDArray[Any]]) -> Implementation:
+    """A function whose results are floats of the type of its operands."""
+
+    def run(
+        interpreter: Interpreter, op: Operation, args: PythonValues
+    ) -> PythonValues:
+        type_ = op.results[0].type
+        return (function(*(numbers(arg, type_) for arg in args)),)
+
+    return run
+
+
+def _in_f64(function: Callable[..., NDArray[Any]]) -> Implementation:
+    """A function that is computed in f64 and rounded."""
+
+    def in_f64(*args: NDArray[Any]) -> NDArray[Any]:
+        result = function(*(arg.astype(np.float64) for arg in args))
+        return rounded(result, args[0].dtype)
+
+    return _in_type(in_f64)
+
+
+def round_away(values: NDArray[Any]) -> NDArray[Any]:
+    """Floats rounded to integers, ties away from zero."""
+    if values.dtype.itemsize < 4:
+        return round_away(values.astype(np.float32)).astype(values.dtype)
+    # With a true half, 0.49999997 would become 1.
+    half = np.nextafter(values.dtype.type(0.5), values.dtype.type(0.0))
+    return np.trunc(values + np.copysign(half, values))
+
+
+def _fma(interpreter: Interpreter, op: math.FmaOp, args: PythonValues) -> PythonValues:
+    type_ = op.result.type
+    values = [numbers(arg, type_) for arg in args]
+    dtype = values[0].dtype
+    if dtype.itemsize > 4:
+        raise failure(op, f"of '{type_}' is not supported, only of floats up to f32")
+    lhs, rhs, addend = (value.astype(np.float64) for value in values)
+    product = lhs * rhs  # exact
+    return (rounded(_sum_to_odd(product, addend), dtype),)
+
+
+def _sum_to_odd(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
+    """
+    Sums of f64, with the last bit set wherever that is not exact.
+
+    What is rounded like this can be rounded once more, to two bits less, without harm.
+    """
+    total = lhs + rhs
+    rest = total - lhs
+    error = (lhs - (total - rest)) + (rhs - rest)
+    is_even = total.view(np.int64) & np.int64(1) == 0
+    towards = np.copysign(np.inf, error)
+    is_inexact = is_even & (error != 0) & np.isfinite(total)
+    return np.where(is_inexact, np.nextafter(total, towards), total)[()]
+
+
+def _absolute_integers(
+    interpreter: Interpreter, op: math.AbsIOp, args: PythonValues
+) -> PythonValues:
+    type_ = op.result.type
+    return (wrapped(np.abs(signed(args[0], type_)), type_),)
+
+
+def _float_to_integer_power(
+    interpreter: Interpreter, op: math.FPowIOp, args: PythonValues
+) -> PythonValues:
+    base = numbers(args[0], op.lhs.type)
+    exponent = signed(args[1], op.rhs.type)
+    power = np.power(base.astype(np.float64), exponent.astype(np.float64))
+    return (rounded(power, base.dtype),)
+
+
+def _reciprocal_root(values: NDArray[Any]) -> NDArray[Any]:
+    return 1.0 / np.sqrt(values)
+
+
+MATH = interpreter_functions(
+    {
+        math.AbsFOp: _in_type(np.abs),
+        math.AbsIOp: _absolute_integers,
+        math.CeilOp: _in_type(np.ceil),
+        math.CopySignOp: _in_type(np.copysign),
+        math.FloorOp: _in_type(np.floor),
+        math.FmaOp: _fma,
+        math.RoundEvenOp: _in_type(np.rint),
+        math.RoundOp: _in_type(round_away),
+        math.SqrtOp: _in_type(np.sqrt),
+        math.TruncOp: _in_type(np.trunc),
+        math.AcosOp: _in_f64(np.arccos),
+        math.AcoshOp: _in_f64(np.arccosh),
+        math.AsinOp: _in_f64(np.arcsin),
+        math.AsinhOp: _in_f64(np.arcsinh),
+        math.Atan2Op: _in_f64(np.arctan2),
+        math.AtanOp: _in_f64(np.arctan),
+        math.AtanhOp: _in_f64(np.arctanh),
+        math.CbrtOp: _in_f64(np.cbrt),
+        math.CosOp: _in_f64(np.cos),
+        math.CoshOp: _in_f64(np.cosh),
+        math.Exp2Op: _in_f64(np.exp2),
+        math.ExpM1Op: _in_f64(np.expm1),
+        math.ExpOp: _in_f64(np.exp),
+        math.FPowIOp: _float_to_integer_power,
+        math.Log10Op: _in_f64(np.log10),
+        math.Log1pOp: _in_f64(np.log1p),
+        math.Log2Op: _in_f64(np.log2),
+        math.LogOp: _in_f64(np.log),
+        math.PowFOp: _in_f64(np.power),
+        math.RsqrtOp: _in_f64(_reciprocal_root),
+        math.SinOp: _in_f64(np.sin),
+        math.SinhOp: _in_f64(np.sinh),
+        math.TanOp: _in_f64(np.tan),
+        math.TanhOp: _in_f64(np.tanh),
+    }
+)
+"""The ops of the dialect, but `erf` and the bit counts, which NumPy does not have."""

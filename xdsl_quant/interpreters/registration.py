@@ -1,0 +1,56 @@
+"""What an interpreter is told."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.interpreter import Interpreter
+from xdsl.interpreters import builtin, cf, func, scf
+from xdsl.interpreters import register_implementations as register_all_of_xdsl
+
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .arith import ARITH
+from .cf import CF
+from .linalg import LINALG
+from .math import MATH
+from .quant import quant_functions
+from .shape import SHAPE
+from .tensor import TENSOR
+
+
+def register_implementations(
+    interpreter: Interpreter,
+    ctx: Context | None = None,
+    *,
+    rounding_mode: RoundingMode = "nearest-even",
+) -> None:
+    """
+    Let an interpreter compute on NumPy arrays.
+
+    It gets functions for the dialects arith, linalg, math, quant, shape and tensor, for
+    `cf.assert`, and xDSL's own for func, cf, scf and builtin. They take the place of any
+    that are registered.
+
+    Args:
+        interpreter: the interpreter of a module.
+        ctx: if given, xDSL's functions for all other dialects are registered, too. The
+            interpreter must not have any of them yet.
+        rounding_mode: how `quant.qcast` and `quant.dcast` round where they are not
+            lowered; the same as the option of `lower-quant-ops`.
+    """
+    if ctx is not None:
+        register_all_of_xdsl(interpreter, ctx)
+    for functions in (
+        builtin.BuiltinFunctions(),
+        cf.CfFunctions(),
+        func.FuncFunctions(),
+        scf.ScfFunctions(),
+        ARITH,
+        CF,
+        LINALG,
+        MATH,
+        quant_functions(rounding_mode),
+        SHAPE,
+        TENSOR,
+    ):
+        interpreter.register_implementations(functions, override=True)

@@ -1,0 +1,92 @@
+"""
+How the integers and floats of an MLIR type are looked at and made.
+
+A value has the dtype that [`numpy_dtype`][xdsl_quant.array_types.numpy_dtype] says, and
+its bits that the type does not have are copies of the sign. All functions here take and
+return NumPy arrays or NumPy scalars alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import InterpretationError
+
+from xdsl_quant.array_types import integer_width, numpy_dtype
+
+Load = Callable[[Any, Attribute], NDArray[Any]]
+"""`signed` or `unsigned`."""
+
+
+def failure(op: Operation, message: str) -> InterpretationError:
+    """The exception that says why an op has no result."""
+    text = f"'{op.name}' op {message}"
+    if isinstance(location := op.location, FileLineColLoc):
+        place = (location.filename, location.line, location.column)
+        text = f"{':'.join(str(part.data) for part in place)}: error: {text}"
+    return InterpretationError(text)
+
+
+def numbers(value: Any, type_: Attribute) -> NDArray[Any]:
+    """A value as NumPy numbers; xDSL's loops count in numbers of Python."""
+    if isinstance(value, np.ndarray | np.generic):
+        return cast(NDArray[Any], value)
+    return numpy_dtype(type_).type(value)
+
+
+def _unused_bits(array: NDArray[Any], type_: Attribute) -> int:
+    width = integer_width(type_)
+    assert width is not None
+    return 8 * array.dtype.itemsize - width
+
+
+def signed(value: Any, type_: Attribute) -> NDArray[Any]:
+    """Integers as the signed numbers with their bits; `true` of `i1` is -1."""
+    array = numbers(value, type_)
+    if array.dtype == np.bool_:
+        return np.negative(array.view(np.int8))
+    return array
+
+
+def unsigned(value: Any, type_: Attribute) -> NDArray[Any]:
+    """Integers as the unsigned numbers with their bits."""
+    array = signed(value, type_)
+    array = array.view(f"uint{8 * array.dtype.itemsize}")
+    if not (unused := _unused_bits(array, type_)):
+        return array
+    shift = array.dtype.type(unused)
+    return array << shift >> shift
+
+
+def wrapped(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
+    """
+    The integers of a type that have the lowest bits of those in `array`, signed or
+    unsigned ones of the same size.
+    """
+    dtype = numpy_dtype(type_)
+    if dtype == np.bool_:
+        return (array & array.dtype.type(1)).astype(dtype)
+    array = array.view(dtype)
+    if not (unused := _unused_bits(array, type_)):
+        return array
+    shift = array.dtype.type(unused)
+    return array << shift >> shift
+
+
+def resized(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
+    """The integers of a type that have the lowest bits of those in `array`, of any size."""
+    dtype = numpy_dtype(type_)
+    if array.dtype.itemsize == dtype.itemsize:
+        return wrapped(array, type_)
+    kind = "int" if array.dtype.kind == "i" else "uint"
+    return wrapped(array.astype(f"{kind}{8 * dtype.itemsize}"), type_)
+
+
+def is_any(condition: NDArray[np.bool_] | bool) -> bool:
+    """Whether a condition holds anywhere."""
+    return bool(np.any(condition))

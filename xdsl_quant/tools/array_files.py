@@ -1,0 +1,108 @@
+"""Arrays in files, and numbers on a command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def read_inputs(text: str) -> list[ArrayLike]:
+    """
+    The values that an argument of a command stands for.
+
+    Args:
+        text: `x.npy`, `all.npz` for all arrays of the file in their order, `all.npz:x` for
+            one of them, a number such as `3` or `nan`, or a list such as `[1.0, 2.0]`.
+
+    Raises:
+        ValueError: if it is none of these, or there is no such array in the file.
+        OSError: if the file cannot be read.
+    """
+    path, _, key = text.rpartition(":")
+    if path.endswith(".npz"):
+        return _read_archive(path, key)
+    if text.endswith(".npz"):
+        return _read_archive(text, None)
+    if text.endswith(".npy"):
+        return [_load(text)]
+    return [_number_or_list(text)]
+
+
+def _load(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, BadZipFile):
+        raise ValueError(f"'{path}' is no file of NumPy arrays") from None
+
+
+def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
+    archive = _load(path)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError(f"'{path}' is no archive of NumPy arrays")
+    with archive:
+        keys = archive.files if key is None else [key]
+        if missing := [name for name in keys if name not in archive.files]:
+            raise ValueError(
+                f"'{path}' has no array '{missing[0]}', but {', '.join(archive.files)}"
+            )
+        try:
+            return [archive[name] for name in keys]
+        except ValueError:
+            raise ValueError(f"'{path}' has arrays of objects") from None
+
+
+def _number_or_list(text: str) -> ArrayLike:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"'{text}' is no .npy or .npz file, no number and no list of numbers"
+        ) from None
+
+
+def check_output(path: str, count: int) -> None:
+    """
+    Check where results are to be written to.
+
+    Raises:
+        ValueError: if the file cannot hold this many results.
+    """
+    suffix = Path(path).suffix
+    if suffix not in (".npy", ".npz"):
+        raise ValueError(f"'{path}' is not called .npy or .npz")
+    if suffix == ".npy" and count != 1:
+        raise ValueError(f"a .npy file holds one result, use .npz for {count}")
+
+
+def write_results(path: str, results: Sequence[NDArray[Any]]) -> None:
+    """
+    Write results to a .npy file, or to a .npz file as `result0`, `result1`, and so on.
+
+    Floats that NumPy does not have are written as raw bytes, as its files have no names
+    for them.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    arrays = [_storable(np.asarray(result)) for result in results]
+    if path.endswith(".npy"):
+        np.save(path, arrays[0])
+        return
+    named: dict[str, Any] = {f"result{i}": array for i, array in enumerate(arrays)}
+    np.savez(path, **named)
+
+
+def _storable(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.isbuiltin == 1:
+        return array
+    return array.view(f"V{array.dtype.itemsize}")

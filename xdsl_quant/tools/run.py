@@ -1,0 +1,157 @@
+"""`xdsl-quant-run`: interpret a function of a module on NumPy arrays."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from numpy.typing import ArrayLike, NDArray
+from xdsl.utils.exceptions import InterpretationError
+
+from xdsl_quant.array_types import shape_text
+from xdsl_quant.entry_function import entry_function
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.loading import IRError, Passes, parse_module
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .array_files import check_output, read_inputs, write_results
+
+_DESCRIPTION = """\
+Run a function of a module on NumPy arrays, print its results and save them.
+
+Quantized types in the signature are arrays of stored values, e.g. uint8 for u8 storage.
+quant.qcast and quant.dcast need no lowering."""
+
+_EPILOG = """\
+examples:
+  xdsl-quant-run model.mlir --input x.npy --output y.npy
+  xdsl-quant-run model.mlir --entry f --input 3.5 --input '[[1, 2], [3, 4]]'
+  xdsl-quant-run model.mlir --input all.npz:x --input=-inf
+  xdsl-quant-run model.mlir --input x.npy -p 'lower-quant-ops{fuse=true},canonicalize'"""
+
+
+class _Failure(Exception):
+    """What to tell the user."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The exit code of the command: 0, or 1 after an error message."""
+    options = _parser().parse_args(args)
+    try:
+        _run(options)
+    except _Failure as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xdsl-quant-run",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("module", help="file with the module, - for standard input")
+    parser.add_argument(
+        "--entry",
+        metavar="NAME",
+        help="the function; by default the only public one, or else 'main'",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="an argument of the function, once for each: a .npy file, file.npz:key, a "
+        "number, or a list of numbers; file.npz stands for all arrays in it",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="where to save results: .npy for one, .npz for any number, with the names "
+        "result0, result1, ...",
+    )
+    parser.add_argument(
+        "-p",
+        "--passes",
+        default="",
+        metavar="PIPELINE",
+        help="passes to apply first, as for xdsl-opt",
+    )
+    parser.add_argument(
+        "--rounding-mode",
+        choices=get_args(RoundingMode),
+        default="nearest-even",
+        help="how casts round that are not lowered (default: %(default)s)",
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    text = _load(options.module)
+    try:
+        passes = Passes.of_text(options.passes)
+        module = parse_module(text, options.module)
+        passes.apply(module)
+    except IRError as error:
+        raise _failure(options.module, error) from error
+    inputs = [value for text in options.input for value in _read(text)]
+    try:
+        function = entry_function(module, options.entry)
+        if options.output is not None:
+            check_output(options.output, len(function.function_type.outputs))
+        results = run_function(
+            module,
+            function.sym_name.data,
+            *inputs,
+            rounding_mode=options.rounding_mode,
+        )
+    except (InterpretationError, TypeError, ValueError, ImportError) as error:
+        raise _failure(options.module, error) from error
+    _print(results)
+    if options.output is not None:
+        try:
+            write_results(options.output, results)
+        except OSError as error:
+            raise _failure(options.output, error) from error
+
+
+def _failure(place: str, error: BaseException) -> _Failure:
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = error.strerror.lower()
+    if ": error: " in message:
+        # It says itself where.
+        return _Failure(message)
+    return _Failure(f"{place}: error: {message}")
+
+
+def _load(path: str) -> str:
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _failure(path, error) from error
+
+
+def _read(text: str) -> list[ArrayLike]:
+    try:
+        return read_inputs(text)
+    except (OSError, ValueError) as error:
+        raise _failure(f"input {text}", error) from error
+
+
+def _print(results: Sequence[NDArray[Any]]) -> None:
+    for index, result in enumerate(results):
+        shape = f", shape {shape_text(result.shape)}" if result.ndim else ""
+        print(f"result{index}: {result.dtype}{shape}")
+        print(result)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
