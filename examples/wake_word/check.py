@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .quantized_module import build_module, dequantize_name, quantize_name
-from .run_mlir import CompiledModule
-from .tflite_tensors import QuantizedTensor, Stored, read_tensors
+from xdsl_quant.execution import compile
+
+from .quantized_module import DEQUANTIZE_ALL, QUANTIZE_ALL, build_module
+from .tflite_tensors import QuantizedTensor, read_tensors
 
 PASSES = (
     "lower-quant-ops{{rounding-mode={rounding_mode} fuse=true}},canonicalize,cse,"
@@ -82,17 +83,13 @@ class _Stopwatch:
 
 
 def check_model(
-    path: Path,
-    directory: Path,
-    rounding_mode: str = "nearest-even",
-    opt_level: int = 2,
+    path: Path, directory: Path, rounding_mode: str = "nearest-even"
 ) -> ModelResult:
     """
     Lower, compile and run the casts of all quantized tensors of a model, and compare
     with NumPy and with the model.
 
-    The modules before and after `xdsl-opt` are written to `directory`. `opt_level` is
-    that of LLVM, 0 to 3.
+    The modules before and after `xdsl-opt` are written to `directory`.
 
     Raises:
         XdslOptError: if `xdsl-opt` fails.
@@ -111,22 +108,24 @@ def check_model(
     run_xdsl_opt(source, lowered, passes)
     stopwatch.step("xdsl-opt")
 
-    names = [
-        f(i) for i in range(len(tensors)) for f in (dequantize_name, quantize_name)
-    ]
-    compiled = CompiledModule(lowered.read_text(), names, opt_level)
+    text = lowered.read_text()
+    dequantize, quantize = compile(text, DEQUANTIZE_ALL), compile(text, QUANTIZE_ALL)
     stopwatch.step("compile")
 
-    outcomes = [_run(compiled, index, tensor) for index, tensor in enumerate(tensors)]
+    all_floats = dequantize()
+    all_integers = quantize(*all_floats)
     stopwatch.step("run")
 
     results = [
         TensorResult(
             tensor,
             count_differences(expressed_values(tensor), floats),
-            count_differences(tensor.stored, integers),
+            # Lowered, a module does not say any more which integers are unsigned.
+            count_differences(tensor.stored, integers.view(tensor.stored.dtype)),
         )
-        for tensor, (floats, integers) in zip(tensors, outcomes, strict=True)
+        for tensor, floats, integers in zip(
+            tensors, all_floats, all_integers, strict=True
+        )
     ]
     stopwatch.step("compare")
     return ModelResult(results, passes, stopwatch.seconds)
@@ -145,17 +144,6 @@ def run_xdsl_opt(source: Path, target: Path, passes: str) -> None:
         raise XdslOptError(f"xdsl-opt -p '{passes}' failed:\n{process.stderr}")
     if "quant." in target.read_text():
         raise XdslOptError(f"xdsl-opt -p '{passes}' left quantized types or operations")
-
-
-def _run(
-    compiled: CompiledModule, index: int, tensor: QuantizedTensor
-) -> tuple[NDArray[np.float32], Stored]:
-    """The floats of a tensor, and what these floats quantize to."""
-    floats = np.full(tensor.stored.shape, np.nan, np.float32)
-    compiled.call(dequantize_name(index), floats)
-    integers = np.zeros_like(tensor.stored)
-    compiled.call(quantize_name(index), floats, integers)
-    return floats, integers
 
 
 def expressed_values(tensor: QuantizedTensor) -> NDArray[np.float32]:

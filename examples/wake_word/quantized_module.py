@@ -1,5 +1,7 @@
 """A module that dequantizes and quantizes given tensors, built with the Python API."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
@@ -23,18 +25,14 @@ from xdsl_quant.dialects.quant import (
 
 from .tflite_tensors import QuantizedTensor
 
+DEQUANTIZE_ALL = "dequantize"
+"""The function `() -> (tensor<...xf32>, ...)` that dequantizes all tensors."""
 
-def dequantize_name(index: int) -> str:
-    """The function `() -> tensor<...xf32>` that dequantizes the tensor of an index."""
-    return f"dequantize_{index}"
-
-
-def quantize_name(index: int) -> str:
-    """
-    The function `(tensor<...xf32>) -> tensor<...xi8>`, or with another storage type,
-    that quantizes to the type of the tensor of an index.
-    """
-    return f"quantize_{index}"
+QUANTIZE_ALL = "quantize"
+"""
+The function `(tensor<...xf32>, ...) -> (tensor<...xi8>, ...)`, or with other storage types,
+that quantizes floats to the types of the tensors.
+"""
 
 
 def quantized_type(
@@ -73,30 +71,47 @@ def build_module(tensors: list[QuantizedTensor]) -> ModuleOp:
       %1 = quant.scast %0 : tensor<4xi8> to tensor<4x!q>
       func.return %1 : tensor<4x!q>
     }
-    func.func @dequantize_0() -> tensor<4xf32> {
+    func.func private @dequantize_0() -> tensor<4xf32> {
       %0 = func.call @tensor_0() : () -> tensor<4x!q>
       %1 = quant.dcast %0 : tensor<4x!q> to tensor<4xf32>
       func.return %1 : tensor<4xf32>
     }
-    func.func @quantize_0(%0: tensor<4xf32>) -> tensor<4xi8> {
+    func.func private @quantize_0(%0: tensor<4xf32>) -> tensor<4xi8> {
       %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!q>
       %2 = quant.scast %1 : tensor<4x!q> to tensor<4xi8>
       func.return %2 : tensor<4xi8>
     }
     ```
 
+    Two more functions call those of all tensors.
+
     The ways there and back are two functions because a quantize of a dequantize in one
     function folds to nothing.
     """
+    functions = [_functions(index, tensor) for index, tensor in enumerate(tensors)]
     module = ModuleOp(
         [
-            function
-            for index, tensor in enumerate(tensors)
-            for function in _functions(index, tensor)
+            *(function for group in functions for function in group),
+            _call_all(DEQUANTIZE_ALL, [dequantize for _, dequantize, _ in functions]),
+            _call_all(QUANTIZE_ALL, [quantize for _, _, quantize in functions]),
         ]
     )
     module.verify()
     return module
+
+
+def _call_all(name: str, functions: Sequence[FuncOp]) -> FuncOp:
+    """A function that has the arguments and results of all these."""
+    inputs = [type_ for f in functions for type_ in f.function_type.inputs]
+    outputs = [type_ for f in functions for type_ in f.function_type.outputs]
+    block = Block(arg_types=inputs)
+    arguments = iter(block.args)
+    for function in functions:
+        operands = [next(arguments) for _ in function.function_type.inputs]
+        results = function.function_type.outputs.data
+        block.add_op(CallOp(function.sym_name.data, operands, results))
+    block.add_op(ReturnOp(*(result for call in block.ops for result in call.results)))
+    return FuncOp(name, (inputs, outputs), Region(block))
 
 
 def _storage_type(tensor: QuantizedTensor) -> IntegerType:
@@ -124,9 +139,10 @@ def _functions(index: int, tensor: QuantizedTensor) -> tuple[FuncOp, FuncOp, Fun
     call = CallOp(tensor_name, (), (tensor_type,))
     expressed = DequantizeCastOp(call, float_type)
     dequantize = FuncOp(
-        dequantize_name(index),
+        f"dequantize_{index}",
         ((), (float_type,)),
         Region(Block([call, expressed, ReturnOp(expressed)])),
+        "private",
     )
 
     block = Block(arg_types=(float_type,))
@@ -134,6 +150,6 @@ def _functions(index: int, tensor: QuantizedTensor) -> tuple[FuncOp, FuncOp, Fun
     back = StorageCastOp(quantized, stored_type)
     block.add_ops((quantized, back, ReturnOp(back)))
     quantize = FuncOp(
-        quantize_name(index), ((float_type,), (stored_type,)), Region(block)
+        f"quantize_{index}", ((float_type,), (stored_type,)), Region(block), "private"
     )
     return values, dequantize, quantize

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from examples.wake_word.run_mlir import CompiledModule
+from xdsl_quant.execution import CompiledFunction, compile
 
 PIPELINE = (
     "convert-ml-to-arith,canonicalize,cse,lower-quant-ops{rounding-mode=nearest-even},"
@@ -131,6 +131,10 @@ NARROW = [q for q in QUANTIZATIONS if np.iinfo(q.dtype).bits <= 16]
 """What f32 is wide enough for."""
 
 
+Compiled = dict[str, CompiledFunction]
+"""The functions of a module by name."""
+
+
 def function(name: str, op: str, type_: str) -> str:
     return f"""
     func.func @{name}(%a : {type_}, %b : {type_}) -> {type_} {{
@@ -164,20 +168,21 @@ def lowered() -> str:
 
 
 @pytest.fixture(scope="module")
-def compiled(lowered: str) -> CompiledModule:
-    return CompiledModule(lowered, ())
+def compiled(lowered: str) -> Compiled:
+    texts = lowered.removeprefix("builtin.module {").rstrip().removesuffix("}")
+    functions = [compile(f"func.func {text}") for text in texts.split("func.func ")[1:]]
+    return {function.name: function for function in functions}
 
 
 def run(
-    compiled: CompiledModule, name: str, lhs: NDArray[Any], rhs: NDArray[Any]
+    compiled: Compiled, name: str, lhs: NDArray[Any], rhs: NDArray[Any]
 ) -> NDArray[Any]:
-    result = np.empty_like(lhs)
-    compiled.call(name, lhs, rhs, result)
-    return result
+    # Lowered, a function does not say any more which integers are unsigned.
+    return compiled[name](lhs, rhs).view(lhs.dtype)
 
 
 def run_fallback(
-    compiled: CompiledModule, q: Quantization, op: str
+    compiled: Compiled, q: Quantization, op: str
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Operands and result."""
     lhs, rhs = q.operands()
@@ -202,7 +207,7 @@ def test_integer_path_has_no_floats(lowered: str):
 
 
 @pytest.mark.parametrize(("q", "op"), DIRECT, ids=identifier)
-def test_integers(compiled: CompiledModule, q: Quantization, op: str):
+def test_integers(compiled: Compiled, q: Quantization, op: str):
     lhs, rhs = q.operands()
     expected = q.exact(op, lhs, rhs)
     # Both ends of the range are reached.
@@ -212,7 +217,7 @@ def test_integers(compiled: CompiledModule, q: Quantization, op: str):
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("q", NARROW, ids=identifier)
-def test_fallback(compiled: CompiledModule, q: Quantization, op: str):
+def test_fallback(compiled: Compiled, q: Quantization, op: str):
     lhs, rhs, result = run_fallback(compiled, q, op)
     np.testing.assert_array_equal(result, q.in_floats(op, lhs, rhs))
 
@@ -221,7 +226,7 @@ def test_fallback(compiled: CompiledModule, q: Quantization, op: str):
     ("q", "op"), [(q, op) for q, op in DIRECT if q in NARROW], ids=identifier
 )
 def test_integers_are_what_the_fallback_gives(
-    compiled: CompiledModule, q: Quantization, op: str
+    compiled: Compiled, q: Quantization, op: str
 ):
     lhs, rhs, result = run_fallback(compiled, q, op)
     np.testing.assert_array_equal(run(compiled, f"{op}_{q.name}", lhs, rhs), result)

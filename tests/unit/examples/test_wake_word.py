@@ -85,8 +85,7 @@ def test_models():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_is_wrong(name: str, tmp_path: Path):
-    # Optimizing takes longer than all the rest; `test_command` does it.
-    result = check_model(model_paths()[name], tmp_path, opt_level=0)
+    result = check_model(model_paths()[name], tmp_path)
     tensors = [tensor for tensor, _, _ in result.tensors]
     assert wrong(result) == (0, 0)
     assert MODELS[name] == (

@@ -1,0 +1,318 @@
+"""Every mistake is one sentence, before anything runs."""
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.execution import CompilationError, CompiledFunction, compile
+
+ADD = """
+func.func @add(%x: tensor<?x3xf32>, %y: tensor<2x3xf32>) -> tensor<?x3xf32> {
+  %0 = tensor.cast %y : tensor<2x3xf32> to tensor<?x3xf32>
+  %1 = arith.addf %x, %0 : tensor<?x3xf32>
+  return %1 : tensor<?x3xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def add() -> CompiledFunction:
+    return compile(ADD)
+
+
+def signature(types: str) -> str:
+    return f"func.func @f({types}) {{ return }}"
+
+
+# Modules
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "func.func @f(%x: i32) -> i32 {\n  return %y : i32\n}",
+            "module:3:2: error: values used but not defined: [%y]",
+        ),
+        (
+            "func.func @f(%x: i32) -> i64 { return %x : i32 }",
+            "module:1:32: error: 'func.return' op Expected arguments to have the same",
+        ),
+        (
+            """!q = !quant.uniform<i8:f32:0, {1.0, 2.0, 3.0}>
+func.func @f(%x: tensor<2x!q>) -> tensor<2xf32> {
+  %0 = quant.dcast %x : tensor<2x!q> to tensor<2xf32>
+  return %0 : tensor<2xf32>
+}""",
+            "module:3:3: error: 'quant.dcast' op quantized dimension size does not match",
+        ),
+        (
+            """!q = !quant.uniform<i8:f32, 1.0:300>
+func.func @f(%x: f32) -> !q {
+  %0 = quant.qcast %x : f32 to !q
+  return %0 : !q
+}""",
+            "module:3:3: error: 'quant.qcast' op cannot be lowered: zero point 300 does ",
+        ),
+        (
+            "func.func private @g()\nfunc.func @f() { func.call @g() : () -> () return }",
+            "function 'g' has no body: compiled code cannot call what is not in its",
+        ),
+        (
+            "func.func private @g() { return }",
+            "the module has no public function with a body",
+        ),
+        (
+            "func.func @f() { return } func.func @g() { return }",
+            "the name of a function is needed: there are 'f', 'g'",
+        ),
+        (
+            "func.func @f() attributes {t = !quant.uniform<i8:f32, 1.0>} { return }",
+            "an attribute contains a quantized type",
+        ),
+        (
+            """func.func @f(%x: f8E4M3FN) -> f32 {
+  %0 = arith.extf %x : f8E4M3FN to f32
+  return %0 : f32
+}""",
+            "MLIR has no lowering to LLVM for a 'arith.extf' op",
+        ),
+        (
+            """func.func @f(%x: tensor<?xf32>, %i: index) -> tensor<?xf32> {
+  %0 = arith.addf %x, %x : tensor<?xf32>
+  %1 = tensor.insert_slice %x into %0[%i][%i][1] : tensor<?xf32> into tensor<?xf32>
+  %r = func.call @f(%1, %i) : (tensor<?xf32>, index) -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}""",
+            "function 'f' calls itself and has sizes to check at run time",
+        ),
+        (
+            signature("%x: tensor<*xf32>"),
+            "argument 0 of 'f' has type 'tensor<*xf32>', but compiled code needs to know "
+            "the rank",
+        ),
+        (
+            signature("%x: f32, %y: memref<2xf32>"),
+            "argument 1 of 'f' has type 'memref<2xf32>': values of type",
+        ),
+        (signature("%x: i128"), "argument 0 of 'f' has type 'i128': NumPy has no"),
+        (signature("%x: ui4"), "argument 0 of 'f' has type 'ui4', but only signless"),
+        (
+            signature('%x: tensor<2xf32, "a">'),
+            "argument 0 of 'f' has type 'tensor<2xf32, \"a\">', but arrays have no",
+        ),
+    ],
+)
+def test_modules_that_cannot_be_compiled(
+    text: str, message: str, capfd: pytest.CaptureFixture[str]
+):
+    with pytest.raises(CompilationError, match=f"^{re.escape(message)}") as e:
+        compile(text)
+    assert "\n" not in str(e.value)
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert output.err == ""
+
+
+def test_ops_on_quantized_values_that_are_not_lowered():
+    text = """!q = !quant.uniform<i8:f32, 1.0>
+func.func @f(%x: tensor<2x!q>) -> tensor<2xi8> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<2x!q> to tensor<2xi8>
+  return %0 : tensor<2xi8>
+}"""
+    with pytest.raises(
+        CompilationError,
+        match=r"^'builtin.unrealized_conversion_cast' op has a value of type",
+    ):
+        compile(text)
+
+
+def test_entries():
+    text = "func.func @f() { return } func.func private @g() { return }"
+    assert compile(text).name == "f"
+    assert compile(text, "g").name == "g"
+    assert compile(text.replace("private ", "").replace("@g", "@main")).name == "main"
+    with pytest.raises(
+        CompilationError, match=r"^there is no function 'h': there are 'f', 'g'$"
+    ):
+        compile(text, "h")
+    with pytest.raises(
+        CompilationError, match="there is no function 'h': the module has"
+    ):
+        compile("builtin.module {}", "h")
+
+
+def test_rounding_mode():
+    with pytest.raises(
+        ValueError, match=r"^rounding mode 'up' is none of 'truncate', "
+    ):
+        compile(ADD, rounding_mode="up")  # pyright: ignore[reportArgumentType] the test
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((), TypeError, "'add' takes 2 arguments, not 0"),
+        (
+            (np.zeros((2, 3)), np.zeros((2, 3))),
+            TypeError,
+            "argument 0 has dtype float64, but 'tensor<?x3xf32>' takes float32",
+        ),
+        (
+            (np.zeros((2, 3), np.float32), np.zeros(3, np.float32)),
+            ValueError,
+            "argument 1 has rank 1, but 'tensor<2x3xf32>' has rank 2",
+        ),
+        (
+            (np.zeros((2, 4), np.float32), np.zeros((2, 3), np.float32)),
+            ValueError,
+            "argument 0 has shape 2x4, but 'tensor<?x3xf32>' has shape ?x3",
+        ),
+        (
+            ([[1, 2, 3], ["a", 1, 2]], np.zeros((2, 3), np.float32)),
+            TypeError,
+            "argument 0 is a list but no array, number or list of numbers",
+        ),
+        (
+            (np.zeros((3, 3), np.float32), np.zeros((2, 3), np.float32)),
+            ValueError,
+            "'add': sizes or indices do not fit each other: ",
+        ),
+    ],
+)
+def test_arguments(
+    add: CompiledFunction, arguments: Any, error: type[Exception], message: str
+):
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        add(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "message"),
+    [
+        ("i8", 128, "argument 0 contains 128, but 'i8' takes -128 to 127"),
+        ("i4", np.int8(8), "argument 0 contains 8, but 'i4' takes -8 to 7"),
+        ("i1", 2, "argument 0 contains 2, but 'i1' takes 0 to 1"),
+        ("index", 2**63, "argument 0 contains 9223372036854775808, but 'index' takes"),
+        (
+            "!quant.uniform<u4:f32, 1.0>",
+            np.uint8(16),
+            "argument 0 contains 16, but '!quant.uniform<u4:f32, 1.000000e+00>' takes 0",
+        ),
+        ("f32", 1e39, "argument 0 contains 1e+39, which is too large for 'f32'"),
+    ],
+)
+def test_numbers_that_do_not_fit(type_: str, value: Any, message: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        compile(signature(f"%x: {type_}"))(value)
+
+
+# Results
+
+
+def test_out(add: CompiledFunction):
+    x, y = np.ones((2, 2, 3), np.float32)
+    out = np.empty((2, 3), np.float32)
+    assert add(x, y, out=out) is out
+    np.testing.assert_array_equal(out, np.full((2, 3), 2))
+    assert add(x, y, out=(out,)) is out
+
+
+def test_out_of_several_results():
+    function = compile(
+        "func.func @f(%x: f32, %y: i8) -> (f32, i8) { return %x, %y : f32, i8 }"
+    )
+    out = np.empty((), np.float32), np.empty((), np.int8)
+    results = function(1.5, 2, out=out)
+    assert all(result is array for result, array in zip(results, out, strict=True))
+    assert results == (1.5, 2)
+    with pytest.raises(TypeError, match=r"^'f' has 2 results, but `out` has 1 arrays$"):
+        function(1.5, 2, out=out[0])
+    same = np.empty((), np.float32)
+    with pytest.raises(ValueError, match=r"^out\[1\] has memory in common with"):
+        compile("func.func @f(%x: f32) -> (f32, f32) { return %x, %x : f32, f32 }")(
+            1.0, out=(same, same)
+        )
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "message"),
+    [
+        ([[0.0] * 3] * 2, TypeError, "out is a list but no array"),
+        (
+            np.empty((2, 3)),
+            TypeError,
+            "out has dtype float64, but the result has float32",
+        ),
+        (
+            np.empty((3, 3), np.float32),
+            ValueError,
+            "out has shape 3x3, but the result has shape 2x3",
+        ),
+        (
+            np.empty((3, 2), np.float32).T,
+            ValueError,
+            "out must be writable, contiguous and aligned",
+        ),
+        (
+            np.broadcast_to(np.float32(0), (2, 3)),
+            ValueError,
+            "out must be writable, contiguous and aligned",
+        ),
+    ],
+)
+def test_out_that_does_not_fit(
+    add: CompiledFunction, out: Any, error: type[Exception], message: str
+):
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        add(x, x, out=out)
+
+
+def test_out_must_not_overlap_arguments(add: CompiledFunction):
+    memory = np.zeros((3, 3), np.float32)
+    other = np.zeros((2, 3), np.float32)
+    with pytest.raises(
+        ValueError, match=r"^out has memory in common with another array$"
+    ):
+        add(memory[:2], other, out=memory[1:])
+    # A copy of what is not contiguous does not overlap.
+    columns = np.zeros((2, 6), np.float32)
+    out = columns.reshape(-1)[:6].reshape(2, 3)
+    np.testing.assert_array_equal(add(columns[:, ::2], other, out=out), other)
+
+
+# Installation
+
+
+def test_without_mlir():
+    code = """
+import sys
+sys.modules["mlir"] = None
+import xdsl_quant.execution
+try:
+    xdsl_quant.execution.compile("func.func @f() { return }")
+except ImportError as e:
+    print(e)
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == (
+        "compiled execution needs MLIR: pip install 'xdsl-quant[mlir]'\n"
+    )
+
+
+def test_mlir_is_imported_when_it_is_needed():
+    code = "import sys, xdsl_quant.execution; print('mlir' in sys.modules)"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == "False\n"

@@ -1,0 +1,217 @@
+"""
+How an array becomes a value that a function takes, and a result of it an array.
+
+MLIR reads and writes an `i4` or `i1` in memory as a byte whose upper bits it expects to be
+zero. So arrays have elements of 8, 16, 32 or 64 bits, and the numbers inside are narrowed
+and widened by ops. Loop fusion makes this free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    IndexType,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute
+
+from xdsl_quant.array_types import integer_width, numpy_dtype, shortened
+from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+
+from .compilation_error import CompilationError
+
+_DYNAMIC_SIZE_ESTIMATE = 1024
+"""Stands for a dynamic size where only a comparison with others matters."""
+
+
+@dataclass
+class Code:
+    """Ops of MLIR under construction, as text."""
+
+    lines: list[str] = field(default_factory=list[str])
+
+    def op(self, text: str) -> str:
+        """Add an op with a result, and return the name of that."""
+        name = f"%{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+
+def _has_encoding(type_: Attribute) -> bool:
+    return isinstance(type_, TensorType) and not isinstance(type_.encoding, NoneAttr)
+
+
+def _shape(type_: Attribute) -> tuple[int, ...]:
+    return type_.get_shape() if isinstance(type_, TensorType) else ()
+
+
+def _is_signless(type_: IntegerType) -> bool:
+    return type_.signedness.data is Signedness.SIGNLESS
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A value of the signature: an array outside, and inside what the entry point has."""
+
+    type_: Attribute
+    """The type in the signature, possibly quantized."""
+
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(type_: Attribute, name: str) -> Boundary:
+        """
+        Raises:
+            CompilationError: if no array stands for values of the type; the message calls
+                the value `name`.
+        """
+        problem = f"{name} has type '{shortened(type_)}'"
+        if isinstance(type_, UnrankedTensorType):
+            raise CompilationError(
+                f"{problem}, but compiled code needs to know the rank"
+            )
+        if _has_encoding(type_):
+            raise CompilationError(f"{problem}, but arrays have no encoding")
+        try:
+            dtype = numpy_dtype(type_)
+        except TypeError as e:
+            raise CompilationError(f"{problem}: {e}") from None
+        boundary = Boundary(type_, dtype)
+        if boundary._needs_sign and boundary._width != 8 * dtype.itemsize:
+            raise CompilationError(
+                f"{problem}, but only signless integers may have {boundary._width} bits"
+            )
+        return boundary
+
+    # Types
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of a tensor; nothing for a scalar."""
+        return _shape(self.type_)
+
+    @cached_property
+    def dynamic_dimensions(self) -> Sequence[int]:
+        return [i for i, size in enumerate(self.shape) if size == DYNAMIC_INDEX]
+
+    def is_same(self, array: NDArray[Any]) -> bool:
+        """Whether an array is seen at a glance to be one for this value."""
+        return (
+            self._has_no_range
+            and array.dtype == self.dtype
+            and (array.shape == self.shape or self._fits_dynamically(array.shape))
+        )
+
+    def _fits_dynamically(self, shape: Sequence[int]) -> bool:
+        return len(shape) == len(self.shape) and all(
+            size in (actual, DYNAMIC_INDEX)
+            for size, actual in zip(self.shape, shape, strict=True)
+        )
+
+    @cached_property
+    def _has_no_range(self) -> bool:
+        """Whether every number of the dtype is allowed."""
+        return self.dtype.kind not in "iu" or self._width == 8 * self.dtype.itemsize
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Bytes of the array, if every dynamic size were the same."""
+        sizes = (
+            _DYNAMIC_SIZE_ESTIMATE if s == DYNAMIC_INDEX else s for s in self.shape
+        )
+        return self.dtype.itemsize * math.prod(sizes)
+
+    @property
+    def _is_scalar(self) -> bool:
+        return not isinstance(self.type_, TensorType)
+
+    @cached_property
+    def _inner_element(self) -> Attribute:
+        element_type = scalar_or_element_type(self.type_)
+        if isinstance(element_type, StoredQuantizedType):
+            return element_type.signless_storage_type
+        return element_type
+
+    @property
+    def _needs_sign(self) -> bool:
+        """Whether MLIR has no arithmetic on values of the type."""
+        element_type = self._inner_element
+        if not isinstance(element_type, IntegerType):
+            return False
+        return not _is_signless(cast(IntegerType, element_type))
+
+    @cached_property
+    def _width(self) -> int | None:
+        return integer_width(self.type_)
+
+    @cached_property
+    def _outer_element(self) -> Attribute:
+        if isinstance(self._inner_element, AnyFloat) or self._needs_sign:
+            return self._inner_element
+        return IntegerType(8 * self.dtype.itemsize)
+
+    @cached_property
+    def _sizes(self) -> str:
+        return "".join("?x" if s == DYNAMIC_INDEX else f"{s}x" for s in self.shape)
+
+    @cached_property
+    def memref(self) -> str:
+        """The type of the array in memory."""
+        return f"memref<{self._sizes}{self._outer_element}>"
+
+    @cached_property
+    def tensor(self) -> str:
+        """The type of the array as a value."""
+        return f"tensor<{self._sizes}{self._outer_element}>"
+
+    def _with_shape(self, element_type: Attribute) -> str:
+        if self._is_scalar:
+            return str(element_type)
+        return f"tensor<{self._sizes}{element_type}>"
+
+    @cached_property
+    def inner(self) -> str:
+        """The type that the entry point has after quantized types are stripped."""
+        return self._with_shape(self._inner_element)
+
+    # Conversions
+
+    def enter(self, code: Code, array: str) -> str:
+        """The value that the entry point takes, from an array."""
+        value = array
+        if self._is_scalar:
+            value = code.op(f"tensor.extract {value}[] : {self.tensor}")
+        if self._outer_element == self._inner_element:
+            return value
+        op = "index_cast" if isinstance(self._inner_element, IndexType) else "trunci"
+        outer = self._with_shape(self._outer_element)
+        return code.op(f"arith.{op} {value} : {outer} to {self.inner}")
+
+    def leave(self, code: Code, value: str, buffer: str) -> None:
+        """Write a result of the entry point to the memory of an array."""
+        if self._outer_element != self._inner_element:
+            op = "extsi" if self.dtype.kind == "i" else "extui"
+            if isinstance(self._inner_element, IndexType):
+                op = "index_cast"
+            outer = self._with_shape(self._outer_element)
+            value = code.op(f"arith.{op} {value} : {self.inner} to {outer}")
+        code.lines.append(
+            f"memref.store {value}, {buffer}[] : {self.memref}"
+            if self._is_scalar
+            else f"bufferization.materialize_in_destination {value} in restrict writable "
+            f"{buffer} : ({self.tensor}, {self.memref}) -> ()"
+        )

@@ -1,0 +1,97 @@
+"""From a module to a function that can be called."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import NamedTuple, get_args
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.loading import IRError, parse_module, verify_module
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .compilation_error import CompilationError
+from .compiled_function import CompiledFunction
+from .entry_point import EntryPoint
+from .entry_wrapper import EntryWrapper
+from .lowering import lower
+from .machine_code import MachineCode
+
+_MAX_CACHED = 256
+
+
+class _Key(NamedTuple):
+    """All that the compiled function depends on."""
+
+    text: str
+    entry: str | None
+    rounding_mode: RoundingMode
+    fuse: bool
+
+
+_cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
+"""The functions that were asked for last, the very last one at the end."""
+
+_lock = Lock()
+
+
+def compile(
+    module: ModuleOp | str,
+    entry: str | None = None,
+    *,
+    rounding_mode: RoundingMode = "nearest-even",
+    fuse: bool = True,
+) -> CompiledFunction:
+    """
+    Compile a function of a module, and all that it calls, to machine code.
+
+    Casts are lowered by `lower-quant-ops`, each as it is written: a `quant.dcast` of a
+    `quant.qcast` is computed and not folded away. The module may just as well be lowered
+    already. It is not changed.
+
+    The last 256 results are kept: the same module with the same options is not compiled
+    again. Any thread may call this.
+
+    Args:
+        module: a module or its text, in which all dialects that `xdsl-opt` finds may
+            occur.
+        entry: the name of the function; by default that of the only public function, or
+            `main`.
+        rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
+            values that do not fit the storage type.
+        fuse: whether each cast becomes one loop with its scales as constants.
+
+    Raises:
+        CompilationError: if the module is invalid, has no such function, or contains what
+            MLIR does not compile.
+        ImportError: if MLIR, or a package for a type in the signature, is not installed.
+    """
+    if rounding_mode not in get_args(RoundingMode):
+        known = "', '".join(get_args(RoundingMode))
+        raise ValueError(f"rounding mode '{rounding_mode}' is none of '{known}'")
+    key = _Key(
+        module if isinstance(module, str) else str(module), entry, rounding_mode, fuse
+    )
+    with _lock:
+        if (known := _cache.pop(key, None)) is None:
+            known = _compile(module, key)
+        _cache[key] = known
+        if len(_cache) > _MAX_CACHED:
+            _cache.popitem(last=False)
+    return known
+
+
+def _compile(module: ModuleOp | str, key: _Key) -> CompiledFunction:
+    try:
+        if isinstance(module, str):
+            module = parse_module(module)
+        else:
+            verify_module(module)
+    except IRError as e:
+        raise CompilationError(str(e)) from None
+    entry_point = EntryPoint.of(module, key.entry)
+    wrapper = EntryWrapper.of(entry_point)
+    lowered = lower(entry_point.module, key.rounding_mode, key.fuse)
+    code = MachineCode(f"{lowered}\n{wrapper.text}", wrapper.names)
+    return CompiledFunction(wrapper, lowered, code)

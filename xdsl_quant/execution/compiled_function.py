@@ -1,0 +1,219 @@
+"""Machine code that is called with NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from xdsl.ir import Attribute
+
+from xdsl_quant.array_types import check_argument, shape_text, shortened
+
+from . import runtime_library
+from .boundary import Boundary
+from .entry_wrapper import EntryWrapper
+from .machine_code import MachineCode
+
+_WORD = 8
+"""Bytes of a pointer, a size and a stride."""
+
+
+class CompiledFunction:
+    """
+    A function of a module, compiled by [`compile`][xdsl_quant.execution.compile].
+
+    It is called with an array, a number or a list of numbers for each argument. Types say
+    which arrays fit: see [`array_types`][xdsl_quant.array_types]. It returns a new array
+    if the function has one result, a tuple of arrays if it has several, and `None` if it
+    has none. Arrays of arguments are neither written to nor part of a result. Those that
+    are not contiguous are copied.
+
+    Any thread may call it; other threads of Python run meanwhile.
+    """
+
+    name: str
+    """The name of the function."""
+
+    argument_types: Sequence[Attribute]
+    """The types of the arguments in the module, possibly quantized."""
+
+    result_types: Sequence[Attribute]
+    """The types of the results in the module, possibly quantized."""
+
+    text: str
+    """The function and all that it needs, as it was handed to MLIR."""
+
+    def __init__(self, wrapper: EntryWrapper, text: str, code: MachineCode):
+        self.name = wrapper.entry_name
+        self.argument_types = tuple(b.type_ for b in wrapper.arguments)
+        self.result_types = tuple(b.type_ for b in wrapper.results)
+        self.text = text
+        self._arguments = wrapper.arguments
+        self._results = wrapper.results
+        self._size_count = wrapper.dynamic_size_count
+        self._code = code
+        self._kernel = code.function(wrapper.kernel_name)
+        self._sizes = code.function(wrapper.sizes_name) if wrapper.sizes_name else None
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(map(shortened, self.argument_types))
+        results = ", ".join(map(shortened, self.result_types))
+        return f"<CompiledFunction {self.name}: ({arguments}) -> ({results})>"
+
+    def __call__(
+        self,
+        *arguments: ArrayLike,
+        out: NDArray[Any] | tuple[NDArray[Any], ...] | None = None,
+    ) -> Any:
+        """
+        Call the function; it returns an array, a tuple of arrays or `None`.
+
+        Args:
+            arguments: one for each argument of the function.
+            out: an array for the result, or a tuple of one for each result, to be filled
+                and returned. They must be contiguous and have no memory in common with
+                each other or with an argument.
+
+        Raises:
+            TypeError: if the number of arguments or the dtype of an array is wrong.
+            ValueError: if a shape is wrong, sizes do not fit each other, a number does not
+                fit its type, or `out` cannot be used.
+        """
+        inputs = self._inputs(arguments)
+        descriptors = [_descriptor(array) for array in inputs]
+        shapes = self._result_shapes(descriptors)
+        outputs = (
+            [np.empty(s, b.dtype) for s, b in zip(shapes, self._results, strict=True)]
+            if out is None
+            else self._given_outputs(out, shapes, inputs)
+        )
+        descriptors += map(_descriptor, outputs)
+        self._run(self._kernel, descriptors)
+        if len(outputs) > 1:
+            return tuple(outputs)
+        return outputs[0] if outputs else None
+
+    def _inputs(self, arguments: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+        if len(arguments) != len(self._arguments):
+            raise TypeError(
+                f"'{self.name}' takes {len(self._arguments)} arguments, not "
+                f"{len(arguments)}"
+            )
+        return [
+            _input(value, boundary, index)
+            for index, (value, boundary) in enumerate(
+                zip(arguments, self._arguments, strict=True)
+            )
+        ]
+
+    def _result_shapes(
+        self, inputs: Sequence[Sequence[int]]
+    ) -> Sequence[tuple[int, ...]]:
+        if self._sizes is None:
+            return [result.shape for result in self._results]
+        sizes = np.empty(self._size_count, np.int64)
+        self._run(self._sizes, (*inputs, _descriptor(sizes)))
+        known = iter(sizes.tolist())
+        return [
+            tuple(
+                next(known) if i in result.dynamic_dimensions else size
+                for i, size in enumerate(result.shape)
+            )
+            for result in self._results
+        ]
+
+    def _given_outputs(
+        self,
+        out: NDArray[Any] | tuple[NDArray[Any], ...],
+        shapes: Sequence[tuple[int, ...]],
+        inputs: Sequence[NDArray[Any]],
+    ) -> Sequence[NDArray[Any]]:
+        outputs = out if isinstance(out, tuple) else (out,)
+        if len(outputs) != len(self._results):
+            raise TypeError(
+                f"'{self.name}' has {len(self._results)} results, but `out` has "
+                f"{len(outputs)} arrays"
+            )
+        taken = list(inputs)
+        for index, output in enumerate(outputs):
+            name = "out" if len(outputs) == 1 else f"out[{index}]"
+            _check_output(output, self._results[index].dtype, shapes[index], name)
+            if any(np.may_share_memory(output, array) for array in taken):
+                raise ValueError(f"{name} has memory in common with another array")
+            taken.append(output)
+        return outputs
+
+    def _run(
+        self, function: Callable[[int], None], descriptors: Sequence[Sequence[int]]
+    ) -> None:
+        words, address = _packed(descriptors)
+        function(address)
+        # Until here all this memory is needed.
+        del words
+        if (message := runtime_library.failure()) is not None:
+            raise ValueError(f"'{self.name}': {message}")
+
+
+def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:
+    # Most arrays are just what is wanted.
+    array = (
+        value
+        if type(value) is np.ndarray and boundary.is_same(value)
+        else check_argument(value, boundary.type_, f"argument {index}")
+    )
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
+
+
+def _check_output(
+    output: NDArray[Any], dtype: np.dtype[Any], shape: tuple[int, ...], name: str
+) -> None:
+    if not isinstance(cast(object, output), np.ndarray):
+        raise TypeError(f"{name} is a {type(output).__name__} but no array")
+    if output.dtype != dtype:
+        raise TypeError(f"{name} has dtype {output.dtype}, but the result has {dtype}")
+    if output.shape != shape:
+        raise ValueError(
+            f"{name} has shape {shape_text(output.shape)}, but the result has shape "
+            f"{shape_text(shape)}"
+        )
+    if not output.flags.carray:
+        raise ValueError(f"{name} must be writable, contiguous and aligned")
+
+
+def _descriptor(array: NDArray[Any]) -> Sequence[int]:
+    """An array as compiled code knows it; it must be contiguous."""
+    strides: list[int] = []
+    stride = 1
+    for size in reversed(array.shape):
+        strides.append(stride)
+        stride *= size
+    address = array.ctypes.data
+    # What was allocated, where the aligned part of it starts, and an offset to that.
+    return (address, address, 0, *array.shape, *reversed(strides))
+
+
+def _packed(
+    descriptors: Sequence[Sequence[int]],
+) -> tuple[ctypes.Array[ctypes.c_int64], int]:
+    """
+    What compiled code is called with, as one block of memory, and its address: the
+    addresses of pointers, the pointers, and the descriptors that these point to.
+    """
+    count = len(descriptors)
+    size = 2 * count + sum(map(len, descriptors))
+    words = (ctypes.c_int64 * size)()
+    address = ctypes.addressof(words)
+    pointers = range(address + _WORD * count, address + _WORD * 2 * count, _WORD)
+    contents = [*pointers]
+    position = address + _WORD * 2 * count
+    for descriptor in descriptors:
+        contents.append(position)
+        position += _WORD * len(descriptor)
+    for descriptor in descriptors:
+        contents += descriptor
+    words[:] = contents
+    return words, address

@@ -1,0 +1,109 @@
+"""The half of the lowering that xDSL does: from quantized types to numbers."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.rewriter import Rewriter
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.array_types import shortened
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    StorageCastOp,
+    StoredQuantizedType,
+)
+from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
+from xdsl_quant.transforms.type_replacement import (
+    TypeReplacement,
+    defined_values,
+    set_type,
+)
+
+from .compilation_error import CompilationError
+
+_MOVING_OPS = (
+    "func.",
+    "cf.",
+    "scf.",
+    "tensor.",
+    "linalg.generic",
+    "linalg.yield",
+    "linalg.transpose",
+    "linalg.broadcast",
+    "arith.select",
+    "quant.scast",
+)
+"""Ops, or dialects of ops, that do the same with stored values as with others."""
+
+
+def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
+    """
+    Lower a module, which is changed, and return the text of what is in it.
+
+    Raises:
+        CompilationError: if there is no lowering, or if anything quantized is left.
+    """
+    ctx = Context()
+    try:
+        # A dynamic size that is wrong must not become a read out of bounds.
+        LowerQuantOpsPass(
+            rounding_mode, fuse, runtime_checks=True, keep_qdq=True
+        ).apply(ctx, module)
+    except PassFailedException as e:
+        raise CompilationError(str(e)) from None
+    _replace_quantized_types(module)
+    CanonicalizePass().apply(ctx, module)
+    text = "\n".join(map(str, module.ops))
+    # MLIR with assertions ends the process at some types that are valid here.
+    if "!quant." in text:
+        raise CompilationError("an attribute contains a quantized type")
+    return text
+
+
+class _StorageTypes(TypeReplacement):
+    """Quantized types replaced by their storage types."""
+
+    def replace_quantized(
+        self, type_: Attribute, quantized_type: QuantizedType
+    ) -> Attribute:
+        if (storage := StoredQuantizedType.cast_to_storage_type(type_)) is None:
+            raise CompilationError(f"'{shortened(quantized_type)}' has no storage type")
+        return storage
+
+
+def _replace_quantized_types(module: ModuleOp) -> None:
+    """
+    Turn all quantized values into stored ones.
+
+    `strip-func-quant-types` does so where functions pass values. Here nothing depends on
+    quantized types any more, so they can go everywhere, with the casts that make them.
+    """
+    types = _StorageTypes()
+    ops = [*module.walk()]
+    for op in ops:
+        _check_moves_quantized(op)
+    for op in ops:
+        if isinstance(op, FuncOp):
+            types.replace_in_signature(op)
+        for value in defined_values(op):
+            set_type(value, types.replace(value.type))
+    for op in ops:
+        if isinstance(op, StorageCastOp) and op.input.type == op.result.type:
+            op.result.replace_all_uses_with(op.input)
+            Rewriter.erase_op(op)
+
+
+def _check_moves_quantized(op: Operation) -> None:
+    if op.name.startswith(_MOVING_OPS):
+        return
+    for value in (*op.operands, *defined_values(op)):
+        if QuantizedType.get_quantized_element_type(value.type) is not None:
+            raise CompilationError(
+                f"'{op.name}' op has a value of type '{shortened(value.type)}', and there "
+                "is no lowering for quantized operands or results of this op"
+            )

@@ -1,0 +1,144 @@
+"""
+The half of the lowering that MLIR does: from tensors to machine code.
+
+The passes run in parts; in between there are changes for which MLIR has no pass.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import runtime_library
+from .compilation_error import CompilationError
+from .machine_code_fixes import (
+    check_divisions,
+    check_is_llvm,
+    convert_floats_exactly,
+    erase_self_copies,
+    mark_buffers_as_distinct,
+    return_where_assertions_fail,
+    store_whole_bytes,
+)
+from .mlir_bindings import bindings
+
+_TENSORS_TO_LOOPS = (
+    # One function, without calls, whose ops on tensors are all linalg.
+    "inline",
+    "symbol-dce",
+    "canonicalize",
+    "func.func(shape-to-shape-lowering)",
+    "convert-shape-to-std",
+    "func.func(convert-elementwise-to-linalg)",
+    # What would be undefined if arguments had sizes that do not fit each other.
+    "generate-runtime-verification{verbose-level=0}",
+    "resolve-shaped-type-result-dims",
+    "canonicalize",
+    "cse",
+    # One loop nest for what is computed in one go.
+    "linalg-fuse-elementwise-ops",
+    "canonicalize",
+    "cse",
+    # Buffers.
+    "eliminate-empty-tensors",
+    "one-shot-bufferize{bufferize-function-boundaries=true "
+    "function-boundary-type-conversion=identity-layout-map}",
+    "canonicalize",
+    "buffer-deallocation-pipeline",
+    "canonicalize",
+    "cse",
+    "func.func(convert-linalg-to-loops)",
+    "lower-affine",
+    # Arithmetic on bf16 becomes arithmetic on f32 with conversions.
+    "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",
+    "math-extend-to-supported-types{extra-types=f16 target-type=f32}",
+)
+
+_LOOPS_TO_LLVM = (
+    "convert-scf-to-cf",
+    "expand-strided-metadata",
+    "lower-affine",
+    "convert-math-to-llvm",
+    "convert-math-to-libm",
+    # LLVM has minimum and maximum, but not all roundings of an integer division.
+    "convert-arith-to-llvm",
+    "arith-expand",
+    "convert-arith-to-llvm",
+    "convert-index-to-llvm",
+    "finalize-memref-to-llvm",
+    "convert-func-to-llvm",
+    "convert-cf-to-llvm",
+    "convert-ub-to-llvm",
+    "canonicalize",
+    "cse",
+    "reconcile-unrealized-casts",
+)
+
+_OPT_LEVEL = 2
+"""LLVM's. 1 to 3 make equally fast code."""
+
+
+class MachineCode:
+    """Functions of memrefs that are compiled in this process."""
+
+    def __init__(self, text: str, names: Sequence[str]):
+        """
+        Compile a module; `names` are its public functions.
+
+        Raises:
+            CompilationError: if MLIR does not compile the module.
+            ImportError: if MLIR is not installed.
+        """
+        ir = bindings().ir
+        context = ir.Context()
+        context.enable_multithreading(False)
+        try:
+            with context, ir.Location.unknown(context):
+                self._engine = _compile(text, names)
+        except ir.MLIRError as e:
+            raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
+
+    def function(self, name: str) -> Callable[[int], None]:
+        """
+        A compiled function. It takes the address of an array with, for each argument, the
+        address of a pointer to the descriptor of a memref.
+        """
+        address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+
+
+def _compile(text: str, names: Sequence[str]) -> Any:
+    ir, engine_class = bindings().ir, bindings().execution_engine.ExecutionEngine
+    module = ir.Module.parse(text)
+    _run(module, _TENSORS_TO_LOOPS)
+    erase_self_copies(module)
+    check_divisions(module)
+    store_whole_bytes(module)
+    convert_floats_exactly(module)
+    _run(module, _LOOPS_TO_LLVM)
+    check_is_llvm(module)
+    return_where_assertions_fail(module, names)
+    mark_buffers_as_distinct(module, names)
+    try:
+        engine = engine_class(module, _OPT_LEVEL, enable_object_dump=False)
+        runtime_library.register(engine)
+        # The first look for a function compiles the module.
+        for name in names:
+            if not engine.raw_lookup(f"_mlir_ciface_{name}"):
+                raise CompilationError(
+                    "LLVM does not find a function that the code calls"
+                )
+    except RuntimeError as e:
+        raise CompilationError(f"LLVM: {e}") from None
+    return engine
+
+
+def _run(module: Any, passes: Sequence[str]) -> None:
+    pipeline = f"builtin.module({','.join(passes)})"
+    bindings().passmanager.PassManager.parse(pipeline).run(module.operation)
+
+
+def _first_diagnostic(error: Any) -> str:
+    messages = [diagnostic.message for diagnostic in error.error_diagnostics]
+    return (messages or [str(error)])[0].partition("\n")[0]

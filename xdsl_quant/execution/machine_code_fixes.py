@@ -1,0 +1,336 @@
+"""Changes on the way to machine code for which MLIR has no pass."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .compilation_error import CompilationError
+from .mlir_bindings import bindings
+from .runtime_library import FAIL
+
+
+def _ops(module: Any, *names: str) -> list[Any]:
+    """All ops, or those with one of these names; a list, so that they may be erased."""
+    ir = bindings().ir
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if not names or op.name in names:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+# Before loops become branches
+
+
+def erase_self_copies(module: Any) -> None:
+    """
+    Erase copies of a memref to itself.
+
+    They are left where results are computed in place, but their sizes have become
+    better known than those of the place.
+    """
+    for copy in _ops(module, "memref.copy"):
+        source, target = map(_uncast, copy.operands)
+        if source == target:
+            copy.erase()
+
+
+def _uncast(memref: Any) -> Any:
+    ir = bindings().ir
+    while isinstance(memref, ir.OpResult) and memref.owner.name == "memref.cast":
+        memref = memref.owner.operands[0]
+    return memref
+
+
+def store_whole_bytes(module: Any) -> None:
+    """
+    Keep integers in memory that have 8, 16, 32 or 64 bits, whatever they have in registers.
+
+    Of other widths, i4 and i1 for example, MLIR reads some constants wrong and ends the
+    process at some loads and stores.
+    """
+    ir = bindings().ir
+    for op in _ops(module):
+        for region in op.regions:
+            for block in region:
+                for argument in block.arguments:
+                    argument.set_type(_in_bytes(argument.type))
+        for result in op.results:
+            result.set_type(_in_bytes(result.type))
+        if op.name == "func.func":
+            _update_signature(op)
+        elif op.name == "memref.global":
+            _update_constant(op)
+    for load in _ops(module, "memref.load"):
+        ((value,), memref) = load.results, load.operands[0].type
+        if memref.element_type != value.type:
+            with ir.InsertionPoint(load), load.location:
+                whole = bindings().memref.load(load.operands[0], [*load.operands][1:])
+                value.replace_all_uses_with(bindings().arith.trunci(value.type, whole))
+            load.erase()
+    for store in _ops(module, "memref.store"):
+        value, memref = store.operands[0], store.operands[1].type
+        if memref.element_type != value.type:
+            with ir.InsertionPoint(store), store.location:
+                store.operands[0] = bindings().arith.extui(memref.element_type, value)
+    module.operation.verify()
+
+
+def _in_bytes(type_: Any) -> Any:
+    """A memref type with integers of whole bytes; any other type as it is."""
+    ir = bindings().ir
+    if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
+        return type_
+    element_type = type_.element_type
+    if not isinstance(element_type, ir.IntegerType) or element_type.width > 64:
+        return type_
+    width = next(width for width in (8, 16, 32, 64) if element_type.width <= width)
+    if width == element_type.width:
+        return type_
+    whole = ir.IntegerType.get_signless(width)
+    if isinstance(type_, ir.UnrankedMemRefType):
+        return ir.UnrankedMemRefType.get(whole, type_.memory_space)
+    return ir.MemRefType.get(type_.shape, whole, type_.layout, type_.memory_space)
+
+
+def _update_signature(function: Any) -> None:
+    ir = bindings().ir
+    type_ = function.attributes["function_type"].value
+    types = ([_in_bytes(t) for t in ts] for ts in (type_.inputs, type_.results))
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+
+
+def _update_constant(constant: Any) -> None:
+    ir = bindings().ir
+    type_ = constant.attributes["type"].value
+    whole = _in_bytes(type_)
+    if whole == type_:
+        return
+    constant.attributes["type"] = ir.TypeAttr.get(whole)
+    elements = constant.attributes["initial_value"]
+    if not isinstance(elements, ir.DenseElementsAttr):
+        return
+    dtype = f"int{whole.element_type.width}"
+    values = _integers(elements, type_.element_type.width)
+    constant.attributes["initial_value"] = ir.DenseElementsAttr.get(
+        values.astype(dtype).reshape(type_.shape),
+        type=ir.RankedTensorType.get(type_.shape, whole.element_type),
+    )
+
+
+def _integers(elements: Any, width: int) -> NDArray[np.int64]:
+    """
+    The numbers of a tensor attribute, which tells them for few widths.
+
+    Bits beyond those of the width do not matter.
+    """
+    if width == 1:
+        return np.array(elements).astype(np.int64)
+    if elements.is_splat:
+        count = math.prod(elements.type.shape)
+        return np.full(count, elements.get_splat_value().value, np.int64)
+    text, _, _ = str(elements).rpartition(":")
+    if (found := re.search('"0x(.*)"', text)) is None:
+        return np.array(re.findall(r"-?\d+", text), np.int64)
+    # Each number in as many bytes as it needs, the lowest first.
+    data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
+    data = data.reshape(-1, (width + 7) // 8)
+    words = np.zeros((len(data), 8), np.uint8)
+    words[:, : data.shape[1]] = data
+    return words.view("<i8").reshape(-1)
+
+
+def check_divisions(module: Any) -> None:
+    """Assert what ends the process otherwise: no division by zero, and no overflow."""
+    ir, arith = bindings().ir, bindings().arith
+    signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
+    unsigned = ("divui", "remui", "ceildivui")
+    for op in _ops(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
+        left, right = op.operands
+        if _is_harmless_divisor(right):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            zero = arith.constant(right.type, 0)
+            _assert(arith.cmpi(arith.CmpIPredicate.ne, right, zero), "division by zero")
+            if op.name.removeprefix("arith.") not in signed:
+                continue
+            # The smallest number is the only one besides 0 that is its own opposite.
+            minus_one = arith.constant(right.type, -1)
+            opposite = arith.subi(zero, left)
+            terms = (
+                arith.cmpi(arith.CmpIPredicate.ne, right, minus_one),
+                arith.cmpi(arith.CmpIPredicate.ne, opposite, left),
+                arith.cmpi(arith.CmpIPredicate.eq, left, zero),
+            )
+            fits = arith.ori(arith.ori(*terms[:2]), terms[2])
+            _assert(fits, "the result of a division overflows")
+
+
+def _is_harmless_divisor(value: Any) -> bool:
+    ir = bindings().ir
+    if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
+        return False
+    return value.owner.attributes["value"].value not in (0, -1)
+
+
+def _assert(condition: Any, message: str) -> None:
+    bindings().cf.AssertOp(condition, message)
+
+
+def convert_floats_exactly(module: Any) -> None:
+    """
+    Let every conversion between floats round just once, and keep the smallest numbers.
+
+    * MLIR marks the conversions round the arithmetic that it replaces as ones that may be
+      left out, and then nothing would be rounded.
+    * From f64 to 16 bits there is no instruction, and few systems have the function that
+      LLVM calls.
+    * The instructions for bf16 take the smallest numbers for zero.
+    """
+    ir = bindings().ir
+    for op in _ops(module, "arith.extf", "arith.truncf"):
+        source, target = op.operands[0].type, op.results[0].type
+        with ir.InsertionPoint(op), op.location:
+            op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<none>")
+            is_half = isinstance(target, ir.F16Type | ir.BF16Type)
+            if is_half and isinstance(source, ir.F64Type):
+                op.operands[0] = _to_odd_f32(op.operands[0])
+            if isinstance(source, ir.BF16Type):
+                op.operands[0] = single = _bf16_to_f32(op.operands[0])
+                if target == single.type:
+                    op.results[0].replace_all_uses_with(single)
+                    op.erase()
+            elif isinstance(target, ir.BF16Type):
+                op.results[0].replace_all_uses_with(_f32_to_bf16(op.operands[0]))
+                op.erase()
+
+
+def _to_odd_f32(double: Any) -> Any:
+    """
+    Rounded to odd: a number that is not exact gets a one as its last bit. It can be
+    rounded once more, to 16 bits, as if it were exact.
+    """
+    ir, arith, math_dialect = bindings().ir, bindings().arith, bindings().math
+    f32, f64 = ir.F32Type.get(), ir.F64Type.get()
+    i32 = ir.IntegerType.get_signless(32)
+    nearest = arith.truncf(f32, double)
+    size = math_dialect.absf(double)
+    rounded_size = math_dialect.absf(arith.extf(f64, nearest))
+    is_too_far = arith.cmpf(arith.CmpFPredicate.OGT, rounded_size, size)
+    is_inexact = arith.cmpf(arith.CmpFPredicate.ONE, rounded_size, size)
+    # Towards zero, and then the last bit.
+    towards_zero = arith.subi(arith.bitcast(i32, nearest), arith.extui(i32, is_too_far))
+    return arith.bitcast(f32, arith.ori(towards_zero, arith.extui(i32, is_inexact)))
+
+
+_BF16_NAN = 0x7FC0
+
+
+def _bf16_to_f32(half: Any) -> Any:
+    """A bf16 is the upper half of an f32."""
+    ir, arith = bindings().ir, bindings().arith
+    i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
+    bits = arith.extui(i32, arith.bitcast(i16, half))
+    return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
+
+
+def _f32_to_bf16(single: Any) -> Any:
+    """The upper half, one more if the lower half is too large; of two equals the even."""
+    ir, arith = bindings().ir, bindings().arith
+    i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
+    bits = arith.bitcast(i32, single)
+    sixteen = arith.constant(i32, 16)
+    is_odd = arith.andi(arith.shrui(bits, sixteen), arith.constant(i32, 1))
+    half = arith.addi(is_odd, arith.constant(i32, 0x7FFF))
+    rounded = arith.trunci(i16, arith.shrui(arith.addi(bits, half), sixteen))
+    is_nan = arith.cmpf(arith.CmpFPredicate.UNO, single, single)
+    result = arith.select(is_nan, arith.constant(i16, _BF16_NAN), rounded)
+    return arith.bitcast(ir.BF16Type.get(), result)
+
+
+# In the LLVM dialect
+
+
+def check_is_llvm(module: Any) -> None:
+    """
+    Raises:
+        CompilationError: if an op is left that is not of the LLVM dialect. LLVM would
+            complain of the casts around it, on the standard error output.
+    """
+    cast_name = "builtin.unrealized_conversion_cast"
+    left = [
+        op.name
+        for op in _ops(module)
+        if not op.name.startswith("llvm.") and op.name != "builtin.module"
+    ]
+    if left:
+        name = next((name for name in left if name != cast_name), cast_name)
+        raise CompilationError(f"MLIR has no lowering to LLVM for a '{name}' op")
+
+
+def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
+    """
+    Let an assertion that fails report its message and leave the function, where MLIR
+    prints the message and ends the process.
+
+    Buffers for intermediate values, if there are any, are not freed then.
+
+    Raises:
+        CompilationError: if there is an assertion in a function that is none of `names`:
+            leaving that one is not enough.
+    """
+    ir, llvm = bindings().ir, bindings().llvm
+    for call in _ops(module, "llvm.call"):
+        callee = call.attributes["callee"].value if "callee" in call.attributes else ""
+        if callee == "puts":
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(FAIL, module.context)
+        elif callee == "abort":
+            _check_function(call.parent, names)
+            unreachable = call.block.operations[len(call.block.operations) - 1]
+            with ir.InsertionPoint(unreachable), call.location:
+                llvm.return_()
+            unreachable.erase()
+            call.erase()
+    for function in _ops(module, "llvm.func"):
+        if function.attributes["sym_name"].value == "puts":
+            function.attributes["sym_name"] = ir.StringAttr.get(FAIL, module.context)
+
+
+def _check_function(function: Any, names: Collection[str]) -> None:
+    name = function.attributes["sym_name"].value
+    if name not in names:
+        raise CompilationError(
+            f"function '{name}' calls itself and has sizes to check at run time, which "
+            "compiled code cannot do"
+        )
+
+
+def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
+    """
+    Tell LLVM that memory which is written to is no memory of another argument.
+
+    MLIR forgets `llvm.noalias` of a memref when that becomes several arguments.
+    """
+    ir = bindings().ir
+    for function in _ops(module, "llvm.func"):
+        if function.attributes["sym_name"].value not in names:
+            continue
+        with module.context:
+            distinct = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+            number = ir.DictAttr.get({})
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [
+                    distinct if str(argument.type) == "!llvm.ptr" else number
+                    for argument in function.regions[0].blocks[0].arguments
+                ]
+            )

@@ -1,0 +1,43 @@
+"""MLIR's Python bindings, imported when they are first needed."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Bindings(NamedTuple):
+    """The modules of the bindings. Few of them have annotations that a checker finds."""
+
+    ir: Any
+    arith: Any
+    cf: Any
+    llvm: Any
+    math: Any
+    memref: Any
+    execution_engine: Any
+    passmanager: Any
+
+
+@cache
+def bindings() -> Bindings:
+    """
+    The bindings.
+
+    Raises:
+        ImportError: if they are not installed.
+    """
+    try:
+        return Bindings(
+            import_module("mlir.ir"),
+            import_module("mlir.dialects.arith"),
+            import_module("mlir.dialects.cf"),
+            import_module("mlir.dialects.llvm"),
+            import_module("mlir.dialects.math"),
+            import_module("mlir.dialects.memref"),
+            import_module("mlir.execution_engine"),
+            import_module("mlir.passmanager"),
+        )
+    except ImportError:
+        raise ImportError(
+            "compiled execution needs MLIR: pip install 'xdsl-quant[mlir]'"
+        ) from None
