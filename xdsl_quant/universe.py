@@ -1,6 +1,7 @@
 """What `xdsl-opt` finds in this package: name -> factory, nothing imported before use."""
 
 from xdsl.dialects import get_all_dialects
+from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
@@ -37,6 +38,12 @@ def get_strip_func_quant_types():
     return StripFuncQuantTypesPass
 
 
+def get_mlir_aliased():
+    from xdsl_quant.targets.mlir_aliased import MLIRAliasedTarget
+
+    return MLIRAliasedTarget
+
+
 # Lowered modules are read by xDSL's own dialects, which need it, too.
 compat.apply_on_load()
 
@@ -55,5 +62,10 @@ XDSL_QUANT_UNIVERSE = Universe(
             "strip-func-quant-types": get_strip_func_quant_types,
         }.items()
         if name not in get_all_passes()
+    },
+    all_targets={
+        name: factory
+        for name, factory in {"mlir-aliased": get_mlir_aliased}.items()
+        if name not in get_all_targets()
     },
 )

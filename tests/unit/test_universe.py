@@ -15,7 +15,7 @@ def test_what_the_plugin_offers():
         "normalize-quant-types",
         "strip-func-quant-types",
     }
-    assert not XDSL_QUANT_UNIVERSE.all_targets
+    assert set(XDSL_QUANT_UNIVERSE.all_targets) == {"mlir-aliased"}
 
 
 def test_factories_make_what_they_are_named_after():
@@ -23,22 +23,28 @@ def test_factories_make_what_they_are_named_after():
         assert dialect().name == name
     for name, pass_type in XDSL_QUANT_UNIVERSE.all_passes.items():
         assert pass_type().name == name
+    for name, target_type in XDSL_QUANT_UNIVERSE.all_targets.items():
+        assert target_type().name == name
 
 
 def test_tools_find_the_plugin():
     multiverse = Universe.get_multiverse()
     assert XDSL_QUANT_UNIVERSE.all_dialects.items() <= multiverse.all_dialects.items()
     assert XDSL_QUANT_UNIVERSE.all_passes.items() <= multiverse.all_passes.items()
+    assert XDSL_QUANT_UNIVERSE.all_targets.items() <= multiverse.all_targets.items()
 
 
 _LATER_XDSL = """
-import xdsl.dialects, xdsl.transforms
+import xdsl.dialects, xdsl.targets, xdsl.transforms
 dialects, passes = xdsl.dialects.get_all_dialects, xdsl.transforms.get_all_passes
+targets = xdsl.targets.get_all_targets
 xdsl.dialects.get_all_dialects = lambda: {**dialects(), "quant": None}
 xdsl.transforms.get_all_passes = lambda: {**passes(), "lower-quant-ops": None}
+xdsl.targets.get_all_targets = lambda: {**targets(), "mlir-aliased": None}
 from xdsl.universe import Universe
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 print(sorted(XDSL_QUANT_UNIVERSE.all_dialects), sorted(XDSL_QUANT_UNIVERSE.all_passes))
+print(sorted(XDSL_QUANT_UNIVERSE.all_targets))
 Universe.get_multiverse()
 """
 
@@ -57,7 +63,7 @@ def _python(script: str) -> str:
 
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
-        "['shape'] ['normalize-quant-types', 'strip-func-quant-types']\n"
+        "['shape'] ['normalize-quant-types', 'strip-func-quant-types']\n[]\n"
     )
 
 

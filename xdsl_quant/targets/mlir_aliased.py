@@ -1,0 +1,95 @@
+"""
+MLIR's text with an alias, `!q0 = !quant...`, for each quantized type.
+
+A type with a scale for each channel is written once in a file, and not once for each use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+from xdsl.printer import Printer
+from xdsl.syntax_printer import SyntaxPrinter
+from xdsl.targets.mlir import MLIRTarget
+
+from xdsl_quant.dialects.quant import QuantizedType
+
+
+@dataclass(eq=False, repr=False)
+class AliasPrinter(Printer):
+    """
+    A printer that prints the alias of a quantized type in place of the type.
+
+    What it prints is complete after `definitions`, which are known at the end only.
+    """
+
+    aliases: dict[QuantizedType, str] = field(default_factory=dict[QuantizedType, str])
+    """
+    The aliases of all types so far. Printers that share them agree on their meaning.
+    """
+
+    used_types: dict[QuantizedType, None] = field(
+        default_factory=dict[QuantizedType, None], init=False
+    )
+    """The types that this printer has printed, in the order of their first uses."""
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if not isinstance(attribute, QuantizedType):
+            super().print_attribute(attribute)
+            return
+        if (alias := self.aliases.get(attribute)) is None:
+            alias = self.aliases[attribute] = f"!q{len(self.aliases)}"
+        self.used_types[attribute] = None
+        self.print_string(alias)
+
+    @property
+    def definitions(self) -> str:
+        """A line for each type that has been printed: `!q0 = !quant...`."""
+        return "".join(
+            f"{self.aliases[type_]} = {type_}\n" for type_ in self.used_types
+        )
+
+
+@dataclass(eq=False, repr=False)
+class AliasSyntaxPrinter(AliasPrinter, SyntaxPrinter):
+    """The same with colours for a terminal."""
+
+
+@dataclass(frozen=True)
+class MLIRAliasedTarget(MLIRTarget):
+    """
+    MLIR's text with an alias for each quantized type, and the options of the target
+    `mlir`.
+
+    Aliases are `!q0`, `!q1`, ... in the order of their first uses. xDSL and MLIR read the
+    text as the same module that the target `mlir` writes.
+
+    Example: `xdsl-opt -t mlir-aliased` or `-t 'mlir-aliased{print-debuginfo=true}'` prints
+
+    ```mlir
+    !q0 = !quant.uniform<i8:f32, 5.000000e-01>
+    builtin.module {
+      func.func private @f(tensor<4x!q0>) -> !q0
+    }
+    ```
+    """
+
+    name = "mlir-aliased"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        printer_type = AliasSyntaxPrinter if self.syntax_highlight else AliasPrinter
+        body = StringIO()
+        printer = printer_type(
+            stream=body,
+            print_generic_format=self.print_generic_format,
+            print_properties_as_attributes=self.print_properties_as_attributes,
+            print_debuginfo=self.print_debuginfo,
+        )
+        printer.print_op(module)
+        printer.print_metadata(ctx.loaded_dialects)
+        output.write(f"{printer.definitions}{body.getvalue()}\n")
