@@ -1,0 +1,298 @@
+"""What is in the figure of `plot_error`."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from IPython.core.formatters import DisplayFormatter
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import IntegerType, bf16, f32, i8, i32
+
+from xdsl_quant.dialects.quant import (
+    CalibratedQuantizedType,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
+    UniformQuantizedType,
+)
+from xdsl_quant.display import plot_error
+from xdsl_quant.numerics import QuantizationParameters, measure_error
+
+PER_LAYER = UniformQuantizedType(i8, f32, 0.5)
+
+
+def _figure(values: Any, quantized_type: Any, **options: Any) -> Any:
+    # The annotations of matplotlib are incomplete.
+    return plot_error(values, quantized_type, **options)
+
+
+def _bars(axes: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    (bars,) = axes.patches[:1]
+    data = bars.get_data()
+    return data.values, data.edges
+
+
+def _normal(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+def test_per_layer():
+    values = np.array([-3.0, 0.1, 0.2, 0.5, 0.75, 60.0], np.float32)
+    figure = _figure(values, PER_LAYER)
+    grid, error = figure.axes
+    counts, edges = _bars(grid)
+    # There is one bin for each stored value: -6, 0, 0, 1, 1.5 (which is in that of 2), 120.
+    assert edges.tolist() == (np.arange(257) - 128.5).tolist()
+    assert {int(edges[i] + 0.5): counts[i] for i in np.flatnonzero(counts)} == {
+        -6: 1, 0: 2, 1: 1, 2: 1, 120: 1,
+    }  # fmt: skip
+    assert grid.get_xlim() == (-128.5, 127.5)
+    counts, edges = _bars(error)
+    # 0.75 becomes 1.0, as ties go to the even neighbour.
+    assert edges[0] == -0.25
+    assert edges[-1] == 0.25
+    expected = np.histogram([0, -0.1, -0.2, 0, 0.25, 0], edges)[0]
+    assert counts.tolist() == expected.tolist()
+    assert figure.get_suptitle() == (
+        "i8 for f32: SQNR 45.1 dB, largest error 0.25, saturated 0.00%"
+    )
+
+
+def test_titles_and_labels():
+    figure = _figure(_normal((2, 8)), _per_axis([0.1, 0.2], 0))
+    assert [
+        (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes
+    ] == [
+        (
+            "values on the grid of stored values",
+            "value / scale + zero point",
+            "number of values",
+        ),
+        ("error", "dequantized value - value", "number of values"),
+        ("signal-to-noise ratio of each channel", "channel", "dB"),
+    ]
+
+
+def test_saturated_values_are_on_another_ground():
+    values = np.array([0.0, 70.0, 1000.0, -1000.0], np.float32)
+    (grid, _) = _figure(values, PER_LAYER).axes
+    counts, edges = _bars(grid)
+    # Outliers are counted at the ends: by half of the range of stored values outside.
+    assert (edges[0], edges[-1]) == (-256.5, 255.5)
+    assert {int(edges[i] + 0.5): counts[i] for i in np.flatnonzero(counts)} == {
+        -256: 1, 0: 1, 140: 1, 255: 1,
+    }  # fmt: skip
+    assert [text.get_text() for text in grid.get_legend().texts] == ["saturated"]
+    assert [(span.get_x(), span.get_width()) for span in grid.patches[1:]] == [
+        (-256.5, 128.0),
+        (127.5, 128.0),
+    ]
+
+
+def test_zero_point_shifts_values():
+    quantized_type = UniformQuantizedType(i8, f32, 0.5, 3)
+    figure = _figure(np.ones(5, np.float32), quantized_type)
+    grid, _ = figure.axes
+    counts, edges = _bars(grid)
+    (i,) = np.flatnonzero(counts)
+    assert (counts[i], edges[i], edges[i + 1]) == (5, 4.5, 5.5)
+    (values,) = grid.child_axes
+    assert values.get_xlabel() == "value"
+    figure.draw_without_rendering()
+    assert values.get_xlim() == ((-128.5 - 3) * 0.5, (127.5 - 3) * 0.5)
+
+
+def test_grid_of_few_stored_values_is_drawn():
+    (grid, _) = _figure(
+        _normal((64,)), UniformQuantizedType(IntegerType(4), f32, 1)
+    ).axes
+    assert [line.get_xdata()[0] for line in grid.lines] == list(range(-8, 8))
+    _, edges = _bars(grid)
+    assert set(range(-8, 8)) <= {*edges.tolist(), *((edges[1:] + edges[:-1]) / 2)}
+
+
+def test_bins_of_wide_storage():
+    (grid, _) = _figure(_normal((64,)), UniformQuantizedType(i32, f32, 2.0**-20)).axes
+    counts, edges = _bars(grid)
+    assert len(counts) == 128
+    assert (edges[0], edges[-1]) == (-(2.0**31) - 0.5, 2.0**31 - 0.5)
+    assert counts.sum() == 64
+
+
+def _per_axis(scales: Any, dimension: int) -> UniformQuantizedPerAxisType:
+    return UniformQuantizedPerAxisType(i8, f32, scales, quantized_dimension=dimension)
+
+
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+@pytest.mark.parametrize("rounding_mode", ["nearest-even", "truncate"])
+def test_per_axis(dimension: int, rounding_mode: Any):
+    values = _normal((3, 4, 5))
+    quantized_type = _per_axis(np.arange(1, 3 + dimension + 1) / 64, dimension)
+    parameters = QuantizationParameters.from_type(quantized_type)
+    figure = _figure(values, quantized_type, rounding_mode=rounding_mode)
+    grid, error, sqnr = figure.axes
+    expected = measure_error(
+        values, parameters, per="channel", rounding_mode=rounding_mode
+    )
+    assert _bars(sqnr)[0].tolist() == np.asarray(expected.sqnr).tolist()
+    assert _bars(sqnr)[1].tolist() == [i - 0.5 for i in range(3 + dimension + 1)]
+    assert _bars(error)[1][-1] == np.max(expected.max_absolute)
+    counts, edges = _bars(grid)
+    positions = np.moveaxis(values, dimension, -1) / (np.arange(1, 4 + dimension) / 64)
+    assert counts.tolist() == np.histogram(positions.ravel(), edges)[0].tolist()
+    assert not grid.child_axes
+
+
+def test_sub_channel():
+    values = _normal((4, 6, 5))
+    scales = np.arange(1, 7).reshape(2, 3, 1) / 64
+    quantized_type = UniformQuantizedSubChannelType(
+        i8, f32, scales, quantized_dimensions=[0, 1], block_sizes=[2, 2]
+    )
+    parameters = QuantizationParameters.from_type(quantized_type)
+    grid, _, sqnr, colors = _figure(values, quantized_type).axes
+    expected = np.asarray(measure_error(values, parameters, per="block").sqnr)
+    (image,) = sqnr.images
+    assert image.get_array().tolist() == expected.squeeze().tolist()
+    assert sqnr.get_xlabel() == "block along dimension 1"
+    assert sqnr.get_ylabel() == "block along dimension 0"
+    assert colors.get_ylabel() == "dB"
+    counts, edges = _bars(grid)
+    positions = values / scales.repeat(2, 0).repeat(2, 1)
+    assert counts.tolist() == np.histogram(positions.ravel(), edges)[0].tolist()
+
+
+def test_blocks_along_one_dimension_are_bars():
+    values = _normal((1, 6))
+    quantized_type = UniformQuantizedSubChannelType(
+        i8, f32, [[0.5, 0.25, 0.125]], quantized_dimensions=[1], block_sizes=[2]
+    )
+    parameters = QuantizationParameters.from_type(quantized_type)
+    sqnr = _figure(values, quantized_type).axes[2]
+    expected = np.asarray(measure_error(values, parameters, per="block").sqnr)
+    assert _bars(sqnr)[0].tolist() == expected.ravel().tolist()
+    assert sqnr.get_title() == "signal-to-noise ratio of each block"
+
+
+def test_many_channels_are_points():
+    values = _normal((4, 2000))
+    quantized_type = _per_axis(np.full(2000, 1 / 64), 1)
+    parameters = QuantizationParameters.from_type(quantized_type)
+    sqnr = _figure(values, quantized_type).axes[2]
+    expected = np.asarray(measure_error(values, parameters, per="channel").sqnr)
+    (points,) = sqnr.lines
+    assert points.get_ydata().tolist() == expected.tolist()
+
+
+def test_channels_without_error_are_marked():
+    values = np.array([[0.3, 0.4], [0.5, 1.0], [2.5, -3.0]], np.float32)
+    sqnr = _figure(values, _per_axis([0.5, 0.5, 0.5], 0)).axes[2]
+    (marks,) = sqnr.lines
+    assert marks.get_xdata().tolist() == [1, 2]
+    assert [text.get_text() for text in sqnr.get_legend().texts] == ["no error"]
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.5, 0.3])
+def test_constants(constant: float):
+    grid, error = _figure(np.full((2, 3), constant, np.float32), PER_LAYER).axes
+    assert _bars(grid)[0].sum() == 6
+    assert _bars(error)[0].sum() == 6
+
+
+def test_values_that_are_not_finite_are_left_out():
+    values = _normal((2, 100))
+    values[0, :3] = np.nan, np.inf, -np.inf
+    figure = _figure(values, _per_axis([0.5, 0.5], 0))
+    assert _bars(figure.axes[0])[0].sum() == _bars(figure.axes[1])[0].sum() == 197
+    assert figure.get_suptitle().endswith("; 3 values left out: NaN or infinite")
+
+
+@pytest.mark.parametrize("values", [[], [np.nan, np.inf]])
+def test_nothing_to_plot(values: list[float]):
+    with pytest.raises(
+        ValueError, match="there is nothing to plot: no value is finite"
+    ):
+        plot_error(values, PER_LAYER)
+
+
+def test_dtype_of_another_type():
+    with pytest.raises(TypeError, match="dtype float64, but must have float32"):
+        plot_error(np.ones(3), PER_LAYER)
+
+
+def test_bf16():
+    quantized_type = UniformQuantizedType(i8, bf16, 0.5)
+    figure = _figure([0.125, 2.0, 1.0], quantized_type)
+    assert figure.get_suptitle().startswith("i8 for bf16: SQNR 25.1 dB, ")
+    assert _bars(figure.axes[0])[0].sum() == 3
+
+
+def test_compact_scales_of_unranked_tensors():
+    values = _normal((4, 5, 6))
+    quantized_type = UniformQuantizedSubChannelType(
+        i8,
+        f32,
+        np.arange(1, 7).reshape(2, 3) / 64,
+        quantized_dimensions=[0, 2],
+        block_sizes=[2, 2],
+    )
+    grid, _, sqnr, _ = _figure(values, quantized_type).axes
+    assert sqnr.get_xlabel() == "block along dimension 2"
+    assert sqnr.get_ylabel() == "block along dimension 0"
+    counts, edges = _bars(grid)
+    scales = np.arange(1, 7).reshape(2, 1, 3) / 64
+    positions = values / scales.repeat(2, 0).repeat(2, 2)
+    assert counts.tolist() == np.histogram(positions.ravel(), edges)[0].tolist()
+
+
+def test_type_without_scales():
+    with pytest.raises(ValueError, match="uniform"):
+        plot_error([1.0], CalibratedQuantizedType(f32, -1.0, 1.0))
+
+
+def test_parameters_instead_of_a_type():
+    values = _normal((8,))
+    parameters = QuantizationParameters.from_type(PER_LAYER)
+    figure, other = _figure(values, parameters), _figure(values, PER_LAYER)
+    assert figure.get_suptitle() == other.get_suptitle()
+
+
+def test_scalar():
+    assert _bars(_figure(3.3, PER_LAYER).axes[0])[0].sum() == 1
+
+
+def test_notebook_shows_the_figure_once():
+    formatter: Any = DisplayFormatter()
+    data, _ = formatter.format(plot_error([1.0], PER_LAYER))
+    assert set(data) == {"text/plain", "image/png"}
+    assert data["image/png"].startswith(b"\x89PNG")
+
+
+_NO_PYPLOT = """
+import sys
+from xdsl.dialects.builtin import f32, i8
+from xdsl_quant.dialects.quant import UniformQuantizedType
+import xdsl_quant.display
+print("matplotlib" in sys.modules)
+xdsl_quant.display.plot_error([1.0], UniformQuantizedType(i8, f32, 0.5))._repr_png_()
+print("matplotlib.pyplot" in sys.modules)
+"""
+
+
+def test_matplotlib_is_imported_when_needed_and_pyplot_never():
+    command = [sys.executable, "-c", _NO_PYPLOT]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "False\nFalse\n"
+
+
+def test_missing_matplotlib(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "xdsl_quant.display.error_figure", raising=False)
+    for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError) as e:
+        plot_error([1.0], PER_LAYER)
+    assert str(e.value) == (
+        "plot_error needs matplotlib: pip install 'xdsl-quant[notebook]'"
+    )

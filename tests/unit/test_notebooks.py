@@ -1,0 +1,166 @@
+"""Notebooks are stored without outputs, run from scratch, and show what they promise."""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import nbformat
+import numpy as np
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from matplotlib.image import imread
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
+
+# The annotations of nbformat are incomplete, and leave out what a notebook has.
+_nbformat = cast(Any, nbformat)
+Notebook = Any
+
+
+class Shown(NamedTuple):
+    """What a notebook shows."""
+
+    figures: int
+    """Number of figures."""
+
+    html: tuple[str, ...]
+    """A part of each HTML output, in their order."""
+
+    text: tuple[str, ...]
+    """Lines that are printed."""
+
+
+SHOWN = {
+    "front_dialect": Shown(
+        figures=0,
+        html=("toy.hard_swish", "quant.dcast", "arith.mulf"),
+        text=(
+            "85 of 768 stored values differ,",
+            "'toy.hard_swish' op operand #0 cannot be dequantized: '!quant.any<i8>' has no "
+            "expressed type",
+        ),
+    ),
+    "tour": Shown(
+        figures=1,
+        html=("<svg", "quant.qcast", "linalg.generic", "quant.dcast"),
+        text=("SQNR           26.3 dB", "out of range   0.18%"),
+    ),
+    "wake_word_weights": Shown(
+        figures=6,
+        html=(),
+        text=(
+            "8  per-axis        513  26,020    8.68   exact   exact   0.00%",
+            "4  per-layer        10  12,024    4.01    13.6    15.2   7.14%",
+            "4  per-axis        513  14,036    4.68    17.5    19.6   7.09%",
+            "4  sub-channel   1,908  19,616    6.55    21.0    21.9   7.09%",
+            "5  per-axis        513  17,032    5.68    24.0    26.4   3.31%",
+        ),
+    ),
+}
+
+
+def _read(path: Path) -> Notebook:
+    notebook: Notebook = _nbformat.read(path, as_version=_nbformat.NO_CONVERT)
+    _nbformat.validate(notebook)
+    return notebook
+
+
+def _code_cells(notebook: Notebook) -> Iterator[Any]:
+    return (cell for cell in notebook.cells if cell.cell_type == "code")
+
+
+def test_each_notebook_has_its_expectations():
+    assert [path.stem for path in NOTEBOOKS] == sorted(SHOWN)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_stored_without_outputs(path: Path):
+    notebook = _read(path)
+    for cell in _code_cells(notebook):
+        assert cell.outputs == []
+        assert cell.execution_count is None
+    # Whatever else an editor adds is not for others.
+    assert all(cell.metadata == {} for cell in notebook.cells)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert notebook.metadata.language_info == {"name": "python"}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_begins_with_a_title_and_what_to_install(path: Path):
+    first = _read(path).cells[0]
+    assert first.cell_type == "markdown"
+    assert first.source.startswith("# ")
+    assert "pip install 'xdsl-quant[mlir,notebook" in first.source
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+def executed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Notebook]:
+    """The name of a notebook, and the notebook with all outputs."""
+    path: Path = request.param
+    notebook = _read(path)
+    client = NotebookClient(
+        notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}
+    )
+    # With no directories to search in, the kernel is the Python that runs the tests.
+    manager: Any = client.create_kernel_manager()
+    manager.kernel_spec_manager = KernelSpecManager(kernel_dirs=[])
+    directory = str(tmp_path_factory.mktemp("jupyter"))
+    with pytest.MonkeyPatch.context() as patch:
+        # Nothing that is configured for the user may change what happens.
+        patch.setenv("IPYTHONDIR", directory)
+        patch.setenv("JUPYTER_RUNTIME_DIR", directory)
+        patch.delenv("MPLBACKEND", raising=False)
+        client.execute()
+    return path.stem, notebook
+
+
+def _outputs(notebook: Notebook) -> list[Any]:
+    return [output for cell in _code_cells(notebook) for output in cell.outputs]
+
+
+def _shown_as(mime_type: str, notebook: Notebook) -> list[str]:
+    outputs = [output.get("data", {}) for output in _outputs(notebook)]
+    return [output[mime_type] for output in outputs if mime_type in output]
+
+
+def test_notebook_runs_without_errors_and_warnings(executed: tuple[str, Notebook]):
+    _, notebook = executed
+    assert all(cell.execution_count for cell in _code_cells(notebook))
+    for output in _outputs(notebook):
+        assert output.output_type != "error"
+        # A warning is text on stderr.
+        assert output.get("name") != "stderr", output.text
+
+
+def test_notebook_prints_what_it_promises(executed: tuple[str, Notebook]):
+    name, notebook = executed
+    streams = [o.text for o in _outputs(notebook) if o.output_type == "stream"]
+    lines = [line.strip() for line in "".join(streams).splitlines()]
+    assert [line for line in SHOWN[name].text if line not in lines] == []
+
+
+def test_notebook_shows_types_and_modules(executed: tuple[str, Notebook]):
+    name, notebook = executed
+    shown = _shown_as("text/html", notebook)
+    assert len(shown) == len(SHOWN[name].html)
+    for html, part in zip(shown, SHOWN[name].html, strict=True):
+        assert part in html
+
+
+def test_notebook_shows_figures(executed: tuple[str, Notebook]):
+    name, notebook = executed
+    figures = _shown_as("image/png", notebook)
+    assert len(figures) == SHOWN[name].figures
+    for figure in figures:
+        image: Any = imread(BytesIO(b64decode(figure)))
+        height, width, _ = image.shape
+        assert height > 300
+        assert width > 600
+        # It is not empty.
+        assert np.std(image) > 0.1

@@ -1,0 +1,24 @@
+"""
+What a notebook shows: IR with short names for quantized types, and plots of errors.
+
+`%load_ext xdsl_quant.display` adds the cell magic `%%quant`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .error_plot import plot_error
+from .ir_view import IRComparison, IRView, compare, show
+
+__all__ = ["IRComparison", "IRView", "compare", "plot_error", "show"]
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Add the cell magic `%%quant`. IPython calls this for `%load_ext`."""
+    from IPython.core.magic import no_var_expand
+
+    from .cell_magic import quant
+
+    # IPython would take the braces of pass options for Python expressions.
+    ipython.register_magic_function(no_var_expand(quant), magic_kind="cell")

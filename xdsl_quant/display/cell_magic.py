@@ -1,0 +1,65 @@
+"""The cell magic `%%quant`: run passes on the text of a cell and show what they change."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import NoReturn
+
+from xdsl_quant.loading import IRError, Passes, multiverse_context, parse_module
+
+from .ir_view import IRComparison, IRView, compare, show
+
+_CELL = "<cell>"
+
+
+class QuantMagicError(Exception):
+    """What is wrong with a cell; IPython shows the sentence and no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"\x1b[31m{self}\x1b[0m"]
+
+
+class _ArgumentParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise QuantMagicError(f"{self.prog}: {message}")
+
+
+def _arguments(line: str) -> argparse.Namespace:
+    parser = _ArgumentParser(prog="%%quant", add_help=False)
+    parser.add_argument("-p", "--passes", default="")
+    parser.add_argument(
+        "--aliases", action=argparse.BooleanOptionalAction, default=True
+    )
+    try:
+        return parser.parse_args(shlex.split(line))
+    except ValueError as e:
+        raise QuantMagicError(f"{parser.prog}: {e}") from e
+
+
+def quant(line: str, cell: str) -> IRView | IRComparison:
+    """
+    Run passes on the IR in this cell, and show it before and after.
+
+    Usage: %%quant [-p PASSES] [--no-aliases]
+
+    PASSES are those of `xdsl-opt -p`, with options in braces; quotes are needed where
+    there is a space:
+
+        %%quant -p 'lower-quant-ops{rounding-mode=nearest-even fuse=true},canonicalize'
+
+    Without passes the IR is shown as it is. `--no-aliases` writes quantized types out.
+    """
+    arguments = _arguments(line)
+    context = multiverse_context()
+    try:
+        passes = Passes.of_text(arguments.passes)
+        # The line of the magic is the first one of the cell.
+        before = parse_module("\n" + cell, _CELL, context)
+        if not passes.passes:
+            return show(before, aliases=arguments.aliases)
+        after = before.clone()
+        passes.apply(after, context)
+    except IRError as e:
+        raise QuantMagicError(str(e)) from e
+    return compare(before, after, aliases=arguments.aliases)

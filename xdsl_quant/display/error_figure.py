@@ -1,0 +1,240 @@
+"""
+The figure of [`plot_error`][xdsl_quant.display.plot_error].
+
+It is made without pyplot, so that nothing is opened, kept or configured globally. The
+annotations of matplotlib are incomplete: axes and figures are `Any` here.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from xdsl_quant.numerics import (
+    QuantizationParameters,
+    dequantize,
+    measure_error,
+    quantize,
+)
+from xdsl_quant.numerics.arguments import expressed_array
+from xdsl_quant.numerics.blocks import aligned, block_shape
+from xdsl_quant.rounding_mode import RoundingMode
+
+# Colours that remain different to the colour-blind.
+_BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
+
+_BINS = 128
+"""Bins of a histogram, unless there is one for each stored value."""
+
+_LOG_BASE = 0.7
+"""Where logarithmic bars begin, so that a single value is a small bar."""
+
+_MAX_GRID_LINES = 32
+"""Most stored values that are drawn as lines."""
+
+_MAX_BARS = 256
+"""Most channels that are drawn as bars, and not as points."""
+
+
+class ErrorFigure(Figure):
+    """A figure that a notebook shows even if matplotlib has not been set up in it."""
+
+    def _repr_png_(self) -> bytes:
+        figure: Any = self
+        png = BytesIO()
+        figure.savefig(png, format="png")
+        return png.getvalue()
+
+
+def _positions(
+    values: NDArray[Any], parameters: QuantizationParameters
+) -> NDArray[np.float64]:
+    """The finite values in units of stored values."""
+    block = block_shape(parameters, values.shape)
+    numbers, scales, zero_points = aligned(
+        [values], [(block, [parameters.scales, parameters.zero_points])]
+    )
+    positions = numbers / scales + zero_points
+    return positions[np.isfinite(positions)]
+
+
+def _grid_edges(
+    positions: NDArray[np.float64], parameters: QuantizationParameters
+) -> NDArray[np.floating[Any]]:
+    """
+    Edges of bins that begin and end between stored values.
+
+    They go beyond the range of stored values only where there are values, and only by
+    half of that range.
+    """
+    low, high = parameters.storage_min - 0.5, parameters.storage_max + 0.5
+    levels = high - low
+    step = levels / _BINS
+    if levels <= 4 * _BINS:
+        step = 1 / max(1, _BINS // levels)
+    bins = round(levels / step)
+    below = np.clip((low - positions.min()) / step, 0, bins // 2)
+    above = np.clip((positions.max() - high) / step, 0, bins // 2)
+    steps = np.arange(-int(np.ceil(below)), bins + int(np.ceil(above)) + 1)
+    return low + step * steps
+
+
+def _plot_values(
+    axes: Any, values: NDArray[Any], parameters: QuantizationParameters
+) -> None:
+    positions = _positions(values, parameters)
+    edges = _grid_edges(positions, parameters)
+    # Values further away are counted in the first and last bin.
+    counts, _ = np.histogram(np.clip(positions, edges[0], edges[-1]), edges)
+    axes.stairs(counts, edges, fill=True, color=_BLUE)
+    low, high = parameters.storage_min, parameters.storage_max
+    saturated = [
+        axes.axvspan(*span, color=_ORANGE, alpha=0.25, zorder=0)
+        for span in ((edges[0], low - 0.5), (high + 0.5, edges[-1]))
+        if span[0] < span[1]
+    ]
+    if saturated:
+        axes.legend(saturated[:1], ["saturated"], loc="upper right")
+    if high - low < _MAX_GRID_LINES:
+        for stored in range(low, high + 1):
+            axes.axvline(stored, color="black", alpha=0.3, linewidth=0.6)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set(
+        title="values on the grid of stored values",
+        xlabel="value / scale + zero point",
+        ylabel="number of values",
+        yscale="log",
+    )
+    axes.set_ylim(bottom=_LOG_BASE)
+    if not parameters.scales.ndim:
+        _add_value_axis(axes, float(parameters.scales), int(parameters.zero_points))
+
+
+def _add_value_axis(axes: Any, scale: float, zero_point: int) -> None:
+    def values(stored: NDArray[Any]) -> NDArray[Any]:
+        return (stored - zero_point) * scale
+
+    def stored(values: NDArray[Any]) -> NDArray[Any]:
+        return values / scale + zero_point
+
+    axes.secondary_xaxis("top", functions=(values, stored)).set_xlabel("value")
+
+
+def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
+    errors = errors[np.isfinite(errors)]
+    extent = float(np.abs(errors).max(initial=0.0)) or largest_scale / 2
+    counts, edges = np.histogram(errors, bins=_BINS, range=(-extent, extent))
+    axes.stairs(counts, edges, fill=True, color=_GREEN)
+    axes.set(
+        title="error",
+        xlabel="dequantized value - value",
+        ylabel="number of values",
+        yscale="log",
+    )
+    # Small numbers are long, and more of them would run into each other.
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.set_ylim(bottom=_LOG_BASE)
+
+
+def _granularity(
+    parameters: QuantizationParameters,
+) -> Literal["channel", "block"] | None:
+    """What has a scale of its own."""
+    if parameters.quantized_dimension is not None:
+        return "channel"
+    return "block" if parameters.scales.ndim else None
+
+
+def _plot_sqnr(
+    figure: Any,
+    axes: Any,
+    sqnr: NDArray[Any],
+    per: Literal["channel", "block"],
+    parameters: QuantizationParameters,
+) -> None:
+    """An image of blocks along two dimensions, or bars."""
+    axes.set(title=f"signal-to-noise ratio of each {per}")
+    # Scales have a dimension for each one of the values, or with a block size.
+    sizes = dict(parameters.block_sizes or ())
+    all_dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
+    dimensions = [i for i, n in zip(all_dimensions, sqnr.shape, strict=True) if n > 1]
+    if len(dimensions) != 2:
+        _plot_sqnr_bars(axes, sqnr.ravel(), per)
+        return
+    image = axes.imshow(
+        sqnr.squeeze(), aspect="auto", interpolation="nearest", cmap="cividis"
+    )
+    figure.colorbar(image, ax=axes, label="dB")
+    first, second = dimensions
+    axes.set(
+        xlabel=f"block along dimension {second}",
+        ylabel=f"block along dimension {first}",
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _plot_sqnr_bars(axes: Any, sqnr: NDArray[Any], name: str) -> None:
+    """A bar or a point of decibels for each channel; marks for what has no number."""
+    is_finite = np.isfinite(sqnr)
+    edges = np.arange(sqnr.size + 1) - 0.5
+    if sqnr.size > _MAX_BARS:
+        axes.plot(sqnr, ".", color=_BLUE, markersize=3)
+    else:
+        axes.stairs(np.where(is_finite, sqnr, 0.0), edges, fill=True, color=_BLUE)
+    top = sqnr[is_finite].max(initial=0.0)
+    marks = (
+        (np.isposinf(sqnr), top, "^", _GREEN, "no error"),
+        (np.isnan(sqnr), 0.0, "x", _ORANGE, "not a number"),
+    )
+    for which, height, marker, color, label in marks:
+        if (channels := np.flatnonzero(which)).size:
+            heights = np.full(channels.size, height)
+            axes.plot(channels, heights, marker, color=color, label=label)
+            axes.legend(loc="lower right")
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set(xlabel=name, ylabel="dB")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def error_figure(
+    expressed_values: ArrayLike,
+    parameters: QuantizationParameters,
+    rounding_mode: RoundingMode,
+) -> ErrorFigure:
+    """See [`plot_error`][xdsl_quant.display.plot_error]."""
+    values = expressed_array(expressed_values, parameters)
+    exact = values.astype(np.float64)
+    left_out = exact.size - int(np.count_nonzero(np.isfinite(exact)))
+    if left_out == values.size:
+        raise ValueError("there is nothing to plot: no value is finite")
+    stored = quantize(values, parameters, rounding_mode=rounding_mode)
+    back = dequantize(stored, parameters, rounding_mode=rounding_mode)
+    error = measure_error(values, parameters, rounding_mode=rounding_mode)
+    per = _granularity(parameters)
+    figure: Any = ErrorFigure(
+        figsize=(9, 3.6 if per is None else 6.2), dpi=100, layout="constrained"
+    )
+    rows = figure.add_gridspec(1 if per is None else 2, 2)
+    _plot_values(figure.add_subplot(rows[0, 0]), exact, parameters)
+    with np.errstate(invalid="ignore"):
+        errors = back.astype(np.float64) - exact
+    _plot_errors(figure.add_subplot(rows[0, 1]), errors, parameters.scales.max())
+    if per is not None:
+        each = measure_error(values, parameters, per=per, rounding_mode=rounding_mode)
+        axes = figure.add_subplot(rows[1, :])
+        _plot_sqnr(figure, axes, np.asarray(each.sqnr), per, parameters)
+    note = f"; {left_out} values left out: NaN or infinite" if left_out else ""
+    figure.suptitle(
+        f"{parameters.storage} for {parameters.expressed}: "
+        f"SQNR {float(error.sqnr):.1f} dB, "
+        f"largest error {float(error.max_absolute):.3g}, "
+        f"saturated {float(error.saturated_fraction):.2%}{note}",
+        fontsize="medium",
+    )
+    return figure

@@ -1,0 +1,58 @@
+"""What quantization does to the values of a tensor, as a figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.rounding_mode import RoundingMode
+
+if TYPE_CHECKING:
+    from .error_figure import ErrorFigure
+
+
+def plot_error(
+    expressed_values: ArrayLike,
+    quantized_type: QuantizedType | QuantizationParameters,
+    *,
+    rounding_mode: RoundingMode = "nearest-even",
+) -> ErrorFigure:
+    """
+    Plot what is lost when values are quantized and dequantized again.
+
+    The figure has a histogram of the values in units of the stored values, with what is
+    outside of their range in another colour; a histogram of the error (what comes back
+    minus the value); and, for per-axis and sub-channel types, the signal-to-noise ratio
+    of each channel or block. Values that are NaN or infinite are left out of the
+    histograms, and the figure says how many they are.
+
+    Args:
+        expressed_values: an array of a shape that the type fits, with the dtype of its
+            expressed type; or Python numbers, which are rounded to that.
+        quantized_type: a uniform type, or quantization parameters.
+        rounding_mode: how values between two stored ones are rounded.
+
+    Returns:
+        A matplotlib figure, which is not known to pyplot. A notebook shows it, and
+        `savefig` writes it to a file.
+
+    Raises:
+        TypeError: if an array has another dtype.
+        ValueError: if there are no finite values, the type does not fit the shape, or it
+            is no uniform type.
+        ImportError: if matplotlib is not installed.
+    """
+    try:
+        from .error_figure import error_figure
+    except ModuleNotFoundError as e:
+        if e.name is None or e.name.partition(".")[0] != "matplotlib":
+            raise
+        raise ImportError(
+            "plot_error needs matplotlib: pip install 'xdsl-quant[notebook]'"
+        ) from None
+    if not isinstance(quantized_type, QuantizationParameters):
+        quantized_type = QuantizationParameters.from_type(quantized_type)
+    return error_figure(expressed_values, quantized_type, rounding_mode)

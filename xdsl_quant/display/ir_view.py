@@ -1,0 +1,144 @@
+"""IR in a notebook: highlighted, with short names for quantized types, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from io import StringIO
+
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.targets.mlir_aliased import AliasPrinter
+
+from .highlight import STYLE, alias_definitions, highlighted, shortened
+
+_MAX_LINES = 1000
+"""Most lines that a notebook shows."""
+
+
+def _text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
+    """The text of an op, with aliases of types unless they are `None`."""
+    if isinstance(ir, str):
+        return ir.strip("\n")
+    if aliases is None:
+        return str(ir)
+    body = StringIO()
+    printer = AliasPrinter(stream=body, aliases=aliases)
+    printer.print_op(ir)
+    return printer.definitions + body.getvalue()
+
+
+def _shown_lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    if (left_out := len(lines) - _MAX_LINES) <= 0:
+        return lines
+    return [*lines[:_MAX_LINES], f"// ... and {left_out} more lines"]
+
+
+class _ShownText:
+    """
+    What IPython shows as a text, and a notebook stores beside the HTML.
+
+    `str` is the whole text.
+    """
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": shortened("\n".join(_shown_lines(repr(self))))}
+
+
+class IRView(_ShownText):
+    """Text of IR that a notebook shows highlighted, and everything else as it is."""
+
+    def __init__(self, text: str):
+        self.text = text
+        """The whole text, which xDSL and MLIR read."""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        text = highlighted(
+            "\n".join(_shown_lines(self.text)), alias_definitions(self.text)
+        )
+        return (
+            f'<div class="xdsl-quant-ir scroll" tabindex="0">{STYLE}'
+            f"<pre>{text}</pre></div>"
+        )
+
+
+def show(ir: Operation | str, *, aliases: bool = True) -> IRView:
+    """
+    Show an op, such as a module, or a text of IR.
+
+    Quantized types of an op are shortened to `!q0`, `!q1`, ... unless `aliases` is `False`;
+    the pointer over one of these shows the type. The text is that of now: a pass that
+    changes the op later does not change what is shown.
+    """
+    return IRView(_text(ir, {} if aliases else None))
+
+
+_CHANGED = "background:rgba(128,128,128,0.22)"
+
+
+def _aligned(
+    before: list[str], after: list[str]
+) -> Iterable[tuple[str | None, str | None, bool]]:
+    """Pairs of lines, `None` where one side has none, and whether they differ."""
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+        for i in range(max(end - start, other_end - other_start)):
+            yield (
+                before[start + i] if start + i < end else None,
+                after[other_start + i] if other_start + i < other_end else None,
+                tag != "equal",
+            )
+
+
+def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> str:
+    aliases = alias_definitions(text)
+    rows: list[str] = []
+    for line, changed in lines:
+        style = f' style="{_CHANGED}"' if changed and line is not None else ""
+        # A line without text would have no height.
+        rows.append(f"<div{style}>{highlighted(line or '', aliases) or ' '}</div>")
+    return (
+        f'<div role="group" aria-label="{title}" tabindex="0" class="scroll" '
+        f'style="flex:1 1 0;min-width:0"><b>{title}</b>'
+        f'<pre style="width:max-content;min-width:100%">{"".join(rows)}</pre></div>'
+    )
+
+
+class IRComparison(_ShownText):
+    """Two texts of IR that a notebook shows side by side, and else one after the other."""
+
+    def __init__(self, before: str, after: str):
+        self.before = before
+        """The whole text on the left."""
+        self.after = after
+        """The whole text on the right."""
+
+    def __repr__(self) -> str:
+        return f"// before\n{self.before}\n// after\n{self.after}"
+
+    def _repr_html_(self) -> str:
+        pairs = list(_aligned(_shown_lines(self.before), _shown_lines(self.after)))
+        left = _column("before", ((a, changed) for a, _, changed in pairs), self.before)
+        right = _column("after", ((b, changed) for _, b, changed in pairs), self.after)
+        return (
+            f'<div class="xdsl-quant-ir">{STYLE}<div style="display:flex;gap:1.5em">'
+            f"{left}{right}</div></div>"
+        )
+
+
+def compare(
+    before: Operation | str, after: Operation | str, *, aliases: bool = True
+) -> IRComparison:
+    """
+    Show two ops, or texts of IR, side by side, with what differs on a grey ground.
+
+    A quantized type has the same alias on both sides. A pass changes a module in place:
+    to compare, run it on `module.clone()`.
+    """
+    names: dict[QuantizedType, str] | None = {} if aliases else None
+    return IRComparison(_text(before, names), _text(after, names))
