@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint format fuzz bench docs clean
+.PHONY: help venv demo tests pytest filecheck lint format fuzz bench notebook docs clean
 
 help:
 	@echo "make demo       run the main job on a real int8 model and show its result"
@@ -18,7 +18,8 @@ help:
 	@echo "make lint       ruff and basedpyright"
 	@echo "make format     format the code"
 	@echo "make fuzz       hold random inputs against MLIR (SECONDS=600 SEED=0)"
-	@echo "make bench      measure speed and memory beside MLIR"
+	@echo "make bench      measure speed and memory beside MLIR, onnxruntime and torch"
+	@echo "make notebook   open the notebooks in JupyterLab"
 	@echo "make docs       build the documentation into site/"
 
 # The extras are those of all targets: one environment that is never half installed.
@@ -56,7 +57,12 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
+
+notebook: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'jupyterlab>=4,<5'
+	$(BIN)/jupyter lab docs/notebooks
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import casts_in_one_function, large_types, passes, start_up
+from benchmarks import casts_in_one_function, kernels, large_types, passes, start_up
 from benchmarks.report import Options, Report, add_options, environment
 
 _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
@@ -13,15 +13,17 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Large types", large_types, large_types.report),
     ("Passes on types", passes, passes.report),
     ("Start-up", start_up, start_up.report),
+    ("Kernels", kernels, kernels.report),
 )
 
 _INTRODUCTION = """\
 # Benchmarks
 
-What this package costs beside MLIR, both measured in one run on one machine: compare
-numbers of one table only. MLIR is C++ and xDSL is Python, so what can be reached is that
-nothing grows faster than the input, and that no work is done for each of a million scales
-in Python code.
+What this package costs beside MLIR, and its kernels beside those of onnxruntime and torch,
+all measured in one run on one machine: compare numbers of one table only. MLIR is C++ and
+xDSL is Python, so what passes can reach is that nothing grows faster than the input, and
+that no work is done for each of a million scales in Python code. Compiled kernels can be as
+fast as memory.
 
 `make bench` runs everything, `python -m benchmarks --write docs/benchmarks.md` also writes
 this page. `--quick` takes small sizes. Nothing here is a test: a target that does not hold

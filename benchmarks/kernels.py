@@ -1,0 +1,307 @@
+"""
+How fast are f32 -> i8 quantization and i8 -> f32 dequantization, beside copying memory?
+
+One thread on one core. Every cell is the time of a kernel divided by that of a `memcpy`
+which reads and writes as many bytes, 5 for an element: all kernels of a column take turns,
+each turn gives one quotient, and the cell is their median. 1M elements fit into the cache
+and 16M do not. Quotients below 1 are possible, because half of a copy is stores and only a
+fifth of a quantization is.
+
+*compiled* is `xdsl_quant.execution` on static and on dynamic shapes, *numerics* is
+`xdsl_quant.numerics` on NumPy, *naive NumPy* is the formula written down with whole arrays.
+Results go into arrays that are there before, except for torch, which always makes a new
+one. torch has no kernel for blocks.
+"""
+
+import os
+import time
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring import in_fresh_process
+from benchmarks.peers import Kernel, peers
+from benchmarks.report import Options, main, number, table, target
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+
+_MEBI = 1 << 20
+_COMPILED = ("compiled", "compiled, dynamic")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A tensor and how its scales are laid out."""
+
+    name: str
+    shape: tuple[int, ...]
+    quantized_dimension: int | None = None
+    block_size: int | None = None
+
+    @property
+    def _block_sizes(self) -> dict[int, int] | None:
+        return None if self.block_size is None else {0: 1, 1: self.block_size}
+
+    def parameters(self) -> QuantizationParameters:
+        """Scales that are no powers of two, and zero points."""
+        shape: tuple[int, ...] = ()
+        if self.quantized_dimension is not None:
+            shape = (self.shape[self.quantized_dimension],)
+        if self.block_size is not None:
+            shape = (self.shape[0], self.shape[1] // self.block_size)
+        random = np.random.default_rng(0)
+        return QuantizationParameters(
+            random.uniform(0.02, 0.05, shape),
+            random.integers(-10, 10, shape),
+            quantized_dimension=self.quantized_dimension,
+            block_sizes=self._block_sizes,
+        )
+
+
+def _cases(elements: int) -> Iterator[Case]:
+    yield Case("per-tensor", (elements,))
+    for channels in (64, 4096):
+        rest = elements // channels
+        yield Case(f"{channels} channels, last axis", (rest, channels), 1)
+        yield Case(f"{channels} channels, first axis", (channels, rest), 0)
+    side = round(elements**0.5)
+    for block_size in (32, 128):
+        yield Case(f"blocks of {block_size}", (side, side), None, block_size)
+
+
+# Kernels
+
+
+def _module(case: Case, quantizing: bool, is_static: bool) -> str:
+    sizes = case.shape if is_static else ("?",) * len(case.shape)
+    shape = "".join(f"{size}x" for size in sizes)
+    quantized = f"tensor<{shape}{case.parameters().to_type()}>"
+    expressed = f"tensor<{shape}f32>"
+    name, source, result = (
+        ("qcast", expressed, quantized)
+        if quantizing
+        else ("dcast", quantized, expressed)
+    )
+    return f"""
+    func.func @main(%source: {source}) -> {result} {{
+      %result = quant.{name} %source : {source} to {result}
+      return %result : {result}
+    }}"""
+
+
+def _compiled(
+    case: Case,
+    quantizing: bool,
+    is_static: bool,
+    source: NDArray[Any],
+    result: NDArray[Any],
+) -> Kernel:
+    from xdsl_quant import execution
+
+    function = execution.compile(_module(case, quantizing, is_static))
+    return lambda: function(source, out=result)
+
+
+def _naive(
+    case: Case, quantizing: bool, source: NDArray[Any], result: NDArray[Any]
+) -> Kernel:
+    parameters = case.parameters()
+    scales = parameters.scales.astype(np.float32)
+    zero_points = parameters.zero_points.astype(np.float32)
+    if case.quantized_dimension == 0:
+        scales, zero_points = scales[:, None], zero_points[:, None]
+    if case.block_size is not None:
+        scales, zero_points = scales[..., None], zero_points[..., None]
+        source = source.reshape(*scales.shape[:-1], -1)
+        result = result.reshape(source.shape)
+
+    def naive_quantize() -> None:
+        result[...] = np.clip(np.rint(source / scales + zero_points), -128, 127)
+
+    def naive_dequantize() -> None:
+        result[...] = (source.astype(np.float32) - zero_points) * scales
+
+    return naive_quantize if quantizing else naive_dequantize
+
+
+def _library(
+    case: Case, quantizing: bool, source: NDArray[Any], result: NDArray[Any]
+) -> Kernel:
+    parameters = case.parameters()
+    function = quantize if quantizing else dequantize
+    return lambda: function(source, parameters, out=result)
+
+
+def _copy(elements: int) -> Kernel:
+    """Read and write five bytes for each element."""
+    source = np.ones(elements * 5 // 2, np.uint8)
+    target = np.zeros_like(source)
+    return lambda: np.copyto(target, source)
+
+
+def _arrays(case: Case, quantizing: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The operand of a kernel, and an array for its result."""
+    random = np.random.default_rng(1)
+    expressed = random.standard_normal(case.shape, np.float32)
+    stored = random.integers(-128, 128, case.shape, np.int8)
+    if quantizing:
+        return expressed, stored
+    return stored, expressed
+
+
+def _kernels(case: Case, quantizing: bool) -> dict[str, Kernel]:
+    source, result = _arrays(case, quantizing)
+    kernels = {
+        "memcpy": _copy(source.size),
+        _COMPILED[0]: _compiled(case, quantizing, True, source, result),
+        _COMPILED[1]: _compiled(case, quantizing, False, source, result),
+        "numerics": _library(case, quantizing, source, result),
+        "naive NumPy": _naive(case, quantizing, source, result),
+    }
+    kernels |= peers(case.parameters(), source, result, quantizing)
+    return kernels
+
+
+# Measuring
+
+
+def _seconds(kernel: Kernel, repetitions: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repetitions):
+        kernel()
+    return (time.perf_counter() - start) / repetitions
+
+
+def _quotients(case: Case, quantizing: bool, rounds: int) -> dict[str, float]:
+    """How many times as long as a copy each kernel takes."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    kernels = _kernels(case, quantizing)
+    repetitions: dict[str, int] = {}
+    for name, kernel in kernels.items():
+        kernel()
+        # A turn takes ten milliseconds or one run.
+        repetitions[name] = max(1, round(0.01 / max(_seconds(kernel, 1), 1e-6)))
+    seconds: dict[str, list[float]] = {name: [] for name in kernels}
+    for _ in range(rounds):
+        for name, kernel in kernels.items():
+            seconds[name].append(_seconds(kernel, repetitions[name]))
+    return {
+        name: median(s / copy for s, copy in zip(times, seconds["memcpy"], strict=True))
+        for name, times in seconds.items()
+    }
+
+
+def _extra_memory(case: Case, quantizing: bool) -> float:
+    """The most memory that `numerics` has at a time, as a fraction of its operand's."""
+    source, result = _arrays(case, quantizing)
+    kernel = _library(case, quantizing, source, result)
+    kernel()
+    tracemalloc.start()
+    kernel()
+    return tracemalloc.get_traced_memory()[1] / source.nbytes
+
+
+def _interpreted_elements_per_second(fuse: bool) -> float:
+    """Elements a second of a lowered quantization, interpreted."""
+    from xdsl_quant.interpreters import run_function
+    from xdsl_quant.loading import Passes, parse_module
+
+    case = Case("per-tensor", (_MEBI,))
+    module = parse_module(_module(case, True, True))
+    options = f"rounding-mode=nearest-even fuse={str(fuse).lower()}"
+    pipeline = f"lower-quant-ops{{{options}}},strip-func-quant-types"
+    Passes.of_text(pipeline).apply(module)
+    source, _ = _arrays(case, True)
+    times = [
+        _seconds(lambda: run_function(module, "main", source), 1) for _ in range(9)
+    ]
+    return source.size / median(times)
+
+
+# Report
+
+
+def _rows(quotients: list[dict[str, float]]) -> Iterator[list[str]]:
+    for name in max(quotients, key=len):
+        if name != "memcpy":
+            cells = [number(q[name]) if name in q else "-" for q in quotients]
+            yield [name, *cells]
+
+
+def _kernel_targets(
+    operation: str, cases: list[Case], quotients: list[dict[str, float]]
+) -> Iterator[str]:
+    for case, quotient in zip(cases, quotients, strict=True):
+        worst = max(quotient[name] for name in _COMPILED)
+        claim = f"compiled {operation}, {case.name}: at most 1.1 times a copy"
+        yield target(claim, worst, 1.1, "x")
+        others = [
+            quotient[name] for name in ("onnxruntime", "torch") if name in quotient
+        ]
+        if others:
+            claim = (
+                f"compiled {operation}, {case.name}: at most 1.05 times the best peer"
+            )
+            yield target(claim, worst / min(others), 1.05, "x")
+
+
+def _operation_report(
+    options: Options, quantizing: bool, library_limit: float
+) -> Iterator[str]:
+    operation = "quantize" if quantizing else "dequantize"
+    rounds = 5 if options.quick else 25
+    cases: list[Case] = []
+    quotients: list[dict[str, float]] = []
+    for elements in (_MEBI,) if options.quick else (_MEBI, 16 * _MEBI):
+        cases = list(_cases(elements))
+        quotients = [
+            in_fresh_process(_quotients, case, quantizing, rounds) for case in cases
+        ]
+        title = f"{operation}, {elements // _MEBI}M elements"
+        yield table([title, *(case.name for case in cases)], _rows(quotients))
+    yield "\n".join(
+        [
+            *_kernel_targets(operation, cases, quotients),
+            target(
+                f"numerics {operation}, per-tensor: at most {library_limit} times a copy",
+                quotients[0]["numerics"],
+                library_limit,
+                "x",
+            ),
+            target(
+                f"numerics {operation}: extra memory at most 5% of the operand's",
+                100 * in_fresh_process(_extra_memory, cases[0], quantizing),
+                5.0,
+                "%",
+            ),
+        ]
+    )
+
+
+def report(options: Options) -> Iterator[str]:
+    """All tables and targets."""
+    yield from _operation_report(options, True, 3.0)
+    yield from _operation_report(options, False, 1.8)
+    speeds = {
+        form: in_fresh_process(_interpreted_elements_per_second, fuse) / 1e6
+        for form, fuse in (("elementwise", False), ("fused", True))
+    }
+    yield table(
+        ["interpreted quantize, 1M elements", "million elements a second"],
+        ([form, number(speed)] for form, speed in speeds.items()),
+    )
+    yield target(
+        "interpreter: at least 20 million elements a second, so at most this many times "
+        "as long",
+        20 / min(speeds.values()),
+        1.0,
+        "x",
+    )
+
+
+if __name__ == "__main__":
+    main(__doc__, report)

@@ -1,0 +1,129 @@
+"""
+Quantize and dequantize by other libraries, which are in the extra `bench`.
+
+All of them round to nearest even and saturate, as the kernels that they are compared with.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics import QuantizationParameters
+
+Kernel = Callable[[], object]
+"""One run of a kernel, from prepared inputs to wherever its results go."""
+
+
+def peers(
+    parameters: QuantizationParameters,
+    source: NDArray[Any],
+    result: NDArray[Any],
+    quantizing: bool,
+) -> Iterator[tuple[str, Kernel]]:
+    """The installed libraries that can do this, each with its kernel."""
+    if find_spec("onnxruntime") and find_spec("onnx"):
+        yield "onnxruntime", _onnxruntime_kernel(parameters, source, result, quantizing)
+    if find_spec("torch") and parameters.block_sizes is None:
+        yield "torch", _torch_kernel(parameters, source, quantizing)
+
+
+def _onnxruntime_kernel(
+    parameters: QuantizationParameters,
+    source: NDArray[Any],
+    result: NDArray[Any],
+    quantizing: bool,
+) -> Kernel:
+    onnxruntime: Any = import_module("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        _onnx_model(parameters, source, result, quantizing),
+        options,
+        providers=["CPUExecutionProvider"],
+    )
+    # The result goes into an array that is there already, as everywhere else.
+    binding = session.io_binding()
+    for bind, name, array in (
+        (binding.bind_input, "source", source),
+        (binding.bind_output, "result", result),
+    ):
+        bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    return lambda: session.run_with_iobinding(binding)
+
+
+def _onnx_model(
+    parameters: QuantizationParameters,
+    source: NDArray[Any],
+    result: NDArray[Any],
+    quantizing: bool,
+) -> bytes:
+    onnx: Any = import_module("onnx")
+    from_array = onnx.numpy_helper.from_array
+    attributes: dict[str, int] = {}
+    if parameters.quantized_dimension is not None:
+        attributes["axis"] = parameters.quantized_dimension
+    if parameters.block_sizes is not None:
+        # Along all other dimensions a block is one value.
+        attributes["axis"], attributes["block_size"] = max(
+            parameters.block_sizes, key=lambda pair: pair[1]
+        )
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node(
+                "QuantizeLinear" if quantizing else "DequantizeLinear",
+                ["source", "scales", "zero_points"],
+                ["result"],
+                **attributes,
+            )
+        ],
+        "kernel",
+        [_onnx_value(onnx, "source", source)],
+        [_onnx_value(onnx, "result", result)],
+        [
+            from_array(parameters.scales.astype(np.float32), "scales"),
+            from_array(parameters.zero_points.astype(np.int8), "zero_points"),
+        ],
+    )
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+    )
+    return model.SerializeToString()
+
+
+def _onnx_value(onnx: Any, name: str, array: NDArray[Any]) -> Any:
+    element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor_value_info(name, element_type, array.shape)
+
+
+def _torch_kernel(
+    parameters: QuantizationParameters, source: NDArray[Any], quantizing: bool
+) -> Kernel:
+    torch: Any = import_module("torch")
+    torch.set_num_threads(1)
+    # torch warns that its quantized tensors will be gone in a future release.
+    warnings.simplefilter("ignore", UserWarning)
+    expressed = source if quantizing else np.zeros(source.shape, np.float32)
+    tensor = torch.from_numpy(expressed)
+    dimension = parameters.quantized_dimension
+    scales = torch.from_numpy(np.array(parameters.scales))
+    zero_points = torch.from_numpy(np.array(parameters.zero_points))
+
+    def quantize() -> Any:
+        if dimension is None:
+            return torch.quantize_per_tensor(
+                tensor, float(scales), int(zero_points), torch.qint8
+            )
+        return torch.quantize_per_channel(
+            tensor, scales, zero_points, dimension, torch.qint8
+        )
+
+    if quantizing:
+        return quantize
+    quantized = quantize()
+    quantized.int_repr()
+    return quantized.dequantize
