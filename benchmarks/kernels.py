@@ -208,13 +208,13 @@ def _extra_memory(case: Case, quantizing: bool) -> float:
 def _interpreted_elements_per_second(fuse: bool) -> float:
     """Elements a second of a lowered quantization, interpreted."""
     from xdsl_quant.interpreters import run_function
-    from xdsl_quant.loading import Passes, parse_module
+    from xdsl_quant.loading import apply_passes, parse_module
 
     case = Case("per-tensor", (_MEBI,))
     module = parse_module(_module(case, True, True))
     options = f"rounding-mode=nearest-even fuse={str(fuse).lower()}"
     pipeline = f"lower-quant-ops{{{options}}},strip-func-quant-types"
-    Passes.of_text(pipeline).apply(module)
+    apply_passes(module, pipeline)
     source, _ = _arrays(case, True)
     times = [
         _seconds(lambda: run_function(module, "main", source), 1) for _ in range(9)

@@ -8,7 +8,7 @@ place in the text where that is known.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 
 from xdsl.context import Context
@@ -138,44 +138,48 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
         raise IRError(f"{place(op)}error: {subject}{reason}{note}") from e
 
 
-@dataclass(frozen=True)
-class Passes:
-    """Passes to apply one after the other."""
+def parse_passes(pipeline: str) -> Sequence[ModulePass]:
+    """
+    The passes of a pipeline as `xdsl-opt -p` takes it.
 
-    passes: tuple[ModulePass, ...]
+    Raises:
+        IRError: if it is no pipeline, or there is no such pass or option.
+    """
+    known = Universe.get_multiverse().all_passes
+    try:
+        return PassPipeline.parse_spec(known, pipeline).passes
+    except ValueError as e:
+        raise IRError(f"pass-pipeline: error: {e}") from e
+    except ArgSpecParseError as e:
+        # A title, the place, the text, a mark below it, and what is wrong.
+        _, where, *_, message = str(e).splitlines()
+        raise IRError(f"{where}: error: {message.strip()}") from e
 
-    @staticmethod
-    def of_text(pipeline: str) -> Passes:
-        """
-        The passes of a pipeline as `xdsl-opt -p` takes it.
 
-        Raises:
-            IRError: if it is no pipeline, or there is no such pass or option.
-        """
-        known = Universe.get_multiverse().all_passes
+def apply_passes(
+    module: ModuleOp, passes: str | Sequence[ModulePass], ctx: Context | None = None
+) -> None:
+    """
+    Apply passes and verify what each of them leaves.
+
+    Args:
+        module: the module, which is changed.
+        passes: passes, or a pipeline as `xdsl-opt -p` takes it.
+        ctx: the dialects; all that `xdsl-opt` finds by default.
+
+    Raises:
+        IRError: if there is no such pass, or one fails; the module is what the passes
+            before it made.
+    """
+    if isinstance(passes, str):
+        passes = parse_passes(passes)
+    ctx = ctx or multiverse_context()
+    for module_pass in passes:
         try:
-            return Passes(PassPipeline.parse_spec(known, pipeline).passes)
-        except ValueError as e:
-            raise IRError(f"pass-pipeline: error: {e}") from e
-        except ArgSpecParseError as e:
-            # A title, the place, the text, a mark below it, and what is wrong.
-            _, where, *_, message = str(e).splitlines()
-            raise IRError(f"{where}: error: {message.strip()}") from e
-
-    def apply(self, module: ModuleOp, ctx: Context | None = None) -> None:
-        """
-        Apply the passes and verify what each of them leaves.
-
-        Raises:
-            IRError: if a pass fails; the module is what the passes before it made.
-        """
-        ctx = ctx or multiverse_context()
-        for module_pass in self.passes:
-            try:
-                module_pass.apply(ctx, module)
-            except DiagnosticException as e:
-                # Passes of this package say where the error is.
-                start = "" if ": error: " in str(e) else "error: "
-                note = f" (in the pass {module_pass.name})"
-                raise IRError(f"{start}{_first_line(e)}{note}") from e
-            verify_module(module, f" (after the pass {module_pass.name})")
+            module_pass.apply(ctx, module)
+        except DiagnosticException as e:
+            # Passes of this package say where the error is.
+            start = "" if ": error: " in str(e) else "error: "
+            note = f" (in the pass {module_pass.name})"
+            raise IRError(f"{start}{_first_line(e)}{note}") from e
+        verify_module(module, f" (after the pass {module_pass.name})")

@@ -3,7 +3,7 @@
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc
 
-from xdsl_quant.loading import IRError, Passes, parse_module
+from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 
 QUANTIZE = """\
 func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5> {
@@ -52,7 +52,7 @@ def test_invalid_module():
 
 def test_passes():
     module = parse_module(QUANTIZE)
-    Passes.of_text("lower-quant-ops{fuse=true},strip-func-quant-types").apply(module)
+    apply_passes(module, "lower-quant-ops{fuse=true},strip-func-quant-types")
     assert "quant.qcast" not in str(module)
     assert str(module).count("-> i8") == 1
 
@@ -66,7 +66,7 @@ def test_passes():
 )
 def test_no_pipeline(pipeline: str, message: str):
     with pytest.raises(IRError) as e:
-        Passes.of_text(pipeline)
+        parse_passes(pipeline)
     assert str(e.value) == message
 
 
@@ -74,7 +74,7 @@ def test_pass_that_fails():
     text = QUANTIZE.replace("uniform<i8:f32, 0.5>", "any<i8:f32>")
     module = parse_module(text, "f.mlir")
     with pytest.raises(IRError) as e:
-        Passes.of_text("canonicalize,lower-quant-ops").apply(module)
+        apply_passes(module, "canonicalize,lower-quant-ops")
     assert str(e.value) == (
         "f.mlir:2:3: error: 'quant.qcast' op cannot be lowered: type "
         "'!quant.any<i8:f32>' has no scale (in the pass lower-quant-ops)"

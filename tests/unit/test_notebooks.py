@@ -39,8 +39,8 @@ SHOWN = {
         html=("toy.hard_swish", "quant.dcast", "arith.mulf"),
         text=(
             "85 of 768 stored values differ,",
-            "'toy.hard_swish' op operand #0 cannot be dequantized: '!quant.any<i8>' has no "
-            "expressed type",
+            "module:3:7: error: 'toy.hard_swish' op operand #0 cannot be dequantized: "
+            "'!quant.any<i8>' has no expressed type",
         ),
     ),
     "tour": Shown(

@@ -6,7 +6,13 @@ import argparse
 import shlex
 from typing import NoReturn
 
-from xdsl_quant.loading import IRError, Passes, multiverse_context, parse_module
+from xdsl_quant.loading import (
+    IRError,
+    apply_passes,
+    multiverse_context,
+    parse_module,
+    parse_passes,
+)
 
 from .ir_view import IRComparison, IRView, compare, show
 
@@ -53,13 +59,13 @@ def quant(line: str, cell: str) -> IRView | IRComparison:
     arguments = _arguments(line)
     context = multiverse_context()
     try:
-        passes = Passes.of_text(arguments.passes)
+        passes = parse_passes(arguments.passes)
         # The line of the magic is the first one of the cell.
         before = parse_module("\n" + cell, _CELL, context)
-        if not passes.passes:
+        if not passes:
             return show(before, aliases=arguments.aliases)
         after = before.clone()
-        passes.apply(after, context)
+        apply_passes(after, passes, context)
     except IRError as e:
         raise QuantMagicError(str(e)) from e
     return compare(before, after, aliases=arguments.aliases)

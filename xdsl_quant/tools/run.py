@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.array_types import shape_text
 from xdsl_quant.entry_function import entry_function
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import IRError, Passes, parse_module
+from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.rounding_mode import RoundingMode
 
 from .array_files import check_output, read_inputs, write_results
@@ -93,9 +93,9 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> None:
     text = _load(options.module)
     try:
-        passes = Passes.of_text(options.passes)
+        passes = parse_passes(options.passes)
         module = parse_module(text, options.module)
-        passes.apply(module)
+        apply_passes(module, passes)
     except IRError as error:
         raise _failure(options.module, error) from error
     inputs = [value for text in options.input for value in _read(text)]
