@@ -1,5 +1,6 @@
 """
-The quant dialect: quantized types and the casts between them and what they stand for.
+The quant dialect: quantized types, the casts between them and what they stand for, and ops
+that say how values are to be quantized.
 
 See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 """
@@ -8,6 +9,13 @@ from xdsl.ir import Dialect
 
 from xdsl_quant import compat
 
+from .instrumentation import (
+    ConstFakeQuantOp,
+    ConstFakeQuantPerAxisOp,
+    CoupledRefOp,
+    StatisticsOp,
+    StatisticsRefOp,
+)
 from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from .types import (
     AnyQuantizedType,
@@ -24,17 +32,31 @@ compat.apply_on_load()
 
 Quant = Dialect(
     "quant",
-    [QuantizeCastOp, DequantizeCastOp, StorageCastOp],
+    [
+        QuantizeCastOp,
+        DequantizeCastOp,
+        StorageCastOp,
+        ConstFakeQuantOp,
+        ConstFakeQuantPerAxisOp,
+        StatisticsOp,
+        StatisticsRefOp,
+        CoupledRefOp,
+    ],
     [AnyQuantizedType, CalibratedQuantizedType, UniformQuantizedType],
 )
 
 __all__ = [
     "AnyQuantizedType",
     "CalibratedQuantizedType",
+    "ConstFakeQuantOp",
+    "ConstFakeQuantPerAxisOp",
+    "CoupledRefOp",
     "DequantizeCastOp",
     "Quant",
     "QuantizeCastOp",
     "QuantizedType",
+    "StatisticsOp",
+    "StatisticsRefOp",
     "StorageCastOp",
     "StoredQuantizedType",
     "UniformQuantizedPerAxisType",

@@ -58,6 +58,11 @@ def test_dialect():
         "quant.qcast",
         "quant.dcast",
         "quant.scast",
+        "quant.const_fake_quant",
+        "quant.const_fake_quant_per_axis",
+        "quant.stats",
+        "quant.stats_ref",
+        "quant.coupled_ref",
     ]
     assert [attr.name for attr in Quant.attributes] == [
         "quant.any",

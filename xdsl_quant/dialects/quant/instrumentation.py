@@ -1,0 +1,682 @@
+"""
+Ops that say how values are, or may be, quantized, without changing them.
+
+MLIR had them until version 18. Their attributes and the words of their verifiers are those
+of MLIR 14, which prints them in the generic form only. Here they have a form of their own,
+too:
+
+```
+const_fake_quant          ::= `quant.const_fake_quant` value range bits rest
+const_fake_quant_per_axis ::= `quant.const_fake_quant_per_axis` value `axis` int ranges
+                              bits rest
+stats                     ::= `quant.stats` value range (`axis` int ranges)? rest
+stats_ref                 ::= `quant.stats_ref` value string rest
+coupled_ref               ::= `quant.coupled_ref` value string rest
+range                     ::= `<` float `:` float `>`
+ranges                    ::= `[` (range (`,` range)*)? `]`
+bits                      ::= `bits` int `signed`? `narrow`?
+rest                      ::= attribute-dictionary? `:` type
+```
+
+The parameters of an op stand in the attribute dictionary instead if they cannot be written
+like this: statistics of type f64, as many minima as there are no maxima.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple, Self, cast
+
+from typing_extensions import TypeForm, TypeVar
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I1,
+    I64,
+    AnyFloat,
+    ArrayAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    Float32Type,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    VectorType,
+    f32,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_attr_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from .types import QuantizedType, scalar_or_element_type
+
+Range = tuple[float, float]
+"""The smallest and the largest of some values."""
+
+A = TypeVar("A", bound=Attribute | None)
+
+_F32Attr = FloatAttr[Float32Type]
+_F32ArrayAttr = ArrayAttr[_F32Attr]
+_I64Attr = IntegerAttr[I64]
+_BoolAttr = IntegerAttr[I1]
+
+
+class _Kind(NamedTuple):
+    """A kind of attribute."""
+
+    type: TypeForm[Attribute]
+    name: str
+    is_optional: bool = False
+
+
+_F32 = _Kind(_F32Attr, "32-bit float")
+_F32_ARRAY = _Kind(_F32ArrayAttr, "32-bit float array")
+_I64 = _Kind(_I64Attr, "64-bit signless integer")
+_BOOL = _Kind(_BoolAttr, "bool", is_optional=True)
+_STRING = _Kind(StringAttr, "string")
+_BITS = {"num_bits": _I64, "narrow_range": _BOOL, "is_signed": _BOOL}
+_ELEMENTS = _Kind(DenseIntOrFPElementsAttr, "constant vector/tensor")
+
+
+def _attribute(type_: TypeForm[A], name: str | None = None) -> A:
+    """
+    An attribute, which is not constrained by the definition of its op: what is wrong with
+    it is said by `verify_`.
+    """
+    return cast(A, opt_attr_def(attr_name=name))
+
+
+# Text of parameters
+
+
+def _parse_bound(parser: Parser) -> float:
+    """Parse a float of type f32, which may be spelled as its bits."""
+    start = parser.pos
+    number = parser.parse_number(context_msg=" in a range")
+    if isinstance(number, float):
+        try:
+            return FloatAttr(number, f32).value.data
+        except OverflowError:
+            parser.raise_error("bound of a range does not fit f32", start)
+    text = parser.lexer.input.content[start : parser.pos]
+    if not text.startswith("0x"):
+        parser.raise_error("bound of a range needs a decimal point", start)
+    if number >> 32:
+        parser.raise_error(
+            "hexadecimal float constant out of range for type", start, parser.pos
+        )
+    return f32.unpack(number.to_bytes(4, "little"), 1)[0]
+
+
+def _parse_optional_range(parser: Parser) -> Range | None:
+    if parser.parse_optional_punctuation("<") is None:
+        return None
+    low = _parse_bound(parser)
+    parser.parse_punctuation(":")
+    high = _parse_bound(parser)
+    parser.parse_punctuation(">")
+    return low, high
+
+
+def _parse_ranges(parser: Parser) -> list[Range]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE,
+        lambda: parser.expect(lambda: _parse_optional_range(parser), "expected range"),
+    )
+
+
+def _print_range(printer: Printer, bounds: Range) -> None:
+    with printer.in_angle_brackets():
+        printer.print_float(bounds[0], f32)
+        printer.print_string(":")
+        printer.print_float(bounds[1], f32)
+
+
+def _print_ranges(printer: Printer, ranges: Iterable[Range]) -> None:
+    with printer.in_square_brackets():
+        printer.print_list(ranges, lambda bounds: _print_range(printer, bounds))
+
+
+# Parameters
+
+
+_TRUE = IntegerAttr(1, i1)
+
+
+def _bits_attributes(
+    num_bits: int, is_signed: bool, narrow_range: bool
+) -> dict[str, Attribute]:
+    """The attributes that say how values are stored; a flag that is not set has none."""
+    attributes: dict[str, Attribute] = {"num_bits": IntegerAttr(num_bits, i64)}
+    if is_signed:
+        attributes["is_signed"] = _TRUE
+    if narrow_range:
+        attributes["narrow_range"] = _TRUE
+    return attributes
+
+
+def _parse_bits(parser: Parser) -> dict[str, Attribute]:
+    parser.parse_keyword("bits")
+    return _bits_attributes(
+        parser.parse_integer(allow_boolean=False),
+        is_signed=parser.parse_optional_keyword("signed") is not None,
+        narrow_range=parser.parse_optional_keyword("narrow") is not None,
+    )
+
+
+def _print_bits(printer: Printer, op: _ConstFakeQuantOp) -> Iterable[str]:
+    printer.print_string(f" bits {op.num_bits.value.data}")
+    yield "num_bits"
+    for name, keyword in (("is_signed", "signed"), ("narrow_range", "narrow")):
+        if op.attributes.get(name) == _TRUE:
+            printer.print_string(f" {keyword}")
+            yield name
+
+
+def _ranges_attr(ranges: Sequence[Range], *shape: int) -> DenseIntOrFPElementsAttr:
+    """Statistics of type f32."""
+    bounds = [bound for range_ in ranges for bound in range_]
+    return DenseIntOrFPElementsAttr(
+        TensorType(f32, (*shape, 2)), BytesAttr(f32.pack(bounds))
+    )
+
+
+def ranges_of(attr: DenseIntOrFPElementsAttr) -> list[Range]:
+    """The ranges that statistics consist of."""
+    values = cast("tuple[float, ...]", attr.get_values())
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
+    """Whether statistics are those that `_ranges_attr` would make."""
+    shape = attr.get_shape()
+    return (
+        attr.type == TensorType(f32, shape)
+        and len(shape) == rank
+        and shape[-1] == 2
+        and 2 * math.prod(shape[:-1]) == len(attr)
+    )
+
+
+# Ops
+
+
+class InstrumentationOp(IRDLOperation, ABC):
+    """
+    An op whose result is its operand.
+
+    Types are not constrained by the definition but in `verify_`, because messages are
+    those of MLIR 14.
+    """
+
+    input = operand_def()
+    result = result_def()
+
+    KIND: ClassVar[str]
+    """What the operand must be, in words."""
+
+    ATTRIBUTES: ClassVar[Mapping[str, _Kind]]
+    """The attributes that the op knows."""
+
+    def __init__(
+        self, input: SSAValue | Operation, attributes: Mapping[str, Attribute]
+    ):
+        value = SSAValue.get(input)
+        super().__init__(
+            operands=[value], result_types=[value.type], attributes=attributes
+        )
+
+    # Verification
+
+    @staticmethod
+    @abstractmethod
+    def is_kind(type_: Attribute) -> bool:
+        """Whether the operand may have this type."""
+
+    def _verify_attributes(self) -> None:
+        for name, kind in self.ATTRIBUTES.items():
+            if (attr := self.attributes.get(name)) is None:
+                if kind.is_optional:
+                    continue
+                raise VerifyException(f"'{self.name}' op requires attribute '{name}'")
+            if not isa(attr, kind.type):
+                raise VerifyException(
+                    f"'{self.name}' op attribute '{name}' failed to satisfy constraint: "
+                    f"{kind.name} attribute"
+                )
+
+    def verify_(self) -> None:
+        self._verify_attributes()
+        for value, which in ((self.input, "operand"), (self.result, "result")):
+            if not self.is_kind(value.type):
+                raise VerifyException(
+                    f"'{self.name}' op {which} #0 must be {self.KIND}, but got "
+                    f"'{value.type}'"
+                )
+        if self.input.type != self.result.type:
+            raise VerifyException(
+                f"'{self.name}' op requires the same type for all operands and results"
+            )
+
+    # Text
+
+    @staticmethod
+    @abstractmethod
+    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+        """The attributes that stand in front of the dictionary, if any."""
+
+    @abstractmethod
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        """Print attributes in front of the dictionary, and return their names."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operand = parser.parse_unresolved_operand()
+        attributes = cls.parse_parameters(parser)
+        start = parser.pos
+        for name, attr in parser.parse_optional_attr_dict().items():
+            if name in attributes:
+                parser.raise_error(f"attribute '{name}' occurs twice", start)
+            attributes[name] = attr
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        return cls.create(
+            operands=[parser.resolve_operand(operand, type_)],
+            result_types=[type_],
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.input)
+        try:
+            self._verify_attributes()
+            printed = self.print_parameters(printer)
+        except VerifyException:
+            # An invalid op is printed, too: below the message that says so.
+            printed = ()
+        printer.print_op_attributes(self.attributes, reserved_attr_names=set(printed))
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+class _ConstFakeQuantOp(InstrumentationOp, ABC):
+    """What fake quantization for all values and for each channel have in common."""
+
+    num_bits = _attribute(_I64Attr)
+    """Number of bits of a stored value."""
+
+    narrow_range = _attribute(_BoolAttr | None)
+    """Whether the smallest stored value is left out."""
+
+    is_signed = _attribute(_BoolAttr | None)
+    """Whether stored values are signed."""
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ConstFakeQuantOp(_ConstFakeQuantOp):
+    """
+    The value, with the rounding and clamping of a quantization that has one range for all
+    elements. `quant-convert-simulated-quantization` makes casts of it.
+
+    Example:
+
+    ```mlir
+    %y = quant.const_fake_quant %x <-1.0:1.0> bits 8 signed narrow : tensor<4xf32>
+    ```
+    """
+
+    name = "quant.const_fake_quant"
+    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {"min": _F32, "max": _F32, **_BITS}
+    KIND: ClassVar[str] = "floating-point or tensor of floating-point values"
+
+    min = _attribute(_F32Attr)
+    """Lower end of the range."""
+
+    max = _attribute(_F32Attr)
+    """Upper end of the range."""
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        min: float,
+        max: float,
+        num_bits: int,
+        *,
+        is_signed: bool = False,
+        narrow_range: bool = False,
+    ):
+        super().__init__(
+            input,
+            {
+                **_range_attributes((min, max)),
+                **_bits_attributes(num_bits, is_signed, narrow_range),
+            },
+        )
+
+    @staticmethod
+    def is_kind(type_: Attribute) -> bool:
+        return isinstance(scalar_or_element_type(type_), AnyFloat)
+
+    @staticmethod
+    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+        if (range_ := _parse_optional_range(parser)) is None:
+            return {}
+        return {**_range_attributes(range_), **_parse_bits(parser)}
+
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        printer.print_string(" ")
+        _print_range(printer, (self.min.value.data, self.max.value.data))
+        return ("min", "max", *_print_bits(printer, self))
+
+
+def _range_attributes(range_: Range) -> dict[str, Attribute]:
+    low, high = range_
+    return {"min": FloatAttr(low, f32), "max": FloatAttr(high, f32)}
+
+
+@irdl_op_definition
+class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
+    """
+    The value, with the rounding and clamping of a quantization that has a range for each
+    index of one dimension. `quant-convert-simulated-quantization` makes casts of it.
+
+    Example:
+
+    ```mlir
+    %y = quant.const_fake_quant_per_axis %x axis 1 [<-1.0:1.0>, <0.0:2.0>] bits 8
+           : tensor<4x2xf32>
+    ```
+    """
+
+    name = "quant.const_fake_quant_per_axis"
+    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {
+        "min": _F32_ARRAY,
+        "max": _F32_ARRAY,
+        "axis": _I64,
+        **_BITS,
+    }
+    KIND: ClassVar[str] = "tensor of floating-point values"
+
+    min = _attribute(_F32ArrayAttr)
+    """Lower ends of the ranges."""
+
+    max = _attribute(_F32ArrayAttr)
+    """Upper ends of the ranges."""
+
+    axis = _attribute(_I64Attr)
+    """The quantized dimension."""
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        min: Iterable[float],
+        max: Iterable[float],
+        axis: int,
+        num_bits: int,
+        *,
+        is_signed: bool = False,
+        narrow_range: bool = False,
+    ):
+        super().__init__(
+            input,
+            {
+                "min": ArrayAttr(FloatAttr(bound, f32) for bound in min),
+                "max": ArrayAttr(FloatAttr(bound, f32) for bound in max),
+                "axis": IntegerAttr(axis, i64),
+                **_bits_attributes(num_bits, is_signed, narrow_range),
+            },
+        )
+
+    @staticmethod
+    def is_kind(type_: Attribute) -> bool:
+        return _is_tensor(type_) and isinstance(scalar_or_element_type(type_), AnyFloat)
+
+    @staticmethod
+    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+        if parser.parse_optional_keyword("axis") is None:
+            return {}
+        axis = parser.parse_integer(allow_boolean=False)
+        ranges = _parse_ranges(parser)
+        return {
+            "min": ArrayAttr(FloatAttr(low, f32) for low, _ in ranges),
+            "max": ArrayAttr(FloatAttr(high, f32) for _, high in ranges),
+            "axis": IntegerAttr(axis, i64),
+            **_parse_bits(parser),
+        }
+
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        if len(self.min) != len(self.max):
+            return ()
+        printer.print_string(f" axis {self.axis.value.data} ")
+        lows, highs = ([bound.value.data for bound in a] for a in (self.min, self.max))
+        _print_ranges(printer, zip(lows, highs, strict=True))
+        return ("min", "max", "axis", *_print_bits(printer, self))
+
+
+def _is_tensor(type_: Attribute) -> bool:
+    return isinstance(type_, TensorType | UnrankedTensorType)
+
+
+class _RealValueOp(InstrumentationOp, ABC):
+    """An op on floats or on quantized values."""
+
+    KIND: ClassVar[str] = (
+        "primitive/tensor/vector of real valued primitive (float or quantized type)"
+    )
+
+    @staticmethod
+    def is_kind(type_: Attribute) -> bool:
+        if isinstance(type_, VectorType):
+            return isinstance(cast(Attribute, type_.element_type), AnyFloat)
+        return isinstance(scalar_or_element_type(type_), AnyFloat | QuantizedType)
+
+
+@irdl_op_definition
+class StatisticsOp(_RealValueOp):
+    """
+    The value, with the ranges that its elements had during calibration: of all of them
+    and, perhaps, of those with each index of a dimension.
+
+    Unlike in MLIR 14, the value may be a scalar if there is only one range, and the
+    dimension `axis` may be any one: ranges are as many as it has indices. MLIR's rule,
+    one for each element of a slice from `axis` on, is the same for the last dimension,
+    and valid for others.
+
+    Example:
+
+    ```mlir
+    %y = quant.stats %x <-1.0:1.0> : tensor<4x2xf32>
+    %z = quant.stats %x <-1.0:1.0> axis 1 [<-1.0:0.5>, <0.0:1.0>] : tensor<4x2xf32>
+    ```
+    """
+
+    name = "quant.stats"
+    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {
+        "layerStats": _ELEMENTS,
+        "axisStats": _ELEMENTS._replace(is_optional=True),
+        "axis": _I64._replace(is_optional=True),
+    }
+
+    layer_stats = _attribute(DenseIntOrFPElementsAttr, "layerStats")
+    """Smallest and largest element, of shape `[2]`."""
+
+    axis_stats = _attribute(DenseIntOrFPElementsAttr | None, "axisStats")
+    """Smallest and largest elements of slices, of shape `[N, 2]`."""
+
+    axis = _attribute(_I64Attr | None)
+    """The dimension of `axis_stats`."""
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        layer_stats: Range,
+        axis_stats: Sequence[Range] | None = None,
+        axis: int | None = None,
+    ):
+        attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer_stats])}
+        if axis_stats is not None:
+            attributes["axisStats"] = _ranges_attr(axis_stats, len(axis_stats))
+        if axis is not None:
+            attributes["axis"] = IntegerAttr(axis, i64)
+        super().__init__(input, attributes)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not isinstance(self.layer_stats.get_element_type(), AnyFloat):
+            raise self._error("layerStats must have a floating point element type")
+        if self.layer_stats.get_shape() != (2,):
+            raise self._error("layerStats must have shape [2]")
+        if self.axis_stats is not None:
+            self._verify_axis_stats(self.axis_stats)
+
+    def _verify_axis_stats(self, axis_stats: DenseIntOrFPElementsAttr) -> None:
+        if not _is_tensor(self.input.type):
+            raise self._error("arg needs to be tensor type.")
+        if self.axis is None:
+            raise self._error("axis must be specified for axisStats")
+        if not isinstance(axis_stats.get_element_type(), AnyFloat):
+            raise self._error("axisStats must have a floating point element type")
+        shape = axis_stats.get_shape()
+        counts = _slice_counts(self.input.type, self.axis.value.data)
+        if len(shape) != 2 or shape[1] != 2 or shape[0] not in counts:
+            raise self._error(
+                "axisStats must have shape [N,2] where N = the slice size defined by "
+                "the axis dim"
+            )
+
+    def _error(self, message: str) -> VerifyException:
+        return VerifyException(f"'{self.name}' op {message}")
+
+    @staticmethod
+    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+        if (layer := _parse_optional_range(parser)) is None:
+            return {}
+        attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer])}
+        if parser.parse_optional_keyword("axis") is not None:
+            axis = parser.parse_integer(allow_boolean=False)
+            ranges = _parse_ranges(parser)
+            attributes["axis"] = IntegerAttr(axis, i64)
+            attributes["axisStats"] = _ranges_attr(ranges, len(ranges))
+        return attributes
+
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        layer, axis_stats, axis = self.layer_stats, self.axis_stats, self.axis
+        if not _are_f32_ranges(layer, 1):
+            return ()
+        printer.print_string(" ")
+        _print_range(printer, ranges_of(layer)[0])
+        if axis is None or axis_stats is None or not _are_f32_ranges(axis_stats, 2):
+            return ("layerStats",)
+        printer.print_string(f" axis {axis.value.data} ")
+        _print_ranges(printer, ranges_of(axis_stats))
+        return ("layerStats", "axisStats", "axis")
+
+
+def _slice_counts(type_: Attribute, axis: int) -> Sequence[int]:
+    """How many ranges there may be along a dimension of a tensor."""
+    if not isinstance(type_, TensorType):
+        return ()
+    shape = type_.get_shape()
+    if not 0 <= axis < len(shape):
+        return ()
+    slice_shape = shape[axis:]
+    if DYNAMIC_INDEX in slice_shape:
+        return slice_shape[:1]
+    return (slice_shape[0], math.prod(slice_shape))
+
+
+@irdl_op_definition
+class StatisticsRefOp(_RealValueOp):
+    """
+    The value, whose range is to be recorded under a key at run time. It is not removed
+    when its result is not used, nor merged with another one.
+
+    Example:
+
+    ```mlir
+    %y = quant.stats_ref %x "layer_1" : tensor<4x2xf32>
+    ```
+    """
+
+    name = "quant.stats_ref"
+    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {"statsKey": _STRING}
+
+    stats_key = _attribute(StringAttr, "statsKey")
+    """The key of the statistics."""
+
+    # To record is to write, to something that is not in memory.
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, input: SSAValue | Operation, stats_key: str):
+        super().__init__(input, {"statsKey": StringAttr(stats_key)})
+
+    @staticmethod
+    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+        return _parse_key(parser, "statsKey")
+
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        return _print_key(printer, self, "statsKey")
+
+
+@irdl_op_definition
+class CoupledRefOp(_RealValueOp):
+    """
+    The value, which is quantized like all others that are coupled by the same key, though
+    no op connects them.
+
+    Example:
+
+    ```mlir
+    %y = quant.coupled_ref %x "state" : tensor<4x2xf32>
+    ```
+    """
+
+    name = "quant.coupled_ref"
+    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {"coupledKey": _STRING}
+
+    coupled_key = _attribute(StringAttr, "coupledKey")
+    """The key that values have in common."""
+
+    traits = traits_def(Pure())
+
+    def __init__(self, input: SSAValue | Operation, coupled_key: str):
+        super().__init__(input, {"coupledKey": StringAttr(coupled_key)})
+
+    @staticmethod
+    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+        return _parse_key(parser, "coupledKey")
+
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        return _print_key(printer, self, "coupledKey")
+
+
+def _parse_key(parser: Parser, name: str) -> dict[str, Attribute]:
+    key = parser.parse_optional_str_literal()
+    return {} if key is None else {name: StringAttr(key)}
+
+
+def _print_key(printer: Printer, op: Operation, name: str) -> Iterable[str]:
+    printer.print_string(" ")
+    printer.print_attribute(op.attributes[name])
+    return (name,)
