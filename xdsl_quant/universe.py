@@ -32,6 +32,56 @@ def get_normalize_quant_types():
     return NormalizeQuantTypesPass
 
 
+def get_calibrated_to_uniform():
+    from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+        QuantCalibratedToUniformPass,
+    )
+
+    return QuantCalibratedToUniformPass
+
+
+def get_convert_const():
+    from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
+
+    return QuantConvertConstPass
+
+
+def get_convert_simulated_quantization():
+    from xdsl_quant.transforms.quant_convert_simulated_quantization import (
+        QuantConvertSimulatedQuantizationPass,
+    )
+
+    return QuantConvertSimulatedQuantizationPass
+
+
+def get_import_stats():
+    from xdsl_quant.transforms.quant_import_stats import QuantImportStatsPass
+
+    return QuantImportStatsPass
+
+
+def get_insert_stats_refs():
+    from xdsl_quant.transforms.quant_insert_stats_refs import QuantInsertStatsRefsPass
+
+    return QuantInsertStatsRefsPass
+
+
+def get_remove_instrumentation():
+    from xdsl_quant.transforms.quant_remove_instrumentation import (
+        QuantRemoveInstrumentationPass,
+    )
+
+    return QuantRemoveInstrumentationPass
+
+
+def get_stats_to_calibrated():
+    from xdsl_quant.transforms.quant_stats_to_calibrated import (
+        QuantStatsToCalibratedPass,
+    )
+
+    return QuantStatsToCalibratedPass
+
+
 def get_strip_func_quant_types():
     from xdsl_quant.transforms.strip_func_quant_types import StripFuncQuantTypesPass
 
@@ -59,6 +109,13 @@ XDSL_QUANT_UNIVERSE = Universe(
         for name, factory in {
             "lower-quant-ops": get_lower_quant_ops,
             "normalize-quant-types": get_normalize_quant_types,
+            "quant-calibrated-to-uniform": get_calibrated_to_uniform,
+            "quant-convert-const": get_convert_const,
+            "quant-convert-simulated-quantization": get_convert_simulated_quantization,
+            "quant-import-stats": get_import_stats,
+            "quant-insert-stats-refs": get_insert_stats_refs,
+            "quant-remove-instrumentation": get_remove_instrumentation,
+            "quant-stats-to-calibrated": get_stats_to_calibrated,
             "strip-func-quant-types": get_strip_func_quant_types,
         }.items()
         if name not in get_all_passes()

@@ -1,0 +1,106 @@
+// RUN: xdsl-opt %s -p quant-insert-stats-refs --allow-unregistered-dialect --split-input-file | filecheck %s --match-full-lines
+
+// Arguments, results, constants; not what is no float tensor or has no values.
+
+func.func @main(%x: tensor<2x2xf32>, %i: tensor<2xi8>, %s: f32, %y: tensor<*xbf16>) -> tensor<2x2xf32> {
+  %w = arith.constant dense<1.0> : tensor<2x2xf32>
+  %e = tensor.empty() : tensor<2x2xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<2x2xf32>, tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %a, %b = "test.two"(%0, %0) : (tensor<2x2xf32>, tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<?xf64>)
+  %1 = linalg.matmul ins(%a, %w : tensor<2x2xf32>, tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}
+
+func.func private @declared(tensor<2xf32>) -> tensor<2xf32>
+
+// CHECK:       builtin.module {
+// CHECK-NEXT:    func.func @main(%x: tensor<2x2xf32>, %i: tensor<2xi8>, %s: f32, %y: tensor<*xbf16>) -> tensor<2x2xf32> {
+// CHECK-NEXT:      %x_1 = quant.stats_ref %x "main:argument:0" : tensor<2x2xf32>
+// CHECK-NEXT:      %y_1 = quant.stats_ref %y "main:argument:3" : tensor<*xbf16>
+// CHECK-NEXT:      %w = arith.constant dense<1.000000e+00> : tensor<2x2xf32>
+// CHECK-NEXT:      %w_1 = quant.stats_ref %w "main:arith.constant:0" : tensor<2x2xf32>
+// CHECK-NEXT:      %e = tensor.empty() : tensor<2x2xf32>
+// CHECK-NEXT:      %0 = linalg.matmul ins(%x_1, %w_1 : tensor<2x2xf32>, tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT:      %1 = quant.stats_ref %0 "main:linalg.matmul:0" : tensor<2x2xf32>
+// CHECK-NEXT:      %a, %b = "test.two"(%1, %1) : (tensor<2x2xf32>, tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<?xf64>)
+// CHECK-NEXT:      %a_1 = quant.stats_ref %a "main:test.two:0:0" : tensor<2x2xf32>
+// CHECK-NEXT:      %b_1 = quant.stats_ref %b "main:test.two:0:1" : tensor<?xf64>
+// CHECK-NEXT:      %2 = linalg.matmul ins(%a_1, %w_1 : tensor<2x2xf32>, tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT:      %3 = quant.stats_ref %2 "main:linalg.matmul:1" : tensor<2x2xf32>
+// CHECK-NEXT:      func.return %3 : tensor<2x2xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func private @declared(tensor<2xf32>) -> tensor<2xf32>
+// CHECK-NEXT:  }
+
+// -----
+
+// Regions, blocks, nested modules.
+
+module @inner {
+  func.func @loop(%x: tensor<2xf32>, %n: index) -> tensor<2xf32> {
+    %zero = arith.constant 0 : index
+    %r = scf.for %i = %zero to %n step %n iter_args(%acc = %x) -> (tensor<2xf32>) {
+      %next = arith.addf %acc, %x : tensor<2xf32>
+      scf.yield %next : tensor<2xf32>
+    }
+    // Its region is a reducer.
+    %z = "stablehlo.reduce"(%r) ({
+    ^bb0(%p: tensor<f32>):
+      "stablehlo.return"(%p) : (tensor<f32>) -> ()
+    }) : (tensor<2xf32>) -> tensor<f32>
+    cf.br ^bb1(%r : tensor<2xf32>)
+  ^bb1(%y: tensor<2xf32>):
+    return %y : tensor<2xf32>
+  }
+}
+
+"test.op"() : () -> tensor<2xf32>
+
+// CHECK:       builtin.module {
+// CHECK-NEXT:    builtin.module @inner {
+// CHECK-NEXT:      func.func @loop(%x: tensor<2xf32>, %n: index) -> tensor<2xf32> {
+// CHECK-NEXT:        %x_1 = quant.stats_ref %x "inner:loop:argument:0" : tensor<2xf32>
+// CHECK-NEXT:        %zero = arith.constant 0 : index
+// CHECK-NEXT:        %r = scf.for %i = %zero to %n step %n iter_args(%acc = %x_1) -> (tensor<2xf32>) {
+// CHECK-NEXT:          %acc_1 = quant.stats_ref %acc "inner:loop:scf.for:0:argument:1" : tensor<2xf32>
+// CHECK-NEXT:          %next = arith.addf %acc_1, %x_1 : tensor<2xf32>
+// CHECK-NEXT:          %next_1 = quant.stats_ref %next "inner:loop:arith.addf:0" : tensor<2xf32>
+// CHECK-NEXT:          scf.yield %next_1 : tensor<2xf32>
+// CHECK-NEXT:        }
+// CHECK-NEXT:        %r_1 = quant.stats_ref %r "inner:loop:scf.for:0" : tensor<2xf32>
+// CHECK-NEXT:        %z = "stablehlo.reduce"(%r_1) ({
+// CHECK-NEXT:        ^bb0(%p: tensor<f32>):
+// CHECK-NEXT:          "stablehlo.return"(%p) : (tensor<f32>) -> ()
+// CHECK-NEXT:        }) : (tensor<2xf32>) -> tensor<f32>
+// CHECK-NEXT:        %z_1 = quant.stats_ref %z "inner:loop:stablehlo.reduce:0" : tensor<f32>
+// CHECK-NEXT:        cf.br ^bb1(%r_1 : tensor<2xf32>)
+// CHECK-NEXT:      ^bb1(%y: tensor<2xf32>):
+// CHECK-NEXT:        %y_1 = quant.stats_ref %y "inner:loop:block:1:argument:0" : tensor<2xf32>
+// CHECK-NEXT:        func.return %y_1 : tensor<2xf32>
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %0 = "test.op"() : () -> tensor<2xf32>
+// CHECK-NEXT:    %1 = quant.stats_ref %0 "test.op:0" : tensor<2xf32>
+// CHECK-NEXT:  }
+
+// -----
+
+// What is instrumented stays, and a key that is taken is not given again.
+
+func.func @again(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = quant.stats_ref %x "again:argument:1" : tensor<2xf32>
+  %1 = quant.stats %0 <0.0:1.0> : tensor<2xf32>
+  %2 = arith.addf %1, %y : tensor<2xf32>
+  return %2 : tensor<2xf32>
+}
+
+// CHECK:       builtin.module {
+// CHECK-NEXT:    func.func @again(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
+// CHECK-NEXT:      %y_1 = quant.stats_ref %y "again:argument:1#1" : tensor<2xf32>
+// CHECK-NEXT:      %0 = quant.stats_ref %x "again:argument:1" : tensor<2xf32>
+// CHECK-NEXT:      %1 = quant.stats %0 <0.000000e+00:1.000000e+00> : tensor<2xf32>
+// CHECK-NEXT:      %2 = arith.addf %1, %y_1 : tensor<2xf32>
+// CHECK-NEXT:      %3 = quant.stats_ref %2 "again:arith.addf:0" : tensor<2xf32>
+// CHECK-NEXT:      func.return %3 : tensor<2xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }

@@ -1,0 +1,165 @@
+"""
+Choose uniform types for the ranges of calibrated ones.
+
+The range is widened to contain 0, which always has a stored value: otherwise
+[`choose_parameters`][xdsl_quant.numerics.choose_parameters], from which scale and zero
+point come, would move it and cut values off.
+
+Calibrated types are replaced wherever values have them, in signatures, too. One that comes
+from a `quant.qcast` with ranges for each index of an axis, and is used by `quant.dcast`
+alone, becomes per-axis. All types are chosen before the first is replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    f64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_quant.dialects.quant import (
+    CalibratedQuantizedType,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+)
+
+from .diagnostics import fail
+from .simulated_quantization import AXIS, AXIS_STATS, Storage, quantized_counterpart
+from .type_replacement import TypeReplacement, defined_values, set_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass
+class _UniformTypes(TypeReplacement):
+    """Calibrated types replaced by uniform ones."""
+
+    storage: Storage = field(kw_only=True)
+
+    def replace_quantized(
+        self, type_: Attribute, quantized_type: QuantizedType
+    ) -> Attribute:
+        if not isinstance(quantized_type, CalibratedQuantizedType):
+            return type_
+        expressed = QuantizedType.cast_to_expressed_type(type_)
+        assert expressed is not None
+        low, high = quantized_type.min.data, quantized_type.max.data
+        return quantized_counterpart(
+            expressed, min(low, 0.0), max(high, 0.0), self.storage
+        )
+
+
+def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
+    """
+    The ranges for each index of an axis, as pairs.
+
+    Raises:
+        PassFailedException: if the attributes are not those of
+            `quant-stats-to-calibrated`.
+    """
+    import numpy as np
+
+    axis, stats = qcast.attributes.get(AXIS), qcast.attributes.get(AXIS_STATS)
+    constant = cast("DenseIntOrFPElementsAttr", stats)
+    if (
+        not isinstance(axis, IntegerAttr)
+        or not isinstance(stats, DenseIntOrFPElementsAttr)
+        or constant.get_element_type() != f64
+        or constant.get_shape()[1:] != (2,)
+    ):
+        fail(
+            qcast,
+            f"'{qcast.name}' op needs integer '{AXIS}' and '{AXIS_STATS}' with elements of "
+            "type f64 and shape [N,2]",
+        )
+    return np.frombuffer(constant.data.data, np.float64).reshape(-1, 2)
+
+
+def _per_axis_type(qcast: QuantizeCastOp, storage: Storage) -> Attribute:
+    import numpy as np
+
+    ranges = _axis_ranges(qcast)
+    return quantized_counterpart(
+        qcast.input.type,
+        np.minimum(ranges[:, 0], 0.0),
+        np.maximum(ranges[:, 1], 0.0),
+        storage,
+        cast("IntegerAttr", qcast.attributes[AXIS]).value.data,
+    )
+
+
+@dataclass(frozen=True)
+class QuantCalibratedToUniformPass(ModulePass):
+    """
+    Replace `!quant.calibrated` by `!quant.uniform`, with scales and zero points that follow
+    from the ranges.
+    """
+
+    name = "quant-calibrated-to-uniform"
+
+    bits: int = 8
+    """Number of bits of a stored value."""
+
+    signed: bool = True
+    """Whether stored values are signed."""
+
+    symmetric: bool = False
+    """Whether the zero point is in the middle, and the range as large on both sides."""
+
+    narrow_range: bool = False
+    """Whether the smallest stored value is left out."""
+
+    per_axis: Literal["auto", "never"] = "auto"
+    """Whether a value becomes per-axis if there are ranges for each index of an axis."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
+        types = _UniformTypes(storage=storage)
+        uniform: dict[SSAValue, Attribute] = {}
+        functions: list[FuncOp] = []
+        for inner_op in op.walk():
+            try:
+                for value in defined_values(inner_op):
+                    uniform[value] = types.replace(value.type)
+                if isinstance(inner_op, FuncOp):
+                    functions.append(inner_op)
+                    types.replace_in_function_type(inner_op.function_type)
+                elif self._becomes_per_axis(inner_op):
+                    uniform[inner_op.result] = _per_axis_type(inner_op, storage)
+            except ValueError as e:
+                fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
+
+        for value, type_ in uniform.items():
+            if value.type is not type_ and isinstance(value.owner, QuantizeCastOp):
+                value.owner.attributes.pop(AXIS, None)
+                value.owner.attributes.pop(AXIS_STATS, None)
+            set_type(value, type_)
+        for function in functions:
+            types.replace_in_signature(function)
+
+    def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
+        return (
+            self.per_axis == "auto"
+            and isinstance(op, QuantizeCastOp)
+            and _is_calibrated(op.result)
+            and AXIS_STATS in op.attributes
+            and all(
+                isinstance(use.operation, DequantizeCastOp) for use in op.result.uses
+            )
+        )
+
+
+def _is_calibrated(value: SSAValue) -> bool:
+    quantized_type = QuantizedType.get_quantized_element_type(value.type)
+    return isinstance(quantized_type, CalibratedQuantizedType)

@@ -1,0 +1,209 @@
+"""
+Quantize constants: a `quant.qcast` of an `arith.constant` becomes a constant of stored
+values and a `quant.scast`.
+
+All elements of a constant are quantized at once, by
+[`quantize`][xdsl_quant.numerics.quantize], so results are those of running the lowered
+cast. With `nearest-away` they are also those of MLIR 14 for f32 values and 8-bit storage.
+For other types MLIR rounds before it adds the zero point, which is another number where a
+negative value is halfway between two stored ones, and it always divides in the expressed
+type, of whatever precision.
+
+A resource stays a resource, under a name of its own, if stored values have 8, 16 or 32
+bits. How narrower ones are laid out in a resource is not settled: they become a dense
+constant. All constants are quantized before the first op is replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    Builtin,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    ShapedType,
+    TensorType,
+)
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.dialects.quant import QuantizeCastOp, StorageCastOp
+from xdsl_quant.dialects.quant.types import (
+    UniformType,
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.rounding_mode import RoundingMode
+
+from .diagnostics import fail
+from .quantization_arithmetic import why_not_lowerable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_RESOURCE_HEADER_SIZE = 4
+"""The bytes in front of a resource's data that say how the data is to be aligned."""
+
+
+def _resources() -> OpAsmDialectInterface:
+    resources = Builtin.get_interface(OpAsmDialectInterface)
+    assert resources is not None
+    return resources
+
+
+def _bytes_of(value: DenseIntOrFPElementsAttr | DenseResourceAttr) -> bytes:
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        return value.data.data
+    key = value.resource_handle.data
+    if not (text := _resources().lookup(key)):
+        raise ValueError(f"there is no data for resource '{key}'")
+    return bytes.fromhex(text.removeprefix("0x"))[_RESOURCE_HEADER_SIZE:]
+
+
+def _numbers(value: Attribute, dtype: np.dtype[Any]) -> NDArray[Any] | float:
+    """
+    The numbers of a float constant, without a Python object for each of them.
+
+    Raises:
+        ValueError: if they are not there.
+    """
+    import numpy
+
+    if isinstance(value, FloatAttr):
+        return value.value.data
+    assert isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr)
+    data = _bytes_of(cast("DenseIntOrFPElementsAttr | DenseResourceAttr", value))
+    shape = cast(ShapedType, value.get_type()).get_shape()
+    if len(data) != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{len(data)} bytes are no '{value.get_type()}'")
+    return numpy.frombuffer(data, dtype).reshape(shape)
+
+
+def _quantized_array(
+    value: Attribute, quantized_type: UniformType, rounding_mode: RoundingMode
+) -> NDArray[Any]:
+    """
+    The stored values of a constant.
+
+    Raises:
+        ValueError: if it cannot be quantized.
+        ImportError: if its type needs a package that is not installed.
+    """
+    # Importing NumPy takes longer than starting `xdsl-opt`.
+    from xdsl_quant.numerics import QuantizationParameters, quantize
+
+    if (reason := why_not_lowerable(quantized_type)) is not None:
+        raise ValueError(reason)
+    parameters = QuantizationParameters.from_type(quantized_type)
+    expressed = _numbers(value, parameters.expressed_dtype)
+    return quantize(expressed, parameters, rounding_mode=rounding_mode)
+
+
+def _with_sign(stored: NDArray[Any], width: int) -> NDArray[Any]:
+    """Stored values as xDSL keeps integers: with a sign, whatever they mean."""
+    bits = 8 * stored.itemsize
+    signed = stored.view(f"i{stored.itemsize}")
+    return signed if width == bits else signed << (bits - width) >> (bits - width)
+
+
+def _resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:
+    resources = _resources()
+    key = resources.declare_resource(key)
+    header = array.itemsize.to_bytes(_RESOURCE_HEADER_SIZE, "little")
+    resources.parse_resource(key, f"0x{header.hex()}{array.tobytes().hex()}")
+    return DenseResourceAttr.from_params(key, type_)
+
+
+def _stored_attribute(
+    value: Attribute, stored: NDArray[Any], quantized: Attribute
+) -> Attribute:
+    """The constant of stored values that takes the place of `value`."""
+    storage_type = _quantized_type(quantized).storage_type
+    stored = _with_sign(stored, storage_type.bitwidth)
+    if not isinstance(quantized, TensorType):
+        return IntegerAttr(int(stored), storage_type)
+    container = cast("TensorType[UniformType]", quantized)
+    storage = TensorType(storage_type, container.shape, container.encoding)
+    is_plain = storage_type.bitwidth == 8 * stored.itemsize
+    if is_plain and isinstance(value, DenseResourceAttr):
+        return _resource(f"{value.resource_handle.data}_quantized", stored, storage)
+    return DenseIntOrFPElementsAttr(storage, BytesAttr(stored.tobytes()))
+
+
+def _quantized_type(type_: Attribute) -> UniformType:
+    quantized_type = scalar_or_element_type(type_)
+    assert isinstance(quantized_type, UniformType)
+    return quantized_type
+
+
+def _replace(qcast: QuantizeCastOp, constant: ConstantOp, stored: Attribute) -> None:
+    quantized = qcast.result.type
+    stored_op = ConstantOp.create(
+        properties={"value": stored},
+        result_types=(
+            with_element_type(quantized, _quantized_type(quantized).storage_type),
+        ),
+        location=constant.location,
+    )
+    stored_op.result.name_hint = constant.result.name_hint
+    scast = StorageCastOp.create(
+        operands=stored_op.results, result_types=(quantized,), location=qcast.location
+    )
+    Rewriter.replace_op(qcast, (stored_op, scast))
+
+
+@dataclass(frozen=True)
+class QuantConvertConstPass(ModulePass):
+    """
+    Replace each `quant.qcast` of an `arith.constant` by a constant of stored values and a
+    `quant.scast`. The constant of expressed values goes if nothing else uses it.
+
+    It is a pass of MLIR 14, with sub-channel types, resources and rounding modes added.
+    """
+
+    name = "quant-convert-const"
+
+    rounding_mode: RoundingMode = "nearest-even"
+    """How a value between two stored ones is rounded."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        casts = [
+            (qcast, constant)
+            for qcast in op.walk()
+            if isinstance(qcast, QuantizeCastOp)
+            and isinstance(constant := qcast.input.owner, ConstantOp)
+            # Other types do not say how a value is stored.
+            and isinstance(scalar_or_element_type(qcast.result.type), UniformType)
+        ]
+        arrays: dict[tuple[ConstantOp, Attribute], NDArray[Any]] = {}
+        for qcast, constant in casts:
+            if (key := (constant, qcast.result.type)) not in arrays:
+                arrays[key] = self._quantized(qcast, constant)
+        attributes = {
+            (constant, type_): _stored_attribute(constant.value, array, type_)
+            for (constant, type_), array in arrays.items()
+        }
+        for qcast, constant in casts:
+            _replace(qcast, constant, attributes[constant, qcast.result.type])
+        for constant in {constant: None for _, constant in casts}:
+            if constant.result.first_use is None:
+                Rewriter.erase_op(constant)
+
+    def _quantized(self, qcast: QuantizeCastOp, constant: ConstantOp) -> NDArray[Any]:
+        quantized_type = _quantized_type(qcast.result.type)
+        try:
+            return _quantized_array(constant.value, quantized_type, self.rounding_mode)
+        except (ValueError, ImportError) as e:
+            fail(qcast, f"'quant.qcast' op cannot quantize its constant: {e}")

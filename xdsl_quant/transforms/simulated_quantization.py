@@ -1,0 +1,127 @@
+"""
+Simulated quantization: a cast to a quantized type, which is chosen for a range of values,
+and the cast back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, LocationAttr
+from xdsl.ir import Attribute, Block, SSAValue, TypeAttribute
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+AXIS = "quant.axis"
+"""The attribute of a cast to a calibrated type that says which dimension has ranges."""
+
+AXIS_STATS = "quant.axis_stats"
+"""The attribute of a cast to a calibrated type with the ranges of that dimension."""
+
+
+class Storage(NamedTuple):
+    """How values of a range are to be stored."""
+
+    width: int
+    """Number of bits of a stored value."""
+
+    is_signed: bool = True
+    """Whether stored values are signed."""
+
+    is_narrow: bool = False
+    """Whether the smallest stored value is left out."""
+
+    is_symmetric: bool = False
+    """Whether the zero point is in the middle."""
+
+
+class _Bounds(TypedDict):
+    storage_type_min: int
+    storage_type_max: int
+    is_signed: bool
+
+
+def quantized_counterpart(
+    type_: Attribute,
+    lows: ArrayLike,
+    highs: ArrayLike,
+    storage: Storage,
+    quantized_dimension: int | None = None,
+) -> TypeAttribute:
+    """
+    The type that a float, or a tensor of floats, is quantized to if its values are in a
+    range, or in a range for each index of a dimension. Scales and zero points are those of
+    [`choose_parameters`][xdsl_quant.numerics.choose_parameters].
+
+    Raises:
+        ValueError: if a range is NaN, infinite or reversed, or there is no such type.
+    """
+    # Importing NumPy takes longer than starting `xdsl-opt`.
+    from xdsl_quant.numerics import choose_parameters
+
+    expressed_type = scalar_or_element_type(type_)
+    assert isinstance(expressed_type, AnyFloat)
+    parameters = choose_parameters(
+        lows,
+        highs,
+        storage=f"{'i' if storage.is_signed else 'u'}{storage.width}",
+        symmetric=storage.is_symmetric,
+        narrow_range=storage.is_narrow,
+        # Whether a scale fits its expressed type is known to the quantized type, also of
+        # types that NumPy does not have.
+        expressed="f64",
+        quantized_dimension=quantized_dimension,
+    )
+    storage_type = IntegerType(storage.width)
+    bounds: _Bounds = {
+        "storage_type_min": parameters.storage_min,
+        "storage_type_max": parameters.storage_max,
+        "is_signed": storage.is_signed,
+    }
+    try:
+        if quantized_dimension is None:
+            element_type = UniformQuantizedType(
+                storage_type,
+                expressed_type,
+                float(parameters.scales),
+                int(parameters.zero_points),
+                **bounds,
+            )
+        else:
+            element_type = UniformQuantizedPerAxisType(
+                storage_type,
+                expressed_type,
+                parameters.scales,
+                parameters.zero_points,
+                quantized_dimension=quantized_dimension,
+                **bounds,
+            )
+        quantized = with_element_type(type_, element_type)
+        # Whether a per-axis type fits its tensor is known to the cast.
+        QuantizeCastOp(Block(arg_types=(type_,)).args[0], quantized).verify_()
+    except VerifyException as e:
+        raise ValueError(str(e)) from None
+    return quantized
+
+
+def quantized_and_back(
+    value: SSAValue, quantized: Attribute, location: LocationAttr
+) -> tuple[QuantizeCastOp, DequantizeCastOp]:
+    """The cast to a quantized type, and that back to the type of the value."""
+    quantize = QuantizeCastOp.create(
+        operands=(value,), result_types=(quantized,), location=location
+    )
+    dequantize = DequantizeCastOp.create(
+        operands=(quantize.result,), result_types=(value.type,), location=location
+    )
+    return quantize, dequantize
