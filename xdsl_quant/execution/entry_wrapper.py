@@ -82,6 +82,13 @@ class EntryWrapper:
             return (self.kernel_name,)
         return self.kernel_name, self.sizes_name
 
+    @property
+    def writes_more_than_it_reads(self) -> bool:
+        """Whether results have more bytes than arguments."""
+        read = sum(argument.estimated_bytes for argument in self.arguments)
+        written = sum(result.estimated_bytes for result in self.results)
+        return written > read
+
     # Text
 
     @property
@@ -147,6 +154,4 @@ class EntryWrapper:
         In bits. Reading is fastest with the widest vectors there are, but writing more
         than is read is 20 % slower with 512 bits than with 256.
         """
-        read = sum(argument.estimated_bytes for argument in self.arguments)
-        written = sum(result.estimated_bytes for result in self.results)
-        return 256 if written > read else 512
+        return 256 if self.writes_more_than_it_reads else 512

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 from . import runtime_library
@@ -22,8 +23,9 @@ from .machine_code_fixes import (
     store_whole_bytes,
 )
 from .mlir_bindings import bindings
+from .streaming_stores import mark_results, stream_marked_results, streamable_ops
 
-_TENSORS_TO_LOOPS = (
+_TENSORS_TO_BUFFERS = (
     # One function, without calls, whose ops on tensors are all linalg.
     "inline",
     "symbol-dce",
@@ -48,6 +50,9 @@ _TENSORS_TO_LOOPS = (
     "buffer-deallocation-pipeline",
     "canonicalize",
     "cse",
+)
+
+_BUFFERS_TO_LOOPS = (
     "func.func(convert-linalg-to-loops)",
     "lower-affine",
     # Arithmetic on bf16 becomes arithmetic on f32 with conversions.
@@ -78,13 +83,24 @@ _LOOPS_TO_LLVM = (
 _OPT_LEVEL = 2
 """LLVM's. 1 to 3 make equally fast code."""
 
+_lock = Lock()
+"""Held while something is compiled."""
+
 
 class MachineCode:
     """Functions of memrefs that are compiled in this process."""
 
-    def __init__(self, text: str, names: Sequence[str]):
+    can_stream: bool
+    """Whether there is a result that the kernel streams if it is told to."""
+
+    def __init__(self, text: str, names: Sequence[str], *, stream: bool = False):
         """
-        Compile a module; `names` are its public functions.
+        Compile a module; `names` are its public functions, the kernel first.
+
+        Args:
+            text: the module.
+            names: the functions.
+            stream: whether the kernel streams results, where it can.
 
         Raises:
             CompilationError: if MLIR does not compile the module.
@@ -94,8 +110,8 @@ class MachineCode:
         context = ir.Context()
         context.enable_multithreading(False)
         try:
-            with context, ir.Location.unknown(context):
-                self._engine = _compile(text, names)
+            with _lock, context, ir.Location.unknown(context):
+                self._engine, self.can_stream = _compile(text, names, stream)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
 
@@ -108,10 +124,17 @@ class MachineCode:
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
-def _compile(text: str, names: Sequence[str]) -> Any:
+def _compile(text: str, names: Sequence[str], stream: bool) -> tuple[Any, bool]:
+    """The compiled functions, and whether a result can be streamed."""
     ir, engine_class = bindings().ir, bindings().execution_engine.ExecutionEngine
     module = ir.Module.parse(text)
-    _run(module, _TENSORS_TO_LOOPS)
+    _run(module, _TENSORS_TO_BUFFERS)
+    streamable = streamable_ops(module, names[0])
+    if stream:
+        mark_results(streamable)
+    _run(module, _BUFFERS_TO_LOOPS)
+    if stream:
+        stream_marked_results(module, names[0])
     erase_self_copies(module)
     check_divisions(module)
     store_whole_bytes(module)
@@ -131,7 +154,7 @@ def _compile(text: str, names: Sequence[str]) -> Any:
                 )
     except RuntimeError as e:
         raise CompilationError(f"LLVM: {e}") from None
-    return engine
+    return engine, bool(streamable)
 
 
 def _run(module: Any, passes: Sequence[str]) -> None:

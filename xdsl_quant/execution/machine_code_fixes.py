@@ -11,23 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compilation_error import CompilationError
-from .mlir_bindings import bindings
+from .mlir_bindings import bindings, ops_in
 from .runtime_library import FAIL
-
-
-def _ops(module: Any, *names: str) -> list[Any]:
-    """All ops, or those with one of these names; a list, so that they may be erased."""
-    ir = bindings().ir
-    found: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        if not names or op.name in names:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
-
 
 # Before loops become branches
 
@@ -39,7 +24,7 @@ def erase_self_copies(module: Any) -> None:
     They are left where results are computed in place, but their sizes have become
     better known than those of the place.
     """
-    for copy in _ops(module, "memref.copy"):
+    for copy in ops_in(module, "memref.copy"):
         source, target = map(_uncast, copy.operands)
         if source == target:
             copy.erase()
@@ -60,7 +45,7 @@ def store_whole_bytes(module: Any) -> None:
     process at some loads and stores.
     """
     ir = bindings().ir
-    for op in _ops(module):
+    for op in ops_in(module):
         for region in op.regions:
             for block in region:
                 for argument in block.arguments:
@@ -71,14 +56,14 @@ def store_whole_bytes(module: Any) -> None:
             _update_signature(op)
         elif op.name == "memref.global":
             _update_constant(op)
-    for load in _ops(module, "memref.load"):
+    for load in ops_in(module, "memref.load"):
         ((value,), memref) = load.results, load.operands[0].type
         if memref.element_type != value.type:
             with ir.InsertionPoint(load), load.location:
                 whole = bindings().memref.load(load.operands[0], [*load.operands][1:])
                 value.replace_all_uses_with(bindings().arith.trunci(value.type, whole))
             load.erase()
-    for store in _ops(module, "memref.store"):
+    for store in ops_in(module, "memref.store"):
         value, memref = store.operands[0], store.operands[1].type
         if memref.element_type != value.type:
             with ir.InsertionPoint(store), store.location:
@@ -155,7 +140,7 @@ def check_divisions(module: Any) -> None:
     ir, arith = bindings().ir, bindings().arith
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
-    for op in _ops(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
+    for op in ops_in(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
         left, right = op.operands
         if _is_harmless_divisor(right):
             continue
@@ -198,7 +183,7 @@ def convert_floats_exactly(module: Any) -> None:
     * The instructions for bf16 take the smallest numbers for zero.
     """
     ir = bindings().ir
-    for op in _ops(module, "arith.extf", "arith.truncf"):
+    for op in ops_in(module, "arith.extf", "arith.truncf"):
         source, target = op.operands[0].type, op.results[0].type
         with ir.InsertionPoint(op), op.location:
             op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<none>")
@@ -270,7 +255,7 @@ def check_is_llvm(module: Any) -> None:
     cast_name = "builtin.unrealized_conversion_cast"
     left = [
         op.name
-        for op in _ops(module)
+        for op in ops_in(module)
         if not op.name.startswith("llvm.") and op.name != "builtin.module"
     ]
     if left:
@@ -290,7 +275,7 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
             leaving that one is not enough.
     """
     ir, llvm = bindings().ir, bindings().llvm
-    for call in _ops(module, "llvm.call"):
+    for call in ops_in(module, "llvm.call"):
         callee = call.attributes["callee"].value if "callee" in call.attributes else ""
         if callee == "puts":
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(FAIL, module.context)
@@ -301,7 +286,7 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
                 llvm.return_()
             unreachable.erase()
             call.erase()
-    for function in _ops(module, "llvm.func"):
+    for function in ops_in(module, "llvm.func"):
         if function.attributes["sym_name"].value == "puts":
             function.attributes["sym_name"] = ir.StringAttr.get(FAIL, module.context)
 
@@ -322,7 +307,7 @@ def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
     MLIR forgets `llvm.noalias` of a memref when that becomes several arguments.
     """
     ir = bindings().ir
-    for function in _ops(module, "llvm.func"):
+    for function in ops_in(module, "llvm.func"):
         if function.attributes["sym_name"].value not in names:
             continue
         with module.context:

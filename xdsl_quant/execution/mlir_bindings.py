@@ -14,6 +14,7 @@ class Bindings(NamedTuple):
     llvm: Any
     math: Any
     memref: Any
+    scf: Any
     execution_engine: Any
     passmanager: Any
 
@@ -34,6 +35,7 @@ def bindings() -> Bindings:
             import_module("mlir.dialects.llvm"),
             import_module("mlir.dialects.math"),
             import_module("mlir.dialects.memref"),
+            import_module("mlir.dialects.scf"),
             import_module("mlir.execution_engine"),
             import_module("mlir.passmanager"),
         )
@@ -41,3 +43,17 @@ def bindings() -> Bindings:
         raise ImportError(
             "compiled execution needs MLIR: pip install 'xdsl-quant[mlir]'"
         ) from None
+
+
+def ops_in(module: Any, *names: str) -> list[Any]:
+    """All ops, or those with one of these names; a list, so that they may be erased."""
+    ir = bindings().ir
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if not names or op.name in names:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
