@@ -101,7 +101,7 @@ def checked_out(
 
     Raises:
         TypeError: if `out` is no array of `dtype`.
-        ValueError: if `out` has another shape or is read-only.
+        ValueError: if `out` has another shape, is read-only or overlaps itself.
     """
     if out is None:
         return values, np.empty_like(values, dtype, subok=False)
@@ -113,6 +113,26 @@ def checked_out(
         raise ValueError(f"out has shape {out.shape}, but must have {values.shape}")
     if not out.flags.writeable:
         raise ValueError("out is read-only")
+    if _overlaps_itself(out):
+        raise ValueError("elements of out overlap in memory")
     if np.may_share_memory(values, out):
         values = values.copy()
     return values, out
+
+
+def _overlaps_itself(array: NDArray[Any]) -> bool:
+    """
+    Whether elements may share memory.
+
+    In all views that are slices of an array, or have its dimensions in another order, a
+    step along one dimension leads out of what the dimensions with smaller steps cover.
+    """
+    if not array.size:
+        return False
+    extent = array.itemsize
+    steps = zip(map(abs, array.strides), array.shape, strict=True)
+    for step, count in sorted(pair for pair in steps if pair[1] > 1):
+        if step < extent:
+            return True
+        extent += step * (count - 1)
+    return False

@@ -14,7 +14,7 @@ from xdsl_quant.rounding_mode import RoundingMode
 from .arguments import expressed_array
 from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
 from .blocks import aligned, block_shape, pieces
-from .parameters import QuantizationParameters
+from .parameters import QuantizationParameters, check_parameters
 from .rounding import check_rounding_mode
 
 ErrorScope = Literal["tensor", "channel", "block"]
@@ -28,7 +28,9 @@ class QuantizationError:
     array of one for each channel or block.
 
     A NaN among the values makes all measures but the saturated fraction NaN. An infinite
-    value makes the errors infinite, and the ratio NaN.
+    value makes the errors infinite, and the ratio NaN. It is NaN, too, where
+    f64 does not hold the squares: they are infinite beyond about `1e154`, and 0 below
+    about `1e-162`.
     """
 
     max_absolute: float | NDArray[np.float64]
@@ -73,11 +75,12 @@ def measure_error(
         rounding_mode: the rounding mode of quantization.
 
     Raises:
-        TypeError: if an array has the wrong dtype.
+        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
         ValueError: if there are no values, they have the wrong shape, or the parameters
             have no channels or blocks to measure.
     """
     check_rounding_mode(rounding_mode)
+    check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
     blocks = block_shape(parameters, values.shape)
     if not values.size:
@@ -155,7 +158,10 @@ class _Meter:
 def _error(sums: list[NDArray[np.float64]], count: int) -> QuantizationError:
     largest, absolute, squared, signal, saturated = sums
     with np.errstate(all="ignore"):
-        ratio = np.where(squared == 0, np.inf, 10 * np.log10(signal / squared))
+        ratio = 10 * np.log10(signal / squared)
+    # Squares of large errors are infinite, and those of small ones are 0.
+    has_squares = (squared > 0) & (squared < np.inf) & (signal < np.inf)
+    ratio = np.where(largest == 0, np.inf, np.where(has_squares, ratio, np.nan))
     measures = [largest, absolute / count, squared / count, ratio, saturated / count]
     if not largest.ndim:
         measures = [float(measure) for measure in measures]

@@ -5,6 +5,7 @@ zero point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args, overload
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arguments import numbers, stored_array
 from .blocks import aligned, block_shape, merged, pieces
-from .parameters import QuantizationParameters
+from .parameters import QuantizationParameters, check_parameters
 
 ScaleRounding = Literal["single", "double"]
 """How the product with a multiplier is rounded."""
@@ -31,10 +32,10 @@ PIECE = 1 << 14
 def quantize_multiplier(real: float) -> tuple[int, int]: ...
 @overload
 def quantize_multiplier(
-    real: NDArray[Any],
+    real: NDArray[Any] | Sequence[Any],
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]: ...
 def quantize_multiplier(
-    real: float | NDArray[Any],
+    real: float | NDArray[Any] | Sequence[Any],
 ) -> tuple[int, int] | tuple[NDArray[np.int32], NDArray[np.int8]]:
     """
     The integers for which `multiplier / 2**shift` is nearest to a positive real number.
@@ -43,11 +44,13 @@ def quantize_multiplier(
     the number is less than `2**-32`: the shift is 62 then and the multiplier smaller.
 
     Args:
-        real: a number, e.g. `input_scale * weight_scale / output_scale`, or an array.
+        real: a number, e.g. `input_scale * weight_scale / output_scale`, or an array
+            or list of them.
 
     Returns:
         Multiplier and shift for [`apply_scale`][xdsl_quant.numerics.apply_scale]: two
-        integers for a number, an `int32` and an `int8` array for an array.
+        integers for a number, an `int32` and an `int8` array for an array or
+        a list.
 
     Raises:
         TypeError: if `real` is no number.
@@ -74,7 +77,7 @@ def quantize_multiplier(
         raise ValueError(
             f"multiplier {values[is_small][0]} is too small, it must be at least 2**-63"
         )
-    if not isinstance(real, np.ndarray):
+    if not (isinstance(real, np.ndarray) or values.ndim):
         return int(multipliers), int(shifts)
     return multipliers.astype(np.int32), shifts.astype(np.int8)
 
@@ -192,6 +195,7 @@ def affine_to_fixed_point(
         ValueError: if an array has the wrong shape, or a stored value is outside of the
             storage type.
     """
+    check_parameters(parameters)
     values = stored_array(stored_values, parameters)
     grid = (block_shape(parameters, values.shape), [parameters.zero_points])
     dtype = np.dtype(np.int32 if parameters.storage_width < 32 else np.int64)
@@ -222,6 +226,7 @@ def fixed_point_to_affine(
         TypeError: if the values are no signed integers.
         ValueError: if they have the wrong shape.
     """
+    check_parameters(parameters)
     values = numbers(fixed_point_values, "fixed-point values", "i")
     grid = (block_shape(parameters, values.shape), [parameters.zero_points])
     result = np.empty_like(values, parameters.storage_dtype, subok=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, cast
+from operator import index
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,18 +85,26 @@ class QuantizationParameters:
 
         Raises:
             ValueError: if the parameters contradict each other or are out of range.
-            TypeError: if zero points are not integers, or scales no numbers.
+            TypeError: if an argument is of the wrong type, e.g. zero points that are no
+                integers.
             ImportError: if the expressed type needs `ml_dtypes`.
         """
         low, high = storage_range(storage)
+        if not isinstance(cast(object, expressed), str):
+            raise TypeError(
+                f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
+            )
         fields: dict[str, Any] = {
             "storage": storage,
-            "storage_min": low if storage_min is None else int(storage_min),
-            "storage_max": high if storage_max is None else int(storage_max),
+            "storage_min": low if storage_min is None else storage_min,
+            "storage_max": high if storage_max is None else storage_max,
             "expressed": expressed,
             "quantized_dimension": quantized_dimension,
             "block_sizes": None if block_sizes is None else _pairs(block_sizes),
         }
+        for name in ("storage_min", "storage_max", "quantized_dimension"):
+            if (value := fields[name]) is not None:
+                fields[name] = _integer(value, name)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         self._check_storage_range(low, high)
@@ -182,10 +191,10 @@ class QuantizationParameters:
         if self.scales.min() >= smallest and self.scales.max() <= largest:
             return
         wrong = ~((self.scales >= smallest) & (self.scales <= largest))
-        index = np.unravel_index(int(wrong.argmax()), self.scales.shape)
-        where = f" at index {tuple(map(int, index))}" if index else ""
+        position = np.unravel_index(int(wrong.argmax()), self.scales.shape)
+        where = f" at index {tuple(map(int, position))}" if position else ""
         raise ValueError(
-            f"scale {self.scales[index]}{where} is out of the range of expressed type "
+            f"scale {self.scales[position]}{where} is out of the range of expressed type "
             f"'{self.expressed}', {smallest:g} to {largest:g}"
         )
 
@@ -250,6 +259,7 @@ class QuantizationParameters:
         The parameters of a type.
 
         Raises:
+            TypeError: if it is no type.
             ValueError: if it is not a `!quant.uniform` type, or what it says is not
                 possible in NumPy, e.g. expressed values of type `f80`.
         """
@@ -264,6 +274,25 @@ class QuantizationParameters:
         return type_of_parameters(self)
 
 
+def check_parameters(value: object) -> None:
+    """Raise a `TypeError` if a value is no `QuantizationParameters`."""
+    if isinstance(value, QuantizationParameters):
+        return
+    # Types are known by their name, so that xDSL is not imported for them.
+    is_type = str(getattr(value, "name", "")).startswith("quant.")
+    hint = "; use QuantizationParameters.from_type" if is_type else ""
+    raise TypeError(
+        f"parameters must be QuantizationParameters, not {type(value).__name__}{hint}"
+    )
+
+
+def _integer(value: SupportsIndex, what: str) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}, but must be an integer") from None
+
+
 def _pairs(
     block_sizes: Mapping[int, int] | Iterable[tuple[int, int]],
 ) -> tuple[tuple[int, int], ...]:
@@ -272,7 +301,20 @@ def _pairs(
         if isinstance(block_sizes, Mapping)
         else block_sizes
     )
-    return tuple((int(dimension), int(size)) for dimension, size in pairs)
+    try:
+        pairs = [(dimension, size) for dimension, size in pairs]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"block sizes are {block_sizes!r}, but must be a mapping, or pairs, of a "
+            "dimension and a size"
+        ) from None
+    return tuple(
+        (
+            _integer(dimension, "dimension of a block size"),
+            _integer(size, "block size"),
+        )
+        for dimension, size in pairs
+    )
 
 
 def _integers(values: ArrayLike, low: int, high: int, storage: str) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from xdsl_quant.rounding_mode import RoundingMode
 from .arguments import checked_out, expressed_array, stored_array
 from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
 from .blocks import aligned, block_shape, pieces
-from .parameters import QuantizationParameters
+from .parameters import QuantizationParameters, check_parameters
 from .rounding import check_rounding_mode
 
 Grid = tuple[tuple[int, ...], list[NDArray[Any]]]
@@ -58,10 +58,11 @@ def quantize(
         `out`, or a new array, with dtype `parameters.storage_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype.
-        ValueError: if an array has the wrong shape.
+        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
+        ValueError: if an array has the wrong shape, or elements of `out` overlap.
     """
     check_rounding_mode(rounding_mode)
+    check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
     grid = _grid(parameters, values.shape)
     values, out = checked_out(values, out, parameters.storage_dtype)
@@ -104,11 +105,12 @@ def dequantize(
         `out`, or a new array, with dtype `parameters.expressed_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype.
+        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
         ValueError: if an array has the wrong shape, or a stored value is outside of the
             storage type, e.g. 8 for `i4`.
     """
     check_rounding_mode(rounding_mode)
+    check_parameters(parameters)
     values = stored_array(stored_values, parameters)
     grid = _grid(parameters, values.shape)
     values, out = checked_out(values, out, parameters.expressed_dtype)
@@ -152,11 +154,13 @@ def requantize(
         `out`, or a new array, with dtype `target.storage_dtype`.
 
     Raises:
-        TypeError: if an array has the wrong dtype.
+        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
         ValueError: if the expressed types differ, an array has the wrong shape, or a
             stored value is outside of the storage type of `source`.
     """
     check_rounding_mode(rounding_mode)
+    check_parameters(source)
+    check_parameters(target)
     if source.expressed != target.expressed:
         raise ValueError(
             f"cannot requantize from expressed type '{source.expressed}' to "

@@ -1,6 +1,7 @@
 """The integers of storage types, by the name of the type."""
 
 import re
+from typing import cast
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -14,7 +15,10 @@ def storage_range(storage: str) -> tuple[int, int]:
 
     Raises:
         ValueError: if `storage` is not spelled like `i8` or `u8`, or is too wide.
+        TypeError: if it is no text.
     """
+    if not isinstance(cast(object, storage), str):
+        raise TypeError(f"storage type is {storage!r}, but must be a text, e.g. 'i8'")
     match = _STORAGE.fullmatch(storage)
     if match is None or int(match["width"]) > MAX_STORAGE_BITS:
         raise ValueError(

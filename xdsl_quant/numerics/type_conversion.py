@@ -18,8 +18,10 @@ def parameters_of_type(quantized_type: QuantizedType) -> dict[str, Any]:
 
     Raises:
         ValueError: if it is not a `!quant.uniform` type.
+        TypeError: if it is no type at all.
     """
-    if quantized_type.name != "quant.uniform":
+    if getattr(quantized_type, "name", None) != "quant.uniform":
+        _check_type(quantized_type)
         raise ValueError(f"type '{quantized_type}' has no scale, use '!quant.uniform'")
     # Its attributes are read, but their classes are not imported: that takes longer
     # than all else, and whoever has a type has imported them already.
@@ -53,6 +55,15 @@ def parameters_of_type(quantized_type: QuantizedType) -> dict[str, Any]:
         "block_sizes": uniform.block_size_info,
         **arguments,
     }
+
+
+def _check_type(value: object) -> None:
+    from xdsl.ir import Attribute
+
+    if not isinstance(value, Attribute):
+        raise TypeError(
+            f"a '!quant.uniform' type is needed, but got a {type(value).__name__}"
+        )
 
 
 def type_of_parameters(parameters: QuantizationParameters) -> UniformType:

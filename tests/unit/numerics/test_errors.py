@@ -153,6 +153,20 @@ def test_nan_and_infinity():
     assert error.saturated_fraction.tolist() == [0.5, 0.5, 0]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] an array
 
 
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [([1e300, 3e299], 7e299), ([1e160, 3e159], 1e150), ([1e-200], 3e-200)],
+)
+def test_squares_that_f64_does_not_hold(values: list[float], scale: float):
+    parameters = QuantizationParameters(scale, storage="i32", expressed="f64")
+    error = measure_error(values, parameters)
+    assert error.max_absolute > 0
+    assert math.isnan(error.sqnr)  # pyright: ignore[reportArgumentType] a float
+    # Whether there is no error does not depend on squares.
+    parameters = QuantizationParameters(2.0**600, storage="i32", expressed="f64")
+    assert measure_error([2.0**600], parameters).sqnr == math.inf
+
+
 def test_scalar():
     assert measure_error(0.25, QuantizationParameters(1)).max_absolute == 0.25
 

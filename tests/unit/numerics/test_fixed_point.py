@@ -77,6 +77,13 @@ def test_multipliers_of_arrays():
     assert [*pairs] == [quantize_multiplier(real) for real in reals.ravel().tolist()]
 
 
+def test_multipliers_of_lists():
+    multipliers, shifts = quantize_multiplier([0.5, 2])
+    assert (multipliers.dtype, shifts.dtype) == (np.int32, np.int8)
+    assert multipliers.tolist() == [1 << 30, 1 << 30]
+    assert shifts.tolist() == [31, 29]
+
+
 @pytest.mark.parametrize(
     ("real", "message"),
     [

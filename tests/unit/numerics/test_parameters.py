@@ -219,6 +219,43 @@ def test_equality_and_hash():
             ValueError,
             "dimension 0 has 2 scales, but no block size",
         ),
+        ({"storage": 8}, TypeError, "storage type is 8, but must be a text, e.g. 'i8'"),
+        (
+            {"expressed": np.float32},
+            TypeError,
+            "expressed type is <class 'numpy.float32'>, but must be a text, e.g. 'f32'",
+        ),
+        (
+            {"scales": [[1]], "block_sizes": [2, 1]},
+            TypeError,
+            "block sizes are [2, 1], but must be a mapping, or pairs, of a dimension and a "
+            "size",
+        ),
+        (
+            {"scales": [[1]], "block_sizes": 2},
+            TypeError,
+            "block sizes are 2, but must be a mapping, or pairs, of a dimension and a size",
+        ),
+        (
+            {"scales": [[1]], "block_sizes": {0: 1.5}},
+            TypeError,
+            "block size is 1.5, but must be an integer",
+        ),
+        (
+            {"storage_min": 1.5},
+            TypeError,
+            "storage_min is 1.5, but must be an integer",
+        ),
+        (
+            {"storage_max": "1"},
+            TypeError,
+            "storage_max is '1', but must be an integer",
+        ),
+        (
+            {"scales": [1], "quantized_dimension": 0.5},
+            TypeError,
+            "quantized_dimension is 0.5, but must be an integer",
+        ),
     ],
     ids=str,
 )
@@ -227,6 +264,16 @@ def test_mistakes(arguments: dict[str, Any], error: type[Exception], message: st
     with pytest.raises(error) as raised:
         QuantizationParameters(**arguments)
     assert str(raised.value) == message
+
+
+def test_integers_of_numpy_are_integers():
+    parameters = QuantizationParameters(
+        [1],
+        storage_min=np.int8(-7),  # pyright: ignore[reportArgumentType] as good as an int
+        quantized_dimension=np.int64(0),  # pyright: ignore[reportArgumentType] as good as an int
+    )
+    assert (parameters.storage_min, parameters.quantized_dimension) == (-7, 0)
+    assert type(parameters.storage_min) is type(parameters.quantized_dimension) is int
 
 
 def test_numerics_do_not_import_xdsl():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tests.agreement import reference
@@ -25,8 +26,11 @@ from tests.unit.numerics.cases import (
 )
 from xdsl_quant.numerics import (
     QuantizationParameters,
+    affine_to_fixed_point,
     arithmetic,
     dequantize,
+    fixed_point_to_affine,
+    measure_error,
     quantization,
     quantize,
     requantize,
@@ -496,6 +500,65 @@ def test_mistakes(call: Callable[[], object], error: type[Exception], message: s
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "position"),
+    [
+        (quantize, (F32,), 1),
+        (dequantize, (I8,), 1),
+        (requantize, (I8, ONE), 1),
+        (requantize, (I8, ONE), 2),
+        (measure_error, (F32,), 1),
+        (affine_to_fixed_point, (I8,), 1),
+        (fixed_point_to_affine, (I8,), 1),
+    ],
+)
+def test_what_is_no_parameters(
+    function: Callable[..., object], arguments: tuple[Any, ...], position: int
+):
+    before, after = arguments[:position], arguments[position:]
+    with pytest.raises(TypeError) as raised:
+        function(*before, 0.5, *after)
+    assert str(raised.value) == "parameters must be QuantizationParameters, not float"
+    with pytest.raises(TypeError) as raised:
+        function(*before, ONE.to_type(), *after)
+    assert str(raised.value) == (
+        "parameters must be QuantizationParameters, not UniformQuantizedType; use "
+        "QuantizationParameters.from_type"
+    )
+
+
+MEMORY = np.zeros(64, np.int8)
+
+
+@pytest.mark.parametrize(
+    ("strides", "is_refused"),
+    [
+        ((3, 1), False),
+        ((1, 2), False),
+        ((-20, -5), False),
+        ((0, 1), True),
+        ((2, 1), True),
+        ((8, 8), True),
+        ((-1, 1), True),
+    ],
+)
+def test_elements_of_out_do_not_overlap(strides: tuple[int, int], is_refused: bool):
+    out = as_strided(MEMORY[32:], (2, 3), strides)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    if not is_refused:
+        assert quantize(values, ONE, out=out).tolist() == values.tolist()
+        return
+    with pytest.raises(ValueError, match=r"^elements of out overlap in memory$"):
+        quantize(values, ONE, out=out)
+
+
+def test_an_out_of_one_element_or_none_overlaps_nothing():
+    one = as_strided(MEMORY, (1, 1), (0, 0))
+    assert quantize(F32[:1, :1], ONE, out=one).tolist() == [[0]]
+    none = as_strided(MEMORY, (0, 3), (0, 0))
+    assert quantize(F32[:0], ONE, out=none).shape == (0, 3)
 
 
 def test_nothing_is_written_if_a_stored_value_is_wrong():

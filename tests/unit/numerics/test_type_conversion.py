@@ -94,6 +94,17 @@ def test_types_without_parameters(quantized_type: QuantizedType, message: str):
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize(
+    "value", ["!quant.uniform<i8:f32, 1.0>", QuantizationParameters(1), None]
+)
+def test_what_is_no_type(value: object):
+    with pytest.raises(TypeError) as raised:
+        QuantizationParameters.from_type(value)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(raised.value) == (
+        f"a '!quant.uniform' type is needed, but got a {type(value).__name__}"
+    )
+
+
 def test_types_of_arrays_are_those_of_lists():
     scales, zero_points = [0.5, 0.1, 3.0, 1e-3], [1, -2, 0, 7]
     expected = UniformQuantizedPerAxisType(
