@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from re import fullmatch
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -85,21 +86,31 @@ def parse_module(
     Raises:
         IRError: if the text is no module, or the module is invalid.
     """
+    if fullmatch(r"\S+\.mlir", text):
+        raise IRError(
+            f"{file_name}: error: the text of a module is needed, but '{text}' is a file "
+            "name"
+        )
     try:
         module = _LocatingParser(ctx or multiverse_context(), text, file_name)
         parsed = module.parse_module()
+        verify_module(parsed)
     except ParseError as e:
         location = e.span.get_location()
         raise IRError(f"{location}: error: {e.msg.strip()}") from e
     except VerifyException as e:
-        raise IRError(f"{file_name}: error: {_first_line(e)}") from e
-    verify_module(parsed)
+        raise IRError(f"{file_name}: error: {_sentence(e)}") from e
+    except RecursionError:
+        raise IRError(f"{file_name}: error: the text is nested too deeply") from None
     return parsed
 
 
-def _first_line(error: Exception) -> str:
-    # The lines that follow show the ops around.
-    return str(error).partition("\n")[0]
+def _sentence(error: Exception) -> str:
+    """What an error says, without the lines that follow and show the ops around."""
+    first, *others = str(error).splitlines()
+    while first.endswith(":") and others:
+        first += f" {others.pop(0)}"
+    return first
 
 
 def place(op: Operation) -> str:
@@ -111,6 +122,13 @@ def place(op: Operation) -> str:
 
 
 # Verification and passes
+
+
+def _place_around(op: Operation) -> str:
+    """Where an op is, or else the op that it was made for."""
+    while not (where := place(op)) and (parent := op.parent_op()) is not None:
+        op = parent
+    return where
 
 
 def _is_invalid(op: Operation) -> bool:
@@ -133,9 +151,9 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
     except VerifyException as e:
         # The error does not say whose it is. Nested ops are verified first.
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
-        reason = _first_line(e)
+        reason = _sentence(e)
         subject = "" if op.name in reason else f"'{op.name}' op "
-        raise IRError(f"{place(op)}error: {subject}{reason}{note}") from e
+        raise IRError(f"{_place_around(op)}error: {subject}{reason}{note}") from e
 
 
 def parse_passes(pipeline: str) -> Sequence[ModulePass]:
@@ -181,5 +199,5 @@ def apply_passes(
             # Passes of this package say where the error is.
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
-            raise IRError(f"{start}{_first_line(e)}{note}") from e
+            raise IRError(f"{start}{_sentence(e)}{note}") from e
         verify_module(module, f" (after the pass {module_pass.name})")

@@ -79,3 +79,33 @@ def test_pass_that_fails():
         "f.mlir:2:3: error: 'quant.qcast' op cannot be lowered: type "
         "'!quant.any<i8:f32>' has no scale (in the pass lower-quant-ops)"
     )
+
+
+def test_reason_that_is_not_in_the_first_line():
+    text = """\
+func.func @f(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {
+  %r = linalg.matmul ins(%a, %a : tensor<2x2xi8>, tensor<2x2xi8>)
+      outs(%c : tensor<2x2xi32>) -> tensor<2x2xi32>
+  return %r : tensor<2x2xi32>
+}"""
+    with pytest.raises(IRError) as e:
+        parse_module(text, "f.mlir")
+    assert str(e.value) == (
+        "f.mlir:2:3: error: 'arith.addi' op operand 'rhs' at position 1 does not verify: "
+        "attribute i8 expected from variable 'T', but got i32"
+    )
+
+
+def test_text_that_is_nested_too_deeply():
+    depth = 2000
+    with pytest.raises(IRError) as e:
+        parse_module("builtin.module {" * depth + "}" * depth, "f.mlir")
+    assert str(e.value) == "f.mlir: error: the text is nested too deeply"
+
+
+def test_file_name_instead_of_a_text():
+    with pytest.raises(IRError) as e:
+        parse_module("models/f.mlir")
+    assert str(e.value) == (
+        "module: error: the text of a module is needed, but 'models/f.mlir' is a file name"
+    )

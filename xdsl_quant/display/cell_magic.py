@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import shlex
 from typing import NoReturn
 
@@ -33,6 +34,7 @@ class _ArgumentParser(argparse.ArgumentParser):
 
 def _arguments(line: str) -> argparse.Namespace:
     parser = _ArgumentParser(prog="%%quant", add_help=False)
+    parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-p", "--passes", default="")
     parser.add_argument(
         "--aliases", action=argparse.BooleanOptionalAction, default=True
@@ -43,11 +45,11 @@ def _arguments(line: str) -> argparse.Namespace:
         raise QuantMagicError(f"{parser.prog}: {e}") from e
 
 
-def quant(line: str, cell: str) -> IRView | IRComparison:
+def quant(line: str, cell: str) -> IRView | IRComparison | None:
     """
     Run passes on the IR in this cell, and show it before and after.
 
-    Usage: %%quant [-p PASSES] [--no-aliases]
+    Usage: %%quant [-h] [-p PASSES] [--no-aliases]
 
     PASSES are those of `xdsl-opt -p`, with options in braces; quotes are needed where
     there is a space:
@@ -55,8 +57,12 @@ def quant(line: str, cell: str) -> IRView | IRComparison:
         %%quant -p 'lower-quant-ops{rounding-mode=nearest-even fuse=true},canonicalize'
 
     Without passes the IR is shown as it is. `--no-aliases` writes quantized types out.
+    `-h` prints this text.
     """
     arguments = _arguments(line)
+    if arguments.help:
+        print(inspect.getdoc(quant))
+        return None
     context = multiverse_context()
     try:
         passes = parse_passes(arguments.passes)

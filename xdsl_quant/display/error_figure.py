@@ -63,6 +63,33 @@ def _positions(
     return positions[np.isfinite(positions)]
 
 
+def _finite(
+    values: NDArray[Any], parameters: QuantizationParameters
+) -> tuple[NDArray[Any], QuantizationParameters]:
+    """The finite values, and parameters with a scale for each one of them."""
+    exact = values.astype(np.float64)
+    if not parameters.scales.ndim:
+        return values[np.isfinite(exact)], parameters
+    block = block_shape(parameters, values.shape)
+    numbers, exact, *of_blocks = aligned(
+        [values, exact], [(block, [parameters.scales, parameters.zero_points])]
+    )
+    is_finite = np.isfinite(exact)
+    scales, zero_points = (
+        np.broadcast_to(array, exact.shape)[is_finite] for array in of_blocks
+    )
+    each = QuantizationParameters(
+        scales,
+        zero_points,
+        storage=parameters.storage,
+        storage_min=parameters.storage_min,
+        storage_max=parameters.storage_max,
+        expressed=parameters.expressed,
+        quantized_dimension=0,
+    )
+    return numbers[is_finite], each
+
+
 def _grid_edges(
     positions: NDArray[np.float64], parameters: QuantizationParameters
 ) -> NDArray[np.floating[Any]]:
@@ -159,6 +186,17 @@ def _plot_sqnr(
 ) -> None:
     """An image of blocks along two dimensions, or bars."""
     axes.set(title=f"signal-to-noise ratio of each {per}")
+    if np.isposinf(sqnr).all():
+        axes.set(xticks=[], yticks=[])
+        axes.text(
+            0.5,
+            0.5,
+            f"no error in any {per}",
+            transform=axes.transAxes,
+            horizontalalignment="center",
+            verticalalignment="center",
+        )
+        return
     # Scales have a dimension for each one of the values, or with a block size.
     sizes = dict(parameters.block_sizes or ())
     all_dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
@@ -215,7 +253,8 @@ def error_figure(
         raise ValueError("there is nothing to plot: no value is finite")
     stored = quantize(values, parameters, rounding_mode=rounding_mode)
     back = dequantize(stored, parameters, rounding_mode=rounding_mode)
-    error = measure_error(values, parameters, rounding_mode=rounding_mode)
+    measured = _finite(values, parameters) if left_out else (values, parameters)
+    error = measure_error(*measured, rounding_mode=rounding_mode)
     per = _granularity(parameters)
     figure: Any = ErrorFigure(
         figsize=(9, 3.6 if per is None else 6.2), dpi=100, layout="constrained"

@@ -26,8 +26,8 @@ def plot_error(
     The figure has a histogram of the values in units of the stored values, with what is
     outside of their range in another colour; a histogram of the error (what comes back
     minus the value); and, for per-axis and sub-channel types, the signal-to-noise ratio
-    of each channel or block. Values that are NaN or infinite are left out of the
-    histograms, and the figure says how many they are.
+    of each channel or block. Values that are NaN or infinite are left out of the title
+    and the histograms, and the figure says how many they are.
 
     Args:
         expressed_values: an array of a shape that the type fits, with the dtype of its
@@ -40,7 +40,7 @@ def plot_error(
         `savefig` writes it to a file.
 
     Raises:
-        TypeError: if an array has another dtype.
+        TypeError: if an array has another dtype, or `quantized_type` is no type.
         ValueError: if there are no finite values, the type does not fit the shape, or it
             is no uniform type.
         ImportError: if matplotlib is not installed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from io import StringIO
+from typing import cast
 
 from xdsl.ir import Operation
 
@@ -21,6 +22,8 @@ def _text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
     """The text of an op, with aliases of types unless they are `None`."""
     if isinstance(ir, str):
         return ir.strip("\n")
+    if not isinstance(cast(object, ir), Operation):
+        raise TypeError(f"IR must be an op or a text, not {type(ir).__name__}")
     if aliases is None:
         return str(ir)
     body = StringIO()
@@ -74,6 +77,9 @@ def show(ir: Operation | str, *, aliases: bool = True) -> IRView:
     Quantized types of an op are shortened to `!q0`, `!q1`, ... unless `aliases` is `False`;
     the pointer over one of these shows the type. The text is that of now: a pass that
     changes the op later does not change what is shown.
+
+    Raises:
+        TypeError: if `ir` is neither.
     """
     return IRView(_text(ir, {} if aliases else None))
 
@@ -139,6 +145,9 @@ def compare(
 
     A quantized type has the same alias on both sides. A pass changes a module in place:
     to compare, run it on `module.clone()`.
+
+    Raises:
+        TypeError: if one is neither an op nor a text.
     """
     names: dict[QuantizedType, str] | None = {} if aliases else None
     return IRComparison(_text(before, names), _text(after, names))

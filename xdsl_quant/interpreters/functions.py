@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,13 +16,15 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.array_types import check_argument
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.entry_function import entry_function
+from xdsl_quant.loading import parse_module
+from xdsl_quant.numerics.rounding import check_rounding_mode
 from xdsl_quant.rounding_mode import RoundingMode
 
 from .registration import register_implementations
 
 
 def run_function(
-    module: ModuleOp,
+    module: ModuleOp | str,
     name: str | None,
     *arguments: ArrayLike,
     rounding_mode: RoundingMode = "nearest-even",
@@ -31,7 +33,7 @@ def run_function(
     Interpret a function.
 
     Args:
-        module: the module of the function, lowered or not.
+        module: the module of the function, or its text, lowered or not.
         name: the function; `None` for the only public one, or else `main`.
         arguments: arrays, or numbers and lists of them, as
             [`check_argument`][xdsl_quant.array_types.check_argument] takes them. They are
@@ -43,10 +45,14 @@ def run_function(
         with the arguments.
 
     Raises:
-        ValueError: if there is no such function, or an argument has the wrong shape.
+        ValueError: if there is no such function or rounding mode, or an argument has the
+            wrong shape; an [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
         TypeError: if the number of arguments or the type of one is wrong.
-        InterpretationError: if an op has no result, or no interpretation.
+        InterpretationError: if an op has no result, or no interpretation, or calls are
+            nested too deeply.
     """
+    check_rounding_mode(rounding_mode)
+    module = _as_module(module)
     function = entry_function(module, name)
     values = _check_arguments(function, arguments)
     interpreter = Interpreter(module)
@@ -56,11 +62,26 @@ def run_function(
     except InterpretationError as error:
         # xDSL's has the whole module as a note, for each region that the op is in.
         raise InterpretationError(str(error)) from error.__cause__
+    except RecursionError:
+        raise InterpretationError(
+            f"function '{function.sym_name.data}' is nested too deeply, maybe a function "
+            "calls itself without an end"
+        ) from None
     types = function.function_type.outputs
     return tuple(
         _result(result, type_, values)
         for result, type_ in zip(results, types, strict=True)
     )
+
+
+def _as_module(module: ModuleOp | str) -> ModuleOp:
+    if isinstance(module, str):
+        return parse_module(module)
+    if not isinstance(cast(object, module), ModuleOp):
+        raise TypeError(
+            f"module is a {type(module).__name__}, but must be a ModuleOp or a text"
+        )
+    return module
 
 
 def _check_arguments(

@@ -14,6 +14,7 @@ from .cf import CF
 from .linalg import LINALG
 from .math import MATH
 from .quant import quant_functions
+from .scf import SCF
 from .shape import SHAPE
 from .tensor import TENSOR
 
@@ -28,8 +29,8 @@ def register_implementations(
     Let an interpreter compute on NumPy arrays.
 
     It gets functions for the dialects arith, linalg, math, quant, shape and tensor, for
-    `cf.assert`, and xDSL's own for func, cf, scf and builtin. They take the place of any
-    that are registered.
+    `cf.assert` and `scf.for`, and xDSL's own for all else of func, cf, scf and builtin.
+    They take the place of any that are registered.
 
     Args:
         interpreter: the interpreter of a module.
@@ -50,6 +51,7 @@ def register_implementations(
         LINALG,
         MATH,
         quant_functions(rounding_mode),
+        SCF,
         SHAPE,
         TENSOR,
     ):

@@ -156,3 +156,14 @@ def test_error_in_the_cell(
     shell: Any, capsys: pytest.CaptureFixture[str], cell: str, message: str
 ):
     assert _error(shell, capsys, "-p lower-quant-ops", cell) == message
+
+
+@pytest.mark.parametrize("line", ["-h", "--help", "-p cse --help"])
+def test_help(shell: Any, capsys: pytest.CaptureFixture[str], line: str):
+    capsys.readouterr()
+    result = shell.run_cell(f"%%quant {line}\nno module")
+    assert result.success
+    assert result.result is None
+    text = capsys.readouterr().out
+    assert text.startswith("Run passes on the IR in this cell")
+    assert "\nUsage: %%quant [-h] [-p PASSES] [--no-aliases]\n" in text

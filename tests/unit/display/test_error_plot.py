@@ -193,6 +193,25 @@ def test_channels_without_error_are_marked():
     assert [text.get_text() for text in sqnr.get_legend().texts] == ["no error"]
 
 
+def test_no_channel_has_an_error():
+    values = np.array([[0.5, 1.0], [2.5, -3.0]], np.float32)
+    panel = _figure(values, _per_axis([0.5, 0.5], 0)).axes[2]
+    assert [text.get_text() for text in panel.texts] == ["no error in any channel"]
+    assert not panel.lines
+    assert not panel.patches
+    assert panel.get_ylabel() == ""
+    assert [*panel.get_xticks(), *panel.get_yticks()] == []
+
+
+def test_no_block_has_an_error():
+    quantized_type = UniformQuantizedSubChannelType(
+        i8, f32, np.ones((2, 2)), quantized_dimensions=[0, 1], block_sizes=[2, 2]
+    )
+    axes = _figure(np.ones((4, 4), np.float32), quantized_type).axes
+    assert len(axes) == 3
+    assert [text.get_text() for text in axes[2].texts] == ["no error in any block"]
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.5, 0.3])
 def test_constants(constant: float):
     grid, error = _figure(np.full((2, 3), constant, np.float32), PER_LAYER).axes
@@ -206,6 +225,21 @@ def test_values_that_are_not_finite_are_left_out():
     figure = _figure(values, _per_axis([0.5, 0.5], 0))
     assert _bars(figure.axes[0])[0].sum() == _bars(figure.axes[1])[0].sum() == 197
     assert figure.get_suptitle().endswith("; 3 values left out: NaN or infinite")
+
+
+def test_title_is_about_finite_values():
+    values = np.array([[0.1, 0.75, 3.0], [np.nan, 90.0, 0.2], [0.4, np.inf, -np.inf]])
+    finite = np.array([0.1, 0.75, 3.0, 90.0, 0.2, 0.4], np.float32)
+    note = "; 3 values left out: NaN or infinite"
+    layer = _figure(values.astype(np.float32), PER_LAYER).get_suptitle()
+    assert layer == _figure(finite, PER_LAYER).get_suptitle() + note
+    # Values have the scales that they had.
+    values = values.T.astype(np.float32)
+    channels = _figure(values, _per_axis([0.5, 0.25, 2.0], 1)).get_suptitle()
+    scales = [0.5, 0.5, 0.5, 0.25, 0.25, 2.0]
+    assert channels == _figure(finite, _per_axis(scales, 0)).get_suptitle() + note
+    assert "nan" not in channels
+    assert "saturated 16.67%" in channels
 
 
 @pytest.mark.parametrize("values", [[], [np.nan, np.inf]])

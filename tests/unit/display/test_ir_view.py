@@ -131,3 +131,17 @@ def test_compare_without_aliases():
     module = ModuleOp([test.TestOp(result_types=[A])])
     view = compare(module, module, aliases=False)
     assert view.before == view.after == str(module)
+
+
+@pytest.mark.parametrize("value", [None, A, 3])
+def test_what_is_no_ir(value: Any):
+    message = f"IR must be an op or a text, not {type(value).__name__}"
+    for call in (
+        lambda: show(value),
+        lambda: show(value, aliases=False),
+        lambda: compare("", value),
+        lambda: compare(value, ModuleOp([])),
+    ):
+        with pytest.raises(TypeError) as raised:
+            call()
+        assert str(raised.value) == message

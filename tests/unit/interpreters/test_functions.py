@@ -7,6 +7,7 @@ from xdsl.interpreter import Interpreter, OpCounter
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.interpreters import register_implementations, run_function
+from xdsl_quant.loading import IRError
 
 from .running import parse, run, same_bits
 
@@ -180,3 +181,55 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
     x.setflags(write=False)
     assert run(text, x)[0].tolist() == [14, 9]
     assert x.tolist() == [1, 2]
+
+
+def test_text():
+    assert same_bits(run_function(TWO_FUNCTIONS, "f", 0.1)[0], np.float32(0.4))
+
+
+def test_text_that_is_no_module():
+    with pytest.raises(IRError, match=r"^module:1:5: error: Operation nope is not reg"):
+        run_function("nope", None)
+
+
+@pytest.mark.parametrize("value", [None, b"text", 3])
+def test_what_is_no_module(value: object):
+    with pytest.raises(TypeError) as raised:
+        run_function(value, None)  # pyright: ignore[reportArgumentType] the mistake
+    name = type(value).__name__
+    assert str(raised.value) == f"module is a {name}, but must be a ModuleOp or a text"
+
+
+def test_unknown_rounding_mode():
+    with pytest.raises(ValueError, match=r"^rounding mode is one of .* but 'up' was"):
+        run_function(TWO_FUNCTIONS, None, 1.0, rounding_mode="up")  # pyright: ignore[reportArgumentType] the mistake
+
+
+def test_recursion_without_an_end():
+    text = """
+func.func @f(%x: f32) -> f32 {
+  %y = func.call @f(%x) : (f32) -> f32
+  return %y : f32
+}"""
+    with pytest.raises(InterpretationError) as raised:
+        run_function(text, None, 1.0)
+    assert str(raised.value) == (
+        "function 'f' is nested too deeply, maybe a function calls itself without an end"
+    )
+    assert not getattr(raised.value, "__notes__", ())
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_step_that_is_not_positive(step: int):
+    text = """
+func.func @f(%step: index) {
+  %zero = arith.constant 0 : index
+  scf.for %i = %zero to %zero step %step {
+  }
+  return
+}"""
+    with pytest.raises(InterpretationError) as raised:
+        run_function(text, None, step)
+    assert str(raised.value) == (
+        f"module:4:3: error: 'scf.for' op has step {step}, but a step must be positive"
+    )

@@ -1,0 +1,81 @@
+"""The ops of the quant dialect that simulate quantization or only watch values."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+from xdsl.utils.exceptions import InterpretationError
+
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.transforms.quant_convert_simulated_quantization import (
+    QuantConvertSimulatedQuantizationPass,
+)
+
+from .running import FLOAT_DTYPES, parse, run_body, same_bits
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "quant.stats %a0 <-1.0:1.0>",
+        'quant.stats_ref %a0 "key"',
+        'quant.coupled_ref %a0 "key"',
+    ],
+)
+@pytest.mark.parametrize("type_", ["f32", "tensor<?xf32>"])
+def test_identities(op: str, type_: str):
+    x = np.array([np.nan, -0.0, 1e9], np.float32) if "?" in type_ else np.float32(1e9)
+    (result,) = run_body(f"%r0 = {op} : {type_}", type_, (x, type_))
+    assert same_bits(result, x)
+
+
+FAKE_QUANT = (
+    "const_fake_quant %x <-1.0:2.0> bits 8",
+    "const_fake_quant %x <-1.0:2.0> bits 4 signed",
+    "const_fake_quant %x <0.0:6.0> bits 3 signed narrow",
+    "const_fake_quant %x <-1.0:1.0> bits 16 narrow",
+    "const_fake_quant_per_axis %x axis 1 [<-1.0:1.0>, <0.0:2.0>, <-3.0:-1.0>] bits 5",
+)
+
+
+@pytest.mark.parametrize("element_type", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("rounding_mode", get_args(RoundingMode))
+@pytest.mark.parametrize("op", FAKE_QUANT)
+def test_fake_quantization(op: str, rounding_mode: RoundingMode, element_type: str):
+    """It is what the casts of the pass compute."""
+    type_ = f"tensor<?x3x{element_type}>"
+    text = f"""
+func.func @f(%x: {type_}) -> {type_} {{
+  %y = quant.{op} : {type_}
+  return %y : {type_}
+}}"""
+    x = np.linspace(-7, 7, 300).reshape(-1, 3).astype(FLOAT_DTYPES[element_type])
+    ctx, module = parse(text)
+    (result,) = run_function(module, "f", x, rounding_mode=rounding_mode)
+    QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(ctx, module)
+    (expected,) = run_function(module, "f", x, rounding_mode=rounding_mode)
+    assert same_bits(result, expected)
+    assert not same_bits(result, x)
+
+
+def test_number_of_bits():
+    type_ = "tensor<?xf32>"
+    body = f"%r0 = quant.const_fake_quant %a0 <0.0:3.0> bits 2 : {type_}"
+    x = np.array([-1, 0.4, 0.6, 1.5, 2.4, 99], np.float32)
+    (result,) = run_body(body, type_, (x, type_))
+    assert result.tolist() == [0, 0, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("<1.0:-1.0> bits 8", "range 1.0 to -1.0 is reversed"),
+        ("<-1.0:1.0> bits 33", "'u33' is no storage type"),
+    ],
+)
+def test_impossible_fake_quantization(op: str, message: str):
+    body = f"%r0 = quant.const_fake_quant %a0 {op} : f32"
+    message = f"^'quant.const_fake_quant' op has no result: {message}"
+    with pytest.raises(InterpretationError, match=message):
+        run_body(body, "f32", (1.0, "f32"))
