@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.array_types import shape_text
@@ -16,7 +17,8 @@ from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.rounding_mode import RoundingMode
 
-from .array_files import check_output, read_inputs, write_results
+from .array_files import check_output, write_results
+from .failures import Failure, failure, read_text, read_values
 
 _DESCRIPTION = """\
 Run a function of a module on NumPy arrays, print its results and save them.
@@ -32,17 +34,13 @@ examples:
   xdsl-quant-run model.mlir --input x.npy -p 'lower-quant-ops{fuse=true},canonicalize'"""
 
 
-class _Failure(Exception):
-    """What to tell the user."""
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
     options = _parser().parse_args(args)
     try:
         _run(options)
-    except _Failure as failure:
-        print(failure, file=sys.stderr)
+    except Failure as message:
+        print(message, file=sys.stderr)
         return 1
     return 0
 
@@ -91,14 +89,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
-    text = _load(options.module)
+    text = read_text(options.module)
     try:
         passes = parse_passes(options.passes)
         module = parse_module(text, options.module)
         apply_passes(module, passes)
     except IRError as error:
-        raise _failure(options.module, error) from error
-    inputs = [value for text in options.input for value in _read(text)]
+        raise failure(options.module, error) from error
+    inputs = [value for text in options.input for value in read_values(text)]
     try:
         function = entry_function(module, options.entry)
         if options.output is not None:
@@ -110,40 +108,17 @@ def _run(options: argparse.Namespace) -> None:
             rounding_mode=options.rounding_mode,
         )
     except (InterpretationError, TypeError, ValueError, ImportError) as error:
-        raise _failure(options.module, error) from error
-    _print(results)
+        raise failure(options.module, error) from error
+    try:
+        _print(results)
+    except BrokenPipeError:
+        # Whoever reads has read enough. What is left in the buffer must go somewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if options.output is not None:
         try:
             write_results(options.output, results)
         except OSError as error:
-            raise _failure(options.output, error) from error
-
-
-def _failure(place: str, error: BaseException) -> _Failure:
-    message = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        message = error.strerror.lower()
-    if ": error: " in message:
-        # It says itself where.
-        return _Failure(message)
-    return _Failure(f"{place}: error: {message}")
-
-
-def _load(path: str) -> str:
-    try:
-        if path == "-":
-            return sys.stdin.read()
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _failure(path, error) from error
-
-
-def _read(text: str) -> list[ArrayLike]:
-    try:
-        return read_inputs(text)
-    except (OSError, ValueError) as error:
-        raise _failure(f"input {text}", error) from error
+            raise failure(options.output, error) from error
 
 
 def _print(results: Sequence[NDArray[Any]]) -> None:
@@ -151,6 +126,7 @@ def _print(results: Sequence[NDArray[Any]]) -> None:
         shape = f", shape {shape_text(result.shape)}" if result.ndim else ""
         print(f"result{index}: {result.dtype}{shape}")
         print(result)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

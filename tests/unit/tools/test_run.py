@@ -1,5 +1,6 @@
 """`xdsl-quant-run`, in this process and once as a command."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -174,7 +175,7 @@ MISTAKES = {
     ),
     "no such file": (
         ("f32.mlir", "--input", "no.npy"),
-        "input no.npy: error: no such file or directory",
+        "no.npy: error: no such file or directory",
     ),
     "no arrays": (
         ("f32.mlir", "--input", "text.npy"),
@@ -229,6 +230,11 @@ MISTAKES = {
         ("unknown.mlir", "--input", "1"),
         "unknown.mlir: error: Could not find interpretation function for op math.erf",
     ),
+    "recursion": (
+        ("recursive.mlir",),
+        "recursive.mlir: error: function 'f' is nested too deeply, maybe a function calls "
+        "itself without an end",
+    ),
     "unknown pass": (
         ("m.mlir", "-p", "no-pass"),
         "pass-pipeline: error: Unrecognized passes: ['no-pass']",
@@ -268,6 +274,9 @@ def test_mistakes(name: str, capsys: pytest.CaptureFixture[str]):
     Path("unknown.mlir").write_text(
         "func.func @f(%x: f32) -> f32 {\n%r = math.erf %x : f32\nreturn %r : f32\n}"
     )
+    Path("recursive.mlir").write_text(
+        "func.func @f() {\nfunc.call @f() : () -> ()\nreturn\n}"
+    )
     Path("any.mlir").write_text(
         "func.func @f(%x: f32) -> !quant.any<i8:f32> {\n"
         "%r = quant.qcast %x : f32 to !quant.any<i8:f32>\n"
@@ -304,3 +313,19 @@ def test_command():
     assert (
         result.stderr == "f32.mlir: error: function 'f' takes 1 arguments, but got 0\n"
     )
+
+
+def test_reader_that_has_gone():
+    """What a shell does for `| head -0`; the results are saved all the same."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-W", "error", "-m", "xdsl_quant.tools.run", "f32.mlir"]
+    with os.fdopen(write_end, "wb") as pipe:
+        result = subprocess.run(
+            [*command, "--input", "1", "--output", "y.npy"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert np.load("y.npy") == 1

@@ -1,0 +1,469 @@
+"""Running modules on batches: what is observed, by whom, and what cannot be."""
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.calibration import Statistics, calibrate, instrumented_function
+from xdsl_quant.calibration import batches as calibrating
+from xdsl_quant.loading import apply_passes, parse_module
+
+TEXT = """
+func.func @f(%x: tensor<?x3xf32>, %s: f32) -> tensor<?x3xf32> {
+  %y = quant.stats_ref %x "x" : tensor<?x3xf32>
+  %b = arith.constant dense<[1.0, -2.0, 5.0]> : tensor<3xf32>
+  %c = quant.stats_ref %b "constant" : tensor<3xf32>
+  %t = quant.stats_ref %s "scalar" : f32
+  %p = quant.coupled_ref %y "state" : tensor<?x3xf32>
+  %q = quant.stats %p <-1.0:1.0> : tensor<?x3xf32>
+  %z = arith.addf %q, %q : tensor<?x3xf32>
+  %w = quant.stats_ref %z "sum" : tensor<?x3xf32>
+  return %w : tensor<?x3xf32>
+}
+"""
+
+OBSERVERS = ("min-max", "moving-average=0.75", "percentile=90", "entropy=4", "mse=4")
+
+ARRAYS = [
+    np.random.default_rng(seed).normal(seed, 10.0**seed, (5, 3)).astype(np.float32)
+    for seed in range(6)
+]
+BATCHES = [(array, np.float32(index)) for index, array in enumerate(ARRAYS)]
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Calibration without the extra `mlir`."""
+
+    def missing(*args: object):
+        raise ImportError("compiled execution needs MLIR")
+
+    monkeypatch.setattr("xdsl_quant.execution.compile", missing)
+    instrumented_function._runnable.cache_clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+    yield
+    instrumented_function._runnable.cache_clear()  # pyright: ignore[reportPrivateUsage] a cache of compiled code
+
+
+def pair(values: NDArray[Any]) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+# Values
+
+
+def check_min_max() -> None:
+    module = parse_module(TEXT)
+    before = str(module)
+    statistics = calibrate(module, BATCHES)
+    assert str(module) == before
+    assert statistics.batch_count == 6
+    assert sorted(statistics.observations) == ["constant", "scalar", "sum", "x"]
+    values = np.concatenate(ARRAYS)
+    assert statistics.ranges("x") == (pair(values), None, None)
+    assert statistics.ranges("sum") == (pair(2 * values), None, None)
+    assert statistics.ranges("scalar").layer == (0, 5)
+    assert statistics.ranges("constant").layer == (-2, 5)
+
+
+def test_compiled():
+    check_min_max()
+
+
+def test_interpreted(interpreted: None):
+    check_min_max()
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_interpreted_is_as_compiled(observer: str, request: pytest.FixtureRequest):
+    compiled = calibrate(TEXT, BATCHES, observer=observer)
+    request.getfixturevalue("interpreted")
+    assert calibrate(TEXT, BATCHES, observer=observer) == compiled
+
+
+def test_channels():
+    statistics = calibrate(TEXT, BATCHES, axes={"x": 1, "constant": 0})
+    values = np.concatenate(ARRAYS)
+    expected = [pair(values[:, channel]) for channel in range(3)]
+    assert statistics.ranges("x") == (pair(values), 1, expected)
+    assert statistics.ranges("constant").axis_ranges == [(1, 1), (-2, -2), (5, 5)]
+    assert statistics.ranges("sum").axis is None
+
+
+def test_only_argument_without_a_tuple():
+    text = """
+func.func @g(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = quant.stats_ref %x "x" : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+func.func @main() {
+  return
+}
+"""
+    array = np.array([1, 2], np.float32)
+    for batch in (array, [1, 2], (array,)):
+        assert calibrate(text, [batch], "g").ranges("x").layer == (1, 2)
+
+
+@pytest.mark.parametrize("is_interpreted", [False, True])
+def test_fake_quantization_has_its_bits(
+    is_interpreted: bool, request: pytest.FixtureRequest
+):
+    text = """
+func.func @f(%x: tensor<2xf32>) {
+  %q = quant.const_fake_quant %x <0.0:3.0> bits 2 : tensor<2xf32>
+  %y = quant.stats_ref %q "x" : tensor<2xf32>
+  return
+}
+"""
+    if is_interpreted:
+        request.getfixturevalue("interpreted")
+    batch = np.array([0.7, 2.2], np.float32)
+    assert calibrate(text, [batch]).ranges("x").layer == (1, 2)
+
+
+def test_function_that_is_called_by_others():
+    text = """
+func.func @f(%x: f32) -> f32 {
+  %y = quant.stats_ref %x "x" : f32
+  return %y : f32
+}
+func.func @f_with_statistics(%x: f32) -> f32 {
+  %y = func.call @f(%x) : (f32) -> f32
+  return %y : f32
+}
+"""
+    assert calibrate(text, [2.0, 3.0], "f").ranges("x").layer == (2, 3)
+
+
+RESOURCE = """func.func @f(%x: f32) {{
+  %c = arith.constant dense_resource<calibrated> : tensor<2xf32>
+  %k = quant.stats_ref %c "c" : tensor<2xf32>
+  return
+}}
+{{-#
+  dialect_resources: {{ builtin: {{ calibrated: "0x04000000{}" }} }}
+#-}}
+"""
+
+
+def test_resources():
+    """In text that is read twice, a resource would have another name."""
+    data = np.array([1.5, -2.5], np.float32).tobytes().hex()
+    module = parse_module(RESOURCE.format(data))
+    before = str(module)
+    for _ in range(2):
+        assert calibrate(module, [1.0]).ranges("c").layer == (-2.5, 1.5)
+    assert str(module) == before
+
+
+def test_resource_of_another_size():
+    module = parse_module(RESOURCE.format("00" * 12).replace("calibrated", "large"))
+    message = (
+        r"^module:2:3: error: 'arith.constant' op has the resource 'large' of 12 bytes for "
+        r"the type 'tensor<2xf32>'$"
+    )
+    with pytest.raises(ValueError, match=message):
+        calibrate(module, [1.0])
+
+
+def test_whole_pipeline(tmp_path: Path):
+    text = """
+func.func @f(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %y = arith.mulf %x, %x : tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}
+"""
+    module = parse_module(text)
+    apply_passes(module, "quant-insert-stats-refs")
+    batches = [np.array([[1, 2], [3, size]], np.float32) for size in (4, 5)]
+    file = tmp_path / "stats.json"
+    calibrate(module, batches, axes={"f:argument:0": 1}).save(file)
+    apply_passes(module, f'quant-import-stats{{file="{file}"}}')
+    printed = str(module)
+    assert (
+        "<1.000000e+00:5.000000e+00> axis 1 [<1.000000e+00:3.000000e+00>, " in printed
+    )
+    assert "quant.stats %y <1.000000e+00:2.500000e+01> : tensor<2x2xf32>" in printed
+
+
+# Workers
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_threads(observer: str, workers: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calibrating, "_MAX_WAITING", 2)
+    alone = calibrate(TEXT, BATCHES, observer=observer, axes={"x": 1})
+    with ThreadPoolExecutor(workers) as executor:
+        together = calibrate(
+            TEXT, BATCHES, observer=observer, axes={"x": 1}, executor=executor
+        )
+    assert together == alone
+    assert together.to_text() == alone.to_text()
+
+
+def test_processes():
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        together = calibrate(TEXT, BATCHES, observer="percentile", executor=executor)
+    assert together == calibrate(TEXT, BATCHES, observer="percentile")
+
+
+@pytest.mark.parametrize("observer", ["min-max", "percentile=90", "entropy", "mse"])
+def test_order_of_batches(observer: str):
+    text = calibrate(TEXT, BATCHES, observer=observer).to_text()
+    assert calibrate(TEXT, BATCHES[::-1], observer=observer).to_text() == text
+    halves = [calibrate(TEXT, BATCHES[i::2], observer=observer) for i in (1, 0)]
+    assert halves[0].merge(halves[1]).to_text() == text
+
+
+def test_error_on_a_worker():
+    batches = [*BATCHES[:4], (np.full((1, 3), np.nan, np.float32), 0.0), *BATCHES]
+    message = r"^batch 4, key 'x': there are NaN among the values$"
+    with ThreadPoolExecutor(2) as executor:
+        with pytest.raises(ValueError, match=message):
+            calibrate(TEXT, batches, executor=executor)
+
+
+# Checkpoints
+
+
+class Interruption(Exception):
+    pass
+
+
+def interrupted(count: int) -> Iterator[Any]:
+    yield from BATCHES[:count]
+    raise Interruption
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("with_workers", [False, True])
+def test_resuming(observer: str, with_workers: bool, tmp_path: Path):
+    file = tmp_path / "checkpoint.json"
+    executor = ThreadPoolExecutor(2) if with_workers else None
+    options: Any = {
+        "observer": observer,
+        "axes": {"sum": 1},
+        "checkpoint": file,
+        "executor": executor,
+    }
+    for count in (2, 5):
+        with pytest.raises(Interruption):
+            calibrate(TEXT, interrupted(count), **options)
+        if not with_workers:
+            assert json.loads(file.read_text())["batches"] == count
+    resumed = calibrate(TEXT, BATCHES, **options)
+    expected = calibrate(TEXT, BATCHES, observer=observer, axes={"sum": 1})
+    assert resumed == expected
+    assert resumed.to_text() == expected.to_text()
+    # Now all batches are skipped.
+    nothing = [(np.zeros((1, 1)), "unused")] * len(BATCHES)
+    assert calibrate(TEXT, nothing, **options) == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.json"]
+    if executor is not None:
+        executor.shutdown()
+
+
+def test_checkpoints_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calibrating, "_CHECKPOINT_SECONDS", -1.0)
+    file = tmp_path / "checkpoint.json"
+    counts: list[int] = []
+
+    def batches() -> Iterator[Any]:
+        for batch in BATCHES:
+            counts.append(Statistics.load(file).batch_count if file.exists() else 0)
+            yield batch
+
+    calibrate(TEXT, batches(), checkpoint=file)
+    assert counts == [0, 1, 2, 3, 4, 5]
+
+
+def test_checkpoint_of_another_run(tmp_path: Path):
+    file = tmp_path / "checkpoint.json"
+    calibrate(TEXT, BATCHES, checkpoint=file)
+
+    def error(text: str, *args: Any, **options: Any) -> str:
+        with pytest.raises(ValueError, match=r"checkpoint") as info:
+            calibrate(text, *args, checkpoint=file, **options)
+        return str(info.value)
+
+    other = f"checkpoint {file} is of another module, function or dimension of channels"
+    assert error(TEXT.replace("5.0", "6.0"), BATCHES) == other
+    assert error(TEXT, BATCHES, axes={"x": 1}) == other
+    assert error(TEXT, BATCHES, observer="mse") == (
+        f"checkpoint {file} is of observer 'min-max', not of 'mse'"
+    )
+    assert error(TEXT, BATCHES[:4]) == (
+        "the checkpoint is of 6 batches, but there are only 4"
+    )
+    calibrate(TEXT, BATCHES).save(file)
+    assert error(TEXT, BATCHES) == other
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize("is_interpreted", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "type_", "message"),
+    [
+        (
+            (np.full((1, 3), 3e38, np.float32), 0.0),
+            ValueError,
+            "batch 1, key 'sum': there are infinite values",
+        ),
+        (
+            (np.zeros((0, 3), np.float32), 0.0),
+            ValueError,
+            "batch 1, key 'x': there are no values",
+        ),
+        (
+            (np.zeros((2, 2), np.float32), 0.0),
+            ValueError,
+            "batch 1: argument 0 .*shape",
+        ),
+        ((np.zeros((2, 3)), 0.0), TypeError, "batch 1: argument 0 .*dtype float64"),
+        (np.zeros((2, 3), np.float32), TypeError, "batch 1: .* takes 2 arguments"),
+    ],
+)
+def test_wrong_batches(
+    batch: Any,
+    type_: type[Exception],
+    message: str,
+    is_interpreted: bool,
+    request: pytest.FixtureRequest,
+):
+    if is_interpreted:
+        request.getfixturevalue("interpreted")
+    with pytest.raises(type_, match=f"^{message}"):
+        calibrate(TEXT, [BATCHES[0], batch])
+
+
+def test_failure_at_run_time_is_where_it_was_in_the_module(interpreted: None):
+    text = """func.func @f(%x: tensor<?xf32>) {
+  %y = quant.stats_ref %x "x" : tensor<?xf32>
+  %false = arith.constant false
+  cf.assert %false, "no"
+  return
+}
+"""
+    module = parse_module(text, "model.mlir")
+    message = r"^batch 0: model.mlir:4:3: error: 'cf.assert' op failed: no$"
+    with pytest.raises(ValueError, match=message):
+        calibrate(module, [[1.0]])
+
+
+def function(body: str, more: str = "") -> str:
+    return f"func.func @f(%x: tensor<2xf32>) {{\n{body}\n  return\n}}\n{more}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            function(""),
+            "function 'f' has no 'quant.stats_ref': run quant-insert-stats-refs first",
+        ),
+        (
+            function(
+                """
+  %n = arith.constant 1 : index
+  scf.for %i = %n to %n step %n {
+    %y = quant.stats_ref %x "x" : tensor<2xf32>
+  }"""
+            ),
+            "module:5:5: error: 'quant.stats_ref' op is in the body of 'scf.for', but only "
+            "values in the body of function 'f' itself are calibrated",
+        ),
+        (
+            function(
+                '  %y = quant.stats_ref %x "x" : tensor<2xf32>\n  cf.br ^bb1\n^bb1:'
+            ),
+            "module:2:3: error: 'quant.stats_ref' op is in function 'f' with branches "
+            "between blocks, but only functions of one block are calibrated",
+        ),
+        (
+            function(
+                "  func.call @g(%x) : (tensor<2xf32>) -> ()",
+                'func.func @g(%x: tensor<2xf32>) {\n  %y = quant.stats_ref %x "x" '
+                ": tensor<2xf32>\n  return\n}",
+            ),
+            "module:6:3: error: 'quant.stats_ref' op is in function 'g', but only values "
+            "of 'f' itself are calibrated: inline the function first",
+        ),
+        (
+            function(
+                "\n".join(
+                    f'  %{name} = quant.stats_ref %x "x" : tensor<2xf32>'
+                    for name in "yz"
+                )
+            ),
+            "module:3:3: error: 'quant.stats_ref' op has key 'x', which another op has",
+        ),
+        (
+            function(
+                "  %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, "
+                '0.5>>\n  %y = quant.stats_ref %q "x" : tensor<2x!quant.uniform<i8:f32, '
+                "0.5>>"
+            ),
+            "module:3:3: error: 'quant.stats_ref' op has a value of type "
+            "'tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>', but only floats and tensors "
+            "of floats are calibrated",
+        ),
+        (
+            function(
+                "  %q = quant.const_fake_quant %x <1.0:-1.0> bits 8 : tensor<2xf32>\n"
+                '  %y = quant.stats_ref %q "x" : tensor<2xf32>'
+            ),
+            "module:2:3: error: 'quant.const_fake_quant' op cannot be converted: range 1.0 "
+            "to -1.0 is reversed",
+        ),
+    ],
+)
+def test_what_is_not_calibrated(text: str, message: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        calibrate(text, [[1.0, 2.0]], "f")
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        ((tuple[Any](),), {}, "there are no batches"),
+        ((BATCHES, "g"), {}, "there is no function 'g': there are 'f'"),
+        (
+            (BATCHES, None, "max"),
+            {},
+            "there is no observer 'max', use one of min-max, ",
+        ),
+        (
+            (BATCHES,),
+            {"axes": {"y": 0}},
+            "there is a dimension for key 'y', which no op has",
+        ),
+        (
+            (BATCHES,),
+            {"axes": {"constant": 1}},
+            r"batch 0, key 'constant': there is no dimension 1 in shape \(3,\)",
+        ),
+    ],
+)
+def test_wrong_options(args: Any, options: Any, message: str):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        calibrate(TEXT, *args, **options)
+
+
+def test_channels_that_differ_between_batches():
+    batches = [(np.zeros((size, 3), np.float32), 0.0) for size in (2, 4)]
+    message = (
+        r"^key 'x': observations with 2 channels and with 4 channels do not merge$"
+    )
+    with pytest.raises(ValueError, match=message):
+        calibrate(TEXT, batches, axes={"x": 0})

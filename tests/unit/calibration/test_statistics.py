@@ -1,0 +1,193 @@
+"""Statistics: merging, files and pickles."""
+
+import json
+import pickle
+import re
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xdsl_quant.calibration import Statistics
+from xdsl_quant.calibration.statistics import KeyObservation
+from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.transforms.statistics_file import KeyStatistics, read_statistics
+
+OBSERVERS = ("min-max", "moving-average=0.75", "percentile=90", "entropy=4", "mse=4")
+
+
+def statistics(
+    observer: str,
+    values: dict[str, list[float]],
+    batch: int = 0,
+    axis: int | None = None,
+) -> Statistics:
+    """The statistics of one batch."""
+    seen = {
+        key: KeyObservation(
+            axis, parse_observer(observer).observe(np.array(numbers), axis, batch)
+        )
+        for key, numbers in values.items()
+    }
+    return Statistics(observer, seen, 1)
+
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2)
+VALUES = st.dictionaries(st.sampled_from("abc"), NUMBERS)
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.lists(VALUES, min_size=1, max_size=5), st.sampled_from([None, 0]))
+def test_merging(
+    observer: str,
+    data: st.DataObject,
+    batches: list[dict[str, list[float]]],
+    axis: int | None,
+):
+    parts = [statistics(observer, v, i, axis) for i, v in enumerate(batches)]
+    expected = reduce(Statistics.merge, parts)
+    assert expected.batch_count == len(parts)
+    assert reduce(Statistics.merge, data.draw(st.permutations(parts))) == expected
+    from_the_right = reduce(lambda right, left: left.merge(right), reversed(parts))
+    assert from_the_right.to_text() == expected.to_text()
+    assert Statistics(observer).merge(expected) == expected
+    assert pickle.loads(pickle.dumps(expected)) == expected
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("axis", [None, 0])
+def test_files(observer: str, axis: int | None, tmp_path: Path):
+    file = tmp_path / "stats.json"
+    saved = statistics(observer, {"b": [1.5, -2.0], 'a"\n': [0.1, 0.2]}, axis=axis)
+    saved.save(file)
+    assert Statistics.load(file) == saved
+    assert read_statistics(file) == {key: saved.ranges(key) for key in ('a"\n', "b")}
+
+
+def test_text():
+    text = statistics("min-max", {"b": [1.5, -2.0], "a": [0.0, 3.0]}, axis=0).to_text()
+    assert text == (
+        '{\n  "version": 1,\n  "statistics": {\n'
+        '    "a": {"min": 0.0, "max": 3.0, "axis": 0, "axis_min": [0.0, 3.0], '
+        '"axis_max": [0.0, 3.0]},\n'
+        '    "b": {"min": -2.0, "max": 1.5, "axis": 0, "axis_min": [1.5, -2.0], '
+        '"axis_max": [1.5, -2.0]}\n  },\n'
+        '  "observer": "min-max",\n  "batches": 1,\n  "observations": {\n'
+        '    "a": {"kind": "extremes", "axis": 0, "lows": [0.0, 3.0], '
+        '"highs": [0.0, 3.0]},\n'
+        '    "b": {"kind": "extremes", "axis": 0, "lows": [1.5, -2.0], '
+        '"highs": [1.5, -2.0]}\n  }\n}\n'
+    )
+    assert json.loads(Statistics().to_text()) == {
+        "version": 1,
+        "statistics": {},
+        "observer": "min-max",
+        "batches": 0,
+        "observations": {},
+    }
+
+
+def test_ranges():
+    result = statistics("min-max", {"a": [1.0, 2.0]})
+    assert result.ranges("a") == KeyStatistics((1, 2))
+    result = result.merge(statistics("min-max", {"a": [5.0, 0.0], "b": [7.0, 7.0]}))
+    assert result.ranges("a") == KeyStatistics((0, 5))
+    assert result.ranges("b") == KeyStatistics((7, 7))
+    with pytest.raises(KeyError, match="c"):
+        result.ranges("c")
+
+
+def test_two_spellings_of_an_observer():
+    one = statistics("percentile", {"a": [1.0, 2.0]})
+    other = statistics("percentile=99.99", {"a": [3.0, 4.0]})
+    assert one.merge(other) == other.merge(one)
+
+
+def test_what_does_not_merge():
+    one = statistics("min-max", {"a": [1.0, 2.0]})
+    message = r"^statistics of observers 'min-max' and 'mse' do not merge$"
+    with pytest.raises(ValueError, match=message):
+        one.merge(statistics("mse", {}))
+    message = r"^key 'a': channels along dimension None and 0 do not merge$"
+    with pytest.raises(ValueError, match=message):
+        one.merge(statistics("min-max", {"a": [1.0, 2.0]}, axis=0))
+    average = statistics("moving-average", {"a": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"^key 'a': batch 0 is in both observations$"):
+        average.merge(average)
+
+
+def without(name: str) -> Callable[[Any], Any]:
+    return lambda content: {k: v for k, v in content.items() if k != name}
+
+
+def replaced(**members: Any) -> Callable[[Any], Any]:
+    return lambda content: {**content, **members}
+
+
+def as_list(content: Any) -> Any:
+    return [content]
+
+
+def with_observation(**members: Any) -> Callable[[Any], Any]:
+    def change(content: Any) -> Any:
+        content["observations"]["a"].update(members)
+        return content
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without("version"), "has version None, but only version 1 is known"),
+        (
+            replaced(version=2),
+            "has version 2, but only version 1 is known",
+        ),
+        (without("observations"), "has ranges, but not what was observed"),
+        (without("batches"), "is damaged"),
+        (without("observer"), "is damaged"),
+        (replaced(observer="mse"), "is damaged"),
+        (replaced(observations=[1]), "is damaged"),
+        (with_observation(kind="histogram"), "is damaged"),
+        (with_observation(lows="x"), "is damaged"),
+        (with_observation(lows=5.0), "is damaged"),
+        (with_observation(lows=[1.0]), "is damaged"),
+        (with_observation(lows=[[1.0], 2.0]), "is damaged"),
+        (with_observation(highs=float("inf")), "is damaged"),
+        (as_list, "is no JSON object"),
+    ],
+)
+def test_damaged_files(change: Callable[[Any], Any], message: str, tmp_path: Path):
+    file = tmp_path / "stats.json"
+    content = json.loads(statistics("min-max", {"a": [1.0, 2.0]}).to_text())
+    file.write_text(json.dumps(change(content)))
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{file} {message}')}$"):
+        Statistics.load(file)
+
+
+@pytest.mark.parametrize(
+    "members", [{"used_bins": [4095]}, {"counts": [1]}, {"exponents": [1]}]
+)
+def test_damaged_histograms(members: dict[str, Any], tmp_path: Path):
+    file = tmp_path / "stats.json"
+    content = json.loads(statistics("mse", {"a": [1.0, 2.0]}).to_text())
+    content["observations"]["a"].update(members)
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"stats.json is damaged$"):
+        Statistics.load(file)
+
+
+def test_no_json(tmp_path: Path):
+    file = tmp_path / "stats.json"
+    file.write_text("{")
+    with pytest.raises(ValueError, match=r"stats.json is no JSON: "):
+        Statistics.load(file)
+    with pytest.raises(FileNotFoundError):
+        Statistics.load(tmp_path / "missing")

@@ -1,0 +1,219 @@
+"""Running a function on batches, here or on workers, with a checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+
+from numpy.typing import ArrayLike
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.loading import parse_module
+from xdsl_quant.numerics.observers import parse_observer
+
+from .instrumented_function import InstrumentedFunction
+from .statistics import KeyObservation, Statistics, read_content
+
+Batch = ArrayLike | tuple[ArrayLike, ...]
+"""The arguments of a function: a tuple, or the only one of them."""
+
+_MAX_WAITING = 32
+"""Batches that are with the workers at once."""
+
+_CHECKPOINT_SECONDS = 10.0
+"""From one checkpoint to the next. There is always one at the end, also after an error."""
+
+
+def calibrate(
+    module: ModuleOp | str,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+    observer: str = "min-max",
+    *,
+    axes: Mapping[str, int] | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Statistics:
+    """
+    Run a function with `quant.stats_ref` ops on batches, and gather the ranges of their
+    values. It is compiled if the extra `mlir` is installed, and interpreted otherwise.
+
+    All other ops for instrumentation are identities, but fake quantization rounds: to
+    exactly as many bits as it says.
+
+    Statistics do not depend on the number of workers. Those of all observers but
+    `moving-average` do not depend on the order of the batches either.
+
+    Args:
+        module: a module, which is not changed, or its text.
+        batches: for each batch a tuple of the arguments of the function, or the only
+            argument. A generator is asked for a batch when there is a worker for it.
+        entry: the name of the function; by default the only public one, or `main`.
+        observer: `min-max`, `moving-average=0.9`, `percentile=99.99`, `entropy=8` or
+            `mse=8`; see [`observers`][xdsl_quant.numerics.observers].
+        axes: for keys whose channels have a range each, the dimension of the channels.
+        executor: runs batches, each in a call of a function that can be pickled, with
+            arguments that can be.
+        checkpoint: a file from which an interrupted run is resumed, if it is there: as many
+            batches as it has seen are skipped. It must be of the same module, function and
+            options.
+
+    Raises:
+        ValueError: if a batch has NaN or infinite values, which the message says where; if
+            there are no batches; if a `quant.stats_ref` is at a place of which there are
+            no statistics; if the function cannot be run; if the checkpoint is of another
+            run.
+        TypeError: if arguments of the function are wrong.
+        OSError: if the checkpoint cannot be read or written.
+    """
+    if isinstance(module, str):
+        module = parse_module(module)
+    parse_observer(observer)
+    axes = dict(axes or {})
+    function = InstrumentedFunction.of(module, entry)
+    if unknown := sorted(axes.keys() - set(function.keys)):
+        raise ValueError(
+            f"there is a dimension for key '{unknown[0]}', which no op has"
+        )
+    task = _Task(function, observer, axes)
+    saved = None if checkpoint is None else _Checkpoint(Path(checkpoint), task.digest())
+    statistics = Statistics(observer) if saved is None else saved.read(observer)
+    remaining = _skipped(batches, statistics.batch_count)
+    try:
+        for seen in _results(task, remaining, statistics.batch_count, executor):
+            statistics = statistics.merge(Statistics(observer, seen, 1))
+            if saved is not None and saved.is_old:
+                saved.write(statistics)
+    finally:
+        if saved is not None:
+            saved.write(statistics)
+    if not statistics.batch_count:
+        raise ValueError("there are no batches")
+    return statistics
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is done with each batch. It is sent to workers."""
+
+    function: InstrumentedFunction
+    observer: str
+    axes: Mapping[str, int]
+
+    def __call__(self, index: int, batch: Batch) -> dict[str, KeyObservation]:
+        run = self.function.runnable()
+        try:
+            values = run(*batch) if isinstance(batch, tuple) else run(batch)
+        except TypeError as e:
+            raise TypeError(f"batch {index}: {e}") from None
+        except ValueError as e:
+            raise ValueError(f"batch {index}: {e}") from None
+        observer = parse_observer(self.observer)
+        seen: dict[str, KeyObservation] = {}
+        for key, array in zip(self.function.keys, values, strict=True):
+            axis = self.axes.get(key)
+            try:
+                seen[key] = KeyObservation(axis, observer.observe(array, axis, index))
+            except ValueError as e:
+                raise ValueError(f"batch {index}, key '{key}': {e}") from None
+        return seen
+
+    def digest(self) -> str:
+        """What tells this task from others."""
+        axes = sorted(self.axes.items())
+        text = f"{self.function.text}\n{self.function.keys}\n{axes}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Batches
+
+
+def _skipped(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
+    """
+    The batches after the first `count` ones.
+
+    Raises:
+        ValueError: if there are not as many.
+    """
+    iterator = iter(batches)
+    skipped = sum(1 for _ in islice(iterator, count))
+    if skipped < count:
+        raise ValueError(
+            f"the checkpoint is of {count} batches, but there are only {skipped}"
+        )
+    return iterator
+
+
+def _results(
+    task: _Task, batches: Iterator[Batch], start: int, executor: Executor | None
+) -> Iterator[dict[str, KeyObservation]]:
+    """What was seen in each batch, in their order."""
+    numbered = enumerate(batches, start)
+    if executor is None:
+        yield from (task(index, batch) for index, batch in numbered)
+        return
+    waiting: deque[Future[dict[str, KeyObservation]]] = deque()
+    try:
+        for index, batch in numbered:
+            waiting.append(executor.submit(task, index, batch))
+            if len(waiting) == _MAX_WAITING:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+# Checkpoints
+
+
+class _Checkpoint:
+    """A file with the statistics of the batches so far, and what they are of."""
+
+    def __init__(self, path: Path, task: str):
+        self._path = path
+        self._task = task
+        self._time = monotonic()
+
+    @property
+    def is_old(self) -> bool:
+        return monotonic() - self._time > _CHECKPOINT_SECONDS
+
+    def read(self, observer: str) -> Statistics:
+        """
+        The statistics in the file; if there is no file, those of no batches.
+
+        Raises:
+            OSError: if the file cannot be read.
+            ValueError: if it is no checkpoint of the same task and observer.
+        """
+        if not self._path.exists():
+            return Statistics(observer)
+        content = read_content(self._path)
+        statistics = Statistics.from_content(content, str(self._path))
+        if content.get("task") != self._task:
+            raise ValueError(
+                f"checkpoint {self._path} is of another module, function or dimension of "
+                "channels"
+            )
+        if parse_observer(statistics.observer) != parse_observer(observer):
+            raise ValueError(
+                f"checkpoint {self._path} is of observer '{statistics.observer}', not of "
+                f"'{observer}'"
+            )
+        return statistics
+
+    def write(self, statistics: Statistics) -> None:
+        """Write the file at once: it is either the old or the new one."""
+        new = self._path.with_name(f"{self._path.name}.new")
+        new.write_text(statistics.to_text(task=self._task), encoding="utf-8")
+        os.replace(new, self._path)
+        self._time = monotonic()

@@ -1,0 +1,226 @@
+"""Statistics of values, by their keys."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from xdsl_quant.numerics.observations import Observation
+from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.transforms.statistics_file import VERSION, KeyStatistics
+
+
+class KeyObservation(NamedTuple):
+    """What was observed under a key."""
+
+    axis: int | None
+    """The dimension of the channels, if there is a range for each of them."""
+
+    observation: Observation
+
+    def merge(self, other: KeyObservation) -> KeyObservation:
+        """
+        Raises:
+            ValueError: if the channels are different ones.
+        """
+        if self.axis != other.axis:
+            raise ValueError(
+                f"channels along dimension {self.axis} and {other.axis} do not merge"
+            )
+        return KeyObservation(self.axis, self.observation.merge(other.observation))
+
+
+def merged_keys(
+    one: Mapping[str, KeyObservation], other: Mapping[str, KeyObservation]
+) -> dict[str, KeyObservation]:
+    """
+    All that was observed under each key.
+
+    Raises:
+        ValueError: if observations of a key do not merge; the message names it.
+    """
+    keys = dict(one)
+    for key, theirs in other.items():
+        try:
+            keys[key] = mine.merge(theirs) if (mine := keys.get(key)) else theirs
+        except ValueError as e:
+            raise ValueError(f"key '{key}': {e}") from None
+    return keys
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """
+    What was observed of values in some batches. It does not change, and can be pickled.
+
+    Statistics are equal if their observers, their keys and all that was observed are.
+    """
+
+    observer: str = "min-max"
+    """The observer, as [`calibrate`][xdsl_quant.calibration.calibrate] takes it."""
+
+    observations: Mapping[str, KeyObservation] = field(
+        default_factory=dict[str, KeyObservation]
+    )
+    """What was observed, by keys."""
+
+    batch_count: int = 0
+    """The number of batches."""
+
+    def __post_init__(self):
+        parse_observer(self.observer)
+
+    def merge(self, other: Statistics) -> Statistics:
+        """
+        The statistics of the batches of both. This is associative and commutative.
+
+        Raises:
+            ValueError: if observers or channels are different ones, or a moving average
+                has the same batch in both.
+        """
+        if parse_observer(self.observer) != parse_observer(other.observer):
+            raise ValueError(
+                f"statistics of observers '{self.observer}' and '{other.observer}' do not "
+                "merge"
+            )
+        return Statistics(
+            # The same observer may be spelled in two ways.
+            max(self.observer, other.observer),
+            merged_keys(self.observations, other.observations),
+            self.batch_count + other.batch_count,
+        )
+
+    def ranges(self, key: str) -> KeyStatistics:
+        """
+        The range of the values of a key, and those of its channels.
+
+        Raises:
+            KeyError: if there is no such key.
+        """
+        axis, observation = self.observations[key]
+        lows, highs = parse_observer(self.observer).ranges(observation)
+        layer = (float(lows.min()), float(highs.max()))
+        if axis is None:
+            return KeyStatistics(layer)
+        ranges = list(zip(lows.tolist(), highs.tolist(), strict=True))
+        return KeyStatistics(layer, axis, ranges)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Write a JSON file that `quant-import-stats` reads. Beside the ranges it contains
+        all that was observed, so that it can be loaded and merged.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        Path(path).write_text(self.to_text(), encoding="utf-8")
+
+    def to_text(self, **more: str) -> str:
+        """The text of the file, with more members."""
+        keys = sorted(self.observations)
+        ranges = {key: _entry(self.ranges(key)) for key in keys}
+        observations = {key: _state(self.observations[key]) for key in keys}
+        members = {
+            "version": str(VERSION),
+            "statistics": _object(ranges),
+            "observer": json.dumps(self.observer),
+            "batches": str(self.batch_count),
+            **{name: json.dumps(value) for name, value in more.items()},
+            "observations": _object(observations),
+        }
+        lines = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
+        return f"{{\n{lines}\n}}\n"
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Statistics:
+        """
+        Read a file that [`save`][xdsl_quant.calibration.Statistics.save] wrote.
+
+        Raises:
+            OSError: if the file cannot be read.
+            ValueError: if it is not such a file.
+        """
+        return Statistics.from_content(read_content(path), str(path))
+
+    @staticmethod
+    def from_content(content: Mapping[str, Any], name: str) -> Statistics:
+        """
+        The statistics in the content of a file.
+
+        Raises:
+            ValueError: if there are none; the message calls the file `name`.
+        """
+        if (version := content.get("version")) != VERSION:
+            raise ValueError(
+                f"{name} has version {version!r}, but only version {VERSION} is known"
+            )
+        if "observations" not in content:
+            raise ValueError(f"{name} has ranges, but not what was observed")
+        try:
+            kind = parse_observer(content["observer"]).OBSERVATION
+            observations = {
+                key: _key_observation(state, kind)
+                for key, state in content["observations"].items()
+            }
+            return Statistics(
+                content["observer"], observations, int(content["batches"])
+            )
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+            raise ValueError(f"{name} is damaged") from None
+
+
+def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """
+    The content of a JSON file.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is no JSON object.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise ValueError(f"{path} is no JSON: {e}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is no JSON object")
+    return cast("dict[str, Any]", content)
+
+
+def _entry(statistics: KeyStatistics) -> dict[str, Any]:
+    low, high = statistics.layer
+    entry: dict[str, Any] = {"min": low, "max": high}
+    if (ranges := statistics.axis_ranges) is not None:
+        entry["axis"] = statistics.axis
+        entry["axis_min"] = [low for low, _ in ranges]
+        entry["axis_max"] = [high for _, high in ranges]
+    return entry
+
+
+def _state(key_observation: KeyObservation) -> dict[str, Any]:
+    axis, observation = key_observation
+    return {"kind": observation.KIND, "axis": axis, **observation.to_json()}
+
+
+def _key_observation(
+    state: Mapping[str, Any], kind: type[Observation]
+) -> KeyObservation:
+    if state["kind"] != kind.KIND:
+        raise ValueError("of another observer")
+    return KeyObservation(state["axis"], kind.from_json(state))
+
+
+def _object(members: Mapping[str, Any]) -> str:
+    """The JSON of an object of the first level, with a line for each member."""
+    if not members:
+        return "{}"
+    lines = (
+        f"    {json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
+        for key, value in members.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n  }"
