@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple, get_args
+from typing import NamedTuple, cast, get_args
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -63,6 +63,7 @@ def compile(
         fuse: whether each cast becomes one loop with its scales as constants.
 
     Raises:
+        TypeError: if the module is something else.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature, is not installed.
@@ -70,6 +71,10 @@ def compile(
     if rounding_mode not in get_args(RoundingMode):
         known = "', '".join(get_args(RoundingMode))
         raise ValueError(f"rounding mode '{rounding_mode}' is none of '{known}'")
+    if not isinstance(cast(object, module), ModuleOp | str):
+        raise TypeError(
+            f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
+        )
     key = _Key(
         module if isinstance(module, str) else str(module), entry, rounding_mode, fuse
     )

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from typing import cast
+
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    Builtin,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.array_types import shortened
+from xdsl_quant.array_types import numpy_dtype, shortened
 from xdsl_quant.dialects.quant import (
     QuantizedType,
     StorageCastOp,
@@ -58,11 +70,41 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
         raise CompilationError(str(e)) from None
     _replace_quantized_types(module)
     CanonicalizePass().apply(ctx, module)
+    _replace_resources(module)
     text = "\n".join(map(str, module.ops))
     # MLIR with assertions ends the process at some types that are valid here.
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
     return text
+
+
+def _replace_resources(module: ModuleOp) -> None:
+    """Put the data of resources into the constants: ops are printed without resources."""
+    for op in module.walk():
+        for attributes in (op.properties, op.attributes):
+            for name, value in attributes.items():
+                if isinstance(value, DenseResourceAttr):
+                    attributes[name] = _without_resource(value)
+
+
+def _without_resource(value: DenseResourceAttr) -> Attribute:
+    resources = Builtin.get_interface(OpAsmDialectInterface)
+    assert resources is not None
+    key, type_ = value.resource_handle.data, cast(TensorType[IntegerType], value.type)
+    if not (text := resources.lookup(key)):
+        raise CompilationError(f"there is no data for the resource '{key}'")
+    # The first four bytes say how the others are to be aligned.
+    data = bytes.fromhex(text.removeprefix("0x"))[4:]
+    try:
+        size = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
+    except TypeError as e:
+        raise CompilationError(f"the resource '{key}' cannot be read: {e}") from None
+    if len(data) != size:
+        raise CompilationError(
+            f"the resource '{key}' has {len(data)} bytes, but '{shortened(type_)}' has "
+            f"{size}"
+        )
+    return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
 
 
 class _StorageTypes(TypeReplacement):

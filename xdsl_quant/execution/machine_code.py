@@ -14,22 +14,26 @@ from typing import Any
 from . import runtime_library
 from .compilation_error import CompilationError
 from .machine_code_fixes import (
+    call_libm,
     check_divisions,
+    check_has_no_llvm,
     check_is_llvm,
     convert_floats_exactly,
+    convert_integers_to_bf16,
     erase_self_copies,
+    has_dynamic_branches,
     mark_buffers_as_distinct,
+    reshape_where_sizes_are_dynamic,
     return_where_assertions_fail,
     store_whole_bytes,
 )
 from .mlir_bindings import bindings
+from .size_checks import check_sizes
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
 
-_TENSORS_TO_BUFFERS = (
-    # One function, without calls, whose ops on tensors are all linalg.
-    "inline",
-    "symbol-dce",
-    "canonicalize",
+_TO_ONE_FUNCTION = ("inline", "symbol-dce", "canonicalize")
+
+_TO_LINALG = (
     "func.func(shape-to-shape-lowering)",
     "convert-shape-to-std",
     "func.func(convert-elementwise-to-linalg)",
@@ -42,19 +46,21 @@ _TENSORS_TO_BUFFERS = (
     "linalg-fuse-elementwise-ops",
     "canonicalize",
     "cse",
-    # Buffers.
-    "eliminate-empty-tensors",
+)
+
+_TENSORS_TO_BUFFERS = (
     "one-shot-bufferize{bufferize-function-boundaries=true "
-    "function-boundary-type-conversion=identity-layout-map}",
+    "function-boundary-type-conversion=identity-layout-map "
+    "allow-return-allocs-from-loops=true}",
     "canonicalize",
     "buffer-deallocation-pipeline",
     "canonicalize",
     "cse",
 )
 
-_BUFFERS_TO_LOOPS = (
-    "func.func(convert-linalg-to-loops)",
-    "lower-affine",
+_BUFFERS_TO_LOOPS = ("func.func(convert-linalg-to-loops)", "lower-affine")
+
+_TO_SUPPORTED_FLOATS = (
     # Arithmetic on bf16 becomes arithmetic on f32 with conversions.
     "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",
     "math-extend-to-supported-types{extra-types=f16 target-type=f32}",
@@ -128,15 +134,27 @@ def _compile(text: str, names: Sequence[str], stream: bool) -> tuple[Any, bool]:
     """The compiled functions, and whether a result can be streamed."""
     ir, engine_class = bindings().ir, bindings().execution_engine.ExecutionEngine
     module = ir.Module.parse(text)
+    check_has_no_llvm(module)
+    # Inlining may leave out what is only needed to find sizes wrong.
+    check_sizes(module)
+    _run(module, _TO_ONE_FUNCTION)
+    _run(module, _TO_LINALG)
+    reshape_where_sizes_are_dynamic(module)
+    # Or what one branch computes is written to a result of the size of another.
+    if not has_dynamic_branches(module):
+        _run(module, ("eliminate-empty-tensors",))
     _run(module, _TENSORS_TO_BUFFERS)
     streamable = streamable_ops(module, names[0])
     if stream:
         mark_results(streamable)
     _run(module, _BUFFERS_TO_LOOPS)
+    convert_integers_to_bf16(module)
+    _run(module, _TO_SUPPORTED_FLOATS)
     if stream:
         stream_marked_results(module, names[0])
     erase_self_copies(module)
     check_divisions(module)
+    call_libm(module)
     store_whole_bytes(module)
     convert_floats_exactly(module)
     _run(module, _LOOPS_TO_LLVM)

@@ -14,6 +14,62 @@ from .compilation_error import CompilationError
 from .mlir_bindings import bindings, ops_in
 from .runtime_library import FAIL
 
+# Before tensors become buffers
+
+
+def check_has_no_llvm(module: Any) -> None:
+    """
+    Raises:
+        CompilationError: if there is an op of the LLVM dialect, which nothing checks and
+            which may end the process.
+    """
+    for op in ops_in(module):
+        if op.name.startswith("llvm."):
+            raise CompilationError(
+                f"'{op.name}' op cannot be compiled: ops of the llvm dialect may end the "
+                "process, so a module must have none"
+            )
+
+
+_BRANCHES = ("arith.select", "scf.for", "scf.if", "scf.index_switch", "scf.while")
+
+
+def has_dynamic_branches(module: Any) -> bool:
+    """Whether a tensor may be one of several, and these may be of different sizes."""
+    ir = bindings().ir
+    return any(
+        isinstance(result.type, ir.RankedTensorType)
+        and not result.type.has_static_shape
+        for op in ops_in(module, *_BRANCHES)
+        for result in op.results
+    )
+
+
+def reshape_where_sizes_are_dynamic(module: Any) -> None:
+    """
+    Make a `tensor.reshape` of each `tensor.expand_shape` with more than one dynamic size.
+
+    MLIR ends the process if one dimension becomes several of them.
+    """
+    ir, arith, tensor = bindings().ir, bindings().arith, bindings().tensor
+    for op in ops_in(module, "tensor.expand_shape"):
+        source, *sizes = op.operands
+        if len(sizes) < 2:
+            continue
+        with ir.InsertionPoint(op), op.location:
+            type_, index = op.results[0].type, ir.IndexType.get()
+            rest = iter(sizes)
+            shape = [
+                next(rest) if type_.is_dynamic_dim(i) else arith.constant(index, size)
+                for i, size in enumerate(op.attributes["static_output_shape"])
+            ]
+            shape = tensor.from_elements(
+                ir.RankedTensorType.get([type_.rank], index), shape
+            )
+            op.results[0].replace_all_uses_with(tensor.reshape(type_, source, shape))
+        op.erase()
+
+
 # Before loops become branches
 
 
@@ -136,7 +192,10 @@ def _integers(elements: Any, width: int) -> NDArray[np.int64]:
 
 
 def check_divisions(module: Any) -> None:
-    """Assert what ends the process otherwise: no division by zero, and no overflow."""
+    """
+    Keep divisions from what ends the process: zero by an assertion, and overflow by an
+    opposite that wraps around.
+    """
     ir, arith = bindings().ir, bindings().arith
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
@@ -149,16 +208,12 @@ def check_divisions(module: Any) -> None:
             _assert(arith.cmpi(arith.CmpIPredicate.ne, right, zero), "division by zero")
             if op.name.removeprefix("arith.") not in signed:
                 continue
-            # The smallest number is the only one besides 0 that is its own opposite.
-            minus_one = arith.constant(right.type, -1)
+            # By -1 is the opposite by 1.
+            minus_one, one = (arith.constant(right.type, value) for value in (-1, 1))
+            is_opposite = arith.cmpi(arith.CmpIPredicate.eq, right, minus_one)
             opposite = arith.subi(zero, left)
-            terms = (
-                arith.cmpi(arith.CmpIPredicate.ne, right, minus_one),
-                arith.cmpi(arith.CmpIPredicate.ne, opposite, left),
-                arith.cmpi(arith.CmpIPredicate.eq, left, zero),
-            )
-            fits = arith.ori(arith.ori(*terms[:2]), terms[2])
-            _assert(fits, "the result of a division overflows")
+            op.operands[0] = arith.select(is_opposite, opposite, left)
+            op.operands[1] = arith.select(is_opposite, one, right)
 
 
 def _is_harmless_divisor(value: Any) -> bool:
@@ -170,6 +225,85 @@ def _is_harmless_divisor(value: Any) -> bool:
 
 def _assert(condition: Any, message: str) -> None:
     bindings().cf.AssertOp(condition, message)
+
+
+_LIBM = ("log1p", "expm1")
+
+
+def call_libm(module: Any) -> None:
+    """
+    Call the functions of libm for which MLIR has formulas that lose all digits near 0.
+
+    There are no others for f16 than those for f32.
+    """
+    ir, arith, func = bindings().ir, bindings().arith, bindings().func
+    f32 = ir.F32Type.get()
+    names: set[str] = set()
+    for op in ops_in(module, *(f"math.{name}" for name in _LIBM)):
+        (operand,), (result,) = op.operands, op.results
+        type_ = result.type if isinstance(result.type, ir.F64Type) else f32
+        name = op.name.removeprefix("math.") + ("f" if type_ == f32 else "")
+        if name not in names:
+            names.add(name)
+            with ir.InsertionPoint(module.body), op.location:
+                func.FuncOp(name, ([type_], [type_]), visibility="private")
+        with ir.InsertionPoint(op), op.location:
+            if type_ == result.type:
+                value = func.call([type_], name, [operand])
+            else:
+                wide = func.call([type_], name, [arith.extf(type_, operand)])
+                value = arith.truncf(result.type, wide)
+            result.replace_all_uses_with(value)
+        op.erase()
+
+
+def convert_integers_to_bf16(module: Any) -> None:
+    """
+    Let conversions of integers to bf16 round just once: MLIR goes by way of f32.
+
+    Raises:
+        CompilationError: if an integer has more than 64 bits.
+    """
+    ir, arith = bindings().ir, bindings().arith
+    for op in ops_in(module, "arith.sitofp", "arith.uitofp"):
+        (integer,), (result,) = op.operands, op.results
+        if not isinstance(result.type, ir.BF16Type):
+            continue
+        if integer.type.width > 64:
+            raise CompilationError(
+                f"'{op.name}' op converts {integer.type.width} bits to bf16, but compiled "
+                "code can do that with at most 64"
+            )
+        is_signed = op.name == "arith.sitofp"
+        with ir.InsertionPoint(op), op.location:
+            if integer.type.width > 32:
+                integer = _to_odd_i64(integer, is_signed)
+            convert = arith.sitofp if is_signed else arith.uitofp
+            double = convert(ir.F64Type.get(), integer)
+            result.replace_all_uses_with(arith.truncf(result.type, double))
+        op.erase()
+
+
+def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
+    """
+    An integer that f64 has, which rounds to few bits as the given one does.
+
+    If that needs more than 32 bits, the last 11 bits are zero or stand for a one before
+    them.
+    """
+    ir, arith = bindings().ir, bindings().arith
+    i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
+    extend = arith.extsi if is_signed else arith.extui
+    if integer.type != i64:
+        integer = extend(i64, integer)
+    last, zero, one = (arith.constant(i64, value) for value in (0x7FF, 0, 0x800))
+    is_inexact = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(integer, last), zero)
+    first = arith.andi(integer, arith.constant(i64, -0x800))
+    odd = arith.ori(first, arith.select(is_inexact, one, zero))
+    is_small = arith.cmpi(
+        arith.CmpIPredicate.eq, extend(i64, arith.trunci(i32, integer)), integer
+    )
+    return arith.select(is_small, integer, odd)
 
 
 def convert_floats_exactly(module: Any) -> None:

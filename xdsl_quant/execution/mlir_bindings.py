@@ -11,10 +11,12 @@ class Bindings(NamedTuple):
     ir: Any
     arith: Any
     cf: Any
+    func: Any
     llvm: Any
     math: Any
     memref: Any
     scf: Any
+    tensor: Any
     execution_engine: Any
     passmanager: Any
 
@@ -32,10 +34,12 @@ def bindings() -> Bindings:
             import_module("mlir.ir"),
             import_module("mlir.dialects.arith"),
             import_module("mlir.dialects.cf"),
+            import_module("mlir.dialects.func"),
             import_module("mlir.dialects.llvm"),
             import_module("mlir.dialects.math"),
             import_module("mlir.dialects.memref"),
             import_module("mlir.dialects.scf"),
+            import_module("mlir.dialects.tensor"),
             import_module("mlir.execution_engine"),
             import_module("mlir.passmanager"),
         )

@@ -44,7 +44,11 @@ _failure = threading.local()
 
 
 def _memref_copy(item_size: int, source: int, target: int) -> None:
-    _MemRef(item_size, target).array()[...] = _MemRef(item_size, source).array()
+    # Python would print what is raised here, and go on.
+    try:
+        _MemRef(item_size, target).array()[...] = _MemRef(item_size, source).array()
+    except Exception as e:
+        _failure.message = f"sizes or indices do not fit each other: {e}"
 
 
 def _fail(message: bytes) -> None:

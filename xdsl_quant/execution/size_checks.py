@@ -1,0 +1,224 @@
+"""
+Assertions that sizes and indices fit, for ops on tensors for which MLIR makes none.
+
+Without them these ops would read or write out of bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from .mlir_bindings import bindings, ops_in
+
+
+def check_sizes(module: Any) -> None:
+    """Assert what ops on tensors take for granted of sizes that are not static."""
+    for op in ops_in(module, *_CHECKS):
+        with bindings().ir.InsertionPoint(op), op.location:
+            for condition, problem in _CHECKS[op.name](op):
+                bindings().cf.AssertOp(
+                    condition,
+                    f"sizes or indices do not fit each other: '{op.name}' op {problem}",
+                )
+
+
+_Checks = Sequence[tuple[Any, str]]
+"""Conditions, and for each what is wrong where it does not hold."""
+
+
+# Values
+
+
+def _index(value: int) -> Any:
+    return bindings().arith.constant(bindings().ir.IndexType.get(), value)
+
+
+def _is_dynamic(size: int) -> bool:
+    return size == bindings().ir.ShapedType.get_dynamic_size()
+
+
+def _sizes(tensor: Any) -> Sequence[Any]:
+    return [
+        bindings().tensor.dim(tensor, _index(i)) if _is_dynamic(size) else _index(size)
+        for i, size in enumerate(tensor.type.shape)
+    ]
+
+
+def _mixed(static: Any, dynamic: Sequence[Any]) -> Sequence[Any]:
+    """Values of which an attribute has those that are known."""
+    rest = iter(dynamic)
+    return [next(rest) if _is_dynamic(value) else _index(value) for value in static]
+
+
+def _segments(op: Any) -> Sequence[Sequence[Any]]:
+    """The operands, in the groups in which the op has them."""
+    operands = iter(op.operands)
+    counts = op.attributes["operandSegmentSizes"]
+    return [[next(operands) for _ in range(count)] for count in counts]
+
+
+def _compare(predicate: str, left: Any, right: Any) -> Any:
+    arith = bindings().arith
+    return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
+
+
+def _all(conditions: Sequence[Any]) -> Any:
+    return reduce(bindings().arith.andi, conditions)
+
+
+def _are_counts(values: Sequence[Any]) -> Any:
+    """Whether no value is negative; there is at least one."""
+    return _all([_compare("sge", value, _index(0)) for value in values])
+
+
+def _have_product(sizes: Sequence[Any], count: Any) -> Any:
+    """Whether the product of sizes is a count, even if it does not fit an index."""
+    arith = bindings().arith
+    zero, one = _index(0), _index(1)
+    rest, is_exact = count, _compare("eq", zero, zero)
+    has_zero = _compare("ne", zero, zero)
+    for size in sizes:
+        divisor = arith.maxui(size, one)
+        remainder = arith.remui(rest, divisor)
+        is_exact = arith.andi(is_exact, _compare("eq", remainder, zero))
+        has_zero = arith.ori(has_zero, _compare("eq", size, zero))
+        rest = arith.divui(rest, divisor)
+    is_product = arith.andi(is_exact, _compare("eq", rest, one))
+    return arith.select(has_zero, _compare("eq", count, zero), is_product)
+
+
+# Ops
+
+
+def _slice(op: Any, of: int) -> _Checks:
+    """Whether a slice of the operand `of` is inside of it."""
+    _, *groups = _segments(op)[of:]
+    names = ("static_offsets", "static_sizes", "static_strides")
+    parts = (
+        _mixed(op.attributes[name], group)
+        for name, group in zip(names, groups, strict=True)
+    )
+    return [
+        (_is_inside(*part), f"has a slice that is not inside of dimension {i}")
+        for i, part in enumerate(zip(_sizes(op.operands[of]), *parts, strict=True))
+    ]
+
+
+def _is_inside(extent: Any, offset: Any, size: Any, stride: Any) -> Any:
+    arith = bindings().arith
+    zero, one = _index(0), _index(1)
+    # No sum or product, which might overflow.
+    last = arith.subi(arith.subi(extent, one), offset)
+    room = arith.divui(last, arith.maxui(stride, one))
+    reaches = arith.andi(
+        _compare("slt", offset, extent),
+        _compare("ule", arith.subi(size, one), room),
+    )
+    is_valid = arith.ori(_compare("eq", size, zero), reaches)
+    return _all([_are_counts([offset]), _compare("sgt", stride, zero), is_valid])
+
+
+def _insert_slice(op: Any) -> _Checks:
+    (source,), _, _, sizes, _ = _segments(op)
+    # Of a slice, only sizes that are known to be 1 may be missing in the source.
+    actual = [
+        size
+        for size, static in zip(_sizes(source), source.type.shape, strict=True)
+        if _is_dynamic(static)
+    ]
+    return [
+        *_slice(op, of=1),
+        *(
+            (_compare("eq", *pair), "has a source of another size than the slice")
+            for pair in zip(actual, sizes, strict=True)
+        ),
+    ]
+
+
+def _pad(op: Any) -> _Checks:
+    _, low, high = _segments(op)
+    amounts = (
+        *_mixed(op.attributes["static_low"], low),
+        *_mixed(op.attributes["static_high"], high),
+    )
+    return [(_are_counts(amounts), "has a negative amount")] if amounts else []
+
+
+def _reshape(op: Any) -> _Checks:
+    source, shape = op.operands
+    # Of tensors without a rank there is no list of sizes.
+    if not source.type.has_rank or not shape.type.has_static_shape:
+        return []
+    arith, index = bindings().arith, bindings().ir.IndexType.get()
+    sizes = [
+        bindings().tensor.extract(shape, [_index(i)])
+        for i in range(shape.type.shape[0])
+    ]
+    if shape.type.element_type != index:
+        sizes = [arith.index_cast(index, size) for size in sizes]
+    problem = "has a result with another number of elements"
+    checks = [(_compare("eq", *pair), problem) for pair in _known(op, sizes)]
+    if sizes:
+        checks.append((_are_counts(sizes), "has a negative size"))
+    count = reduce(arith.muli, _sizes(source), _index(1))
+    return [*checks, (_have_product(sizes, count), problem)]
+
+
+def _known(op: Any, sizes: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
+    """Sizes of the result that its type knows, each with what it should be as well."""
+    return [
+        (size, _index(static))
+        for size, static in zip(sizes, op.results[0].type.shape, strict=True)
+        if not _is_dynamic(static)
+    ]
+
+
+def _expand_shape(op: Any) -> _Checks:
+    source, *dynamic = op.operands
+    sizes = _mixed(op.attributes["static_output_shape"], dynamic)
+    checks = [(_are_counts(sizes), "has a negative size")] if sizes else []
+    groups = [
+        [sizes[dimension.value] for dimension in group]
+        for group in op.attributes["reassociation"]
+    ]
+    problem = "has a result with another number of elements"
+    return [
+        *checks,
+        *(
+            (_have_product(group, size), problem)
+            for group, size in zip(groups, _sizes(source), strict=True)
+        ),
+    ]
+
+
+def _concat(op: Any) -> _Checks:
+    axis = op.attributes["dim"].value
+    first, *others = shapes = [_sizes(operand) for operand in op.operands]
+    problem = f"has operands that differ in more than dimension {axis}"
+    pairs = [
+        pair
+        for other in others
+        for i, pair in enumerate(zip(first, other, strict=True))
+        if i != axis
+    ]
+    total = reduce(bindings().arith.addi, [shape[axis] for shape in shapes])
+    result = [total if i == axis else size for i, size in enumerate(first)]
+    return [
+        *((_compare("eq", *pair), problem) for pair in pairs),
+        *(
+            (_compare("eq", *pair), "has a result of another size")
+            for pair in _known(op, result)
+        ),
+    ]
+
+
+_CHECKS: dict[str, Callable[[Any], _Checks]] = {
+    "tensor.concat": _concat,
+    "tensor.expand_shape": _expand_shape,
+    "tensor.extract_slice": lambda op: _slice(op, of=0),
+    "tensor.insert_slice": _insert_slice,
+    "tensor.pad": _pad,
+    "tensor.reshape": _reshape,
+}
