@@ -20,7 +20,7 @@ from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.transforms.quant_insert_stats_refs import QuantInsertStatsRefsPass
 
-from .failures import Failure, failure, read_text, read_values
+from .failures import Failure, exit_code, failure, read_text, read_values
 
 _DESCRIPTION = """\
 Run a function of a module on samples, and write the ranges of its values to a JSON file
@@ -48,13 +48,7 @@ _BAR_LENGTH = 40
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    options = _parser().parse_args(args)
-    try:
-        _run(options)
-    except Failure as message:
-        print(message, file=sys.stderr)
-        return 1
-    return 0
+    return exit_code(_run, _parser().parse_args(args))
 
 
 def _parser() -> argparse.ArgumentParser:

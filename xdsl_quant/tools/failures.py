@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -12,6 +14,18 @@ from .array_files import read_inputs
 
 class Failure(Exception):
     """What to tell the user."""
+
+
+def exit_code(
+    run: Callable[[argparse.Namespace], None], options: argparse.Namespace
+) -> int:
+    """Run a command: 0, or 1 after an error message."""
+    try:
+        run(options)
+    except Failure as message:
+        print(message, file=sys.stderr)
+        return 1
+    return 0
 
 
 def failure(place: str, error: BaseException) -> Failure:

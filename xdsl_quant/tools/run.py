@@ -18,7 +18,7 @@ from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.rounding_mode import RoundingMode
 
 from .array_files import check_output, write_results
-from .failures import Failure, failure, read_text, read_values
+from .failures import exit_code, failure, read_text, read_values
 
 _DESCRIPTION = """\
 Run a function of a module on NumPy arrays, print its results and save them.
@@ -36,13 +36,7 @@ examples:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
-    options = _parser().parse_args(args)
-    try:
-        _run(options)
-    except Failure as message:
-        print(message, file=sys.stderr)
-        return 1
-    return 0
+    return exit_code(_run, _parser().parse_args(args))
 
 
 def _parser() -> argparse.ArgumentParser:

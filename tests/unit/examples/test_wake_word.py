@@ -56,7 +56,7 @@ def all_values() -> list[QuantizedTensor]:
 def small_model(monkeypatch: pytest.MonkeyPatch) -> list[QuantizedTensor]:
     """The tensors that are read instead of those of a file."""
     tensors = all_values()
-    monkeypatch.setattr(check, "read_tensors", lambda _path: tensors)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] no way to annotate it
+    monkeypatch.setattr(check, "read_tensors", lambda _path: tensors)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType] a lambda has no annotations to annotate it
     return tensors
 
 

@@ -2,7 +2,6 @@
 
 import random
 import re
-import shutil
 import struct
 import subprocess
 from typing import Any
@@ -23,18 +22,12 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
+from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
-
-MLIR_OPT_14 = shutil.which("mlir-opt-14")
-
-needs_mlir_14 = pytest.mark.skipif(
-    MLIR_OPT_14 is None,
-    reason="later versions of MLIR do not have the pass: apt-get install mlir-14-tools",
-)
 
 
 def parse(text: str) -> ModuleOp:

@@ -3,7 +3,6 @@
 import csv
 import random
 import re
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -16,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
+from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import (
     ConstFakeQuantOp,
     DequantizeCastOp,
@@ -28,13 +28,6 @@ from xdsl_quant.transforms.quant_convert_simulated_quantization import (
     quantized_result_type,
 )
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
-
-MLIR_OPT_14 = shutil.which("mlir-opt-14")
-
-needs_mlir_14 = pytest.mark.skipif(
-    MLIR_OPT_14 is None,
-    reason="later versions of MLIR do not have the pass: apt-get install mlir-14-tools",
-)
 
 
 def rows() -> list[list[str]]:

@@ -1,7 +1,6 @@
 """Instrumentation ops, held against MLIR 14 where it is installed."""
 
 import re
-import shutil
 import subprocess
 from io import StringIO
 
@@ -16,6 +15,7 @@ from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.transforms.dead_code_elimination import dce
 from xdsl.utils.exceptions import VerifyException
 
+from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import (
     ConstFakeQuantOp,
     ConstFakeQuantPerAxisOp,
@@ -25,13 +25,6 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp, ranges_of
-
-MLIR_OPT_14 = shutil.which("mlir-opt-14")
-
-needs_mlir_14 = pytest.mark.skipif(
-    MLIR_OPT_14 is None,
-    reason="later versions of MLIR do not have the ops: apt-get install mlir-14-tools",
-)
 
 
 def parse(text: str) -> builtin.ModuleOp:
