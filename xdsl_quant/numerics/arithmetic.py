@@ -94,8 +94,7 @@ class Arithmetic:
             parameters: of the whole array.
             rounding_mode: of quantization; `truncate` computes in the expressed type.
             size: the number of elements of the whole array.
-            only_dequantizes: whether nothing is quantized, which needs fewer buffers:
-                they are larger.
+            only_dequantizes: whether nothing is quantized, which needs fewer buffers.
         """
         self.parameters = parameters
         self._expressed = parameters.expressed_dtype
@@ -104,8 +103,11 @@ class Arithmetic:
         is_small = _largest_integer(parameters, bounds) <= 1 << _precision(_F32)
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
         """The dtype of the buffers, in which the compute type is contained."""
-        limit = PIECE_BYTES * (1 + only_dequantizes) // self.dtype.itemsize
-        self.limit = min(size, limit)
+        # The fewer buffers there are, the larger they can be.
+        factor = 1
+        if only_dequantizes:
+            factor = 4 if parameters.scales.size == 1 else 2
+        self.limit = min(size, factor * PIECE_BYTES // self.dtype.itemsize)
         """How many elements a piece has at most."""
         self._rounding_mode: RoundingMode = rounding_mode
         # Stored values may be out of the storage range.

@@ -29,7 +29,10 @@ def _large_pieces(
     arrays: list[NDArray[Any]], grids: list[Grid]
 ) -> Iterator[list[NDArray[Any]]]:
     """Pieces of arrays, with their scales and zero points, to cut into pieces again."""
-    return pieces(aligned(arrays, grids), LARGE_PIECE)
+    views = aligned(arrays, grids)
+    if all(numbers.size == 1 for numbers in views[len(arrays) :]):
+        return iter([views])
+    return pieces(views, LARGE_PIECE)
 
 
 def quantize(
