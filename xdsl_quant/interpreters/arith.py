@@ -20,11 +20,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
-    Builtin,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     FloatAttr,
@@ -38,6 +36,7 @@ from xdsl_quant import compat
 from xdsl_quant.array_types import integer_width, numpy_dtype
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import rounded
+from xdsl_quant.resources import resource_data
 
 from .implementations import Implementation, interpreter_functions
 from .values import Load, failure, is_any, numbers, resized, signed, unsigned, wrapped
@@ -78,13 +77,10 @@ def _tensor(data: bytes, type_: ShapedType) -> NDArray[Any]:
 
 
 def _resource(op: Operation, value: DenseResourceAttr) -> bytes:
-    resources = Builtin.get_interface(OpAsmDialectInterface)
-    assert resources is not None
-    key = value.resource_handle.data
-    if not (text := resources.lookup(key)):
+    if (data := resource_data(value)) is None:
+        key = value.resource_handle.data
         raise failure(op, f"has no data for the resource '{key}'")
-    # The first four bytes say how the others are to be aligned.
-    return bytes.fromhex(text.removeprefix("0x"))[4:]
+    return data
 
 
 # Integers
