@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 
 def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
@@ -26,6 +27,29 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     if function.is_declaration:
         raise ValueError(f"function '{name}' has no body")
     return function
+
+
+def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
+    """A function of a module and all others that it refers to, directly or not."""
+    functions = {
+        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
+    }
+    found = {function.sym_name.data: function}
+    todo = [function]
+    while todo:
+        for name in symbols_in(todo.pop()):
+            if name in functions and name not in found:
+                found[name] = functions[name]
+                todo.append(functions[name])
+    return [*found.values()]
+
+
+def symbols_in(op: Operation) -> Iterator[str]:
+    """The symbols that an op and all in it refer to."""
+    for inner in op.walk():
+        for attr in (*inner.properties.values(), *inner.attributes.values()):
+            if isinstance(attr, SymbolRefAttr):
+                yield attr.root_reference.data
 
 
 def _only_public(functions: dict[str, FuncOp]) -> str:

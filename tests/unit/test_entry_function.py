@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from xdsl_quant.entry_function import entry_function
+from xdsl_quant.entry_function import entry_function, functions_run
 from xdsl_quant.loading import parse_module
 
 TEXT = """
@@ -53,3 +53,28 @@ def test_function_that_is_called(text: str, name: str | None, found: str):
 def test_no_function(text: str, name: str | None, message: str):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         entry_function(parse_module(text), name)
+
+
+def test_functions_that_are_run():
+    text = """
+func.func @f() {
+  func.call @g() : () -> ()
+  return
+}
+func.func @g() {
+  func.call @h() : () -> ()
+  func.call @f() : () -> ()
+  return
+}
+func.func private @h()
+func.func @other() { return }
+"""
+    module = parse_module(text)
+
+    def names(entry: str) -> set[str]:
+        functions = functions_run(module, entry_function(module, entry))
+        assert functions[0].sym_name.data == entry
+        return {function.sym_name.data for function in functions}
+
+    assert names("f") == names("g") == {"f", "g", "h"}
+    assert names("other") == {"other"}

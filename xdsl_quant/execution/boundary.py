@@ -164,6 +164,11 @@ class Boundary:
             return self._inner_element
         return IntegerType(8 * self.dtype.itemsize)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value is a tensor that is in memory just what the array is."""
+        return not self._is_scalar and self._outer_element == self._inner_element
+
     @cached_property
     def _sizes(self) -> str:
         return "".join("?x" if s == DYNAMIC_INDEX else f"{s}x" for s in self.shape)

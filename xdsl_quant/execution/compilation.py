@@ -8,6 +8,7 @@ from typing import NamedTuple, cast, get_args
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.host_functions import HostFunctions
 from xdsl_quant.loading import IRError, parse_module, verify_module
 from xdsl_quant.rounding_mode import RoundingMode
 
@@ -15,8 +16,8 @@ from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
 from .entry_point import EntryPoint
 from .entry_wrapper import EntryWrapper
+from .host_calls import HostCalls
 from .lowering import lower
-from .machine_code import MachineCode
 
 _MAX_CACHED = 256
 
@@ -42,6 +43,7 @@ def compile(
     *,
     rounding_mode: RoundingMode = "nearest-even",
     fuse: bool = True,
+    host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
     """
     Compile a function of a module, and all that it calls, to machine code.
@@ -61,6 +63,9 @@ def compile(
         rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
             values that do not fit the storage type.
         fuse: whether each cast becomes one loop with its scales as constants.
+        host_functions: the functions of Python that the module declares and calls, by
+            name: see [`host_functions`][xdsl_quant.host_functions]. With these nothing is
+            kept.
 
     Raises:
         TypeError: if the module is something else.
@@ -78,16 +83,20 @@ def compile(
     key = _Key(
         module if isinstance(module, str) else str(module), entry, rounding_mode, fuse
     )
+    if host_functions:
+        return _compile(module, key, host_functions)
     with _lock:
         if (known := _cache.pop(key, None)) is None:
-            known = _compile(module, key)
+            known = _compile(module, key, {})
         _cache[key] = known
         if len(_cache) > _MAX_CACHED:
             _cache.popitem(last=False)
     return known
 
 
-def _compile(module: ModuleOp | str, key: _Key) -> CompiledFunction:
+def _compile(
+    module: ModuleOp | str, key: _Key, host_functions: HostFunctions
+) -> CompiledFunction:
     try:
         if isinstance(module, str):
             module = parse_module(module)
@@ -95,8 +104,8 @@ def _compile(module: ModuleOp | str, key: _Key) -> CompiledFunction:
             verify_module(module)
     except IRError as e:
         raise CompilationError(str(e)) from None
-    entry_point = EntryPoint.of(module, key.entry)
+    entry_point = EntryPoint.of(module, key.entry, host_functions.keys())
     wrapper = EntryWrapper.of(entry_point)
     lowered = lower(entry_point.module, key.rounding_mode, key.fuse)
-    code = MachineCode(f"{lowered}\n{wrapper.text}", wrapper.names)
-    return CompiledFunction(wrapper, lowered, code)
+    host_calls = HostCalls.of(entry_point.host_declarations, host_functions)
+    return CompiledFunction(wrapper, lowered, host_calls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from threading import Lock
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from xdsl_quant.array_types import check_argument, shape_text, shortened
 from . import runtime_library
 from .boundary import Boundary
 from .entry_wrapper import EntryWrapper
+from .host_calls import HostCalls
 from .machine_code import MachineCode
 
 _WORD = 8
@@ -54,7 +56,22 @@ class CompiledFunction:
     text: str
     """The function and all that it needs, as it was handed to MLIR."""
 
-    def __init__(self, wrapper: EntryWrapper, text: str, code: MachineCode):
+    def __init__(
+        self,
+        wrapper: EntryWrapper,
+        text: str,
+        host_calls: HostCalls,
+    ):
+        """
+        Args:
+            wrapper: the functions around the entry point.
+            text: the entry point and all that it needs, for MLIR.
+            host_calls: functions of Python that the code calls.
+
+        Raises:
+            CompilationError: if MLIR does not compile it.
+            ImportError: if MLIR is not installed.
+        """
         self.name = wrapper.entry_name
         self.argument_types = tuple(b.type_ for b in wrapper.arguments)
         self.result_types = tuple(b.type_ for b in wrapper.results)
@@ -63,12 +80,17 @@ class CompiledFunction:
         self._results = wrapper.results
         self._size_count = wrapper.dynamic_size_count
         self._wrapper = wrapper
-        self._code = code
+        self._host_calls = host_calls
+        self._code = code = self._compiled(stream=False)
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
         self._streaming_code: MachineCode | None = None
         self._streaming_lock = Lock()
         self._kernel = code.function(wrapper.kernel_name)
         self._sizes = code.function(wrapper.sizes_name) if wrapper.sizes_name else None
+        self._static_shapes = [result.shape for result in wrapper.results]
+        self._last_shapes: tuple[
+            Sequence[tuple[int, ...]] | None, Sequence[tuple[int, ...]]
+        ] = (None, [])
 
     def __repr__(self) -> str:
         arguments = ", ".join(map(shortened, self.argument_types))
@@ -93,10 +115,11 @@ class CompiledFunction:
             TypeError: if the number of arguments or the dtype of an array is wrong.
             ValueError: if a shape is wrong, sizes do not fit each other, a number does not
                 fit its type, or `out` cannot be used.
+            Exception: whatever a function of Python raises that the code calls.
         """
         inputs = self._inputs(arguments)
         descriptors = [_descriptor(array) for array in inputs]
-        shapes = self._result_shapes(descriptors)
+        shapes = self._result_shapes(inputs, descriptors)
         outputs = (
             [np.empty(s, b.dtype) for s, b in zip(shapes, self._results, strict=True)]
             if out is None
@@ -122,12 +145,27 @@ class CompiledFunction:
         ]
 
     def _result_shapes(
-        self, inputs: Sequence[Sequence[int]]
+        self, inputs: Sequence[NDArray[Any]], descriptors: Sequence[Sequence[int]]
     ) -> Sequence[tuple[int, ...]]:
         if self._sizes is None:
-            return [result.shape for result in self._results]
+            return self._static_shapes
+        if not self._code.has_sizes_of_shapes:
+            return self._computed_shapes(self._sizes, descriptors)
+        # Most often shapes are those of the last call.
+        last_inputs, last_results = self._last_shapes
+        shapes = [array.shape for array in inputs]
+        if shapes == last_inputs:
+            return last_results
+        results = self._computed_shapes(self._sizes, descriptors)
+        self._last_shapes = shapes, results
+        return results
+
+    def _computed_shapes(
+        self, function: Callable[[int], None], descriptors: Sequence[Sequence[int]]
+    ) -> Sequence[tuple[int, ...]]:
         sizes = np.empty(self._size_count, np.int64)
-        self._run(self._sizes, (*inputs, _descriptor(sizes)))
+        with runtime_library.muted():
+            self._run(function, (*descriptors, _descriptor(sizes)))
         known = iter(sizes.tolist())
         return [
             tuple(
@@ -167,20 +205,30 @@ class CompiledFunction:
         """The kernel with streaming stores, compiled when it is needed first."""
         with self._streaming_lock:
             if self._streaming_code is None:
-                text = f"{self.text}\n{self._wrapper.text}"
-                names = self._wrapper.names
-                self._streaming_code = MachineCode(text, names, stream=True)
+                self._streaming_code = self._compiled(stream=True)
         return self._streaming_code.function(self._wrapper.kernel_name)
+
+    def _compiled(self, *, stream: bool) -> MachineCode:
+        text = f"{self.text}\n{self._wrapper.text}"
+        names = self._wrapper.names
+        return MachineCode(text, names, self._host_calls, stream=stream)
 
     def _run(
         self, function: Callable[[int], None], descriptors: Sequence[Sequence[int]]
     ) -> None:
         words, address = _packed(descriptors)
-        function(address)
+        try:
+            function(address)
+        finally:
+            # Also after an interruption, or the next call would fail.
+            failure = runtime_library.failure()
         # Until here all this memory is needed.
         del words
-        if (message := runtime_library.failure()) is not None:
-            raise ValueError(f"'{self.name}': {message}")
+        if failure is None:
+            return
+        if isinstance(failure, BaseException):
+            raise failure
+        raise ValueError(f"'{self.name}': {failure}")
 
 
 def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:
@@ -188,7 +236,7 @@ def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:
     array = (
         value
         if type(value) is np.ndarray and boundary.is_same(value)
-        else check_argument(value, boundary.type_, f"argument {index}")
+        else np.asarray(check_argument(value, boundary.type_, f"argument {index}"))
     )
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
@@ -212,14 +260,19 @@ def _check_output(
 
 def _descriptor(array: NDArray[Any]) -> Sequence[int]:
     """An array as compiled code knows it; it must be contiguous."""
-    strides: list[int] = []
-    stride = 1
-    for size in reversed(array.shape):
-        strides.append(stride)
-        stride *= size
     address = array.ctypes.data
     # What was allocated, where the aligned part of it starts, and an offset to that.
-    return (address, address, 0, *array.shape, *reversed(strides))
+    return (address, address, 0, *_sizes_and_strides(array.shape))
+
+
+@lru_cache(maxsize=1024)
+def _sizes_and_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    stride = 1
+    for size in reversed(shape):
+        strides.append(stride)
+        stride *= size
+    return (*shape, *reversed(strides))
 
 
 def _packed(

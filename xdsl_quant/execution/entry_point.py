@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant.entry_function import entry_function
+from xdsl_quant.array_types import shortened
+from xdsl_quant.entry_function import entry_function, symbols_in
+from xdsl_quant.host_functions import check_host_functions
 
+from .boundary import Boundary
 from .compilation_error import CompilationError
+from .host_calls import HostDeclaration
 
 
 @dataclass(frozen=True)
@@ -30,18 +40,24 @@ class EntryPoint:
 
     result_types: Sequence[Attribute]
 
+    host_declarations: Sequence[HostDeclaration]
+    """The functions in the module that Python defines."""
+
     @staticmethod
-    def of(module: ModuleOp, name: str | None) -> EntryPoint:
+    def of(
+        module: ModuleOp, name: str | None, host_names: Collection[str] = ()
+    ) -> EntryPoint:
         """
         The entry point `name` of a module, or the one that needs no name: the only public
-        function, or `main`.
+        function, or `main`. Python defines the functions `host_names`.
 
         Raises:
-            CompilationError: if there is no such function, or it needs one without a
-                body.
+            CompilationError: if there is no such function, it needs one without a body,
+                or Python cannot define one.
         """
         try:
             function = entry_function(module, name)
+            check_host_functions(module, host_names)
         except ValueError as e:
             raise CompilationError(str(e)) from None
         symbols = {
@@ -50,8 +66,11 @@ class EntryPoint:
             if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
         }
         needed = _needed(symbols, function)
-        for op in needed.values():
-            if isinstance(op, FuncOp) and op.is_declaration:
+        declarations = [
+            op for op in needed.values() if isinstance(op, FuncOp) and op.is_declaration
+        ]
+        for op in declarations:
+            if op.sym_name.data not in host_names:
                 raise CompilationError(
                     f"function '{op.sym_name.data}' has no body: compiled code cannot "
                     "call what is not in its module"
@@ -62,6 +81,7 @@ class EntryPoint:
             needed.keys(),
             function.function_type.inputs.data,
             function.function_type.outputs.data,
+            [*map(_host_declaration, declarations)],
         )
 
 
@@ -74,7 +94,7 @@ def _needed(symbols: Mapping[str, Operation], function: FuncOp) -> dict[str, Ope
         if name in needed or name not in symbols:
             continue
         needed[name] = symbols[name]
-        todo += _references(symbols[name])
+        todo += symbols_in(symbols[name])
     return needed
 
 
@@ -82,11 +102,28 @@ def _private(op: Operation) -> Operation:
     """Mark a function as one that may vanish if all calls of it are inlined."""
     if isinstance(op, FuncOp):
         op.sym_visibility = StringAttr("private")
+        if op.is_declaration:
+            _mark_as_reader(op)
     return op
 
 
-def _references(op: Operation) -> Iterator[str]:
-    for inner in op.walk():
-        for attr in (*inner.properties.values(), *inner.attributes.values()):
-            if isinstance(attr, SymbolRefAttr):
-                yield attr.root_reference.data
+def _mark_as_reader(declaration: FuncOp) -> None:
+    """Let a function be called with the memory of its arguments, which it only reads."""
+    reads = DictionaryAttr({"bufferization.access": StringAttr("read")})
+    declaration.arg_attrs = ArrayAttr([reads] * len(declaration.function_type.inputs))
+    declaration.attributes["llvm.emit_c_interface"] = UnitAttr()
+
+
+def _host_declaration(declaration: FuncOp) -> HostDeclaration:
+    name = declaration.sym_name.data
+    arguments = [
+        Boundary.of(type_, f"argument {i} of '{name}'")
+        for i, type_ in enumerate(declaration.function_type.inputs)
+    ]
+    for i, argument in enumerate(arguments):
+        if not argument.is_plain:
+            raise CompilationError(
+                f"argument {i} of '{name}' has type '{shortened(argument.type_)}', but "
+                "Python cannot read the memory of such tensors"
+            )
+    return HostDeclaration(name, arguments)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
-    Builtin,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerType,
     ModuleOp,
@@ -28,6 +23,8 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
     StoredQuantizedType,
 )
+from xdsl_quant.loading import multiverse_context
+from xdsl_quant.resources import replace_resources, resource_data
 from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
 from xdsl_quant.transforms.type_replacement import (
@@ -60,7 +57,8 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
     Raises:
         CompilationError: if there is no lowering, or if anything quantized is left.
     """
-    ctx = Context()
+    # Folding makes constants, for which it asks the dialects.
+    ctx = multiverse_context()
     try:
         # A dynamic size that is wrong must not become a read out of bounds.
         LowerQuantOpsPass(
@@ -70,7 +68,8 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
         raise CompilationError(str(e)) from None
     _replace_quantized_types(module)
     CanonicalizePass().apply(ctx, module)
-    _replace_resources(module)
+    # Ops are printed without the resources beside them.
+    replace_resources(module, _resource_data)
     text = "\n".join(map(str, module.ops))
     # MLIR with assertions ends the process at some types that are valid here.
     if "!quant." in text:
@@ -78,23 +77,10 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
     return text
 
 
-def _replace_resources(module: ModuleOp) -> None:
-    """Put the data of resources into the constants: ops are printed without resources."""
-    for op in module.walk():
-        for attributes in (op.properties, op.attributes):
-            for name, value in attributes.items():
-                if isinstance(value, DenseResourceAttr):
-                    attributes[name] = _without_resource(value)
-
-
-def _without_resource(value: DenseResourceAttr) -> Attribute:
-    resources = Builtin.get_interface(OpAsmDialectInterface)
-    assert resources is not None
+def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
     key, type_ = value.resource_handle.data, cast(TensorType[IntegerType], value.type)
-    if not (text := resources.lookup(key)):
+    if (data := resource_data(value)) is None:
         raise CompilationError(f"there is no data for the resource '{key}'")
-    # The first four bytes say how the others are to be aligned.
-    data = bytes.fromhex(text.removeprefix("0x"))[4:]
     try:
         size = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
     except TypeError as e:
@@ -104,7 +90,7 @@ def _without_resource(value: DenseResourceAttr) -> Attribute:
             f"the resource '{key}' has {len(data)} bytes, but '{shortened(type_)}' has "
             f"{size}"
         )
-    return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+    return data
 
 
 class _StorageTypes(TypeReplacement):

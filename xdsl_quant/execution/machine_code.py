@@ -13,6 +13,8 @@ from typing import Any
 
 from . import runtime_library
 from .compilation_error import CompilationError
+from .extremes import find_extremes
+from .host_calls import HostCalls
 from .machine_code_fixes import (
     call_libm,
     check_divisions,
@@ -20,14 +22,19 @@ from .machine_code_fixes import (
     check_is_llvm,
     convert_floats_exactly,
     convert_integers_to_bf16,
+    copy_what_while_loops_carry,
+    depends_on_shapes_alone,
     erase_self_copies,
     has_dynamic_branches,
     mark_buffers_as_distinct,
+    may_write_results_at_once,
     reshape_where_sizes_are_dynamic,
     return_where_assertions_fail,
     store_whole_bytes,
 )
 from .mlir_bindings import bindings
+from .rounding_conversions import round_while_converting
+from .shared_loops import share_loops
 from .size_checks import check_sizes
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
 
@@ -77,7 +84,9 @@ _LOOPS_TO_LLVM = (
     "arith-expand",
     "convert-arith-to-llvm",
     "convert-index-to-llvm",
-    "finalize-memref-to-llvm",
+    # LLVM does not know of what `malloc` returns and is aligned afterwards that nothing
+    # else is there, and makes no vectors where a loop writes to it.
+    "finalize-memref-to-llvm{use-aligned-alloc=true}",
     "convert-func-to-llvm",
     "convert-cf-to-llvm",
     "convert-ub-to-llvm",
@@ -99,13 +108,24 @@ class MachineCode:
     can_stream: bool
     """Whether there is a result that the kernel streams if it is told to."""
 
-    def __init__(self, text: str, names: Sequence[str], *, stream: bool = False):
+    has_sizes_of_shapes: bool
+    """Whether all but the kernel do the same for all arguments of the same shapes."""
+
+    def __init__(
+        self,
+        text: str,
+        names: Sequence[str],
+        host_calls: HostCalls,
+        *,
+        stream: bool = False,
+    ):
         """
         Compile a module; `names` are its public functions, the kernel first.
 
         Args:
             text: the module.
             names: the functions.
+            host_calls: what the functions call.
             stream: whether the kernel streams results, where it can.
 
         Raises:
@@ -117,9 +137,67 @@ class MachineCode:
         context.enable_multithreading(False)
         try:
             with _lock, context, ir.Location.unknown(context):
-                self._engine, self.can_stream = _compile(text, names, stream)
+                module = ir.Module.parse(text)
+                self._lower(module, names, host_calls, stream)
+                self._start(module, names, host_calls)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
+
+    def _lower(
+        self, module: Any, names: Sequence[str], host_calls: HostCalls, stream: bool
+    ) -> None:
+        """Make a module one of the LLVM dialect."""
+        check_has_no_llvm(module)
+        # Inlining may leave out what is only needed to find sizes wrong.
+        check_sizes(module)
+        _run(module, _TO_ONE_FUNCTION)
+        find_extremes(module, host_calls.axes)
+        _run(module, _TO_LINALG)
+        if host_calls.axes:
+            share_loops(module, host_calls.axes.keys())
+            _run(module, ("canonicalize", "cse"))
+        reshape_where_sizes_are_dynamic(module)
+        copy_what_while_loops_carry(module)
+        # Or what one branch computes is written to a result of the size of another.
+        if not has_dynamic_branches(module) and may_write_results_at_once(module):
+            _run(module, ("eliminate-empty-tensors",))
+        _run(module, _TENSORS_TO_BUFFERS)
+        streamable = streamable_ops(module, names[0])
+        self.can_stream = bool(streamable)
+        if stream:
+            mark_results(streamable)
+        _run(module, _BUFFERS_TO_LOOPS)
+        self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
+        convert_integers_to_bf16(module)
+        _run(module, _TO_SUPPORTED_FLOATS)
+        if stream:
+            stream_marked_results(module, names[0])
+        erase_self_copies(module)
+        check_divisions(module)
+        call_libm(module)
+        store_whole_bytes(module)
+        convert_floats_exactly(module)
+        round_while_converting(module)
+        _run(module, _LOOPS_TO_LLVM)
+        check_is_llvm(module)
+        return_where_assertions_fail(module, names)
+        mark_buffers_as_distinct(module, names)
+
+    def _start(self, module: Any, names: Sequence[str], host_calls: HostCalls) -> None:
+        """Let LLVM compile a module."""
+        engine_class = bindings().execution_engine.ExecutionEngine
+        try:
+            engine = engine_class(module, _OPT_LEVEL, enable_object_dump=False)
+            runtime_library.register(engine, host_calls.callbacks)
+            # The first look for a function compiles the module.
+            for name in names:
+                if not engine.raw_lookup(f"_mlir_ciface_{name}"):
+                    raise CompilationError(
+                        "LLVM does not find a function that the code calls"
+                    )
+        except RuntimeError as e:
+            raise CompilationError(f"LLVM: {e}") from None
+        self._engine = engine
 
     def function(self, name: str) -> Callable[[int], None]:
         """
@@ -128,51 +206,6 @@ class MachineCode:
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-
-
-def _compile(text: str, names: Sequence[str], stream: bool) -> tuple[Any, bool]:
-    """The compiled functions, and whether a result can be streamed."""
-    ir, engine_class = bindings().ir, bindings().execution_engine.ExecutionEngine
-    module = ir.Module.parse(text)
-    check_has_no_llvm(module)
-    # Inlining may leave out what is only needed to find sizes wrong.
-    check_sizes(module)
-    _run(module, _TO_ONE_FUNCTION)
-    _run(module, _TO_LINALG)
-    reshape_where_sizes_are_dynamic(module)
-    # Or what one branch computes is written to a result of the size of another.
-    if not has_dynamic_branches(module):
-        _run(module, ("eliminate-empty-tensors",))
-    _run(module, _TENSORS_TO_BUFFERS)
-    streamable = streamable_ops(module, names[0])
-    if stream:
-        mark_results(streamable)
-    _run(module, _BUFFERS_TO_LOOPS)
-    convert_integers_to_bf16(module)
-    _run(module, _TO_SUPPORTED_FLOATS)
-    if stream:
-        stream_marked_results(module, names[0])
-    erase_self_copies(module)
-    check_divisions(module)
-    call_libm(module)
-    store_whole_bytes(module)
-    convert_floats_exactly(module)
-    _run(module, _LOOPS_TO_LLVM)
-    check_is_llvm(module)
-    return_where_assertions_fail(module, names)
-    mark_buffers_as_distinct(module, names)
-    try:
-        engine = engine_class(module, _OPT_LEVEL, enable_object_dump=False)
-        runtime_library.register(engine)
-        # The first look for a function compiles the module.
-        for name in names:
-            if not engine.raw_lookup(f"_mlir_ciface_{name}"):
-                raise CompilationError(
-                    "LLVM does not find a function that the code calls"
-                )
-    except RuntimeError as e:
-        raise CompilationError(f"LLVM: {e}") from None
-    return engine, bool(streamable)
 
 
 def _run(module: Any, passes: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,81 @@ def has_dynamic_branches(module: Any) -> bool:
     )
 
 
+def copy_what_while_loops_carry(module: Any) -> None:
+    """
+    Let each iteration of an `scf.while` have tensors of its own.
+
+    MLIR does not see that what one iteration hands to the next is the same tensor there,
+    and would write to it though others need it.
+    """
+    ir = bindings().ir
+    for loop in ops_in(module, "scf.while"):
+        for region in loop.regions:
+            end = [*region.blocks[0].operations][-1].operation
+            for i, value in enumerate(end.operands):
+                if isinstance(value.type, ir.RankedTensorType):
+                    end.operands[i] = _copied(value, end)
+
+
+def _copied(value: Any, before: Any) -> Any:
+    ir = bindings().ir
+    # Of the sizes, what is copied, and a hint, only the second is there.
+    segments = ir.DenseI32ArrayAttr.get([0, 1, 0], before.context)
+    with ir.InsertionPoint(before), before.location:
+        return ir.Operation.create(
+            "bufferization.alloc_tensor",
+            results=[value.type],
+            operands=[value],
+            attributes={"operandSegmentSizes": segments},
+        ).result
+
+
+def may_write_results_at_once(module: Any) -> bool:
+    """
+    Whether values may be in the arrays of results before these are written.
+
+    MLIR puts a value there if a result is made of it by ops that may work in place. It
+    does not see that the array then has another value, once the result is written to it:
+    what makes other results of the first value would read that.
+    """
+    ends = ops_in(module, "bufferization.materialize_in_destination")
+    for end in ends:
+        block = [op.operation for op in end.block.operations]
+        later = block[block.index(end) + 1 :]
+        read = {value for op in later for value in _origins(op.operands)}
+        made_of = _origins(end.operands[:1]) - {end.operands[0]}
+        if any(_is_computed(value) for value in made_of & read):
+            return False
+    return True
+
+
+def _is_computed(value: Any) -> bool:
+    is_result = isinstance(value, bindings().ir.OpResult)
+    return is_result and value.owner.name != "tensor.empty"
+
+
+def _origins(values: Iterable[Any]) -> set[Any]:
+    """Values, and all with which they may share memory if ops work in place."""
+    ir = bindings().ir
+    found: set[Any] = set()
+    todo = [*values]
+    while todo:
+        value = todo.pop()
+        if value in found or not isinstance(value.type, ir.RankedTensorType):
+            continue
+        found.add(value)
+        if not isinstance(value, ir.OpResult):
+            todo += value.owner.owner.operands
+            continue
+        op = value.owner.operation
+        is_linalg = op.name.startswith("linalg.")
+        # The last operands of these are what results are written to.
+        todo += [*op.operands][-len(op.results) if is_linalg else 0 :]
+        ends = [[*block.operations][-1] for region in op.regions for block in region]
+        todo += [v for end in ends for v in end.operands]
+    return found
+
+
 def reshape_where_sizes_are_dynamic(module: Any) -> None:
     """
     Make a `tensor.reshape` of each `tensor.expand_shape` with more than one dynamic size.
@@ -71,6 +146,26 @@ def reshape_where_sizes_are_dynamic(module: Any) -> None:
 
 
 # Before loops become branches
+
+_OF_SHAPES = ("arith.", "cf.assert", "func.", "memref.dim", "memref.store", "scf.")
+
+
+def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
+    """
+    Whether functions find sizes without looking at any element.
+
+    They may write what they find, but have no memory of their own, and call nothing.
+    """
+    functions = [
+        function
+        for function in ops_in(module, "func.func")
+        if function.attributes["sym_name"].value in names
+    ]
+    return all(
+        op.name.startswith(_OF_SHAPES) and op.name != "func.call"
+        for function in functions
+        for op in ops_in(function)
+    )
 
 
 def erase_self_copies(module: Any) -> None:

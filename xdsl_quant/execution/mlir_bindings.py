@@ -12,6 +12,7 @@ class Bindings(NamedTuple):
     arith: Any
     cf: Any
     func: Any
+    linalg: Any
     llvm: Any
     math: Any
     memref: Any
@@ -35,6 +36,7 @@ def bindings() -> Bindings:
             import_module("mlir.dialects.arith"),
             import_module("mlir.dialects.cf"),
             import_module("mlir.dialects.func"),
+            import_module("mlir.dialects.linalg"),
             import_module("mlir.dialects.llvm"),
             import_module("mlir.dialects.math"),
             import_module("mlir.dialects.memref"),

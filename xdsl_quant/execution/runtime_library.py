@@ -1,9 +1,18 @@
-"""What compiled code calls back: functions that MLIR has in a library of its own."""
+"""
+What compiled code calls back: functions that MLIR has in a library of its own, and those
+that a user of compiled code adds.
+
+No exception may pass through compiled code. So the first one is kept, and raised by the
+one who called that code; until then no more functions are called.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,12 +25,10 @@ _WORD = 8
 class _MemRef:
     """An array in memory, as NumPy wants it described."""
 
-    def __init__(self, item_size: int, unranked_memref: int):
-        # { rank, pointer to { allocated, aligned, offset, sizes, strides } }
-        rank, descriptor = _words(unranked_memref, 2)
-        _, aligned, offset = _words(descriptor, 3)
-        sizes = _words(descriptor + 3 * _WORD, rank)
-        strides = _words(descriptor + (3 + rank) * _WORD, rank)
+    def __init__(self, item_size: int, rank: int, descriptor: int):
+        # { allocated, aligned, offset, sizes, strides }
+        _, aligned, offset, *rest = _words(descriptor, 3 + 2 * rank)
+        sizes, strides = tuple(rest[:rank]), rest[rank:]
         self.__array_interface__ = {
             "version": 3,
             "typestr": f"|V{item_size}",
@@ -34,21 +41,57 @@ class _MemRef:
         return np.asarray(self)
 
 
-def _words(address: int, count: int) -> tuple[int, ...]:
-    return tuple((ctypes.c_int64 * count).from_address(address))
+def _words(address: int, count: int) -> list[int]:
+    return (ctypes.c_int64 * count).from_address(address)[:]
+
+
+def _unranked(item_size: int, memref: int) -> NDArray[Any]:
+    # { rank, pointer to a descriptor }
+    rank, descriptor = _words(memref, 2)
+    return _MemRef(item_size, rank, descriptor).array()
+
+
+def array_at(descriptor: int, rank: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """
+    The array that the descriptor of a contiguous memref describes, read-only. Its memory
+    is there until the callback returns.
+    """
+    # This takes a third of the time of an `__array_interface__`.
+    _, aligned, offset, *sizes = _words(descriptor, 3 + rank)
+    bytes_type = ctypes.c_char * (math.prod(sizes) * dtype.itemsize)
+    memory: Any = bytes_type.from_address(aligned + offset * dtype.itemsize)
+    array = np.ndarray(sizes, dtype, memory)
+    array.flags.writeable = False
+    return array
 
 
 _VERIFICATION = "ERROR: Runtime op verification failed"
 
-_failure = threading.local()
+
+class _Thread(threading.local):
+    """What a thread must know while it runs compiled code."""
+
+    failure: str | BaseException | None = None
+
+    is_muted: bool = False
+
+
+_thread = _Thread()
+
+
+def _keep(failure: str | BaseException) -> None:
+    if _thread.failure is None:
+        _thread.failure = failure
 
 
 def _memref_copy(item_size: int, source: int, target: int) -> None:
     # Python would print what is raised here, and go on.
     try:
-        _MemRef(item_size, target).array()[...] = _MemRef(item_size, source).array()
+        _unranked(item_size, target)[...] = _unranked(item_size, source)
     except Exception as e:
-        _failure.message = f"sizes or indices do not fit each other: {e}"
+        _keep(f"sizes or indices do not fit each other: {e}")
+    except BaseException as e:
+        _keep(e)
 
 
 def _fail(message: bytes) -> None:
@@ -57,14 +100,38 @@ def _fail(message: bytes) -> None:
         # Of what MLIR says, the second line is the reason.
         reason = text.splitlines()[1].removeprefix("^ ")
         text = f"sizes or indices do not fit each other: {reason}"
-    _failure.message = text
+    _keep(text)
 
 
-def failure() -> str | None:
-    """Why the last call of compiled code in this thread was given up; asked only once."""
-    message = getattr(_failure, "message", None)
-    _failure.message = None
-    return message
+def failure() -> str | BaseException | None:
+    """
+    Why the last call of compiled code in this thread was given up, or what a function
+    raised; asked only once.
+    """
+    found = _thread.failure
+    _thread.failure = None
+    return found
+
+
+def guarded(function: Callable[[], object]) -> None:
+    """Call a function from compiled code, unless there was a failure before."""
+    if _thread.is_muted or _thread.failure is not None:
+        return
+    try:
+        function()
+    # An interruption, too, must not pass.
+    except BaseException as e:
+        _keep(e)
+
+
+@contextmanager
+def muted() -> Generator[None]:
+    """Let compiled code of this thread run without calling the functions of a user."""
+    _thread.is_muted = True
+    try:
+        yield
+    finally:
+        _thread.is_muted = False
 
 
 FAIL = "xdsl_quant_fail"
@@ -78,8 +145,12 @@ _CALLBACKS = {
 }
 
 
-def register(engine: Any) -> None:
-    """Let the code of an `ExecutionEngine` call the functions by their names."""
-    for name, callback in _CALLBACKS.items():
+def register(engine: Any, more: Mapping[str, Any]) -> None:
+    """
+    Let the code of an `ExecutionEngine` call the functions by their names, and `more` of
+    them, callbacks of ctypes that must stay alive.
+    """
+    callbacks: dict[str, Any] = {**_CALLBACKS, **more}
+    for name, callback in callbacks.items():
         pointer = ctypes.cast(callback, ctypes.c_void_p)
         engine.raw_register_runtime(name, pointer)

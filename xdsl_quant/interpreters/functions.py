@@ -16,10 +16,12 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.array_types import check_argument
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.entry_function import entry_function
+from xdsl_quant.host_functions import HostFunctions, check_host_functions
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.rounding import check_rounding_mode
 from xdsl_quant.rounding_mode import RoundingMode
 
+from .host import HostFailure
 from .registration import register_implementations
 
 
@@ -28,6 +30,7 @@ def run_function(
     name: str | None,
     *arguments: ArrayLike,
     rounding_mode: RoundingMode = "nearest-even",
+    host_functions: HostFunctions | None = None,
 ) -> tuple[NDArray[Any], ...]:
     """
     Interpret a function.
@@ -39,29 +42,39 @@ def run_function(
             [`check_argument`][xdsl_quant.array_types.check_argument] takes them. They are
             not written to.
         rounding_mode: how casts that are not lowered round.
+        host_functions: the functions of Python that the module declares and calls, by
+            name: see [`host_functions`][xdsl_quant.host_functions].
 
     Returns:
         An array for each result, a NumPy scalar for a scalar. They do not share memory
         with the arguments.
 
     Raises:
-        ValueError: if there is no such function or rounding mode, or an argument has the
-            wrong shape; an [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
+        ValueError: if there is no such function or rounding mode, Python cannot define
+            one of `host_functions`, or an argument has the wrong shape; an
+            [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
         TypeError: if the number of arguments or the type of one is wrong.
         InterpretationError: if an op has no result, or no interpretation, or calls are
             nested too deeply.
+        Exception: whatever a function of Python raises that the module calls.
     """
     check_rounding_mode(rounding_mode)
     module = _as_module(module)
     function = entry_function(module, name)
+    host_functions = host_functions or {}
+    check_host_functions(module, host_functions)
     values = _check_arguments(function, arguments)
     interpreter = Interpreter(module)
-    register_implementations(interpreter, rounding_mode=rounding_mode)
+    register_implementations(
+        interpreter, rounding_mode=rounding_mode, host_functions=host_functions
+    )
     try:
         results = interpreter.call_op(function, values)
     except InterpretationError as error:
         # xDSL's has the whole module as a note, for each region that the op is in.
         raise InterpretationError(str(error)) from error.__cause__
+    except HostFailure as failure:
+        raise failure.cause from None
     except RecursionError:
         raise InterpretationError(
             f"function '{function.sym_name.data}' is nested too deeply, maybe a function "

@@ -7,10 +7,12 @@ from xdsl.interpreter import Interpreter
 from xdsl.interpreters import builtin, cf, func, scf
 from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
+from xdsl_quant.host_functions import HostFunctions
 from xdsl_quant.rounding_mode import RoundingMode
 
 from .arith import ARITH
 from .cf import CF
+from .host import host_implementations
 from .linalg import LINALG
 from .math import MATH
 from .quant import quant_functions
@@ -24,6 +26,7 @@ def register_implementations(
     ctx: Context | None = None,
     *,
     rounding_mode: RoundingMode = "nearest-even",
+    host_functions: HostFunctions | None = None,
 ) -> None:
     """
     Let an interpreter compute on NumPy arrays.
@@ -38,6 +41,9 @@ def register_implementations(
             interpreter must not have any of them yet.
         rounding_mode: how `quant.qcast` and `quant.dcast` round where they are not
             lowered; the same as the option of `lower-quant-ops`.
+        host_functions: what is called in place of functions without a body, by name. What
+            one raises is the cause of a
+            [`HostFailure`][xdsl_quant.interpreters.host.HostFailure].
     """
     if ctx is not None:
         register_all_of_xdsl(interpreter, ctx)
@@ -56,3 +62,7 @@ def register_implementations(
         TENSOR,
     ):
         interpreter.register_implementations(functions, override=True)
+    if host_functions:
+        interpreter.register_implementations(
+            host_implementations(host_functions), override=True
+        )

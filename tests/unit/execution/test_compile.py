@@ -290,6 +290,18 @@ func.func @f() -> (tensor<2xi32>, tensor<3xi1>, f32, index, tensor<2xi4>) {
         results[0][:] = 0
 
 
+def test_constants_are_folded():
+    function = compile(
+        """
+func.func @f() -> i32 {
+  %three = arith.constant 3 : i32
+  %six = arith.addi %three, %three : i32
+  return %six : i32
+}"""
+    )
+    assert function() == 6
+
+
 def test_no_results():
     assert compile("func.func @f(%x: tensor<2xf32>) { return }")([1, 2]) is None
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.execution import CompilationError, compile
+from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import parse_module
 
 
@@ -237,3 +238,65 @@ def test_what_is_no_module(module: Any):
         TypeError, match=f"^module must be a ModuleOp or MLIR text, not {name}$"
     ):
         compile(module)
+
+
+WHILE = """
+#id = affine_map<(i) -> (i)>
+func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %k = arith.addf %y, %y : tensor<2xf32>
+  %r:2 = scf.while (%a = %x, %i = %c0) : (tensor<2xf32>, index) -> (tensor<2xf32>, index) {{
+    %b = linalg.generic {{indexing_maps = [#id], iterator_types = ["parallel"]}}
+        outs(%a : tensor<2xf32>) {{
+    ^bb0(%o: f32):
+      %s = arith.addf %o, %o : f32
+      linalg.yield %s : f32
+    }} -> tensor<2xf32>
+    %n = arith.addi %i, %c1 : index
+    %c = arith.cmpi slt, %i, %c3 : index
+    scf.condition(%c) {condition}, %n : tensor<2xf32>, index
+  }} do {{
+  ^bb0(%d: tensor<2xf32>, %j: index):
+    %e = linalg.generic {{indexing_maps = [#id], iterator_types = ["parallel"]}}
+        outs(%d : tensor<2xf32>) {{
+    ^bb0(%o: f32):
+      %s = arith.addf %o, %o : f32
+      linalg.yield %s : f32
+    }} -> tensor<2xf32>
+    scf.yield {carried}, %j : tensor<2xf32>, index
+  }}
+  return %r#0, %k : tensor<2xf32>, tensor<2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("condition", ["%a", "%b", "%k"])
+@pytest.mark.parametrize("carried", ["%d", "%e", "%k", "%y"])
+def test_loops_write_to_their_own_tensors_only(condition: str, carried: str):
+    text = WHILE.format(condition=condition, carried=carried)
+    x, y = np.array([1, 2], np.float32), np.array([10, 20], np.float32)
+    result, k = compile(text)(x, y)
+    expected, _ = run_function(parse_module(text), "f", x, y)
+    assert k.tolist() == [20, 40]
+    assert (x.tolist(), y.tolist()) == ([1, 2], [10, 20])
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_results_of_a_part_of_what_is_written_to():
+    text = """
+func.func @f(%x: tensor<2x2xf32>, %p: tensor<2xf32>)
+    -> (tensor<2x2xf32>, tensor<2xf32>, tensor<2x2xf32>) {
+  %a = arith.addf %x, %x : tensor<2x2xf32>
+  %b = tensor.insert_slice %p into %a[0, 0] [1, 2] [1, 1]
+      : tensor<2xf32> into tensor<2x2xf32>
+  %c = tensor.extract_slice %a[0, 0] [2, 1] [1, 1] : tensor<2x2xf32> to tensor<2xf32>
+  return %b, %c, %a : tensor<2x2xf32>, tensor<2xf32>, tensor<2x2xf32>
+}
+"""
+    x, p = np.array([[1, 2], [3, 4]], np.float32), np.array([7, 8], np.float32)
+    b, c, a = compile(text)(x, p)
+    assert a.tolist() == [[2, 4], [6, 8]]
+    assert b.tolist() == [[7, 8], [6, 8]]
+    assert c.tolist() == [2, 6]

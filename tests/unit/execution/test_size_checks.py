@@ -168,7 +168,7 @@ def test_what_callbacks_raise(capfd: pytest.CaptureFixture[str]):
     memory = np.zeros(3, np.float32)
     address = memory.ctypes.data
     engine = _Engine()
-    runtime_library.register(engine)
+    runtime_library.register(engine, {})
     copy = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(
         engine.addresses["memrefCopy"]
     )
@@ -181,7 +181,7 @@ def test_what_callbacks_raise(capfd: pytest.CaptureFixture[str]):
     ]
     copy(4, *map(ctypes.addressof, memrefs))
     message = runtime_library.failure()
-    assert message is not None
+    assert isinstance(message, str)
     assert message.startswith("sizes or indices do not fit each other: could not")
     assert runtime_library.failure() is None
     assert capfd.readouterr().err == ""

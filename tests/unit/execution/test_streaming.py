@@ -38,8 +38,10 @@ def streaming_codes(monkeypatch: pytest.MonkeyPatch) -> Sequence[MachineCode]:
     codes: list[MachineCode] = []
 
     def make(*arguments: Any, **options: Any) -> MachineCode:
-        codes.append(MachineCode(*arguments, **options))
-        return codes[-1]
+        code = MachineCode(*arguments, **options)
+        if options["stream"]:
+            codes.append(code)
+        return code
 
     monkeypatch.setattr(compiled_function, "MachineCode", make)
     return codes

@@ -7,6 +7,7 @@ from xdsl.interpreter import Interpreter, OpCounter
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.interpreters import register_implementations, run_function
+from xdsl_quant.interpreters.host import HostFailure
 from xdsl_quant.loading import IRError
 
 from .running import parse, run, same_bits
@@ -29,6 +30,26 @@ def test_calls():
     module = parse(TWO_FUNCTIONS)[1]
     assert same_bits(run_function(module, "f", 0.1)[0], np.float32(0.4))
     assert same_bits(run_function(module, None, 0.1)[0], np.float32(0.2))
+
+
+def test_function_of_python_in_an_interpreter_of_ones_own():
+    text = """
+func.func private @see(tensor<2xf32>)
+func.func @f(%x: tensor<2xf32>) {
+  func.call @see(%x) : (tensor<2xf32>) -> ()
+  return
+}
+"""
+    error = ValueError("no")
+
+    def see(values: object) -> None:
+        raise error
+
+    interpreter = Interpreter(parse(text)[1])
+    register_implementations(interpreter, host_functions={"see": see})
+    with pytest.raises(HostFailure) as info:
+        interpreter.call_op("f", (np.zeros(2, np.float32),))
+    assert info.value.cause is error
 
 
 def test_number_of_arguments():

@@ -1,0 +1,246 @@
+"""
+One loop nest for what is computed from the same values.
+
+MLIR fuses ops on elements only if nobody else needs what is in between. Here all ops that
+run through the same elements one after the other, and reductions of these, become one op.
+What is only needed inside is never in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from .mlir_bindings import bindings, ops_in
+
+
+def share_loops(module: Any, names: Collection[str]) -> None:
+    """
+    Put each sequence of `linalg.generic` that can share a loop nest into one.
+
+    Args:
+        module: the module, which is changed.
+        names: functions that may be called a bit later, in the same order.
+    """
+    for op in ops_in(module):
+        # A body is not a sequence of loops.
+        if not op.name.startswith("linalg."):
+            for region in op.regions:
+                for block in region:
+                    _share_in(block, names)
+
+
+def _share_in(block: Any, names: Collection[str]) -> None:
+    group: _Group | None = None
+    for op in [op.operation for op in block.operations]:
+        if group is not None and not group.take(op):
+            group.close()
+            group = None
+        if group is None and _can_share(op):
+            group = _Group(op, names)
+    if group is not None:
+        group.close()
+
+
+def _maps(op: Any) -> list[Any]:
+    return [attribute.value for attribute in op.attributes["indexing_maps"]]
+
+
+def _is_identity(affine_map: Any) -> bool:
+    ir = bindings().ir
+    return affine_map == ir.AffineMap.get_identity(affine_map.n_dims)
+
+
+def _inputs(op: Any) -> list[tuple[Any, Any]]:
+    """The operands that are read, with their maps."""
+    count = op.attributes["operandSegmentSizes"][0]
+    return [*zip([*op.operands][:count], _maps(op)[:count], strict=True)]
+
+
+def _outputs(op: Any) -> list[tuple[Any, Any]]:
+    count = op.attributes["operandSegmentSizes"][0]
+    return [*zip([*op.operands][count:], _maps(op)[count:], strict=True)]
+
+
+def _can_share(op: Any) -> bool:
+    if op.name != "linalg.generic" or not len(op.results):
+        return False
+    has_elements = any(_is_identity(m) for _, m in _inputs(op))
+    body = op.regions[0].blocks[0]
+    return (
+        has_elements
+        and all(m.is_projected_permutation for _, m in _outputs(op))
+        and not any(len(inner.regions) for inner in body.operations)
+    )
+
+
+class _Group:
+    """Ops that will share a loop nest, and calls that wait for their results."""
+
+    def __init__(self, first: Any, names: Collection[str]):
+        self._names = names
+        self._members: list[Any] = []
+        self._calls: list[Any] = []
+        self._results: set[Any] = set()
+        # Tensors of which one element is needed at a time, each in its place.
+        self._elements: set[Any] = set()
+        self._add(first)
+
+    def _add(self, op: Any) -> None:
+        self._members.append(op)
+        self._results.update(op.results)
+        self._elements |= {value for value, m in _inputs(op) if _is_identity(m)}
+        outputs = zip(_outputs(op), op.results, strict=True)
+        self._elements |= {result for (_, m), result in outputs if _is_identity(m)}
+
+    def take(self, op: Any) -> bool:
+        """Take an op if it fits; whether the group may go on behind it."""
+        if _can_share(op) and self._has_same_elements(op):
+            self._add(op)
+            return True
+        if op.name == "func.call" and op.attributes["callee"].value in self._names:
+            if not all(operand in self._results for operand in op.operands):
+                return False
+            self._calls.append(op)
+            return True
+        return not _depends(op, self._results)
+
+    def _has_same_elements(self, op: Any) -> bool:
+        inputs = _inputs(op)
+        if not any(value in self._elements for value, m in inputs if _is_identity(m)):
+            return False
+        body = op.regions[0].blocks[0]
+        others = [value for value, _ in _outputs(op)]
+        others += [value for inner in body.operations for value in inner.operands]
+        if any(value in self._results for value in others):
+            return False
+        return all(
+            value in self._elements and _is_identity(m)
+            for value, m in inputs
+            if value in self._results
+        )
+
+    def close(self) -> None:
+        """Make one op of all."""
+        if len(self._members) < 2:
+            return
+        ir = bindings().ir
+        last = self._members[-1]
+        with ir.InsertionPoint(last), last.location:
+            after = self._shared()
+        for call in self._calls:
+            call.move_after(after)
+            after = call
+        for member in reversed(self._members):
+            member.erase()
+
+    def _shared(self) -> Any:
+        ir, linalg = bindings().ir, bindings().linalg
+        inputs: dict[tuple[Any, str], tuple[Any, Any]] = {}
+        for member in self._members:
+            for value, m in _inputs(member):
+                if value not in self._results:
+                    inputs.setdefault((value, str(m)), (value, m))
+        outputs = [
+            (out, m, result)
+            for member in self._members
+            for (out, m), argument, result in zip(
+                _outputs(member), _accumulators(member), member.results, strict=True
+            )
+            if self._is_needed(result) or any(True for _ in argument.uses)
+        ]
+        maps = [m for _, m in inputs.values()] + [m for _, m, _ in outputs]
+        generic = linalg.GenericOp(
+            [result.type for _, _, result in outputs],
+            [value for value, _ in inputs.values()],
+            [out for out, _, _ in outputs],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
+            self._iterators(),
+        )
+        self._fill(generic, [*inputs], [result for _, _, result in outputs])
+        for (_, _, result), new in zip(outputs, generic.results, strict=True):
+            result.replace_all_uses_with(new)
+        return generic.operation
+
+    def _is_needed(self, result: Any) -> bool:
+        """Whether an op outside of the group uses a result."""
+        return any(use.owner.operation not in self._members for use in result.uses)
+
+    def _iterators(self) -> Any:
+        """The kinds of dimensions: that of a reduction if it is that for any op."""
+        ir = bindings().ir
+        kinds = zip(
+            *(member.attributes["iterator_types"] for member in self._members),
+            strict=True,
+        )
+        reduction = ir.Attribute.parse("#linalg.iterator_type<reduction>")
+        return ir.ArrayAttr.get(
+            [reduction if reduction in kind else kind[0] for kind in kinds]
+        )
+
+    def _fill(self, generic: Any, inputs: list[Any], results: list[Any]) -> None:
+        """Put the bodies of all members into a new op."""
+        ir, linalg = bindings().ir, bindings().linalg
+        types = [_element_type(operand.type) for operand in generic.operands]
+        block = generic.regions[0].blocks.append(
+            *types, arg_locs=[generic.location] * len(types)
+        )
+        arguments = [*block.arguments]
+        read = dict(zip(inputs, arguments, strict=False))
+        sofar = dict(zip(results, arguments[len(inputs) :], strict=True))
+        # The elements that results of members have.
+        elements: dict[Any, Any] = {}
+        with ir.InsertionPoint(block):
+            for member in self._members:
+                values = [
+                    elements[value] if value in elements else read[value, str(m)]
+                    for value, m in _inputs(member)
+                ]
+                values += [sofar.get(result) for result in member.results]
+                yielded = _inlined(member, values)
+                elements |= zip(member.results, yielded, strict=True)
+            linalg.YieldOp([elements[result] for result in results])
+
+
+def _element_type(type_: Any) -> Any:
+    is_tensor = isinstance(type_, bindings().ir.RankedTensorType)
+    return type_.element_type if is_tensor else type_
+
+
+def _accumulators(op: Any) -> list[Any]:
+    body = op.regions[0].blocks[0]
+    return [*body.arguments][len(_inputs(op)) :]
+
+
+_HARMLESS = ("cf.assert", "scf.if", "scf.yield", "linalg.yield", "tensor.yield")
+"""Ops without results that neither write nor call anything."""
+
+
+def _depends(op: Any, values: set[Any]) -> bool:
+    """Whether an op uses a value, or may write to memory, or call a function."""
+    found = False
+    ir = bindings().ir
+
+    def visit(inner: Any) -> Any:
+        nonlocal found
+        found |= inner.name.startswith(("func.", "memref.", "bufferization."))
+        found |= not len(inner.results) and inner.name not in _HARMLESS
+        found |= any(operand in values for operand in inner.operands)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return found
+
+
+def _inlined(member: Any, arguments: list[Any]) -> list[Any]:
+    """A copy of a body; what it yields."""
+    body = member.regions[0].blocks[0]
+    known = dict(zip(body.arguments, arguments, strict=True))
+    for op in body.operations:
+        if op.operation.name == "linalg.yield":
+            return [known.get(value, value) for value in op.operands]
+        copy = op.operation.clone()
+        for i, operand in enumerate(op.operands):
+            copy.operands[i] = known.get(operand, operand)
+        known |= zip(op.results, copy.results, strict=True)
+    raise AssertionError("a body ends with `linalg.yield`")

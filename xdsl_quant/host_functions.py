@@ -1,0 +1,72 @@
+"""
+Functions of Python that a module calls.
+
+The module declares such a function, `func.func private @see(tensor<?xf32>)`, and whoever
+runs the module says what it is. It has no results: it is there to look at values. Its
+arrays are read-only and may be the memory of compiled code: what is to be kept must be
+copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HostFunctions = Mapping[str, Callable[..., object]]
+"""The functions by their names in the module. What they return is not looked at."""
+
+
+@dataclass(frozen=True)
+class ExtremesFunction:
+    """
+    A function of one tensor of floats for which the smallest and the largest element are
+    enough, because it would do the same with these two alone.
+
+    Compiled code may find them itself, which is much faster for large tensors, and then
+    calls the function with them: an array with one more dimension, the last one, whose
+    others have one index, but for that of the axis; or of shape `(2,)` without an axis.
+    Its last dimension is empty if there are no elements at all.
+    """
+
+    function: Callable[[NDArray[Any]], object]
+
+    axis: int | None = None
+    """A dimension for each index of which there is a smallest and a largest element."""
+
+    def __call__(self, values: NDArray[Any]) -> object:
+        return self.function(values)
+
+
+def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:
+    """
+    Raises:
+        ValueError: if a module does not declare one of the functions, or declares it with
+            results or with arguments that are no tensors.
+    """
+    functions = {
+        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
+    }
+    for name in names:
+        if (function := functions.get(name)) is None:
+            raise ValueError(f"there is no function '{name}' that Python could define")
+        if not function.is_declaration:
+            raise ValueError(
+                f"function '{name}' has a body, so Python cannot define it"
+            )
+        type_ = function.function_type
+        if type_.outputs.data:
+            raise ValueError(
+                f"function '{name}' has results, but one that Python defines has none"
+            )
+        if not all(isinstance(t, TensorType) for t in type_.inputs):
+            raise ValueError(
+                f"function '{name}' has arguments that are no tensors with a rank, but one "
+                "that Python defines has only these"
+            )

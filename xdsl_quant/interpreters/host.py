@@ -1,0 +1,57 @@
+"""Functions of Python that a module calls: see `xdsl_quant.host_functions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    impl_external,
+    register_impls,
+)
+from xdsl.ir import Operation
+
+from xdsl_quant.host_functions import HostFunctions
+
+
+class HostFailure(Exception):
+    """A function of Python raised something: no op is to blame."""
+
+    def __init__(self, cause: Exception):
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def host_implementations(host_functions: HostFunctions) -> InterpreterFunctions:
+    """What to pass to `Interpreter.register_implementations`."""
+    methods = {
+        f"host_{index}": _method(name, function)
+        for index, (name, function) in enumerate(host_functions.items())
+    }
+    return register_impls(type("HostFunctions", (InterpreterFunctions,), methods))()
+
+
+def _method(name: str, function: Callable[..., object]) -> object:
+    def call(
+        functions: InterpreterFunctions,
+        interpreter: Interpreter,
+        op: Operation,
+        args: PythonValues,
+    ) -> PythonValues:
+        try:
+            function(*map(_read_only, args))
+        except Exception as e:
+            raise HostFailure(e) from e
+        return ()
+
+    return impl_external(name)(call)
+
+
+def _read_only(array: Any) -> Any:
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
