@@ -7,16 +7,18 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import monotonic
+from typing import Any, Literal
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.loading import parse_module
-from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.numerics.observations import Histogram
+from xdsl_quant.numerics.observers import Observer, parse_observer
 
 from .instrumented_function import InstrumentedFunction
 from .statistics import KeyObservation, Statistics, read_content
@@ -40,10 +42,16 @@ def calibrate(
     axes: Mapping[str, int] | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    histograms: bool = False,
+    missing: Literal["error", "keep"] = "error",
 ) -> Statistics:
     """
     Run a function with `quant.stats_ref` ops on batches, and gather the ranges of their
     values. It is compiled if the extra `mlir` is installed, and interpreted otherwise.
+
+    Values are looked at where they are computed. A key may have several in a batch, if it
+    is in a loop or in a function that is called more than once: they count as one larger
+    value. In a batch that does not get there, it has none.
 
     All other ops for instrumentation are identities, but fake quantization rounds: to
     exactly as many bits as it says.
@@ -64,12 +72,16 @@ def calibrate(
         checkpoint: a file from which an interrupted run is resumed, if it is there: as many
             batches as it has seen are skipped. It must be of the same module, function and
             options.
+        histograms: whether values are counted in histograms, too, for a report with an
+            observer that has none itself. They take 32 KB for each channel and do not
+            change ranges.
+        missing: what if no batch has a value for a key: `keep` the statistics without it.
 
     Raises:
         ValueError: if a batch has NaN or infinite values, which the message says where; if
-            there are no batches; if a `quant.stats_ref` is at a place of which there are
-            no statistics; if the function cannot be run; if the checkpoint is of another
-            run.
+            there are no batches; if no batch has a value for a key, unless `missing` is
+            `keep`; if a `quant.stats_ref` is at a place of which there are no statistics;
+            if the function cannot be run; if the checkpoint is of another run.
         TypeError: if arguments of the function are wrong.
         OSError: if the checkpoint cannot be read or written.
     """
@@ -82,9 +94,11 @@ def calibrate(
         raise ValueError(
             f"there is a dimension for key '{unknown[0]}', which no op has"
         )
-    task = _Task(function, observer, axes)
+    task = _Task(function, observer, axes, histograms)
     saved = None if checkpoint is None else _Checkpoint(Path(checkpoint), task.digest())
-    statistics = Statistics(observer) if saved is None else saved.read(observer)
+    statistics = (
+        Statistics(observer) if saved is None else saved.read(observer, histograms)
+    )
     remaining = _skipped(batches, statistics.batch_count)
     try:
         for seen in _results(task, remaining, statistics.batch_count, executor):
@@ -96,7 +110,40 @@ def calibrate(
             saved.write(statistics)
     if not statistics.batch_count:
         raise ValueError("there are no batches")
+    for key in function.keys:
+        if missing != "keep" and key not in statistics.observations:
+            raise ValueError(
+                f"key '{key}' has a value in no batch: batches are needed with which the "
+                "function gets there"
+            )
     return statistics
+
+
+class _ObservationError(ValueError):
+    """What is wrong with the values of a key, which the message names."""
+
+
+@dataclass(frozen=True)
+class _Recorder:
+    """Observes the values of one batch. Values that a key has in turn belong together."""
+
+    observer: Observer
+    axes: Mapping[str, int]
+    batch: int
+    histograms: bool
+    seen: dict[str, KeyObservation] = field(default_factory=dict[str, KeyObservation])
+
+    def see(self, key: str, value: NDArray[Any]) -> None:
+        axis = self.axes.get(key)
+        try:
+            observed = KeyObservation.of(
+                value, axis, self.observer, self.batch, self.histograms
+            )
+            if (before := self.seen.get(key)) is not None:
+                observed = before.extend(observed)
+        except ValueError as e:
+            raise _ObservationError(f"key '{key}': {e}") from None
+        self.seen[key] = observed
 
 
 @dataclass(frozen=True)
@@ -106,29 +153,31 @@ class _Task:
     function: InstrumentedFunction
     observer: str
     axes: Mapping[str, int]
+    histograms: bool
 
     def __call__(self, index: int, batch: Batch) -> dict[str, KeyObservation]:
-        run = self.function.runnable()
+        observer = parse_observer(self.observer)
+        keys = self.function.keys
+        needs_all = self.histograms or issubclass(observer.OBSERVATION, Histogram)
+        run = self.function.runnable(
+            None if needs_all else tuple(self.axes.get(key) for key in keys)
+        )
+        recorder = _Recorder(observer, self.axes, index, self.histograms)
         try:
-            values = run(*batch) if isinstance(batch, tuple) else run(batch)
+            run(recorder.see, batch if isinstance(batch, tuple) else (batch,))
+        except _ObservationError as e:
+            raise ValueError(f"batch {index}, {e}") from None
         except TypeError as e:
             raise TypeError(f"batch {index}: {e}") from None
         except ValueError as e:
             raise ValueError(f"batch {index}: {e}") from None
-        observer = parse_observer(self.observer)
-        seen: dict[str, KeyObservation] = {}
-        for key, array in zip(self.function.keys, values, strict=True):
-            axis = self.axes.get(key)
-            try:
-                seen[key] = KeyObservation(axis, observer.observe(array, axis, index))
-            except ValueError as e:
-                raise ValueError(f"batch {index}, key '{key}': {e}") from None
-        return seen
+        return recorder.seen
 
     def digest(self) -> str:
-        """What tells this task from others."""
+        """What tells this task from others, wherever the module is."""
         axes = sorted(self.axes.items())
-        text = f"{self.function.text}\n{self.function.keys}\n{axes}"
+        module = parse_module(self.function.text)
+        text = f"{module}\n{self.function.name}\n{self.function.keys}\n{axes}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -187,15 +236,18 @@ class _Checkpoint:
     def is_old(self) -> bool:
         return monotonic() - self._time > _CHECKPOINT_SECONDS
 
-    def read(self, observer: str) -> Statistics:
+    def read(self, observer: str, histograms: bool) -> Statistics:
         """
         The statistics in the file; if there is no file, those of no batches.
 
         Raises:
-            OSError: if the file cannot be read.
-            ValueError: if it is no checkpoint of the same task and observer.
+            OSError: if the file cannot be read, or its directory does not exist.
+            ValueError: if it is no checkpoint of the same task and observer, or only one
+                of both has histograms.
         """
         if not self._path.exists():
+            # Now, and not after all batches.
+            self._path.absolute().parent.stat()
             return Statistics(observer)
         content = read_content(self._path)
         statistics = Statistics.from_content(content, str(self._path))
@@ -209,11 +261,20 @@ class _Checkpoint:
                 f"checkpoint {self._path} is of observer '{statistics.observer}', not of "
                 f"'{observer}'"
             )
+        kind = parse_observer(observer).OBSERVATION
+        are_beside = histograms and not issubclass(kind, Histogram)
+        for seen in statistics.observations.values():
+            if are_beside != (seen.histogram_beside is not None):
+                other, this = ("without", "with") if are_beside else ("with", "without")
+                raise ValueError(
+                    f"checkpoint {self._path} is of a run {other} histograms, but this one "
+                    f"is {this} them"
+                )
         return statistics
 
     def write(self, statistics: Statistics) -> None:
         """Write the file at once: it is either the old or the new one."""
         new = self._path.with_name(f"{self._path.name}.new")
-        new.write_text(statistics.to_text(task=self._task), encoding="utf-8")
+        new.write_text(statistics.state_text(task=self._task), encoding="utf-8")
         os.replace(new, self._path)
         self._time = monotonic()

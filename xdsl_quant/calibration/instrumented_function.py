@@ -1,49 +1,60 @@
 """
-A function whose results are the values of which statistics are wanted.
+A function that shows the values of which statistics are wanted.
 
-It is made of the entry function of a module: what stood behind `quant.stats_ref` is
-returned, under the key. So any way to call a function is a way to calibrate.
+It is made of the entry function of a module, and of all that this calls: in place of each
+`quant.stats_ref` there is a call of a function of Python. It sees the value where that is,
+in a loop as often as the loop runs, and nothing has to be kept or returned.
 """
 
 from __future__ import annotations
 
 import math
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import StringIO
 from typing import Any, cast
 
 from numpy.typing import ArrayLike, NDArray
 from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     AnyFloat,
-    Builtin,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
+    ArrayAttr,
     DenseResourceAttr,
+    FunctionType,
     ModuleOp,
     StringAttr,
-    SymbolRefAttr,
     TensorType,
+    UnrankedTensorType,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.tensor import FromElementsOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
 from xdsl_quant.array_types import numpy_dtype, shortened
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.entry_function import entry_function
+from xdsl_quant.entry_function import entry_function, functions_run, symbols_in
+from xdsl_quant.host_functions import ExtremesFunction
 from xdsl_quant.loading import parse_module, place
+from xdsl_quant.resources import replace_resources, resource_data
 from xdsl_quant.transforms.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )
 from xdsl_quant.transforms.quant_remove_instrumentation import (
     QuantRemoveInstrumentationPass,
 )
+
+See = Callable[[str, NDArray[Any]], object]
+"""Is called with a key and a value, a read-only array that is gone afterwards."""
+
+Run = Callable[[See, tuple[ArrayLike, ...]], None]
+"""Runs a function on its arguments and shows the values."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,10 @@ class InstrumentedFunction:
     """The function."""
 
     keys: tuple[str, ...]
-    """The key of each result."""
+    """The keys. A value is shown to the function `see_<i>` if its key is number `i`."""
+
+    prefix: str
+    """What stands for `see_` in their names."""
 
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
@@ -67,22 +81,16 @@ class InstrumentedFunction:
             entry: the name of the function; by default the only public one, or `main`.
 
         Raises:
-            ValueError: if there is no such function, no `quant.stats_ref` in it, two
-                with one key, or one whose values cannot be returned.
+            ValueError: if there is no such function, no `quant.stats_ref` in what it runs,
+                two with one key, or one whose values cannot be shown.
         """
         module = module.clone()
-        original = entry_function(module, entry)
-        refs = _checked_refs(module, original)
-        # The original stays for functions that call it.
-        name = _unused_name(module, f"{original.sym_name.data}_with_statistics")
-        mapping: dict[Any, Any] = {}
-        function = original.clone(mapping)
-        function.sym_name = StringAttr(name)
-        module.body.block.add_op(function)
-        return_op = function.body.block.last_op
-        assert isinstance(return_op, ReturnOp)
-        return_op.operands = [mapping[ref.input] for ref in refs]
-        function.update_function_type()
+        function = entry_function(module, entry)
+        refs = _checked_refs(module, function)
+        prefix = _unused_prefix(module, "see_")
+        for index, ref in enumerate(refs):
+            _replace_with_call(ref, f"{prefix}{index}", module)
+        function = _without_results(module, function)
         try:
             QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(
                 Context(), module
@@ -90,62 +98,89 @@ class InstrumentedFunction:
         except PassFailedException as e:
             raise ValueError(str(e).partition("\n")[0]) from None
         QuantRemoveInstrumentationPass().apply(Context(), module)
-        _replace_resources(module)
+        # Text of one process is for others.
+        replace_resources(module, _resource_data)
         keys = tuple(ref.stats_key.data for ref in refs)
-        return InstrumentedFunction(_text(module), name, keys)
+        return InstrumentedFunction(_text(module), function.sym_name.data, keys, prefix)
 
-    def runnable(self) -> Callable[..., Sequence[NDArray[Any]]]:
+    def runnable(self, extremes_along: tuple[int | None, ...] | None = None) -> Run:
         """
-        What returns the value of each key for arguments: compiled code, or if MLIR is not
-        installed an interpreter. It raises a `TypeError` or a `ValueError`.
+        What runs the function: compiled code, or if MLIR is not installed or refuses the
+        function an interpreter. It raises a `TypeError` or a `ValueError`, or what `see`
+        raises.
 
-        Raises:
-            ValueError: if the module cannot be compiled.
-            ImportError: if a package for a type in the signature is not installed.
+        Args:
+            extremes_along: if given, `see` may be called with the extremes of a value in
+                place of the value: for each key those along a dimension, as
+                [`ExtremesFunction`][xdsl_quant.host_functions.ExtremesFunction] says.
         """
-        return _runnable(self.text, self.name)
+        return _runnable(self, extremes_along)
 
 
-def _unused_name(module: ModuleOp, name: str) -> str:
+def _unused_prefix(module: ModuleOp, prefix: str) -> str:
+    """The beginning of names that no symbol of the module has."""
     names = {
         symbol.data
         for op in module.body.ops
         if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
     }
-    while name in names:
-        name += "_"
-    return name
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    return prefix
+
+
+def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> None:
+    value: SSAValue = ref.input
+    new_ops: list[Operation] = []
+    type_: Attribute = value.type
+    if scalar_or_element_type(type_) is type_:
+        type_ = TensorType(type_, ())
+        tensor = FromElementsOp.create(
+            operands=(value,), result_types=(type_,), location=ref.location
+        )
+        new_ops.append(tensor)
+        value = tensor.results[0]
+    call = CallOp(name, (value,), ())
+    call.location = ref.location
+    Rewriter.replace_op(ref, (*new_ops, call), (ref.input,))
+    declaration = FuncOp.external(name, (type_,), ())
+    Rewriter.insert_op(declaration, InsertPoint.at_start(module.body.block))
+
+
+def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
+    """The function with no results, or if others call it, a copy."""
+    if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
+        function = function.clone()
+        function.sym_name = StringAttr(
+            _unused_prefix(module, f"{function.sym_name.data}_with_statistics")
+        )
+        module.body.block.add_op(function)
+    for block in function.body.blocks:
+        if isinstance(return_op := block.last_op, ReturnOp):
+            return_op.operands = ()
+    inputs = function.function_type.inputs
+    function.function_type = FunctionType.from_attrs(inputs, ArrayAttr(()))
+    function.res_attrs = None
+    return function
 
 
 def _text(module: ModuleOp) -> str:
     stream = StringIO()
-    Printer(stream, print_debuginfo=True).print_op(module)
+    # In its own form `scf.while` has a location where none can be read.
+    Printer(stream, print_debuginfo=True, print_generic_format=True).print_op(module)
     return stream.getvalue()
 
 
-def _replace_resources(module: ModuleOp) -> None:
-    """Put the data of resources into constants: text of one process is for others."""
-    for op in module.walk():
-        for attributes in (op.properties, op.attributes):
-            for name, value in attributes.items():
-                if isinstance(value, DenseResourceAttr):
-                    attributes[name] = _without_resource(op, value)
-
-
-def _without_resource(op: Operation, value: DenseResourceAttr) -> Attribute:
-    resources = Builtin.get_interface(OpAsmDialectInterface)
-    assert resources is not None
-    key, type_ = value.resource_handle.data, cast("TensorType[Any]", value.type)
-    # The first four bytes say how the others are to be aligned.
-    data = bytes.fromhex((resources.lookup(key) or "").removeprefix("0x"))[4:]
-    size = math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize
-    if len(data) != size:
+def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
+    data = resource_data(value) or b""
+    type_ = cast("TensorType[Any]", value.type)
+    if len(data) != math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize:
         raise _error(
             op,
-            f"has the resource '{key}' of {len(data)} bytes for the type "
-            f"'{shortened(type_)}'",
+            f"has the resource '{value.resource_handle.data}' of {len(data)} bytes for the "
+            f"type '{shortened(type_)}'",
         )
-    return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+    return data
 
 
 # Places of references
@@ -156,48 +191,43 @@ def _refs_in(op: Operation) -> Iterator[StatisticsRefOp]:
 
 
 def _checked_refs(module: ModuleOp, function: FuncOp) -> Sequence[StatisticsRefOp]:
-    name = function.sym_name.data
-    refs = [*_refs_in(function)]
-    for callee in _called(module, function):
-        if (ref := next(_refs_in(callee), None)) is not None:
-            raise _error(
-                ref,
-                f"is in function '{callee.sym_name.data}', but only values of '{name}' "
-                f"itself are calibrated: inline the function first",
-            )
+    functions = functions_run(module, function)
+    refs = [ref for function in functions for ref in _refs_in(function)]
     if not refs:
         raise ValueError(
-            f"function '{name}' has no 'quant.stats_ref': run quant-insert-stats-refs first"
+            f"function '{function.sym_name.data}' has no 'quant.stats_ref': run "
+            "quant-insert-stats-refs first"
         )
     keys: set[str] = set()
     for ref in refs:
-        _check_place(ref, function)
+        _check_place(ref)
+        _check_type(ref)
         if (key := ref.stats_key.data) in keys:
             raise _error(ref, f"has key '{key}', which another op has")
         keys.add(key)
     return refs
 
 
-def _check_place(ref: StatisticsRefOp, function: FuncOp) -> None:
-    name = function.sym_name.data
+def _check_place(ref: StatisticsRefOp) -> None:
     parent = ref.parent_op()
-    if parent is not None and parent is not function:
+    while parent is not None and parent.name.startswith("scf."):
+        parent = parent.parent_op()
+    if parent is not None and not isinstance(parent, FuncOp):
         raise _error(
             ref,
-            f"is in the body of '{parent.name}', but only values in the body of function "
-            f"'{name}' itself are calibrated",
+            f"is in the body of '{parent.name}', but only values in functions, loops and "
+            "branches are calibrated",
         )
-    if len(function.body.blocks) != 1:
+
+
+def _check_type(ref: StatisticsRefOp) -> None:
+    type_: Attribute = ref.input.type
+    is_float = isinstance(scalar_or_element_type(type_), AnyFloat)
+    if not is_float or type_.name == UnrankedTensorType.name:
         raise _error(
             ref,
-            f"is in function '{name}' with branches between blocks, but only functions of "
-            "one block are calibrated",
-        )
-    if not isinstance(scalar_or_element_type(ref.input.type), AnyFloat):
-        raise _error(
-            ref,
-            f"has a value of type '{shortened(ref.input.type)}', but only floats and "
-            "tensors of floats are calibrated",
+            f"has a value of type '{shortened(type_)}', but only floats and tensors of "
+            "floats are calibrated",
         )
 
 
@@ -206,51 +236,54 @@ def _error(op: Operation, message: str) -> ValueError:
     return ValueError(f"{where}{'error: ' if where else ''}'{op.name}' op {message}")
 
 
-def _called(module: ModuleOp, function: FuncOp) -> Iterator[FuncOp]:
-    """The other functions that a function needs, directly or not."""
-    functions = {
-        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
-    }
-    seen = {function.sym_name.data}
-    todo: list[FuncOp] = [function]
-    while todo:
-        for name in _references(todo.pop()):
-            if name in functions and name not in seen:
-                seen.add(name)
-                todo.append(functions[name])
-                yield functions[name]
-
-
-def _references(function: FuncOp) -> Iterator[str]:
-    for op in function.walk():
-        for attr in (*op.properties.values(), *op.attributes.values()):
-            if isinstance(attr, SymbolRefAttr):
-                yield attr.root_reference.data
-
-
 # Calls
 
 
+class _Current(threading.local):
+    """Who looks at the values of the call that a thread is in."""
+
+    see: See
+
+    def show(self, key: str, value: NDArray[Any]) -> None:
+        self.see(key, value)
+
+
 @lru_cache(maxsize=4)
-def _runnable(text: str, name: str) -> Callable[..., Sequence[NDArray[Any]]]:
-    from xdsl_quant.execution import compile
+def _runnable(
+    function: InstrumentedFunction, extremes_along: tuple[int | None, ...] | None
+) -> Run:
+    from xdsl_quant.execution import CompilationError, compile
     from xdsl_quant.interpreters import run_function
 
+    current = _Current()
+    host_functions: dict[str, Callable[..., object]] = {}
+    for index, key in enumerate(function.keys):
+        show = partial(current.show, key)
+        host_functions[f"{function.prefix}{index}"] = (
+            show
+            if extremes_along is None
+            else ExtremesFunction(show, extremes_along[index])
+        )
+    call: Callable[..., object]
     try:
-        compiled = compile(text, name)
-    except ImportError:
-        module = parse_module(text)
+        call = compile(function.text, function.name, host_functions=host_functions)
+    except (CompilationError, ImportError) as e:
+        if isinstance(e, CompilationError):
+            warnings.warn(f"what cannot be compiled is interpreted: {e}", stacklevel=2)
+        call = partial(
+            run_function,
+            parse_module(function.text),
+            function.name,
+            host_functions=host_functions,
+        )
 
-        def interpreted(*arguments: ArrayLike) -> Sequence[NDArray[Any]]:
-            try:
-                return run_function(module, name, *arguments)
-            except InterpretationError as e:
-                raise ValueError(str(e)) from None
+    def run(see: See, arguments: tuple[ArrayLike, ...]) -> None:
+        current.see = see
+        try:
+            call(*arguments)
+        except InterpretationError as e:
+            raise ValueError(str(e)) from None
+        finally:
+            del current.see
 
-        return interpreted
-
-    def called(*arguments: ArrayLike) -> Sequence[NDArray[Any]]:
-        results: Any = compiled(*arguments)
-        return results if len(compiled.result_types) > 1 else (results,)
-
-    return called
+    return run

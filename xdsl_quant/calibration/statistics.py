@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from xdsl_quant.numerics.observations import Observation
-from xdsl_quant.numerics.observers import parse_observer
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.observations import BatchExtremes, Histogram, Observation
+from xdsl_quant.numerics.observers import Observer, observe_histogram, parse_observer
 from xdsl_quant.transforms.statistics_file import VERSION, KeyStatistics
 
 
@@ -21,17 +23,66 @@ class KeyObservation(NamedTuple):
     """The dimension of the channels, if there is a range for each of them."""
 
     observation: Observation
+    """What the observer remembers."""
+
+    histogram_beside: Histogram | None = None
+    """A histogram of the same values, if one is wanted and the observer has none."""
+
+    @staticmethod
+    def of(
+        values: NDArray[Any],
+        axis: int | None,
+        observer: Observer,
+        batch: int,
+        with_histogram: bool,
+    ) -> KeyObservation:
+        """
+        What there is to know of the values of a batch.
+
+        Raises:
+            ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe] does.
+        """
+        observation = observer.observe(values, axis, batch)
+        if not with_histogram or isinstance(observation, Histogram):
+            return KeyObservation(axis, observation)
+        return KeyObservation(axis, observation, observe_histogram(values, axis))
+
+    @property
+    def histogram(self) -> Histogram | None:
+        """A histogram of the values, if there is one."""
+        if isinstance(self.observation, Histogram):
+            return self.observation
+        return self.histogram_beside
 
     def merge(self, other: KeyObservation) -> KeyObservation:
         """
+        What is known of the values of both.
+
         Raises:
-            ValueError: if the channels are different ones.
+            ValueError: if the channels are different ones, or one has a histogram beside.
         """
         if self.axis != other.axis:
             raise ValueError(
                 f"channels along dimension {self.axis} and {other.axis} do not merge"
             )
-        return KeyObservation(self.axis, self.observation.merge(other.observation))
+        return self._with(other, self.observation.merge(other.observation))
+
+    def extend(self, other: KeyObservation) -> KeyObservation:
+        """
+        What is known of the values of both, which are of the same batch and key.
+
+        Raises:
+            ValueError: if they do not have as many channels.
+        """
+        return self._with(other, self.observation.extend(other.observation))
+
+    def _with(self, other: KeyObservation, observation: Observation) -> KeyObservation:
+        mine, theirs = self.histogram_beside, other.histogram_beside
+        if mine is None and theirs is None:
+            return KeyObservation(self.axis, observation)
+        if mine is None or theirs is None:
+            raise ValueError("observations with and without a histogram do not merge")
+        return KeyObservation(self.axis, observation, mine.merge(theirs))
 
 
 def merged_keys(
@@ -71,6 +122,11 @@ class Statistics:
     batch_count: int = 0
     """The number of batches."""
 
+    _ranges: dict[str, KeyStatistics] = field(
+        default_factory=dict[str, KeyStatistics], init=False, repr=False, compare=False
+    )
+    """Ranges that were asked for: some observers take long to find them."""
+
     def __post_init__(self):
         parse_observer(self.observer)
 
@@ -101,7 +157,12 @@ class Statistics:
         Raises:
             KeyError: if there is no such key.
         """
-        axis, observation = self.observations[key]
+        if (known := self._ranges.get(key)) is None:
+            known = self._ranges[key] = self._found_ranges(key)
+        return known
+
+    def _found_ranges(self, key: str) -> KeyStatistics:
+        axis, observation, _ = self.observations[key]
         lows, highs = parse_observer(self.observer).ranges(observation)
         layer = (float(lows.min()), float(highs.max()))
         if axis is None:
@@ -121,21 +182,29 @@ class Statistics:
         """
         Path(path).write_text(self.to_text(), encoding="utf-8")
 
-    def to_text(self, **more: str) -> str:
-        """The text of the file, with more members."""
+    def to_text(self) -> str:
+        """The text of the file."""
         keys = sorted(self.observations)
         ranges = {key: _entry(self.ranges(key)) for key in keys}
+        return _text({"statistics": _object(ranges), **self._state()})
+
+    def state_text(self, **more: str) -> str:
+        """
+        The text of a file without ranges, which take long to find with some observers. It
+        can be loaded, and has more members.
+        """
+        return _text(
+            {name: json.dumps(value) for name, value in more.items()} | self._state()
+        )
+
+    def _state(self) -> dict[str, str]:
+        keys = sorted(self.observations)
         observations = {key: _state(self.observations[key]) for key in keys}
-        members = {
-            "version": str(VERSION),
-            "statistics": _object(ranges),
+        return {
             "observer": json.dumps(self.observer),
             "batches": str(self.batch_count),
-            **{name: json.dumps(value) for name, value in more.items()},
             "observations": _object(observations),
         }
-        lines = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
-        return f"{{\n{lines}\n}}\n"
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Statistics:
@@ -168,9 +237,8 @@ class Statistics:
                 key: _key_observation(state, kind)
                 for key, state in content["observations"].items()
             }
-            return Statistics(
-                content["observer"], observations, int(content["batches"])
-            )
+            count = _natural_number(content["batches"])
+            return Statistics(content["observer"], observations, count)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise ValueError(f"{name} is damaged") from None
 
@@ -203,8 +271,11 @@ def _entry(statistics: KeyStatistics) -> dict[str, Any]:
 
 
 def _state(key_observation: KeyObservation) -> dict[str, Any]:
-    axis, observation = key_observation
-    return {"kind": observation.KIND, "axis": axis, **observation.to_json()}
+    axis, observation, histogram = key_observation
+    state = {"kind": observation.KIND, "axis": axis, **observation.to_json()}
+    if histogram is not None:
+        state["histogram"] = histogram.to_json()
+    return state
 
 
 def _key_observation(
@@ -212,7 +283,31 @@ def _key_observation(
 ) -> KeyObservation:
     if state["kind"] != kind.KIND:
         raise ValueError("of another observer")
-    return KeyObservation(state["axis"], kind.from_json(state))
+    axis, observation = state["axis"], kind.from_json(state)
+    if axis is not None:
+        _natural_number(axis)
+    shape = observation.lows.shape
+    if len(shape) != (axis is not None) + (kind is BatchExtremes):
+        raise ValueError("of other channels")
+    if "histogram" not in state:
+        return KeyObservation(axis, observation)
+    histogram = Histogram.from_json(state["histogram"])
+    if histogram.lows.shape != (() if axis is None else shape[-1:]):
+        raise ValueError("of other channels")
+    return KeyObservation(axis, observation, histogram)
+
+
+def _natural_number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("no natural number")
+    return value
+
+
+def _text(members: Mapping[str, str]) -> str:
+    """The JSON of a file, with a line for each member of the first two levels."""
+    members = {"version": str(VERSION), **members}
+    lines = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
+    return f"{{\n{lines}\n}}\n"
 
 
 def _object(members: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """
-What a notebook shows: IR with short names for quantized types, and plots of errors.
+What a notebook shows: IR with short names for quantized types, plots of errors, and reports
+of calibration.
 
 `%load_ext xdsl_quant.display` adds the cell magic `%%quant`.
 """
@@ -8,10 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from .calibration_report import CalibrationReport, calibration_report
 from .error_plot import plot_error
 from .ir_view import IRComparison, IRView, compare, show
 
-__all__ = ["IRComparison", "IRView", "compare", "plot_error", "show"]
+__all__ = [
+    "CalibrationReport",
+    "IRComparison",
+    "IRView",
+    "calibration_report",
+    "compare",
+    "plot_error",
+    "show",
+]
 
 
 def load_ipython_extension(ipython: Any) -> None:

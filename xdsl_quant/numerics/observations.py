@@ -54,6 +54,15 @@ class Observation(ABC):
             )
         return self._merge(cast(Self, other))
 
+    def extend(self, other: Observation) -> Self:
+        """
+        What is known of the values of both, which are of the same batch.
+
+        Raises:
+            ValueError: if they are of different classes, or do not have as many channels.
+        """
+        return self.merge(other)
+
     @abstractmethod
     def _merge(self, other: Any) -> Self:
         """What is known of the values of both, which are of one class."""
@@ -190,10 +199,17 @@ class BatchExtremes(Observation):
         )
         return type(self)(lows, highs, batches)
 
+    def extend(self, other: Observation) -> Self:
+        _check_channels(self.lows[0], other.lows[0])
+        return type(self)(*_union(self, other), self.batches)
+
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Self:
         lows, highs = _ranges(state)
-        return cls(lows, highs, _integers(state["batches"], lows.shape[:1]))
+        batches = _integers(state["batches"], lows.shape[:1])
+        if (np.diff(batches) <= 0).any():
+            raise ValueError("not in ascending order")
+        return cls(lows, highs, batches)
 
 
 # Histograms
@@ -211,6 +227,9 @@ _MIN_EXPONENT = -126
 
 _PIECE = 1 << 16
 """Values that are counted at once, in the caches."""
+
+_PIECE_CHANNELS = 16
+"""Channels that are counted at once: they have about as many bins as a piece has values."""
 
 
 def bin_indices() -> NDArray[np.int64]:
@@ -238,10 +257,34 @@ class Histogram(Observation):
     counts: NDArray[np.int64]
     """Number of values in each bin, with the bins along the last dimension."""
 
+    zeros: NDArray[np.int64]
+    """Number of those in the middle that are 0, which quantization keeps."""
+
     @property
     def widths(self) -> NDArray[np.float64]:
         """The widths of bins."""
         return np.ldexp(1.0, self.exponents)
+
+    @property
+    def of_tensor(self) -> Histogram:
+        """The histogram of the values of all channels."""
+        rows, exponents = self.counts.reshape(-1, BINS), self.exponents.ravel()
+        largest = exponents.max()
+        counts = np.zeros(BINS, np.int64)
+        for exponent in np.unique(exponents):
+            sums = rows[exponents == exponent].sum(axis=0)
+            counts += _coarser(sums, largest - exponent)
+        return Histogram(
+            np.asarray(self.lows.min()),
+            np.asarray(self.highs.max()),
+            np.asarray(largest),
+            counts,
+            np.asarray(self.zeros.sum()),
+        )
+
+    def of_channel(self, channel: int) -> Histogram:
+        """The histogram of the values of one channel."""
+        return Histogram(*(np.asarray(array[channel]) for array in self._arrays()))
 
     @classmethod
     def of(
@@ -256,21 +299,26 @@ class Histogram(Observation):
                 `(channels,)`.
             highs: largest values.
         """
-        magnitudes = np.maximum(np.abs(lows), np.abs(highs))
-        _, exponents = np.frexp(magnitudes)
-        exponents = np.maximum(
-            exponents.astype(np.int64) - MAGNITUDE_BITS, _MIN_EXPONENT
-        )
-        exponents = np.where(magnitudes == 0, _MIN_EXPONENT, exponents)
+        exponents = _exponents(lows, highs)
         counts = _counted(values, np.ldexp(1.0, -exponents.reshape(-1, 1)))
-        return cls(lows, highs, exponents, counts.reshape(*lows.shape, BINS))
+        # With an axis it takes four times as long.
+        axis = None if len(values) == 1 else 1
+        zeros = np.count_nonzero(values == 0, axis)
+        return cls(
+            lows,
+            highs,
+            exponents,
+            counts.reshape(*lows.shape, BINS),
+            np.array(zeros, np.int64).reshape(lows.shape),
+        )
 
     def _merge(self, other: Self) -> Self:
         _check_channels(self.lows, other.lows)
         exponents = np.maximum(self.exponents, other.exponents)
         counts = _coarser(self.counts, exponents - self.exponents)
         counts += _coarser(other.counts, exponents - other.exponents)
-        return type(self)(*_union(self, other), np.asarray(exponents), counts)
+        zeros = np.asarray(self.zeros + other.zeros)
+        return type(self)(*_union(self, other), np.asarray(exponents), counts, zeros)
 
     def to_json(self) -> dict[str, Any]:
         # Most bins of most channels are empty.
@@ -282,6 +330,7 @@ class Histogram(Observation):
             "exponents": self.exponents.tolist(),
             "used_bins": used.tolist(),
             "counts": flat[used].tolist(),
+            "zeros": self.zeros.tolist(),
         }
 
     @classmethod
@@ -292,23 +341,52 @@ class Histogram(Observation):
         if used.size and not 0 <= used.min() <= used.max() < counts.size:
             raise ValueError("there is no such bin")
         counts.ravel()[used] = _integers(state["counts"], used.shape)
-        return cls(lows, highs, _integers(state["exponents"], lows.shape), counts)
+        exponents, zeros = (
+            _integers(state[name], lows.shape) for name in ("exponents", "zeros")
+        )
+        is_possible = (
+            (exponents == _exponents(lows, highs))
+            & (counts.min(axis=-1) >= 0)
+            & (counts.max(axis=-1) > 0)
+            & (zeros >= 0)
+            & (zeros <= counts[..., MAGNITUDES - 1])
+        )
+        if not is_possible.all():
+            raise ValueError("no histogram")
+        return cls(lows, highs, exponents, counts, zeros)
+
+
+def _exponents(lows: NDArray[Any], highs: NDArray[Any]) -> NDArray[np.int64]:
+    """The smallest exponents with which all values from lows to highs are in a bin."""
+    magnitudes = np.maximum(np.abs(lows), np.abs(highs))
+    _, exponents = np.frexp(magnitudes)
+    exponents = np.maximum(exponents.astype(np.int64) - MAGNITUDE_BITS, _MIN_EXPONENT)
+    return np.where(magnitudes == 0, _MIN_EXPONENT, exponents)
 
 
 def _counted(values: NDArray[Any], factors: NDArray[np.float64]) -> NDArray[np.int64]:
-    channels, count = values.shape
+    channels = len(values)
     factors = factors.astype(values.dtype)
-    firsts = np.arange(channels, dtype=np.int64)[:, None] * BINS + (MAGNITUDES - 1)
-    step = max(1, _PIECE // max(1, channels))
+    counts = np.empty((channels, BINS), np.int64)
+    # A bin for each value is eight bytes: they and the counts stay in the caches.
+    for first in range(0, channels, _PIECE_CHANNELS):
+        rows = slice(first, first + _PIECE_CHANNELS)
+        counts[rows] = _counted_in_cache(values[rows], factors[rows])
+    return counts
+
+
+def _counted_in_cache(values: NDArray[Any], factors: NDArray[Any]) -> NDArray[np.int64]:
+    channels, count = values.shape
+    middles = np.arange(channels, dtype=np.int64)[:, None] * BINS + (MAGNITUDES - 1)
     counts = np.zeros(channels * BINS, np.int64)
-    # A bin for each value is eight bytes: they stay in the caches.
+    step = _PIECE // channels
     for start in range(0, count, step):
         # Powers of two are exact factors. What becomes too small is in the middle anyway.
         scaled = values[:, start : start + step] * factors
         bins: NDArray[np.int64] = scaled.astype(np.int64)
-        bins += firsts
+        bins += middles
         counts += np.bincount(bins.ravel(), minlength=counts.size)
-    return counts
+    return counts.reshape(channels, BINS)
 
 
 def _coarser(counts: NDArray[np.int64], shifts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -165,8 +165,22 @@ class _HistogramObserver(Observer):
     def observe(
         self, values: NDArray[Any], axis: int | None = None, batch: int = 0
     ) -> Histogram:
-        channels = _channels(values, axis)
-        return Histogram.of(channels, *_extremes(channels, axis))
+        return observe_histogram(values, axis)
+
+
+def observe_histogram(values: NDArray[Any], axis: int | None = None) -> Histogram:
+    """
+    The histogram of a batch, for what else there is to know than the range.
+
+    Args:
+        values: floats of any dtype and shape.
+        axis: the dimension of the channels, for one histogram each.
+
+    Raises:
+        ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe] does.
+    """
+    channels = _channels(values, axis)
+    return Histogram.of(channels, *_extremes(channels, axis))
 
 
 @dataclass(frozen=True)
@@ -209,6 +223,13 @@ def _in_units(bins: NDArray[Any], histogram: Histogram) -> NDArray[np.float64]:
         return bins * histogram.widths
 
 
+_Costs = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[np.float64]]
+"""
+What a bound costs, for each channel. Arguments are the lower and the upper ends of the
+ranges in bins, each of shape `(channels, 1)`, and the bound in bins.
+"""
+
+
 @dataclass(frozen=True)
 class _ClippingObserver(_HistogramObserver):
     """
@@ -231,45 +252,56 @@ class _ClippingObserver(_HistogramObserver):
         """Bounds in bins, the largest one first."""
 
     @abstractmethod
-    def costs(
-        self,
-        counts: NDArray[np.float64],
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        bound: int,
-    ) -> NDArray[np.float64]:
+    def costs(self, counts: NDArray[np.float64]) -> _Costs:
         """
-        What a bound costs, for each channel.
+        What bounds cost.
 
         Args:
             counts: number of values in each bin, of shape `(channels, bins)`.
-            lows: lower ends of the ranges in bins, of shape `(channels, 1)`.
-            highs: upper ends of the ranges in bins.
-            bound: the bound in bins.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
         histogram = cast(Histogram, observation)
-        widths = histogram.widths.reshape(-1, 1)
-        lows = np.minimum(histogram.lows.reshape(-1, 1), 0)
-        highs = np.maximum(histogram.highs.reshape(-1, 1), 0)
-        counts = histogram.counts.reshape(-1, BINS).astype(np.float64)
-        best = np.full((len(counts), 1), float(MAGNITUDES))
-        least = np.full((len(counts), 1), np.inf)
-        for bound in self.candidates():
-            # In bins: bounds of the range are rarely at the end of one.
-            low = np.maximum(lows / widths, -bound)
-            high = np.minimum(highs / widths, bound)
-            cost = self.costs(counts, low, high, bound).reshape(-1, 1)
-            best = np.where(cost < least, bound, best)
-            least = np.minimum(cost, least)
         shape = histogram.lows.shape
+        widths = histogram.widths.ravel()
+        lows = np.minimum(histogram.lows.ravel(), 0)
+        highs = np.maximum(histogram.highs.ravel(), 0)
+        counts = histogram.counts.reshape(-1, BINS)
+        # In bins: bounds of the range are rarely at the end of one.
+        low_bins, high_bins = (
+            ends[:, None] / widths[:, None] for ends in (lows, highs)
+        )
+        best = np.empty(len(counts))
+        for start in range(0, len(counts), _CHANNELS):
+            rows = slice(start, start + _CHANNELS)
+            best[rows] = self._best(
+                counts[rows].astype(np.float64), low_bins[rows], high_bins[rows]
+            )
         bounds = _in_units(best.reshape(shape), histogram)
         return (
             np.asarray(np.maximum(lows.reshape(shape), -bounds)),
             np.asarray(np.minimum(highs.reshape(shape), bounds)),
         )
 
+    def _best(
+        self,
+        counts: NDArray[np.float64],
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """The bound that costs the least, for each channel; the largest of several."""
+        costs = self.costs(counts)
+        best = np.full(len(counts), float(MAGNITUDES))
+        least = np.full(len(counts), np.inf)
+        for bound in self.candidates():
+            cost = costs(np.maximum(lows, -bound), np.minimum(highs, bound), bound)
+            best = np.where(cost < least, bound, best)
+            least = np.minimum(cost, least)
+        return best
+
+
+_CHANNELS = 32
+"""Channels whose bins are looked at together, in the caches."""
 
 _STEP = 16
 """From one bound to the next, in bins."""
@@ -289,50 +321,100 @@ class EntropyObserver(_ClippingObserver):
         # A range with fewer bins than there are stored values loses nothing.
         return iter(range(MAGNITUDES, (1 << self.bits) - 1, -_STEP))
 
-    def costs(
-        self,
-        counts: NDArray[np.float64],
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        bound: int,
+    def costs(self, counts: NDArray[np.float64]) -> _Costs:
+        return _Divergences(counts, 1 << self.bits)
+
+
+class _Divergences:
+    """
+    The divergence for any bound. All that is the same for all bounds is computed once.
+
+    Stored values are looked up by their first bins in sums over all bins before: that is
+    exact, because counts are integers.
+    """
+
+    def __init__(self, counts: NDArray[np.float64], levels: int):
+        self._counts = counts
+        self._up_to = _sums_before(counts)
+        self._is_used = counts > 0
+        self._used_up_to = _sums_before(self._is_used)
+        self._totals = self._up_to[:, -1:]
+        self._parts = counts / self._totals
+        # The logarithm of a bin without values is not wanted, but must be there.
+        self._divisible = np.where(self._is_used, self._parts, 1.0)
+        self._levels = np.arange(levels + 1)
+
+    def __call__(
+        self, lows: NDArray[np.float64], highs: NDArray[np.float64], bound: int
     ) -> NDArray[np.float64]:
-        indices = bin_indices()
-        channels = len(counts)
-        first = np.maximum(np.trunc(lows), 1 - bound).astype(np.int64)
-        last = np.minimum(np.trunc(highs), bound - 1).astype(np.int64)
-        is_inside = (first <= indices) & (indices <= last)
-        inside = np.where(is_inside, counts, 0)
-        # What is cut off counts as what is at the end of the range.
-        exact = inside.copy()
-        rows = np.arange(channels)
-        exact[rows, first[:, 0] + MAGNITUDES - 1] += (counts * (indices < first)).sum(1)
-        exact[rows, last[:, 0] + MAGNITUDES - 1] += (counts * (indices > last)).sum(1)
-        levels = 1 << self.bits
-        level = (indices - first) * levels // (last - first + 1)
-        level = np.clip(level, 0, levels - 1) + rows[:, None] * levels
-        # Of a stored value it is not known from which of its bins it is.
+        first = np.maximum(np.trunc(lows), 1 - bound).astype(np.int64) + MAGNITUDES - 1
+        last = np.minimum(np.trunc(highs), bound - 1).astype(np.int64) + MAGNITUDES - 1
+        sizes = last - first + 1
+        # The first bin of each stored value, and the one behind all of them.
+        starts = first - (-self._levels * sizes) // self._levels[-1]
         sums, used = (
-            np.bincount(level.ravel(), weights.ravel(), channels * levels)
-            for weights in (inside, (inside > 0).astype(np.float64))
+            np.diff(np.take_along_axis(before, starts, axis=1)).astype(np.float64)
+            for before in (self._up_to, self._used_up_to)
         )
+        # Of a stored value it is not known from which of its bins it is.
         means = np.divide(sums, used, out=np.zeros_like(sums), where=used > 0)
-        stored = np.where(inside > 0, means[level], 0)
-        return _divergence(exact, stored, is_inside)
+        window = slice(int(first.min()), int(last.max()) + 1)
+        stored = np.zeros_like(self._counts)
+        stored[:, window] = _spread(means, starts, window) * self._is_used[:, window]
+        kept = stored.sum(axis=1, keepdims=True)
+        evenly = 1 / sizes
+        nothing = np.where(kept > 0, 0, evenly)
+        parts = np.divide(means, kept, out=evenly + 0 * means, where=kept > 0)
+        q = _spread(_with_even_part(parts, evenly), starts, window, outside=1.0)
+
+        bins = np.arange(window.start, window.stop)
+        is_inside = (first <= bins) & (bins <= last)
+        logarithms = np.log(self._divisible[:, window] / q)
+        divergence = np.zeros_like(self._counts)
+        divergence[:, window] = self._parts[:, window] * logarithms * is_inside
+        # What is cut off counts as what is at the end of the range.
+        below = np.take_along_axis(self._up_to, first, axis=1)
+        above = self._totals - np.take_along_axis(self._up_to, last + 1, axis=1)
+        for end, more, others in ((first, below, above), (last, above, below)):
+            count = np.take_along_axis(self._counts, end, axis=1)
+            exact = count + more + np.where(first == last, others, 0)
+            q_end = np.where(
+                count > 0,
+                np.take_along_axis(q, end - window.start, axis=1),
+                _with_even_part(nothing, evenly),
+            )
+            p_end = exact / self._totals
+            ratio = np.divide(p_end, q_end, out=np.ones_like(p_end), where=p_end > 0)
+            np.put_along_axis(divergence, end, p_end * np.log(ratio), axis=1)
+        return divergence.sum(axis=1)
 
 
-def _divergence(
-    exact: NDArray[np.float64],
-    stored: NDArray[np.float64],
-    is_inside: NDArray[np.bool_],
+def _sums_before(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Sums of all bins before each, and of all of them at the end."""
+    sums = np.zeros((len(counts), BINS + 1), np.int64)
+    np.cumsum(counts, axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _spread(
+    values: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    window: slice,
+    outside: float = 0.0,
 ) -> NDArray[np.float64]:
-    total = exact.sum(axis=1, keepdims=True)
-    kept = stored.sum(axis=1, keepdims=True)
-    spread = is_inside / is_inside.sum(axis=1, keepdims=True)
-    part = np.divide(stored, kept, out=spread.copy(), where=kept > 0)
-    q = (1 - 1e-6) * part + 1e-6 * spread
-    p = exact / total
-    ratio = np.divide(p, q, out=np.ones_like(p), where=p > 0)
-    return (p * np.log(ratio)).sum(axis=1)
+    """The number of its stored value for each bin of a window, if it has one."""
+    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=outside)
+    ends = np.pad(
+        starts, ((0, 0), (1, 1)), constant_values=((0, 0), (window.start, window.stop))
+    )
+    repeats = np.diff(ends)
+    return np.repeat(padded.ravel(), repeats.ravel()).reshape(len(values), -1)
+
+
+def _with_even_part(
+    parts: NDArray[np.float64], evenly: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return (1 - 1e-6) * parts + 1e-6 * evenly
 
 
 @dataclass(frozen=True)
@@ -345,22 +427,22 @@ class MeanSquaredErrorObserver(_ClippingObserver):
     def candidates(self) -> Iterator[int]:
         return iter(range(MAGNITUDES, 0, -_STEP))
 
-    def costs(
-        self,
-        counts: NDArray[np.float64],
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        bound: int,
-    ) -> NDArray[np.float64]:
+    def costs(self, counts: NDArray[np.float64]) -> _Costs:
         indices = bin_indices()
         values = indices + 0.5 * np.sign(indices)
         steps = (1 << self.bits) - 1
-        scales = (highs - lows) / steps
-        scales = np.where(scales > 0, scales, 1.0)
-        zero_points = np.rint(-lows / scales)
-        stored = np.rint(values / scales)
-        stored = np.clip(stored, -zero_points, steps - zero_points)
-        return (counts * np.square(stored * scales - values)).sum(axis=1)
+
+        def errors(
+            lows: NDArray[np.float64], highs: NDArray[np.float64], bound: int
+        ) -> NDArray[np.float64]:
+            scales = (highs - lows) / steps
+            scales = np.where(scales > 0, scales, 1.0)
+            zero_points = np.rint(-lows / scales)
+            stored = np.rint(values / scales)
+            stored = np.clip(stored, -zero_points, steps - zero_points)
+            return (counts * np.square(stored * scales - values)).sum(axis=1)
+
+        return errors
 
 
 _OBSERVERS: dict[str, tuple[Callable[..., Observer], type[int | float] | None]] = {

@@ -11,14 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.rewriter import Rewriter
 
 from xdsl_quant.calibration import Statistics, calibrate
+from xdsl_quant.calibration.evaluation import evaluate
+from xdsl_quant.calibration.suggested_types import suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
-from xdsl_quant.entry_function import entry_function
+from xdsl_quant.display import CalibrationReport
+from xdsl_quant.entry_function import entry_function, functions_run
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+    QuantCalibratedToUniformPass,
+)
 from xdsl_quant.transforms.quant_insert_stats_refs import QuantInsertStatsRefsPass
+from xdsl_quant.transforms.statistics_file import KeyStatistics
 
 from .failures import Failure, exit_code, failure, read_text, read_values
 
@@ -41,7 +47,9 @@ examples:
   xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy --batch-size 32 \\
       --observer percentile=99.99 --progress -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json"""
+  xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json
+  xdsl-quant-calibrate model.mlir --inputs x.npy -o stats.json \\
+      --report report.html --types 'bits=4 symmetric=true'"""
 
 _BAR_LENGTH = 40
 
@@ -95,6 +103,19 @@ def _parser() -> argparse.ArgumentParser:
         help="a range for each index of a dimension, for the values of a key",
     )
     parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="an HTML page to write: for each key a histogram, the type that the range "
+        "leads to, and what quantization to it costs; the worst first",
+    )
+    parser.add_argument(
+        "--types",
+        default="",
+        metavar="OPTIONS",
+        help="options of quant-calibrated-to-uniform for the types in the report, e.g. "
+        "'bits=4 symmetric=true'",
+    )
+    parser.add_argument(
         "--checkpoint",
         metavar="FILE",
         help="where to keep what was observed, so that an interrupted run is resumed",
@@ -120,8 +141,10 @@ def _run(options: argparse.Namespace) -> None:
     except ValueError as error:
         raise failure("--observer", error) from error
     axes = dict(map(_axis, options.axis))
-    if not Path(options.output).absolute().parent.is_dir():
-        raise Failure(f"{options.output}: error: there is no such directory")
+    for path in filter(None, (options.output, options.report)):
+        if not Path(path).absolute().parent.is_dir():
+            raise Failure(f"{path}: error: there is no such directory")
+    conversion = _conversion(options)
     module = _module(options)
     inputs = [
         np.asarray(value) for text in options.inputs for value in read_values(text)
@@ -136,13 +159,18 @@ def _run(options: argparse.Namespace) -> None:
             options.observer,
             axes=axes,
             checkpoint=options.checkpoint,
+            histograms=options.report is not None,
+            missing="keep",
         )
     except (TypeError, ValueError, ImportError, OSError) as error:
         raise failure(options.module, error) from error
+    _warn_of_missing(options, statistics, module)
     try:
         statistics.save(options.output)
     except OSError as error:
         raise failure(options.output, error) from error
+    if options.report is not None:
+        _write_report(options, statistics, conversion, module)
     _print(statistics)
 
 
@@ -151,6 +179,25 @@ def _axis(text: str) -> tuple[str, int]:
     if not key or not dimension.isdecimal():
         raise Failure(f"--axis {text}: error: it is no key, '=' and a dimension")
     return key, int(dimension)
+
+
+def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass:
+    """The pass that chooses the types in the report. It must be able to choose some."""
+    if options.types and options.report is None:
+        raise Failure(
+            "--types: error: it is for types in a report, so use --report, too"
+        )
+    pipeline = f"{QuantCalibratedToUniformPass.name}{{{options.types}}}"
+    try:
+        conversion, *others = parse_passes(pipeline)
+        if others or not isinstance(conversion, QuantCalibratedToUniformPass):
+            raise ValueError("these are not only options")
+        suggested_types({"": KeyStatistics((-1.0, 1.0))}, conversion)
+    except (IRError, ValueError) as error:
+        # An error of a pipeline says where in it, which is not what the user wrote.
+        reason = str(error).rpartition("error: ")[2]
+        raise Failure(f"--types {options.types}: error: {reason}") from error
+    return conversion
 
 
 # The module
@@ -171,17 +218,25 @@ def _module(options: argparse.Namespace) -> ModuleOp:
 
 
 def _insert_refs(module: ModuleOp, options: argparse.Namespace) -> None:
-    function = entry_function(module, options.entry)
-    name = function.sym_name.data
-    apply_passes(module, [QuantInsertStatsRefsPass(symbols=(name,))])
-    refs = [op for op in function.walk() if isinstance(op, StatisticsRefOp)]
-    inner = [ref for ref in refs if ref.parent_op() is not function]
-    for ref in inner:
-        Rewriter.replace_op(ref, (), (ref.input,))
-    if inner:
-        keys = ", ".join(f"'{ref.stats_key.data}'" for ref in inner)
+    functions = functions_run(module, entry_function(module, options.entry))
+    names = tuple(function.sym_name.data for function in functions)
+    apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
+
+
+def _warn_of_missing(
+    options: argparse.Namespace, statistics: Statistics, module: ModuleOp
+) -> None:
+    missing = [
+        f"'{op.stats_key.data}'"
+        for function in functions_run(module, entry_function(module, options.entry))
+        for op in function.walk()
+        if isinstance(op, StatisticsRefOp)
+        and op.stats_key.data not in statistics.observations
+    ]
+    if missing:
         print(
-            f"{options.module}: warning: values in loops and branches are left out: {keys}",
+            f"{options.module}: warning: no batch gets to these values: "
+            f"{', '.join(missing)}",
             file=sys.stderr,
         )
 
@@ -226,6 +281,20 @@ def _show(done: int, count: int) -> None:
 
 
 # Results
+
+
+def _write_report(
+    options: argparse.Namespace,
+    statistics: Statistics,
+    conversion: QuantCalibratedToUniformPass,
+    module: ModuleOp,
+) -> None:
+    try:
+        evaluations = evaluate(statistics, conversion, module)
+        report = CalibrationReport(evaluations, statistics, conversion)
+        report.save(options.report, f"Calibration of {options.module}")
+    except (OSError, ValueError) as error:
+        raise failure(options.report, error) from error
 
 
 def _print(statistics: Statistics) -> None:

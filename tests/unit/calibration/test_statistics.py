@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.statistics import KeyObservation
-from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.numerics.observers import observe_histogram, parse_observer
 from xdsl_quant.transforms.statistics_file import KeyStatistics, read_statistics
 
 OBSERVERS = ("min-max", "moving-average=0.75", "percentile=90", "entropy=4", "mse=4")
@@ -26,12 +26,12 @@ def statistics(
     values: dict[str, list[float]],
     batch: int = 0,
     axis: int | None = None,
+    with_histogram: bool = False,
 ) -> Statistics:
     """The statistics of one batch."""
+    kind = parse_observer(observer)
     seen = {
-        key: KeyObservation(
-            axis, parse_observer(observer).observe(np.array(numbers), axis, batch)
-        )
+        key: KeyObservation.of(np.array(numbers), axis, kind, batch, with_histogram)
         for key, numbers in values.items()
     }
     return Statistics(observer, seen, 1)
@@ -43,14 +43,22 @@ VALUES = st.dictionaries(st.sampled_from("abc"), NUMBERS)
 
 @pytest.mark.parametrize("observer", OBSERVERS)
 @settings(max_examples=30, deadline=None)
-@given(st.data(), st.lists(VALUES, min_size=1, max_size=5), st.sampled_from([None, 0]))
+@given(
+    st.data(),
+    st.lists(VALUES, min_size=1, max_size=5),
+    st.sampled_from([None, 0]),
+    st.booleans(),
+)
 def test_merging(
     observer: str,
     data: st.DataObject,
     batches: list[dict[str, list[float]]],
     axis: int | None,
+    with_histogram: bool,
 ):
-    parts = [statistics(observer, v, i, axis) for i, v in enumerate(batches)]
+    parts = [
+        statistics(observer, v, i, axis, with_histogram) for i, v in enumerate(batches)
+    ]
     expected = reduce(Statistics.merge, parts)
     assert expected.batch_count == len(parts)
     assert reduce(Statistics.merge, data.draw(st.permutations(parts))) == expected
@@ -62,9 +70,16 @@ def test_merging(
 
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("axis", [None, 0])
-def test_files(observer: str, axis: int | None, tmp_path: Path):
+@pytest.mark.parametrize("with_histogram", [False, True])
+def test_files(observer: str, axis: int | None, with_histogram: bool, tmp_path: Path):
     file = tmp_path / "stats.json"
-    saved = statistics(observer, {"b": [1.5, -2.0], 'a"\n': [0.1, 0.2]}, axis=axis)
+    values = {"b": [1.5, -2.0], 'a"\n': [0.1, 0.2]}
+    saved = statistics(observer, values, axis=axis, with_histogram=with_histogram)
+    file.write_text(saved.state_text(more="m"))
+    assert Statistics.load(file) == saved
+    content = json.loads(file.read_text())
+    assert content["more"] == "m"
+    assert "statistics" not in content
     saved.save(file)
     assert Statistics.load(file) == saved
     assert read_statistics(file) == {key: saved.ranges(key) for key in ('a"\n', "b")}
@@ -103,6 +118,42 @@ def test_ranges():
         result.ranges("c")
 
 
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("axis", [None, 0])
+def test_histograms_change_no_ranges(observer: str, axis: int | None):
+    values = [{"a": [1.0, -2.5]}, {"a": [0.3, 7.0]}]
+    without, beside = (
+        reduce(
+            Statistics.merge,
+            [
+                statistics(observer, batch, index, axis, with_histogram)
+                for index, batch in enumerate(values)
+            ],
+        )
+        for with_histogram in (False, True)
+    )
+    assert beside.ranges("a") == without.ranges("a")
+    expected = observe_histogram(
+        np.array([[1.0, -2.5], [0.3, 7.0]]), None if axis is None else 1
+    )
+    assert beside.observations["a"].histogram == expected
+    has_histogram = observer not in ("min-max", "moving-average=0.75")
+    assert (without.observations["a"].histogram is not None) == has_histogram
+
+
+@pytest.mark.parametrize("observer", ["min-max", "moving-average", "mse"])
+def test_values_of_one_batch(observer: str):
+    """They count as one value, also in a histogram."""
+    kind = parse_observer(observer)
+    parts = [
+        KeyObservation.of(np.array(values), None, kind, 3, with_histogram=True)
+        for values in ([1.0, -2.0], [0.0, 9.0])
+    ]
+    together = np.array([1.0, -2.0, 0.0, 9.0])
+    expected = KeyObservation.of(together, None, kind, 3, with_histogram=True)
+    assert parts[0].extend(parts[1]) == expected
+
+
 def test_two_spellings_of_an_observer():
     one = statistics("percentile", {"a": [1.0, 2.0]})
     other = statistics("percentile=99.99", {"a": [3.0, 4.0]})
@@ -117,6 +168,11 @@ def test_what_does_not_merge():
     message = r"^key 'a': channels along dimension None and 0 do not merge$"
     with pytest.raises(ValueError, match=message):
         one.merge(statistics("min-max", {"a": [1.0, 2.0]}, axis=0))
+    message = "^key 'a': observations with and without a histogram do not merge$"
+    beside = statistics("min-max", {"a": [1.0, 2.0]}, with_histogram=True)
+    for one_, other in ((one, beside), (beside, one)):
+        with pytest.raises(ValueError, match=message):
+            one_.merge(other)
     average = statistics("moving-average", {"a": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"^key 'a': batch 0 is in both observations$"):
         average.merge(average)
@@ -161,6 +217,14 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
         (with_observation(lows=[1.0]), "is damaged"),
         (with_observation(lows=[[1.0], 2.0]), "is damaged"),
         (with_observation(highs=float("inf")), "is damaged"),
+        (with_observation(lows=[1.0], highs=[2.0]), "is damaged"),
+        (with_observation(axis=0), "is damaged"),
+        (with_observation(axis="0", lows=[1.0], highs=[2.0]), "is damaged"),
+        (with_observation(axis=-1, lows=[1.0], highs=[2.0]), "is damaged"),
+        (with_observation(axis=True, lows=[1.0], highs=[2.0]), "is damaged"),
+        (replaced(batches=-1), "is damaged"),
+        (replaced(batches=1.5), "is damaged"),
+        (replaced(batches="1"), "is damaged"),
         (as_list, "is no JSON object"),
     ],
 )
@@ -173,7 +237,19 @@ def test_damaged_files(change: Callable[[Any], Any], message: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "members", [{"used_bins": [4095]}, {"counts": [1]}, {"exponents": [1]}]
+    "members",
+    [
+        {"used_bins": [4095]},
+        {"counts": [1]},
+        {"counts": [-1, 1]},
+        {"counts": [], "used_bins": []},
+        {"exponents": [1]},
+        {"exponents": 1},
+        {"highs": 1e30},
+        {"zeros": [1]},
+        {"zeros": 1},
+        {"zeros": -1},
+    ],
 )
 def test_damaged_histograms(members: dict[str, Any], tmp_path: Path):
     file = tmp_path / "stats.json"
@@ -182,6 +258,34 @@ def test_damaged_histograms(members: dict[str, Any], tmp_path: Path):
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"stats.json is damaged$"):
         Statistics.load(file)
+
+
+@pytest.mark.parametrize("batches", [[0, 0], [1, 0], [0]])
+def test_damaged_batches(batches: list[int], tmp_path: Path):
+    file = tmp_path / "stats.json"
+    content = json.loads(statistics("moving-average", {"a": [1.0, 2.0]}).to_text())
+    content["observations"]["a"].update(
+        lows=[1.0, 2.0], highs=[1.0, 2.0], batches=batches
+    )
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"stats.json is damaged$"):
+        Statistics.load(file)
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_damaged_histogram_beside(axis: int | None, tmp_path: Path):
+    """Its channels must be those of the observation, and it must be whole."""
+    file = tmp_path / "stats.json"
+    values = {"a": [1.0, 2.0, 3.0]}
+    content = json.loads(
+        statistics("moving-average", values, axis=axis, with_histogram=True).to_text()
+    )
+    other = observe_histogram(np.ones(2), 0 if axis is None else None)
+    for histogram in (other.to_json(), {}, None):
+        content["observations"]["a"]["histogram"] = histogram
+        file.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=r"stats.json is damaged$"):
+            Statistics.load(file)
 
 
 def test_no_json(tmp_path: Path):

@@ -22,7 +22,12 @@ from xdsl_quant.numerics.observations import (
     Histogram,
     Observation,
 )
-from xdsl_quant.numerics.observers import Observer, parse_observer
+from xdsl_quant.numerics.observers import (
+    EntropyObserver,
+    Observer,
+    observe_histogram,
+    parse_observer,
+)
 
 NAMES = ("min-max", "moving-average=0.75", "percentile=90", "entropy=4", "mse=4")
 
@@ -185,6 +190,28 @@ def test_bins_are_those_of_the_definition(values: NDArray[np.float64]):
     assert exponent == -126 or 2 * largest + 1 >= MAGNITUDES
 
 
+def test_zeros():
+    values = np.array([[0.0, -0.0, 1e-30, 1.0], [0.0, 2.0, -3.0, 4.0]], np.float32)
+    state = observe_histogram(values)
+    assert (int(state.zeros), int(state.counts[MAGNITUDES - 1])) == (3, 4)
+    state = observe_histogram(values, 0)
+    assert state.zeros.tolist() == [2, 1]
+    assert state.merge(observe_histogram(2 * values, 0)).zeros.tolist() == [4, 2]
+
+
+@settings(deadline=None)
+@given(batches())
+def test_one_histogram_for_all_channels(drawn: tuple[list[NDArray[Any]], int | None]):
+    array = drawn[0][0]
+    for axis in (0, 1):
+        state = observe_histogram(array, axis)
+        assert state.of_tensor == observe_histogram(array)
+        for channel in range(array.shape[axis]):
+            alone = observe_histogram(np.take(array, channel, axis))
+            assert state.of_channel(channel) == alone
+    assert observe_histogram(array).of_tensor == observe_histogram(array)
+
+
 def test_all_pieces_are_counted():
     values = np.arange(300_000, dtype=np.float32).reshape(3, 1, 100_000)
     state = parse_observer("mse").observe(values, 0)
@@ -193,6 +220,14 @@ def test_all_pieces_are_counted():
     assert state.counts.sum(axis=1).tolist() == [100_000] * 3
     assert state.exponents.tolist() == [6, 7, 8]
     assert state.counts[0, MAGNITUDES - 1 : MAGNITUDES + 1].tolist() == [64, 64]
+
+
+def test_channels_are_counted_apart():
+    values = np.random.default_rng(0).normal(size=(5000, 40)).astype(np.float32)
+    state = observe_histogram(values, 1)
+    for channel in range(40):
+        alone = observe_histogram(values[:, channel])
+        assert state.of_channel(channel) == alone
 
 
 # Ranges
@@ -298,6 +333,61 @@ def test_entropy_cuts_off_a_tail():
 def test_entropy_of_what_is_evenly_spread():
     values = np.linspace(-1, 1, 4 * BINS, dtype=np.float32)
     assert ranges("entropy", values) == [[-1, 1]]
+
+
+def divergence(
+    counts: NDArray[np.int64], low: float, high: float, bound: int, bits: int
+) -> float:
+    """The divergence of a range by its definition, with a loop over bins."""
+    bins = range(max(math.trunc(low), 1 - bound), min(math.trunc(high), bound - 1) + 1)
+    inside = [int(counts[i + MAGNITUDES - 1]) for i in bins]
+    exact = list(inside)
+    exact[0] += int(counts[: bins[0] + MAGNITUDES - 1].sum())
+    exact[-1] += int(counts[bins[-1] + MAGNITUDES :].sum())
+    levels = [i * 2**bits // len(bins) for i in range(len(bins))]
+    stored = [0.0] * len(bins)
+    for level in set(levels):
+        used = [i for i in range(len(bins)) if levels[i] == level and inside[i]]
+        for i in used:
+            stored[i] = sum(inside[j] for j in used) / len(used)
+    kept, total = sum(stored), sum(exact)
+    result = 0.0
+    for p, q in zip(exact, stored, strict=True):
+        part = q / kept if kept else 1 / len(bins)
+        if p:
+            mixed = (1 - 1e-6) * part + 1e-6 / len(bins)
+            result += p / total * math.log(p / total / mixed)
+    return result
+
+
+@pytest.mark.parametrize("bits", [2, 5, 8])
+def test_divergences(bits: int):
+    random = np.random.default_rng(bits)
+    values = random.standard_normal((6, 400)) * [[1], [5], [0.1], [1], [1], [0]]
+    values[3] = np.abs(values[3])
+    values[4, :3] = 90
+    state = observe_histogram(values, 0)
+    lows, highs = (
+        (ends / state.widths)[:, None]
+        for ends in (np.minimum(state.lows, 0), np.maximum(state.highs, 0))
+    )
+    costs = EntropyObserver(bits).costs(state.counts.astype(np.float64))
+    for bound in (MAGNITUDES, 1500, 255):
+        low, high = np.maximum(lows, -bound), np.minimum(highs, bound)
+        expected = [
+            divergence(counts, one.item(), other.item(), bound, bits)
+            for counts, one, other in zip(state.counts, low, high, strict=True)
+        ]
+        cost = costs(low, high, bound).tolist()
+        assert cost == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["entropy", "mse"])
+def test_many_channels_are_like_tensors(name: str):
+    """More than are looked at together."""
+    values = np.random.default_rng(0).laplace(size=(70, 50)).astype(np.float32)
+    expected = [ranges(name, channel)[0] for channel in values]
+    assert ranges(name, values, 0) == expected
 
 
 @pytest.mark.parametrize("name", ["entropy", "mse", "entropy=2", "mse=2"])

@@ -41,6 +41,7 @@ def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     Path("m.mlir").write_text(TEXT)
     Path("if.mlir").write_text(BRANCHES)
+    Path("else.mlir").write_text(BRANCHES.replace("true", "false"))
     np.savez("data.npz", x=X, y=-2 * X)
     np.save("x.npy", X)
     np.save("short.npy", X[:4])
@@ -117,15 +118,32 @@ def test_observer(capsys: pytest.CaptureFixture[str]):
     assert Statistics.load("stats.json").observer == "percentile=90"
 
 
-def test_branches_are_left_out(capsys: pytest.CaptureFixture[str]):
-    code = main(["if.mlir", "--inputs", "row.npy", "-o", "stats.json"])
-    captured = capsys.readouterr()
-    assert code == 0
-    assert captured.out == "f:argument:0: 1.0 to 2.0\nf:scf.if:0: 2.0 to 4.0\n"
-    assert captured.err == (
-        "if.mlir: warning: values in loops and branches are left out: "
-        "'f:arith.addf:0'\n"
+def test_branch_that_no_batch_takes(capsys: pytest.CaptureFixture[str]):
+    ranges = "f:argument:0: 1.0 to 2.0\nf:scf.if:0: 1.0 to 2.0\n"
+    warning = "else.mlir: warning: no batch gets to these values: 'f:arith.addf:0'\n"
+    for passes in ("", "quant-insert-stats-refs"):
+        options = ("--inputs", "row.npy", "-p", passes, "-o", "stats.json")
+        assert main(["else.mlir", *options]) == 0
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err) == (ranges, warning)
+
+
+def test_branches_and_functions_that_are_called(capsys: pytest.CaptureFixture[str]):
+    ranges = (
+        "f:argument:0: 1.0 to 2.0\nf:arith.addf:0: 2.0 to 4.0\nf:scf.if:0: 2.0 to 4.0\n"
     )
+    assert outputs(capsys, "if.mlir", "--inputs", "row.npy") == ranges
+    Path("call.mlir").write_text(
+        f"""{BRANCHES}
+func.func @main(%x: tensor<2xf32>) {{
+  %y = func.call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}}
+func.func private @unused(%x: tensor<2xf32>) {{ return }}
+"""
+    )
+    expected = f"{ranges}main:argument:0: 1.0 to 2.0\nmain:func.call:0: 2.0 to 4.0\n"
+    assert outputs(capsys, "call.mlir", "--inputs", "row.npy") == expected
 
 
 def test_checkpoint(capsys: pytest.CaptureFixture[str]):
@@ -140,6 +158,99 @@ def test_checkpoint(capsys: pytest.CaptureFixture[str]):
     resumed = Path("stats.json").read_text()
     outputs(capsys, "m.mlir", "--inputs", "data.npz", "--batch-size", "2")
     assert Path("stats.json").read_text() == resumed
+
+
+@pytest.mark.parametrize("observer", ["min-max", "moving-average", "percentile"])
+def test_report(observer: str, capsys: pytest.CaptureFixture[str]):
+    options = ("--inputs", "data.npz", "--batch-size", "2", "--observer", observer)
+    printed = outputs(capsys, "m.mlir", *options)
+    ranges = json.loads(Path("stats.json").read_text())["statistics"]
+    report = ("--report", "r.html", "--types", "bits=4 symmetric=true")
+    assert outputs(capsys, "m.mlir", *options, *report) == printed
+    assert json.loads(Path("stats.json").read_text())["statistics"] == ranges
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<title>Calibration of m.mlir</title>" in page
+    assert "quant-calibrated-to-uniform{bits=4 symmetric=true}" in page
+    assert page.count("!quant.uniform&lt;i4:f32, ") == 3
+    assert page.count("<svg ") == 3
+
+
+def test_types_of_the_report_are_those_of_the_module(
+    capsys: pytest.CaptureFixture[str],
+):
+    Path("half.mlir").write_text(
+        "func.func @f(%x: tensor<?x2xf32>) -> tensor<?x2xf16> {\n"
+        "  %y = arith.truncf %x : tensor<?x2xf32> to tensor<?x2xf16>\n"
+        "  return %y : tensor<?x2xf16>\n}"
+    )
+    outputs(capsys, "half.mlir", "--inputs", "x.npy", "--report", "r.html")
+    assert Path("r.html").read_text().count("!quant.uniform&lt;i8:f16, ") == 1
+
+
+def test_report_of_a_run_that_was_interrupted(capsys: pytest.CaptureFixture[str]):
+    options = ("--inputs", "data.npz", "--batch-size", "2", "--checkpoint", "c.json")
+    report = (*options, "--report", "r.html")
+    outputs(capsys, "m.mlir", *report)
+    expected = Path("r.html").read_text()
+    content = Path("stats.json").read_text()
+    # All batches are in the checkpoint.
+    outputs(capsys, "m.mlir", *report)
+    assert Path("r.html").read_text() == expected
+    assert Path("stats.json").read_text() == content
+
+
+def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
+    np.savez("bad.npz", x=np.load("nan.npy"), y=-2 * X)
+    options = ("--batch-size", "2", "--checkpoint", "c.json")
+    error(capsys, "m.mlir", "--inputs", "bad.npz", *options)
+    options = (*options, "--report", "r.html")
+    assert error(capsys, "m.mlir", "--inputs", "data.npz", *options) == (
+        "m.mlir: error: key 'f:argument:0': observations with and without a histogram do "
+        "not merge"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--report", "missing/r.html"),
+            "missing/r.html: error: there is no such directory",
+        ),
+        (
+            ("--types", "bits=4"),
+            "--types: error: it is for types in a report, so use --report, too",
+        ),
+        (
+            ("--report", "r.html", "--types", "bits=1 symmetric=true"),
+            "--types bits=1 symmetric=true: error: storage type 'i1' has no stored values "
+            "on both sides of a zero point",
+        ),
+        (
+            ("--report", "r.html", "--types", "bit=1"),
+            '--types bit=1: error: Provided arguments ["bit"] not found in expected '
+            'arguments ["bits", "signed", "symmetric", "narrow_range", "per_axis"]',
+        ),
+        (
+            ("--report", "r.html", "--types", "bits=4},canonicalize{"),
+            "--types bits=4},canonicalize{: error: these are not only options",
+        ),
+    ],
+)
+def test_wrong_reports(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert error(capsys, "m.mlir", "--inputs", "data.npz", *options) == message
+
+
+def test_report_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
+    """What was observed is not lost."""
+    Path("taken").mkdir()
+    options = ("--inputs", "data.npz", "-o", "stats.json", "--report", "taken")
+    assert main(["m.mlir", *options]) == 1
+    assert capsys.readouterr().err == "taken: error: is a directory\n"
+    assert Statistics.load("stats.json").batch_count == 1
 
 
 class Terminal(io.StringIO):
@@ -214,7 +325,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "x.npy"),
-            "m.mlir: error: batch 0: 'f_with_statistics' takes 2 arguments, not 1",
+            "m.mlir: error: batch 0: 'f' takes 2 arguments, not 1",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "f:argument:0"),
@@ -232,11 +343,6 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
             ("m.mlir", "--inputs", "data.npz", "-p", "no-pass"),
             "pass-pipeline: error: ",
         ),
-        (
-            ("if.mlir", "--inputs", "row.npy", "-p", "quant-insert-stats-refs"),
-            "if.mlir:5:5: error: 'quant.stats_ref' op is in the body of 'scf.if', but "
-            "only values in the body of function 'f' itself are calibrated",
-        ),
     ],
 )
 def test_errors(
@@ -246,12 +352,12 @@ def test_errors(
     assert line.startswith(message) if message.endswith(" ") else line == message
 
 
-def test_module_that_is_not_compiled(capsys: pytest.CaptureFixture[str]):
+def test_module_that_is_not_calibrated(capsys: pytest.CaptureFixture[str]):
     Path("u.mlir").write_text("func.func @f(%x: tensor<*xf32>) {\n  return\n}")
     line = error(capsys, "u.mlir", "--inputs", "row.npy")
     assert line == (
-        "u.mlir: error: argument 0 of 'f_with_statistics' has type 'tensor<*xf32>', but "
-        "compiled code needs to know the rank"
+        "u.mlir: error: 'quant.stats_ref' op has a value of type 'tensor<*xf32>', but only "
+        "floats and tensors of floats are calibrated"
     )
 
 

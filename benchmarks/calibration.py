@@ -1,0 +1,310 @@
+"""
+What does it cost to look at values, and to quantize constants?
+
+*Calibration* is the time of `calibrate` for a batch, with the observer `min-max` and every
+float tensor observed, divided by that of the same compiled function without a
+`quant.stats_ref`, which writes to arrays that are there before. One thread on one core;
+both take turns, and the cell is the median of all quotients.
+
+*Observers* look at a tensor of 4M values of a normal distribution. With two threads each
+has a tensor of its own.
+
+*Constants* is the time of `quant-convert-const` for one constant of 16M values, divided by
+that of a `memcpy` of the constant before and the one after.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring import in_fresh_process
+from benchmarks.report import Options, main, number, table, target
+
+_MEBI = 1 << 20
+
+# Calibration
+
+
+@dataclass(frozen=True)
+class Model:
+    """A function and what limits calibration of it."""
+
+    name: str
+    text: str
+    shapes: tuple[tuple[int, ...], ...]
+    """Those of the arguments."""
+
+    why: str = ""
+
+    def arguments(self) -> tuple[NDArray[np.float32], ...]:
+        """Normal values, divided so that results of layers are of the same size."""
+        random = np.random.default_rng(0)
+        return tuple(
+            random.normal(0, 1 / max(1, shape[-2:][0]) ** 0.5, shape).astype(np.float32)
+            for shape in self.shapes
+        )
+
+
+def _tensor(shape: Sequence[int]) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}xf32>"
+
+
+def _function(
+    shapes: Sequence[Sequence[int]], lines: Sequence[str], result: str
+) -> str:
+    arguments = ", ".join(f"%a{i}: {_tensor(shape)}" for i, shape in enumerate(shapes))
+    value, type_ = result.split(" : ")
+    body = "\n  ".join([*lines, f"return {value} : {type_}"])
+    return f"func.func @main({arguments}) -> {type_} {{\n  {body}\n}}"
+
+
+def _layer(op: str, i: int, source: str, sources: str, type_: str) -> Sequence[str]:
+    """An op with zeros to begin with, and a ReLU."""
+    return [
+        f"%zero{i} = arith.constant 0.0 : f32",
+        f"%empty{i} = tensor.empty() : {type_}",
+        f"%zeros{i} = linalg.fill ins(%zero{i} : f32) outs(%empty{i} : {type_}) "
+        f"-> {type_}",
+        f"%sum{i} = {op} ins({source}, %a{i} : {sources}) outs(%zeros{i} : {type_}) "
+        f"-> {type_}",
+        f"%none{i} = arith.constant dense<0.0> : {type_}",
+        f"%relu{i} = arith.maximumf %sum{i}, %none{i} : {type_}",
+    ]
+
+
+def _mlp(samples: int, sizes: Sequence[int]) -> Model:
+    shapes = [(samples, sizes[0]), *pairwise(sizes)]
+    lines: list[str] = []
+    source, type_ = "%a0", _tensor(shapes[0])
+    for i, shape in enumerate(shapes[1:], 1):
+        result = _tensor((samples, shape[1]))
+        lines += _layer(
+            "linalg.matmul", i, source, f"{type_}, {_tensor(shape)}", result
+        )
+        source, type_ = f"%relu{i}", result
+    name = f"MLP {'-'.join(map(str, sizes))}, {samples} samples"
+    return Model(name, _function(shapes, lines, f"{source} : {type_}"), tuple(shapes))
+
+
+_CONVOLUTION = (
+    "linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, "
+    "strides = dense<1> : tensor<2xi64>}"
+)
+
+
+def _conv_net(samples: int, size: int, channels: Sequence[int]) -> Model:
+    shapes: list[tuple[int, ...]] = [(samples, size, size, channels[0])]
+    lines: list[str] = []
+    source, type_ = "%a0", _tensor(shapes[0])
+    for i, (before, after) in enumerate(pairwise(channels), 1):
+        shapes.append((3, 3, before, after))
+        size -= 2
+        result = _tensor((samples, size, size, after))
+        sources = f"{type_}, {_tensor(shapes[-1])}"
+        lines += _layer(_CONVOLUTION, i, source, sources, result)
+        source, type_ = f"%relu{i}", result
+    name = f"{len(channels) - 1} convolutions, {samples} images"
+    return Model(name, _function(shapes, lines, f"{source} : {type_}"), tuple(shapes))
+
+
+def _chain(mebi: int, length: int) -> Model:
+    shape = (mebi * _MEBI,)
+    type_ = _tensor(shape)
+    lines: list[str] = []
+    source = "%a0"
+    for i in range(length):
+        lines.append(f"%sum{i} = arith.addf {source}, %a0 : {type_}")
+        source = f"%sum{i}"
+    why = (
+        "Observed or not it is one loop, but the ends of a range take three operations for "
+        "each value, where an addition is one; and for each of the nine keys Python is "
+        "called, for some 20 us."
+    )
+    name = f"{length} additions, {mebi}M elements"
+    return Model(name, _function([shape], lines, f"{source} : {type_}"), (shape,), why)
+
+
+def _models(quick: bool) -> Iterator[Model]:
+    yield _mlp(64, (784, 256, 128, 10))
+    yield _conv_net(8, 32, (3, 16, 32))
+    for mebi in (1,) if quick else (1, 16):
+        yield _chain(mebi, 8)
+
+
+def _overhead(model: Model, rounds: int) -> tuple[float, float]:
+    """Milliseconds of a call, and how many times as long calibration takes."""
+    from xdsl_quant.calibration import calibrate
+    from xdsl_quant.execution import compile
+    from xdsl_quant.loading import apply_passes, parse_module
+
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    arguments = model.arguments()
+    module = parse_module(model.text)
+    plain = compile(module)
+    out = plain(*arguments)
+    apply_passes(module, "quant-insert-stats-refs")
+    times: list[tuple[float, float]] = []
+
+    def batches() -> Iterator[tuple[NDArray[np.float32], ...]]:
+        # From one yield to the next is the time of a batch.
+        yield arguments
+        for _ in range(rounds):
+            call = _seconds(lambda: plain(*arguments, out=out))
+            start = time.perf_counter()
+            yield arguments
+            times.append((call, time.perf_counter() - start))
+
+    calibrate(module, batches())
+    milliseconds = 1e3 * median(call for call, _ in times)
+    return milliseconds, median(observed / call for call, observed in times)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _calibration(options: Options) -> Iterator[str]:
+    rounds = 5 if options.quick else 25
+    models = list(_models(options.quick))
+    costs = [in_fresh_process(_overhead, model, rounds) for model in models]
+    yield table(
+        ["calibration with min-max", "without, ms", "with, times as long"],
+        (
+            [model.name, number(milliseconds), f"{number(quotient)}x"]
+            for model, (milliseconds, quotient) in zip(models, costs, strict=True)
+        ),
+    )
+    yield "\n".join(
+        target(f"{model.name}: at most twice as long", quotient, 2.0, "x", model.why)
+        for model, (_, quotient) in zip(models, costs, strict=True)
+    )
+
+
+# Observers
+
+_OBSERVERS = ("min-max", "percentile", "entropy", "mse")
+
+
+def _speed(name: str, threads: int, rounds: int) -> float:
+    """Million values a second."""
+    from xdsl_quant.numerics.observers import parse_observer
+
+    observer = parse_observer(name)
+    random = np.random.default_rng(0)
+    tensors = [random.normal(size=4 * _MEBI).astype(np.float32) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as executor:
+
+        def work() -> None:
+            list(executor.map(observer.observe, tensors))
+
+        work()
+        seconds = median(_seconds(work) for _ in range(rounds))
+    return threads * 4 * _MEBI / seconds / 1e6
+
+
+def _observers(options: Options) -> Iterator[str]:
+    rounds = 5 if options.quick else 25
+    speeds = {
+        name: [in_fresh_process(_speed, name, threads, rounds) for threads in (1, 2)]
+        for name in _OBSERVERS
+    }
+    yield table(
+        ["observers, million values a second", "one thread", "two threads"],
+        ([name, *map(number, pair)] for name, pair in speeds.items()),
+    )
+    slowest = min(speed for name, (_, speed) in speeds.items() if name != "min-max")
+    yield target(
+        "histograms: at least 100 million values a second with two threads, so at most "
+        "this many times as long",
+        100 / slowest,
+        1.0,
+        "x",
+        "NumPy finds the bins in one pass and counts them in another, and its "
+        "`bincount` does not let another thread run.",
+    )
+
+
+# Constants
+
+
+def _constant(kind: str, rounds: int) -> float:
+    """How many times as long as a `memcpy` of both constants a conversion takes."""
+    from xdsl.context import Context
+    from xdsl.dialects.arith import ConstantOp
+    from xdsl.dialects.builtin import (
+        BytesAttr,
+        DenseIntOrFPElementsAttr,
+        ModuleOp,
+        TensorType,
+        f32,
+    )
+
+    from xdsl_quant.dialects.quant import QuantizeCastOp
+    from xdsl_quant.loading import parse_module
+    from xdsl_quant.resources import new_resource
+    from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
+
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    count = 16 * _MEBI
+    values = np.random.default_rng(0).normal(size=count).astype(np.float32)
+    type_ = TensorType(f32, (count,))
+    value: Any = DenseIntOrFPElementsAttr(type_, BytesAttr(values.tobytes()))
+    if kind == "resource":
+        value = new_resource("values", values, type_)
+    quantized = f"tensor<{count}x!quant.uniform<i8:f32, 0.03:1>>"
+    text = f"func.func @f(%x: {quantized}) {{ return }}"
+    argument: Any = next(iter(parse_module(text).body.ops)).regions[0].block.args[0]
+    source = np.zeros(count * 5, np.uint8)
+    target_memory = np.zeros_like(source)
+    quotients: list[float] = []
+    for _ in range(rounds):
+        constant = ConstantOp(value)
+        cast = QuantizeCastOp(constant.result, argument.type)
+        module = ModuleOp([constant, cast])
+        copy = _seconds(lambda: np.copyto(target_memory, source))
+        seconds = _seconds(lambda m=module: QuantConvertConstPass().apply(Context(), m))
+        quotients.append(seconds / copy)
+    return median(quotients[1:])
+
+
+def _constants(options: Options) -> Iterator[str]:
+    rounds = 4 if options.quick else 10
+    quotients = {
+        kind: in_fresh_process(_constant, kind, rounds)
+        for kind in ("dense", "resource")
+    }
+    whys = {
+        "dense": "Three quarters are `numerics.quantize`, and the rest is a copy, as xDSL "
+        "keeps constants as `bytes`.",
+        "resource": "xDSL keeps resources as hexadecimal text, of twice the size, which "
+        "is read and written.",
+    }
+    yield table(
+        ["quant-convert-const, 16M elements", "times a memcpy"],
+        ([kind, f"{number(quotient)}x"] for kind, quotient in quotients.items()),
+    )
+    yield "\n".join(
+        target(f"{kind} constant: at most 3 times a memcpy", q, 3.0, "x", whys[kind])
+        for kind, q in quotients.items()
+    )
+
+
+def report(options: Options) -> Iterator[str]:
+    """All tables and targets."""
+    yield from _calibration(options)
+    yield from _observers(options)
+    yield from _constants(options)
+
+
+if __name__ == "__main__":
+    main(__doc__, report)

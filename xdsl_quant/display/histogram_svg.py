@@ -1,0 +1,101 @@
+"""A histogram as a small picture for a cell of a table."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.observations import MAGNITUDES, Histogram, bin_indices
+
+_WIDTH, _HEIGHT, _FOOT = 240, 44, 4
+
+_BARS = 80
+
+
+def histogram_svg(
+    histogram: Histogram, stored: tuple[float, float] | None, title: str
+) -> str:
+    """
+    A picture of a histogram without channels. Heights are logarithms of numbers of values.
+
+    Its classes are `range` for what can be stored, `in` for bars in this range, and `out`
+    for others.
+
+    Args:
+        histogram: the histogram.
+        stored: from where to where values are not saturated; `None` if that is not the
+            same for all of them.
+        title: what it shows, as text.
+    """
+    low, high = _extent(histogram)
+    # All is in bins: floats that are far apart have no difference.
+    width = float(histogram.widths)
+    first, last = low, high
+    if stored is not None:
+        first, last = (bound / width for bound in stored)
+        low, high = min(low, first), max(high, last)
+    unit = _WIDTH / (high - low)
+    middles = bin_indices() + 0.5 * np.sign(bin_indices())
+    bar_count = min(_BARS, max(1, round(high - low)))
+    used = np.flatnonzero(histogram.counts)
+    middles, counts = middles[used], histogram.counts[used]
+    bars = ((middles - low) * (bar_count / (high - low))).astype(np.int64)
+    # A bin at the end of the range has values that are in it.
+    nearest = middles - 0.5 * np.sign(middles)
+    is_in = (first <= nearest) & (nearest <= last)
+    inside, outside = (
+        np.bincount(bars, np.where(is_shown, counts, 0), bar_count)
+        for is_shown in (is_in, ~is_in)
+    )
+    # A bar has the colour of most of its values.
+    heights = inside + outside
+    is_inside = inside >= outside
+    parts = [
+        f'<rect class="range" x="{(first - low) * unit:.1f}" y="0" '
+        f'width="{(last - first) * unit:.1f}" height="{_HEIGHT}"/>'
+        if stored is not None
+        else "",
+        _bars(np.where(is_inside, heights, 0), heights.max(), "in"),
+        _bars(np.where(is_inside, 0, heights), heights.max(), "out"),
+        _axis(-low * unit),
+    ]
+    title = escape(title)
+    height = _HEIGHT + _FOOT
+    return (
+        f'<svg role="img" aria-label="{title}" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}"><title>{title}</title>{"".join(parts)}</svg>'
+    )
+
+
+def _extent(histogram: Histogram) -> tuple[float, float]:
+    """The ends of the bins with values."""
+    used = np.flatnonzero(histogram.counts) - (MAGNITUDES - 1)
+    first, last = int(used[0]), int(used[-1])
+    return float(first - (first <= 0)), float(last + (last >= 0))
+
+
+def _bars(counts: NDArray[np.float64], largest: float, class_: str) -> str:
+    """Bars of all counts that are not 0, at least as high as a line."""
+    bars = np.flatnonzero(counts)
+    if not bars.size:
+        return ""
+    heights = np.log1p(counts[bars]) / np.log1p(largest) * (_HEIGHT - 2)
+    width = _WIDTH / counts.size
+    path = "".join(
+        f"M{x:.1f} {_HEIGHT}v-{height:.1f}h{width:.1f}V{_HEIGHT}z"
+        for x, height in zip(
+            (bars * width).tolist(), np.maximum(heights, 1.5).tolist(), strict=True
+        )
+    )
+    return f'<path class="{class_}" d="{path}"/>'
+
+
+def _axis(zero: float) -> str:
+    """The line below the bars, and a mark at 0 if it is there."""
+    mark = f"M{zero:.1f} {_HEIGHT}v{_FOOT}" if 0 <= zero <= _WIDTH else ""
+    return (
+        f'<path d="M0 {_HEIGHT}h{_WIDTH}{mark}" fill="none" stroke="currentColor" '
+        'stroke-opacity="0.6"/>'
+    )
