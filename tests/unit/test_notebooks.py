@@ -34,6 +34,18 @@ class Shown(NamedTuple):
 
 
 SHOWN = {
+    "digits": Shown(
+        figures=2,
+        html=("linalg.conv_2d_nhwc_hwcf", "main:linalg.generic:2", "arith.sitofp"),
+        text=(
+            "mlp          878 of 899  97.66%",
+            "convolution  887 of 899  98.67%",
+            "i8 per-axis  887 of 899  98.67%",
+            "i8 per-axis      6,888     44.6    39.5      877",
+            "i4 sub-channel   3,832     21.5    21.4      886",
+            "entropy           mlp                  22.8      877",
+        ),
+    ),
     "front_dialect": Shown(
         figures=0,
         html=("toy.hard_swish", "quant.dcast", "arith.mulf"),

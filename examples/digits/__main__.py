@@ -1,0 +1,5 @@
+"""The command `python -m examples.digits`."""
+
+from .demo import main
+
+main()

@@ -1,0 +1,33 @@
+"""Handwritten digits, in a half for training and a half for tests."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIRECTORY = Path(__file__).parent / "data"
+"""Where images and weights are. Its README says where they come from."""
+
+TRAINING_SIZE = 898
+"""How many images are for training and calibration; the others are for tests."""
+
+
+class Digits(NamedTuple):
+    """Images, and what they show."""
+
+    images: NDArray[np.float32]
+    """Shape `(n, 8, 8, 1)`, values from 0 to 1."""
+
+    labels: NDArray[np.uint8]
+    """Shape `(n,)`, values from 0 to 9."""
+
+
+def load_digits() -> tuple[Digits, Digits]:
+    """The training half and the test half."""
+    with np.load(DIRECTORY / "digits.npz") as file:
+        images, labels = file["images"], file["labels"]
+    pixels = images[..., np.newaxis].astype(np.float32) / np.float32(16)
+    halves = slice(TRAINING_SIZE), slice(TRAINING_SIZE, None)
+    training, test = (Digits(pixels[half], labels[half]) for half in halves)
+    return training, test

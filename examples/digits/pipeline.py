@@ -1,0 +1,267 @@
+"""
+From a float network and images to one with integers for weights, step by step.
+
+```python
+training, test = load_digits()
+network = load_mlp()
+ranges = calibrate_network(network, training.images)
+module = quantize_network(network, ranges, Variant(8, "per-axis"))
+store_weights(module)
+logits = compute_logits(module, network, test.images)
+print(count_correct(logits, test))
+```
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.calibration import Statistics, calibrate
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StatisticsRefOp,
+)
+from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.execution import compile
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.loading import apply_passes, parse_module
+from xdsl_quant.numerics import QuantizationParameters, choose_parameters
+
+from .dataset import Digits
+from .networks import Network, Weights
+
+BATCH_SIZE = 128
+
+Granularity = Literal["per-layer", "per-axis", "sub-channel"]
+
+
+class Variant(NamedTuple):
+    """How weights are stored. Activations have 8 bits and one scale in any case."""
+
+    bits: int
+
+    granularity: Granularity
+
+    def __str__(self) -> str:
+        return f"i{self.bits} {self.granularity}"
+
+
+VARIANTS = (
+    Variant(8, "per-layer"),
+    Variant(8, "per-axis"),
+    Variant(4, "per-layer"),
+    Variant(4, "per-axis"),
+    Variant(4, "sub-channel"),
+)
+
+
+WeightParameters = Sequence[tuple[Weights, QuantizationParameters]]
+"""The weights of each layer, and how they are stored."""
+
+
+class Ranges(NamedTuple):
+    """What calibration saw."""
+
+    weights: Statistics
+    """Ranges of weights, also of each output channel."""
+
+    activations: Statistics
+
+
+# Running
+
+
+def load_module(network: Network) -> ModuleOp:
+    """The network as it was trained."""
+    return parse_module(network.text)
+
+
+def network_inputs(
+    network: Network, images: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Images in the shape that a network takes."""
+    return images.reshape(-1, *network.image_shape)
+
+
+def compute_logits(
+    module: ModuleOp,
+    network: Network,
+    images: NDArray[np.float32],
+    *,
+    interpreted: bool = False,
+) -> NDArray[np.float32]:
+    """The logits of images, shape `(n, 10)`, by compiled code or by the interpreter."""
+    inputs = network_inputs(network, images)
+    if interpreted:
+        return run_function(module, "main", inputs)[0]
+    return compile(module, "main")(inputs)
+
+
+def count_correct(
+    logits: NDArray[np.float32] | NDArray[np.int8], digits: Digits
+) -> int:
+    """How many digits have their largest logit at their label."""
+    return int(np.count_nonzero(logits.argmax(axis=1) == digits.labels))
+
+
+# Calibration
+
+
+def _instrument(module: ModuleOp, keys: Iterable[str]) -> None:
+    """Put a `quant.stats_ref` behind the values with these keys."""
+    apply_passes(module, f'quant-insert-stats-refs{{keys="{"|".join(keys)}"}}')
+
+
+def _weight_keys(network: Network) -> list[str]:
+    return [weights.key for weights in network.weights]
+
+
+def calibrate_network(
+    network: Network, images: NDArray[np.float32], observer: str = "min-max"
+) -> Ranges:
+    """
+    The ranges of weights, and those of activations on these images.
+
+    Args:
+        network: the network.
+        images: samples.
+        observer: what finds the ranges of activations, as
+            [`calibrate`][xdsl_quant.calibration.calibrate] takes it.
+    """
+    inputs = network_inputs(network, images)
+    batches = [
+        inputs[start : start + BATCH_SIZE]
+        for start in range(0, len(inputs), BATCH_SIZE)
+    ]
+    with_weights, with_activations = load_module(network), load_module(network)
+    _instrument(with_weights, _weight_keys(network))
+    _instrument(with_activations, network.activation_keys)
+    axes = {weights.key: weights.channel_axis for weights in network.weights}
+    return Ranges(
+        # They are the same in each batch.
+        calibrate(with_weights, batches[:1], axes=axes),
+        calibrate(with_activations, batches, observer=observer),
+    )
+
+
+# Quantization
+
+
+def quantize_network(network: Network, ranges: Ranges, variant: Variant) -> ModuleOp:
+    """
+    The network with simulated quantization: weights and activations are cast to quantized
+    types, and back.
+    """
+    module = load_module(network)
+    _instrument(module, _weight_keys(network))
+    if variant.granularity == "sub-channel":
+        _simulate_blocks(module, network, variant.bits)
+    else:
+        per_axis = "auto" if variant.granularity == "per-axis" else "never"
+        storage = f"bits={variant.bits} symmetric=true narrow-range=true"
+        _simulate(module, ranges.weights, f"{storage} per-axis={per_axis}")
+    _instrument(module, network.activation_keys)
+    _simulate(module, ranges.activations, "bits=8")
+    return module
+
+
+def _simulate(module: ModuleOp, statistics: Statistics, storage: str) -> None:
+    """Put a pair of casts in the place of each `quant.stats_ref`."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "stats.json"
+        statistics.save(path)
+        apply_passes(module, f'quant-import-stats{{file="{path}"}}')
+    apply_passes(
+        module, f"quant-stats-to-calibrated,quant-calibrated-to-uniform{{{storage}}}"
+    )
+
+
+def _simulate_blocks(module: ModuleOp, network: Network, bits: int) -> None:
+    """The same with sub-channel types, which no pass chooses."""
+    by_key = {weights.key: weights for weights in network.weights}
+    refs = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
+    for ref in refs:
+        weights = by_key[ref.stats_key.data]
+        element_type = choose_block_parameters(weights, bits).to_type()
+        quantize = QuantizeCastOp(
+            ref.input, TensorType(element_type, weights.values.shape)
+        )
+        Rewriter.replace_op(ref, (quantize, DequantizeCastOp(quantize, ref.input.type)))
+
+
+def choose_block_parameters(weights: Weights, bits: int) -> QuantizationParameters:
+    """Parameters with a scale for each block of weights."""
+    values, block_shape = weights.values, weights.block_shape
+    counts = [n // size for n, size in zip(values.shape, block_shape, strict=True)]
+    # Each dimension becomes two: which block, and where in it.
+    split = [n for pair in zip(counts, block_shape, strict=True) for n in pair]
+    blocks = values.reshape(split)
+    inner = tuple(range(1, blocks.ndim, 2))
+    # For the choice each block is a channel.
+    chosen = choose_parameters(
+        blocks.min(inner).ravel(),
+        blocks.max(inner).ravel(),
+        storage=f"i{bits}",
+        symmetric=True,
+        narrow_range=True,
+        quantized_dimension=0,
+    )
+    return QuantizationParameters(
+        chosen.scales.reshape(counts),
+        storage=chosen.storage,
+        storage_min=chosen.storage_min,
+        storage_max=chosen.storage_max,
+        block_sizes=enumerate(block_shape),
+    )
+
+
+def store_weights(module: ModuleOp) -> None:
+    """
+    Make integers of the weights of a network with simulated quantization, and lower all
+    casts. Activations are rounded as before.
+    """
+    apply_passes(
+        module,
+        "quant-convert-const,"
+        "lower-quant-ops{rounding-mode=nearest-even fuse=true keep-qdq=true},"
+        "strip-func-quant-types,canonicalize",
+    )
+
+
+# Weights
+
+
+def float_bytes(network: Network) -> int:
+    """The bytes of the weights as f32."""
+    return sum(weights.values.nbytes for weights in network.weights)
+
+
+def stored_bytes(parameters: WeightParameters) -> int:
+    """
+    The bytes of quantized weights: those of integers, two of 4 bits in a byte, and those
+    of scales, as f32.
+    """
+    bits = sum(
+        weights.values.size * chosen.storage_width + 32 * chosen.scales.size
+        for weights, chosen in parameters
+    )
+    return bits // 8
+
+
+def weight_parameters(module: ModuleOp, network: Network) -> WeightParameters:
+    """The weights of a network with simulated quantization, and how they are stored."""
+    element_types = [
+        cast("TensorType[UniformType]", op.result.type).element_type
+        for op in module.walk()
+        if isinstance(op, QuantizeCastOp) and isinstance(op.input.owner, ConstantOp)
+    ]
+    parameters = map(QuantizationParameters.from_type, element_types)
+    return [*zip(network.weights, parameters, strict=True)]
