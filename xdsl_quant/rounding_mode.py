@@ -7,3 +7,6 @@ from typing import Literal
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """How an expressed value between two stored ones is rounded."""
+
+ScaleRounding = Literal["single", "double"]
+"""How the product of an integer with a multiplier is rounded when it is shifted."""

@@ -1,4 +1,9 @@
-"""The ops of the quant dialect, as they are, without a lowering."""
+"""
+The ops of the quant dialect, as they are, without a lowering.
+
+A `quant.qcast` of a `quant.dcast` is computed from the stored value, with integers alone,
+if both types have integer scales: that is how `lower-quant-ops` lowers it.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +23,19 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
     StorageCastOp,
 )
+from xdsl_quant.dialects.quant.requantization import requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
     QuantizationParameters,
     choose_parameters,
     dequantize,
     quantize,
+    requantize_fixed_point,
 )
 from xdsl_quant.rounding_mode import RoundingMode
 
 from .implementations import interpreter_functions
-from .values import numbers, signed, wrapped
+from .values import failure, numbers, signed, wrapped
 
 _parameters = lru_cache(maxsize=64)(QuantizationParameters.from_type)
 
@@ -43,8 +50,15 @@ def _quantize(
     op: QuantizeCastOp,
     args: PythonValues,
 ) -> PythonValues:
-    values = numbers(args[0], op.input.type)
     parameters = _parameters_of(op.result.type)
+    if (dcast := requantized_dcast(op)) is not None:
+        (stored,) = interpreter.get_values((dcast.input,))
+        source = _parameters_of(dcast.input.type)
+        try:
+            return (requantize_fixed_point(stored, source, parameters),)
+        except ValueError as e:
+            raise failure(op, f"cannot be computed: {e}") from None
+    values = numbers(args[0], op.input.type)
     return (quantize(values, parameters, rounding_mode=rounding_mode),)
 
 

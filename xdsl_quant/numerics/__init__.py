@@ -1,14 +1,16 @@
 """Quantization in NumPy: what quantized IR computes, without IR and without xDSL."""
 
+from xdsl_quant.rounding_mode import ScaleRounding
+
 from .choosing import choose_parameters
 from .errors import ErrorScope, QuantizationError, measure_error
 from .fixed_point import (
-    ScaleRounding,
     affine_to_fixed_point,
     apply_scale,
     fixed_point_to_affine,
     quantize_multiplier,
 )
+from .fixed_point_requantization import requantize_fixed_point, rescale_multiplier
 from .parameters import QuantizationParameters
 from .quantization import dequantize, quantize, requantize
 
@@ -26,4 +28,6 @@ __all__ = [
     "quantize",
     "quantize_multiplier",
     "requantize",
+    "requantize_fixed_point",
+    "rescale_multiplier",
 ]

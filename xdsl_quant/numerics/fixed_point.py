@@ -6,17 +6,16 @@ zero point.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args, overload
+from typing import Any, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xdsl_quant.rounding_mode import ScaleRounding
+
 from .arguments import numbers, stored_array
 from .blocks import aligned, block_shape, merged, pieces
 from .parameters import QuantizationParameters, check_parameters
-
-ScaleRounding = Literal["single", "double"]
-"""How the product with a multiplier is rounded."""
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
 _INT32 = np.iinfo(np.int32)
@@ -112,10 +111,7 @@ def apply_scale(
             outside of `-(1 << (shift - 1))` to `(1 << (shift - 1)) - 1`. All products
             of others fit 32 bits.
     """
-    if rounding not in get_args(ScaleRounding):
-        raise ValueError(
-            f"rounding is 'single' or 'double', but {rounding!r} was given"
-        )
+    check_scale_rounding(rounding)
     factors = _integers(multiplier, "multiplier", 0, _INT32.max)
     shifts = _integers(shift, "shift", MIN_SHIFT, MAX_SHIFT)
     integers = _integers(values, "value", _INT32.min, _INT32.max)
@@ -134,6 +130,14 @@ def apply_scale(
     for x, out, m, s in pieces(merged(views, operands), PIECE):
         _apply_scale(x.astype(np.int64), m, s, rounding, out)
     return result
+
+
+def check_scale_rounding(rounding: ScaleRounding) -> None:
+    """Raise a `ValueError` if there is no such rounding."""
+    if rounding not in get_args(ScaleRounding):
+        raise ValueError(
+            f"rounding is 'single' or 'double', but {rounding!r} was given"
+        )
 
 
 def _integers(values: ArrayLike, what: str, low: int, high: int) -> NDArray[Any]:
@@ -160,14 +164,29 @@ def _apply_scale(
             f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
             f"that a shift of {bound.bit_length()} takes"
         )
+    # With values of such a size no result is more than 2**30.
+    np.copyto(out, scaled(values, multipliers, shifts, rounding), casting="unsafe")
+
+
+def scaled(
+    values: NDArray[np.int64],
+    multipliers: NDArray[np.int64],
+    shifts: NDArray[np.int64],
+    rounding: ScaleRounding,
+) -> NDArray[np.int64]:
+    """
+    What `apply_scale` computes, for values of up to 33 bits with their sign: differences
+    of two integers of 32 bits. They may be large for the shift.
+    """
     products = values * multipliers
-    products += half
     if rounding == "double":
         more = np.where(shifts > 31, np.int64(1) << 30, 0)
         products += np.where(values >= 0, more, -more)
-    products >>= shifts
-    # With values of such a size no product is more than 2**30.
-    np.copyto(out, products, casting="unsafe")
+    # The same as `products + (1 << (shifts - 1)) >> shifts`, but that sum may overflow.
+    products >>= shifts - 1
+    products += 1
+    products >>= 1
+    return products
 
 
 # Zero points

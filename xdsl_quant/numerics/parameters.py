@@ -260,15 +260,19 @@ class QuantizationParameters:
 
         Raises:
             TypeError: if it is no type.
-            ValueError: if it is not a `!quant.uniform` type, or what it says is not
-                possible in NumPy, e.g. expressed values of type `f80`.
+            ValueError: if it is not a `!quant.uniform` or `!quant.fixed_point` type, or
+                what it says is not possible in NumPy, e.g. expressed values of type
+                `f80`.
         """
         from .type_conversion import parameters_of_type
 
         return cls(**parameters_of_type(quantized_type))
 
     def to_type(self) -> UniformType:
-        """The type with these parameters. This needs xDSL, unlike all else here."""
+        """
+        The `!quant.uniform` type with these parameters. This needs xDSL, unlike all else
+        here.
+        """
         from .type_conversion import type_of_parameters
 
         return type_of_parameters(self)

@@ -1,4 +1,7 @@
-"""Between `!quant.uniform` types and parameters, without a Python object for each scale."""
+"""
+Between `!quant.uniform` types and parameters, without a Python object for each scale. The
+scales of `!quant.fixed_point` are exact as those of `!quant.uniform`.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,22 @@ def parameters_of_type(quantized_type: QuantizedType) -> dict[str, Any]:
     The arguments of `QuantizationParameters` for a type.
 
     Raises:
-        ValueError: if it is not a `!quant.uniform` type.
+        ValueError: if it is not a `!quant.uniform` or `!quant.fixed_point` type.
         TypeError: if it is no type at all.
     """
-    if getattr(quantized_type, "name", None) != "quant.uniform":
-        _check_type(quantized_type)
-        raise ValueError(f"type '{quantized_type}' has no scale, use '!quant.uniform'")
     # Its attributes are read, but their classes are not imported: that takes longer
     # than all else, and whoever has a type has imported them already.
     uniform = cast("Any", quantized_type)
+    match getattr(quantized_type, "name", None):
+        case "quant.uniform":
+            pass
+        case "quant.fixed_point":
+            uniform = uniform.to_uniform()
+        case _:
+            _check_type(quantized_type)
+            raise ValueError(
+                f"type '{quantized_type}' has no scale, use '!quant.uniform'"
+            )
     arguments: dict[str, Any] = {
         "storage": uniform.storage_type_name,
         "storage_min": uniform.storage_type_min.data,

@@ -14,6 +14,11 @@ With another rounding mode every input has a defined result,
 * The clamp comes before the conversion, so nothing out of range is ever converted. NaN
   becomes the smallest stored value and infinities saturate.
 
+Integer scales become floats where an expressed value is needed. Where it is not, because a
+`quant.dcast` is followed by a `quant.qcast` and both types have integer scales, the stored
+value is computed with integers alone, whatever the rounding mode is: see
+[`fixed_point_requantization`][xdsl_quant.transforms.fixed_point_requantization].
+
 The code for an op has three layers, each with one place:
 
 * `Arithmetic` knows how a scale and a zero point become ops on numbers.
@@ -25,31 +30,23 @@ The code for an op has three layers, each with one place:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith, cf, tensor
+from xdsl.dialects import tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
     UnrankedTensorType,
-    i32,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
 
 from xdsl_quant import compat
 from xdsl_quant.dialects.quant import (
@@ -60,59 +57,46 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.dialects.quant.requantization import (
+    fixed_point_type,
+    requantized_dcast,
+    requantizing_qcasts,
+)
 from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
     with_element_type,
 )
-from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import RoundingMode, ScaleRounding
 
 from .cast_folding import find_folds, remove_folded
 from .diagnostics import fail
-from .emission import INDEX, Code, TensorCode, tensor_type
+from .emission import INDEX, Code, TensorCode
+from .fixed_point_requantization import Requantization, requantize
 from .garbage_collection import without_garbage_collection
 from .quantization_arithmetic import Arithmetic, why_not_lowerable
+from .tensor_traversal import (
+    Layout,
+    assert_equal,
+    assert_extents,
+    assert_rank,
+    assert_sizes,
+    convert_by_generic,
+    dynamic_sizes,
+    flatten_all,
+    flatten_around_axes,
+    flatten_around_axis,
+    shape_of,
+)
 
 # Ops are built here without a context that would load their dialects.
 compat.apply_all()
 
 CastOp = QuantizeCastOp | DequantizeCastOp
 
-_SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
-
-
-@cache
-def _parallel(rank: int) -> ArrayAttr[IteratorTypeAttr]:
-    return ArrayAttr([IteratorTypeAttr.parallel()] * rank)
-
-
-@cache
-def _indexing_maps(
-    rank: int, parameter_exprs: tuple[AffineExpr, ...], parameter_count: int
-) -> ArrayAttr[AffineMapAttr]:
-    """The maps of a generic with one input, some parameter tensors and one output."""
-    identity = AffineMapAttr(AffineMap.identity(rank))
-    parameters = AffineMapAttr(AffineMap(rank, 0, parameter_exprs))
-    return ArrayAttr([identity, *[parameters] * parameter_count, identity])
-
 
 # Traversal
-
-
-class _Layout(NamedTuple):
-    """Which scale belongs to which element of a ranked tensor."""
-
-    shape: tuple[int, ...]
-    """Shape of the scales."""
-
-    exprs: tuple[AffineExpr, ...]
-    """Index of a scale, in terms of the indices of an element."""
-
-    sizes: Mapping[int, tuple[int, str]]
-    """
-    The size that each dimension with several scales must have, and how it comes about.
-    """
 
 
 def _block_index(axis: int, block_size: int) -> AffineExpr:
@@ -120,10 +104,10 @@ def _block_index(axis: int, block_size: int) -> AffineExpr:
     return index if block_size == 1 else index // block_size
 
 
-def _per_axis_layout(quantized_type: UniformQuantizedPerAxisType) -> _Layout:
+def _per_axis_layout(quantized_type: UniformQuantizedPerAxisType) -> Layout:
     axis = quantized_type.quantized_dimension.data
     count = len(quantized_type.scales)
-    return _Layout(
+    return Layout(
         (count,),
         (AffineExpr.dimension(axis),),
         {axis: (count, "the number of scales")},
@@ -134,10 +118,10 @@ def _block_size_of(count: int, block_size: int) -> tuple[int, str]:
     return count * block_size, f"{count} blocks of {block_size}"
 
 
-def _sub_channel_layout(quantized_type: UniformQuantizedSubChannelType) -> _Layout:
+def _sub_channel_layout(quantized_type: UniformQuantizedSubChannelType) -> Layout:
     shape = quantized_type.scales_shape.get_values()
     block_sizes = dict(quantized_type.block_size_info)
-    return _Layout(
+    return Layout(
         shape,
         tuple(
             _block_index(axis, block_sizes[axis])
@@ -151,7 +135,7 @@ def _sub_channel_layout(quantized_type: UniformQuantizedSubChannelType) -> _Layo
 
 def _flattened_layout(
     quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
-) -> tuple[Sequence[int], _Layout]:
+) -> tuple[Sequence[int], Layout]:
     """
     The axes that an unranked tensor is flattened around, and which scale belongs to which
     element of the flattened tensor: the axes are its odd dimensions.
@@ -168,7 +152,7 @@ def _flattened_layout(
     shape = quantized_type.scales_shape.get_values()
     if len(shape) != len(axes):
         shape = tuple(shape[axis] for axis in axes)
-    return axes, _Layout(
+    return axes, Layout(
         shape,
         tuple(
             _block_index(2 * i + 1, block_sizes[axis]) for i, axis in enumerate(axes)
@@ -198,14 +182,34 @@ class LowerQuantCast(RewritePattern):
     runtime_checks: bool = False
     """Whether sizes that are not known before run time are asserted."""
 
+    scale_rounding: ScaleRounding = "single"
+    """How the product with an integer multiplier is rounded."""
+
     _arithmetic: dict[Attribute, Arithmetic] = field(
         default_factory=dict[Attribute, Arithmetic], init=False, compare=False
     )
     """One for each type that was lowered."""
 
+    _requantizations: dict[tuple[Attribute, Attribute], Requantization] = field(
+        default_factory=dict[tuple[Attribute, Attribute], Requantization],
+        init=False,
+        compare=False,
+    )
+    """One for each pair of types that was lowered."""
+
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, CastOp):
             return
+        if (dcast := requantized_dcast(op)) is not None:
+            self._requantize(cast(QuantizeCastOp, op), dcast, rewriter)
+            return
+        if isinstance(op, DequantizeCastOp) and fixed_point_type(op.input) is not None:
+            for qcast in requantizing_qcasts(op):
+                self._requantize(qcast, op, rewriter)
+            # Nothing needs the expressed value any more.
+            if op.result.first_use is None:
+                rewriter.erase(op)
+                return
         code = Code(op.location)
         if isinstance(op, QuantizeCastOp):
             arithmetic = self._arithmetic_of(op, op.result.type)
@@ -216,13 +220,20 @@ class LowerQuantCast(RewritePattern):
         rewriter.insert(code.ops)
         rewriter.replace(op, (), (result,))
 
-    def check(self, op: CastOp) -> None:
+    def check(self, op: CastOp, expressed: SSAValue | None = None) -> None:
         """
         Raise if there is no lowering.
+
+        Args:
+            op: a cast.
+            expressed: what its operand is going to be, if not the one that it has.
 
         Raises:
             PassFailedException: with the reason and the location of the op.
         """
+        if (dcast := requantized_dcast(op, expressed)) is not None:
+            self._requantization_of(cast(QuantizeCastOp, op), dcast)
+            return
         quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
         self._arithmetic_of(op, quantized.type)
 
@@ -233,10 +244,43 @@ class LowerQuantCast(RewritePattern):
         if (reason := why_not_lowerable(quantized_type)) is not None:
             fail(op, f"'{op.name}' op cannot be lowered: {reason}")
         arithmetic = Arithmetic(
-            cast(UniformType, quantized_type), self.rounding_mode, self.fuse
+            quantized_type.to_uniform()
+            if isinstance(quantized_type, FixedPointType)
+            else cast(UniformType, quantized_type),
+            self.rounding_mode,
+            self.fuse,
         )
         self._arithmetic[quantized_type] = arithmetic
         return arithmetic
+
+    def _requantization_of(
+        self, qcast: QuantizeCastOp, dcast: DequantizeCastOp
+    ) -> Requantization:
+        source, target = fixed_point_type(dcast.input), fixed_point_type(qcast.result)
+        assert source is not None
+        assert target is not None
+        if (known := self._requantizations.get((source, target))) is not None:
+            return known
+        try:
+            requantization = Requantization(source, target, self.scale_rounding)
+        except ValueError as e:
+            fail(qcast, f"'{qcast.name}' op cannot be lowered: {e}")
+        self._requantizations[source, target] = requantization
+        return requantization
+
+    def _requantize(
+        self, qcast: QuantizeCastOp, dcast: DequantizeCastOp, rewriter: PatternRewriter
+    ) -> None:
+        code = Code(qcast.location)
+        result = requantize(
+            code,
+            self._requantization_of(qcast, dcast),
+            dcast.input,
+            qcast.result.type,
+            self.runtime_checks,
+        )
+        rewriter.insert(code.ops, InsertPoint.before(qcast))
+        rewriter.replace(qcast, (), (result,))
 
     def _quantize(
         self, code: Code, arithmetic: Arithmetic, value: SSAValue, type_: Attribute
@@ -280,48 +324,38 @@ class LowerQuantCast(RewritePattern):
         code: Code,
         arithmetic: Arithmetic,
         value: SSAValue,
-        layout: _Layout | None,
+        layout: Layout | None,
         quantizing: bool,
     ) -> SSAValue:
         container = cast(TensorType, value.type)
         if layout is not None:
-            self._check_sizes(code, value, layout)
+            if self.runtime_checks:
+                assert_sizes(code, value, layout)
             return _convert_by_generic(code, arithmetic, value, layout, quantizing)
         if self.fuse:
             return _convert_by_generic(code, arithmetic, value, None, quantizing)
         return _convert_elementwise(code, arithmetic, value, container, quantizing)
-
-    def _check_sizes(self, code: Code, value: SSAValue, layout: _Layout) -> None:
-        if not self.runtime_checks:
-            return
-        shape = cast(TensorType, value.type).get_shape()
-        for dimension, (size, reason) in sorted(layout.sizes.items()):
-            if shape[dimension] == DYNAMIC_INDEX:
-                index = code.index(dimension)
-                actual = code.op(tensor.DimOp, (value, index), INDEX)
-                message = f"size of dimension {dimension} must be {size}: {reason}"
-                _assert_equal(code, actual, size, message)
 
     # Unranked tensors
 
     def _convert_unranked(
         self, code: Code, arithmetic: Arithmetic, value: SSAValue, quantizing: bool
     ) -> SSAValue:
-        shape = code.op(ShapeOfOp, (value,), _SHAPE_TYPE)
+        shape = shape_of(code, value)
         quantized_type = arithmetic.quantized_type
         if isinstance(quantized_type, UniformQuantizedType):
             layout = None
-            flat = _flatten_all(code, value, shape)
+            flat = flatten_all(code, value, shape)
         else:
             axes, layout = _flattened_layout(quantized_type)
             self._check_extents(code, quantized_type, shape, axes, layout)
             sizes = tuple(layout.sizes[2 * i + 1][0] for i in range(len(axes)))
             if isinstance(quantized_type, UniformQuantizedPerAxisType):
-                flat = _flatten_around_axis(code, value, shape, axes[0], sizes[0])
+                flat = flatten_around_axis(code, value, shape, axes[0], sizes[0])
             elif axes:
-                flat = _flatten_around_axes(code, value, shape, axes, sizes)
+                flat = flatten_around_axes(code, value, shape, axes, sizes)
             else:
-                flat = _flatten_all(code, value, shape)
+                flat = flatten_all(code, value, shape)
         # Sizes are already checked, in terms of the axes that the user knows.
         result = (
             _convert_by_generic(code, arithmetic, flat, layout, quantizing)
@@ -339,19 +373,15 @@ class LowerQuantCast(RewritePattern):
         quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
         shape: SSAValue,
         axes: Sequence[int],
-        layout: _Layout,
+        layout: Layout,
     ) -> None:
         if not self.runtime_checks:
             return
-        _check_rank(code, quantized_type, shape, axes)
-        for i, axis in enumerate(axes):
-            size, reason = layout.sizes[2 * i + 1]
-            actual = code.op(tensor.ExtractOp, (shape, code.index(axis)), INDEX)
-            message = f"size of dimension {axis} must be {size}: {reason}"
-            _assert_equal(code, actual, size, message)
+        _assert_rank(code, quantized_type, shape, axes)
+        assert_extents(code, shape, axes, layout)
 
 
-def _ranked_layout(quantized_type: UniformType) -> _Layout | None:
+def _ranked_layout(quantized_type: UniformType) -> Layout | None:
     match quantized_type:
         case UniformQuantizedPerAxisType():
             return _per_axis_layout(quantized_type)
@@ -359,14 +389,6 @@ def _ranked_layout(quantized_type: UniformType) -> _Layout | None:
             return _sub_channel_layout(quantized_type)
         case _:
             return None
-
-
-def _dynamic_sizes(code: Code, value: SSAValue) -> list[SSAValue]:
-    return [
-        code.op(tensor.DimOp, (value, code.index(dimension)), INDEX)
-        for dimension, size in enumerate(cast(TensorType, value.type).get_shape())
-        if size == DYNAMIC_INDEX
-    ]
 
 
 def _convert_with(
@@ -405,7 +427,7 @@ def _convert_elementwise(
         code.location,
         code.ops,
         container=container,
-        dynamic_sizes=_dynamic_sizes(code, value),
+        dynamic_sizes=dynamic_sizes(code, value),
     )
     scale = tensors.lift(scale)
     return _convert_with(tensors, arithmetic, value, scale, zero_point, quantizing)
@@ -415,170 +437,43 @@ def _convert_by_generic(
     code: Code,
     arithmetic: Arithmetic,
     value: SSAValue,
-    layout: _Layout | None,
+    layout: Layout | None,
     quantizing: bool,
 ) -> SSAValue:
     """Convert by one `linalg.generic`; without a layout the type is per-layer."""
-    container = cast(TensorType, value.type)
-    parameters: list[SSAValue] = []
+    parameters: dict[str, DenseIntOrFPElementsAttr] = {}
     exprs: tuple[AffineExpr, ...] = ()
     if layout is not None:
         exprs = layout.exprs
-        for attr in arithmetic.parameter_tensors(quantizing, layout.shape):
-            parameters.append(code.constant(attr, attr.type))
+        tensors = arithmetic.parameter_tensors(quantizing, layout.shape)
+        parameters = dict(zip(("scale", "zero_point"), tensors, strict=False))
+
+    def body(code: Code, number: SSAValue, numbers: Sequence[SSAValue]) -> SSAValue:
+        if layout is None:
+            return _convert_numbers(code, arithmetic, number, quantizing)
+        scale, *others = numbers
+        zero_point = others[0] if others else None
+        return _convert_with(code, arithmetic, number, scale, zero_point, quantizing)
+
     element_type = arithmetic.storage if quantizing else arithmetic.expressed
-    result_type = tensor_type(element_type, container.shape, container.encoding)
-    empty = code.op(tensor.EmptyOp, _dynamic_sizes(code, value), result_type)
-
-    inputs = (value, *parameters)
-    block = Block(arg_types=[scalar_or_element_type(v.type) for v in (*inputs, empty)])
-    for argument, hint in zip(block.args, _BODY_HINTS[len(inputs)], strict=True):
-        argument.name_hint = hint
-    number, *numbers, _ = block.args
-    body = Code(code.location)
-    if layout is None:
-        result = _convert_numbers(body, arithmetic, number, quantizing)
-    else:
-        zero_point = numbers[1] if len(numbers) > 1 else None
-        result = _convert_with(
-            body, arithmetic, number, numbers[0], zero_point, quantizing
-        )
-    body.ops.append(LinalgYieldOp.create(operands=(result,), location=code.location))
-    block.add_ops(body.ops)
-
-    rank = len(container.get_shape())
-    generic = GenericOp.create(
-        operands=(*inputs, empty),
-        result_types=(result_type,),
-        properties={
-            "indexing_maps": _indexing_maps(rank, exprs, len(parameters)),
-            "iterator_types": _parallel(rank),
-            "operandSegmentSizes": _segment_sizes(len(inputs)),
-        },
-        regions=(Region(block),),
-        location=code.location,
-    )
-    code.ops.append(generic)
-    return generic.results[0]
+    return convert_by_generic(code, value, parameters, exprs, element_type, body)
 
 
-_BODY_HINTS = {
-    1: ("in", "out"),
-    2: ("in", "scale", "out"),
-    3: ("in", "scale", "zero_point", "out"),
-}
-
-
-@cache
-def _segment_sizes(input_count: int) -> Attribute:
-    return DenseArrayBase.from_list(i32, [input_count, 1])
-
-
-# Shapes
-
-
-def _reshape(
-    code: Code, value: SSAValue, sizes: Sequence[SSAValue], shape: Sequence[int]
-) -> SSAValue:
-    shape_value = code.op(tensor.FromElementsOp, sizes, TensorType(INDEX, [len(sizes)]))
-    result_type = TensorType(scalar_or_element_type(value.type), shape)
-    return code.op(tensor.ReshapeOp, (value, shape_value), result_type)
-
-
-def _num_elements(code: Code, shape: SSAValue) -> SSAValue:
-    return code.op(NumElementsOp, (shape,), INDEX)
-
-
-def _split(code: Code, shape: SSAValue, index: SSAValue) -> tuple[SSAValue, SSAValue]:
-    split = SplitAtOp.create(
-        operands=(shape, index),
-        result_types=(_SHAPE_TYPE, _SHAPE_TYPE),
-        location=code.location,
-    )
-    code.ops.append(split)
-    head, tail = split.results
-    return head, tail
-
-
-def _flatten_all(code: Code, value: SSAValue, shape: SSAValue) -> SSAValue:
-    return _reshape(code, value, [_num_elements(code, shape)], [DYNAMIC_INDEX])
-
-
-def _flatten_around_axis(
-    code: Code, value: SSAValue, shape: SSAValue, axis: int, size: int
-) -> SSAValue:
-    """Reshape to three dimensions, as MLIR does: before the axis, the axis, after it."""
-    axis_index, next_index = code.index(axis), code.index(axis + 1)
-    before, _ = _split(code, shape, axis_index)
-    left = _num_elements(code, before)
-    _, after = _split(code, shape, next_index)
-    right = _num_elements(code, after)
-    sizes = (left, code.index(size), right)
-    return _reshape(code, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
-
-
-def _flatten_around_axes(
-    code: Code,
-    value: SSAValue,
-    shape: SSAValue,
-    axes: Sequence[int],
-    axis_sizes: Sequence[int],
-) -> SSAValue:
-    """
-    Reshape to `2 * len(axes) + 1` dimensions: before the first axis, the first axis,
-    between the first two axes, and so on.
-    """
-    sizes: list[SSAValue] = []
-    flat_shape: list[int] = []
-    rest = shape
-    position = 0
-    for axis, size in zip(axes, axis_sizes, strict=True):
-        before, from_axis = _split(code, rest, code.index(axis - position))
-        _, rest = _split(code, from_axis, code.index(1))
-        position = axis + 1
-        sizes += (_num_elements(code, before), code.index(size))
-        flat_shape += (DYNAMIC_INDEX, size)
-    sizes.append(_num_elements(code, rest))
-    return _reshape(code, value, sizes, [*flat_shape, DYNAMIC_INDEX])
-
-
-# Assertions
-
-
-def _assert(
-    code: Code, predicate: str, left: SSAValue, right: SSAValue, message: str
-) -> None:
-    comparison = arith.CmpiOp(left, right, predicate)
-    comparison.location = code.location
-    assertion = cf.AssertOp.create(
-        operands=comparison.results,
-        properties={"msg": StringAttr(message)},
-        location=code.location,
-    )
-    code.ops += (comparison, assertion)
-
-
-def _assert_equal(code: Code, actual: SSAValue, size: int, message: str) -> None:
-    _assert(code, "eq", actual, code.index(size), message)
-
-
-def _check_rank(
+def _assert_rank(
     code: Code,
     quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
     shape: SSAValue,
     axes: Sequence[int],
 ) -> None:
     """The rank is that of the scales, unless these have a dimension for each axis only."""
-    rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
     if isinstance(quantized_type, UniformQuantizedSubChannelType):
         scales_rank = len(quantized_type.scales_shape)
         if scales_rank != len(axes):
+            rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
             message = f"rank must be {scales_rank}, that of the scales"
-            _assert_equal(code, rank, scales_rank, message)
+            assert_equal(code, rank, scales_rank, message)
             return
-    last = axes[-1]
-    message = f"rank must be greater than {last}, the last quantized dimension"
-    _assert(code, "ugt", rank, code.index(last), message)
+    assert_rank(code, shape, axes)
 
 
 # Pass
@@ -611,14 +506,21 @@ class LowerQuantOpsPass(ModulePass):
     keep_qdq: bool = False
     """Whether a cast is kept even if another one reverses it."""
 
+    scale_rounding: ScaleRounding = "single"
+    """How the product with an integer multiplier is rounded: see `apply_scale`."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         casts = [o for o in op.walk() if isinstance(o, CastOp)]
         folds = {} if self.keep_qdq else find_folds(casts)
         lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
-        pattern = LowerQuantCast(self.rounding_mode, self.fuse, self.runtime_checks)
+        pattern = LowerQuantCast(
+            self.rounding_mode, self.fuse, self.runtime_checks, self.scale_rounding
+        )
         for cast_op in lowered:
-            pattern.check(cast_op)
+            pattern.check(cast_op, folds.get(cast_op.input))
         with without_garbage_collection():
             remove_folded(casts, folds)
             for cast_op in lowered:
-                pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
+                # A requantization is lowered together with the cast before it.
+                if cast_op.parent is not None:
+                    pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))

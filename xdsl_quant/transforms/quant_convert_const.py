@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
-    Builtin,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -39,11 +37,13 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import QuantizeCastOp, StorageCastOp
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
     with_element_type,
 )
+from xdsl_quant.resources import new_resource, resource_data
 from xdsl_quant.rounding_mode import RoundingMode
 
 from .diagnostics import fail
@@ -53,23 +53,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_RESOURCE_HEADER_SIZE = 4
-"""The bytes in front of a resource's data that say how the data is to be aligned."""
-
-
-def _resources() -> OpAsmDialectInterface:
-    resources = Builtin.get_interface(OpAsmDialectInterface)
-    assert resources is not None
-    return resources
+_ScaledType = UniformType | FixedPointType
+"""Types that say how a value is stored."""
 
 
 def _bytes_of(value: DenseIntOrFPElementsAttr | DenseResourceAttr) -> bytes:
     if isinstance(value, DenseIntOrFPElementsAttr):
         return value.data.data
-    key = value.resource_handle.data
-    if not (text := _resources().lookup(key)):
-        raise ValueError(f"there is no data for resource '{key}'")
-    return bytes.fromhex(text.removeprefix("0x"))[_RESOURCE_HEADER_SIZE:]
+    if (data := resource_data(value)) is None:
+        raise ValueError(
+            f"there is no data for resource '{value.resource_handle.data}'"
+        )
+    return data
 
 
 def _numbers(value: Attribute, dtype: np.dtype[Any]) -> NDArray[Any] | float:
@@ -92,7 +87,7 @@ def _numbers(value: Attribute, dtype: np.dtype[Any]) -> NDArray[Any] | float:
 
 
 def _quantized_array(
-    value: Attribute, quantized_type: UniformType, rounding_mode: RoundingMode
+    value: Attribute, quantized_type: _ScaledType, rounding_mode: RoundingMode
 ) -> NDArray[Any]:
     """
     The stored values of a constant.
@@ -118,14 +113,6 @@ def _with_sign(stored: NDArray[Any], width: int) -> NDArray[Any]:
     return signed if width == bits else signed << (bits - width) >> (bits - width)
 
 
-def _resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:
-    resources = _resources()
-    key = resources.declare_resource(key)
-    header = array.itemsize.to_bytes(_RESOURCE_HEADER_SIZE, "little")
-    resources.parse_resource(key, f"0x{header.hex()}{array.tobytes().hex()}")
-    return DenseResourceAttr.from_params(key, type_)
-
-
 def _stored_attribute(
     value: Attribute, stored: NDArray[Any], quantized: Attribute
 ) -> Attribute:
@@ -134,17 +121,17 @@ def _stored_attribute(
     stored = _with_sign(stored, storage_type.bitwidth)
     if not isinstance(quantized, TensorType):
         return IntegerAttr(int(stored), storage_type)
-    container = cast("TensorType[UniformType]", quantized)
+    container = cast("TensorType[_ScaledType]", quantized)
     storage = TensorType(storage_type, container.shape, container.encoding)
     is_plain = storage_type.bitwidth == 8 * stored.itemsize
     if is_plain and isinstance(value, DenseResourceAttr):
-        return _resource(f"{value.resource_handle.data}_quantized", stored, storage)
+        return new_resource(f"{value.resource_handle.data}_quantized", stored, storage)
     return DenseIntOrFPElementsAttr(storage, BytesAttr(stored.tobytes()))
 
 
-def _quantized_type(type_: Attribute) -> UniformType:
+def _quantized_type(type_: Attribute) -> _ScaledType:
     quantized_type = scalar_or_element_type(type_)
-    assert isinstance(quantized_type, UniformType)
+    assert isinstance(quantized_type, _ScaledType)
     return quantized_type
 
 
@@ -184,8 +171,7 @@ class QuantConvertConstPass(ModulePass):
             for qcast in op.walk()
             if isinstance(qcast, QuantizeCastOp)
             and isinstance(constant := qcast.input.owner, ConstantOp)
-            # Other types do not say how a value is stored.
-            and isinstance(scalar_or_element_type(qcast.result.type), UniformType)
+            and isinstance(scalar_or_element_type(qcast.result.type), _ScaledType)
         ]
         arrays: dict[tuple[ConstantOp, Attribute], NDArray[Any]] = {}
         for qcast, constant in casts:

@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.types import (
     UniformType,
@@ -334,6 +335,8 @@ class Arithmetic:
 
 def why_not_lowerable(quantized_type: Attribute) -> str | None:
     """Why there are no ops for casts to or from this type; `None` if there are."""
+    if isinstance(quantized_type, FixedPointType):
+        quantized_type = quantized_type.to_uniform()
     if not isinstance(quantized_type, UniformType):
         return f"type '{quantized_type}' has no scale"
     if quantized_type.storage_type.signedness.data is not Signedness.SIGNLESS:

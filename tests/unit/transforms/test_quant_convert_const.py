@@ -222,3 +222,29 @@ def test_a_constant_with_too_few_bytes():
     module = ModuleOp([constant, QuantizeCastOp(constant, quantized)])
     with pytest.raises(PassFailedException, match=r"8 bytes are no 'tensor<3xf32>'"):
         QuantConvertConstPass().apply(Context(), module)
+
+
+@pytest.mark.parametrize(
+    ("fixed_point", "uniform"),
+    [
+        ("i8:f32, 1342177280p-33:3", "i8:f32, 0.15625:3"),
+        (
+            "i8:f32:0, {1342177280p-33:3, 1073741824p-31}",
+            "i8:f32:0, {0.15625:3, 0.5}",
+        ),
+    ],
+)
+def test_integer_scales(fixed_point: str, uniform: str):
+    text = """
+func.func @f() -> tensor<2x!quant.TYPE> {
+  %x = arith.constant dense<[1.0, -2.25]> : tensor<2xf32>
+  %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.TYPE>
+  return %q : tensor<2x!quant.TYPE>
+}"""
+    texts = [
+        str(convert(parse(text.replace("TYPE", type_))))
+        for type_ in (f"fixed_point<{fixed_point}>", f"uniform<{uniform}>")
+    ]
+    constants = [re.findall(r"dense<.*> : tensor<2xi8>", text) for text in texts]
+    assert len(constants[0]) == 1
+    assert constants[0] == constants[1]

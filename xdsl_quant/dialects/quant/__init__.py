@@ -9,6 +9,10 @@ from xdsl.ir import Dialect
 
 from xdsl_quant import compat
 
+from .fixed_point_types import (
+    FixedPointQuantizedPerAxisType,
+    FixedPointQuantizedType,
+)
 from .instrumentation import (
     ConstFakeQuantOp,
     ConstFakeQuantPerAxisOp,
@@ -42,7 +46,12 @@ Quant = Dialect(
         StatisticsRefOp,
         CoupledRefOp,
     ],
-    [AnyQuantizedType, CalibratedQuantizedType, UniformQuantizedType],
+    [
+        AnyQuantizedType,
+        CalibratedQuantizedType,
+        FixedPointQuantizedType,
+        UniformQuantizedType,
+    ],
 )
 
 __all__ = [
@@ -52,6 +61,8 @@ __all__ = [
     "ConstFakeQuantPerAxisOp",
     "CoupledRefOp",
     "DequantizeCastOp",
+    "FixedPointQuantizedPerAxisType",
+    "FixedPointQuantizedType",
     "Quant",
     "QuantizeCastOp",
     "QuantizedType",

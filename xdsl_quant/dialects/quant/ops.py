@@ -26,6 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from .fixed_point_types import FixedPointQuantizedPerAxisType
 from .types import (
     QuantizedType,
     StoredQuantizedType,
@@ -53,19 +54,16 @@ def _have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
     return not isinstance(type_b, TensorType | UnrankedTensorType)
 
 
-def _verify_per_axis(
-    quantized_type: UniformQuantizedPerAxisType, container: Attribute
-) -> None:
+def _verify_per_axis(axis: int, scale_count: int, container: Attribute) -> None:
     """A per-axis type must fit the value that has it."""
     if isinstance(container, UnrankedTensorType):
         return
     if not isinstance(container, TensorType):
         raise VerifyException("scalar types may not use per-axis quantization")
     shape = container.get_shape()
-    axis = quantized_type.quantized_dimension.data
     if axis >= len(shape):
         raise VerifyException("quantized dimension must be less than tensor rank")
-    if shape[axis] not in (DYNAMIC_INDEX, len(quantized_type.scales)):
+    if shape[axis] not in (DYNAMIC_INDEX, scale_count):
         raise VerifyException(
             "quantized dimension size does not match number of scales"
         )
@@ -144,10 +142,18 @@ def _verify_unranked_sub_channel(
 
 
 def _verify_integrity(quantized_type: Attribute, container: Attribute) -> None:
-    if isinstance(quantized_type, UniformQuantizedPerAxisType):
-        _verify_per_axis(quantized_type, container)
-    elif isinstance(quantized_type, UniformQuantizedSubChannelType):
-        _verify_sub_channel(quantized_type, container)
+    match quantized_type:
+        case (
+            UniformQuantizedPerAxisType(quantized_dimension=axis, scales=scales)
+            | FixedPointQuantizedPerAxisType(
+                quantized_dimension=axis, multipliers=scales
+            )
+        ):
+            _verify_per_axis(axis.data, len(scales), container)
+        case UniformQuantizedSubChannelType():
+            _verify_sub_channel(quantized_type, container)
+        case _:
+            pass
 
 
 class _CastOp(IRDLOperation, HasFolderInterface, ABC):

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import NoneAttr
 
+from .fixed_point_types import (
+    FixedPointQuantizedPerAxisType,
+    FixedPointQuantizedType,
+)
 from .types import (
     CalibratedQuantizedType,
     QuantizedType,
@@ -129,8 +133,18 @@ def _kind(quantized_type: QuantizedType) -> str:
             return "uniform, per-axis"
         case UniformQuantizedSubChannelType():
             return "uniform, sub-channel"
+        case FixedPointQuantizedType():
+            return "fixed-point, per-layer"
+        case FixedPointQuantizedPerAxisType():
+            return "fixed-point, per-axis"
         case _:
             return quantized_type.name.removeprefix("quant.")
+
+
+def _axis_rows(quantized_type: UniformQuantizedPerAxisType) -> Iterable[str]:
+    dimension = quantized_type.quantized_dimension.data
+    yield _row("quantized dimension", str(dimension))
+    yield from _scale_rows(quantized_type)
 
 
 def _rows(quantized_type: QuantizedType) -> Iterable[str]:
@@ -147,9 +161,17 @@ def _rows(quantized_type: QuantizedType) -> Iterable[str]:
             yield _row("scale", _number(quantized_type.scale.data))
             yield _row("zero point", str(quantized_type.zero_point.data))
         case UniformQuantizedPerAxisType():
-            dimension = quantized_type.quantized_dimension.data
-            yield _row("quantized dimension", str(dimension))
-            yield from _scale_rows(quantized_type)
+            yield from _axis_rows(quantized_type)
+        case FixedPointQuantizedType():
+            multiplier, shift = (
+                quantized_type.multiplier.data,
+                quantized_type.shift.data,
+            )
+            scale = _number(quantized_type.to_uniform().scale.data)
+            yield _row("scale", f"{multiplier}p-{shift} = {scale}")
+            yield _row("zero point", str(quantized_type.zero_point.data))
+        case FixedPointQuantizedPerAxisType():
+            yield from _axis_rows(quantized_type.to_uniform())
         case UniformQuantizedSubChannelType():
             yield _row("blocks", _blocks_text(quantized_type))
             yield from _scale_rows(quantized_type)

@@ -68,7 +68,8 @@ from .types import (
 _DOUBLE = float_format(f64)
 
 
-def _storage_text(quantized_type: StoredQuantizedType) -> str:
+def storage_text(quantized_type: StoredQuantizedType) -> str:
+    """The storage type and, if it is narrowed, its range."""
     text = quantized_type.storage_type_name
     if not quantized_type.has_storage_type_bounds:
         return text
@@ -79,7 +80,7 @@ def _storage_text(quantized_type: StoredQuantizedType) -> str:
 
 def any_text(quantized_type: AnyQuantizedType) -> str:
     """The parameters of `!quant.any`."""
-    text = _storage_text(quantized_type)
+    text = storage_text(quantized_type)
     if not isinstance(quantized_type.expressed_type, NoneAttr):
         text += f":{quantized_type.expressed_type}"
     return f"<{text}>"
@@ -90,14 +91,15 @@ def uniform_text(quantized_type: UniformQuantizedType) -> str:
     scale = float_text(quantized_type.scale.data, _DOUBLE)
     zero_point = quantized_type.zero_point.data
     return (
-        f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}, {scale}"
+        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}, {scale}"
         f"{f':{zero_point}' if zero_point else ''}>"
     )
 
 
-def _element_texts(
+def element_texts(
     scale_texts: list[str], zero_points: array[int], any_zero_point: bool
 ) -> list[str]:
+    """The texts of scales, with those of their zero points unless these are 0."""
     if not any_zero_point:
         return scale_texts
     suffixes = {z: f":{z}" if z else "" for z in set(zero_points)}
@@ -106,20 +108,20 @@ def _element_texts(
 
 def per_axis_text(quantized_type: UniformQuantizedPerAxisType) -> str:
     """The parameters of a per-axis `!quant.uniform`."""
-    elements = _element_texts(
+    elements = element_texts(
         float_texts(float_array(quantized_type.scales), _DOUBLE),
         int_array(quantized_type.zero_points),
         not quantized_type.is_fixed_point,
     )
     return (
-        f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}:"
+        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}:"
         f"{quantized_type.quantized_dimension.data}, {{{','.join(elements)}}}>"
     )
 
 
 def sub_channel_text(quantized_type: UniformQuantizedSubChannelType) -> str:
     """The parameters of a sub-channel `!quant.uniform`."""
-    texts = _element_texts(
+    texts = element_texts(
         float_texts(
             float_array(quantized_type.scales),
             float_format(quantized_type.expressed_type),
@@ -135,7 +137,7 @@ def sub_channel_text(quantized_type: UniformQuantizedSubChannelType) -> str:
         f"{axis}:{size}" for axis, size in quantized_type.block_size_info
     )
     return (
-        f"<{_storage_text(quantized_type)}:{quantized_type.expressed_type}:"
+        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}:"
         f"{{{blocks}}}, {texts[0]}>"
     )
 
@@ -152,22 +154,27 @@ def calibrated_text(quantized_type: CalibratedQuantizedType) -> str:
 
 def parse_quantized_type(parser: AttrParser, name: str) -> QuantizedType:
     """
-    Parse the parameters of the type `name` (`quant.any`, `quant.uniform` or
-    `quant.calibrated`).
+    Parse the parameters of the type `name` (`quant.any`, `quant.uniform`,
+    `quant.calibrated` or `quant.fixed_point`).
 
     Raises:
         ParseError: with MLIR's message at the place where MLIR would put it.
     """
+    # It is a syntax of its own, made of parts of this one.
+    from .fixed_point_syntax import FixedPointSyntax
+
     start = parser.pos
-    syntax = _TypeSyntax(parser, name.removeprefix("quant."))
+    syntax = FixedPointSyntax(parser, name.removeprefix("quant."))
     try:
         match name:
             case AnyQuantizedType.name:
                 return syntax.any()
             case CalibratedQuantizedType.name:
                 return syntax.calibrated()
-            case _:
+            case UniformQuantizedType.name:
                 return syntax.uniform()
+            case _:
+                return syntax.fixed_point()
     except ParseError:
         # MLIR looks for the end of the type before it looks into it.
         syntax.check_brackets(start)
@@ -184,7 +191,7 @@ _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector
 _MAX_NESTING = 256
 
 
-class _TypeSyntax:
+class TypeSyntax:
     """One type that is being parsed."""
 
     def __init__(self, parser: AttrParser, mnemonic: str):
@@ -557,7 +564,7 @@ class _TypeSyntax:
         )
 
 
-_NAME_AND_BRACKET = re.compile(r"[a-z]+<")
+_NAME_AND_BRACKET = re.compile(r"[a-z_]+<")
 _BRACKETS = re.compile(r"->|\"(?:[^\"\\\n]|\\.)*\"|[<>\[\](){}]")
 _CLOSING = {">": "<", "]": "[", ")": "(", "}": "{"}
 

@@ -288,7 +288,7 @@ class StoredQuantizedType(QuantizedType, ABC):
             )
 
 
-def _storage_parameters(
+def storage_parameters(
     storage_type: IntegerType,
     is_signed: bool | None,
     storage_type_min: int | None,
@@ -343,7 +343,7 @@ class AnyQuantizedType(StoredQuantizedType):
     ):
         super().__init__(
             NoneAttr() if expressed_type is None else expressed_type,
-            *_storage_parameters(
+            *storage_parameters(
                 storage_type, is_signed, storage_type_min, storage_type_max
             ),
         )
@@ -388,6 +388,15 @@ def out_of_range(
     return None
 
 
+def verify_scales(
+    scales: Sequence[float] | array[float], expressed_type: AnyFloat
+) -> None:
+    """Raise a `VerifyException` if the expressed type cannot hold a scale."""
+    scale_format = float_format(expressed_type)
+    if (scale := out_of_range(scales, scale_format)) is not None:
+        raise VerifyException(scale_range_error(scale, scale_format))
+
+
 @dataclass(frozen=True, init=False)
 class _UniformType(StoredQuantizedType, ABC):
     """What the three kinds of `!quant.uniform` share."""
@@ -395,11 +404,6 @@ class _UniformType(StoredQuantizedType, ABC):
     name = "quant.uniform"
 
     expressed_type: AnyFloat
-
-    def _verify_scales(self, scales: Sequence[float] | array[float]) -> None:
-        scale_format = float_format(self.expressed_type)
-        if (scale := out_of_range(scales, scale_format)) is not None:
-            raise VerifyException(scale_range_error(scale, scale_format))
 
 
 @irdl_attr_definition
@@ -449,7 +453,7 @@ class UniformQuantizedType(_UniformType):
         """
         super().__init__(
             expressed_type,
-            *_storage_parameters(
+            *storage_parameters(
                 storage_type, is_signed, storage_type_min, storage_type_max
             ),
             FloatData(float(scale)),
@@ -471,7 +475,7 @@ class UniformQuantizedType(_UniformType):
 
     def verify(self) -> None:
         super().verify()
-        self._verify_scales((self.scale.data,))
+        verify_scales((self.scale.data,), self.expressed_type)
         _verify_zero_points((self.zero_point.data,))
 
     def text(self) -> str:
@@ -519,7 +523,8 @@ def int_array(attr: Ints) -> array[int]:
     return values
 
 
-def _zero_array(count: int) -> array[int]:
+def zero_array(count: int) -> array[int]:
+    """As many zeros."""
     return array("q", bytes(8 * count))
 
 
@@ -552,12 +557,13 @@ def _flat_floats(values: Iterable[object]) -> array[float]:
     return _packed(values, "d", "iuf")
 
 
-def _flat_ints(values: Iterable[object]) -> array[int]:
+def flat_ints(values: Iterable[object], what: str = "zero points") -> array[int]:
+    """The elements in row-major order as integers of 64 bits."""
     try:
         # Unsigned integers may be too large for 64 bits with a sign.
         return _packed(values, "q", "i")
     except OverflowError as e:
-        raise VerifyException("zero points must fit 64 bits") from e
+        raise VerifyException(f"{what} must fit 64 bits") from e
 
 
 def _shape_of(values: Any, count: int) -> tuple[int, ...]:
@@ -619,14 +625,14 @@ class UniformQuantizedPerAxisType(_UniformType):
         scale_array = _flat_floats(scales)
         super().__init__(
             expressed_type,
-            *_storage_parameters(
+            *storage_parameters(
                 storage_type, is_signed, storage_type_min, storage_type_max
             ),
             floats_attr(scale_array),
             ints_attr(
-                _zero_array(len(scale_array))
+                zero_array(len(scale_array))
                 if zero_points is None
-                else _flat_ints(zero_points)
+                else flat_ints(zero_points)
             ),
             IntAttr(quantized_dimension),
         )
@@ -643,8 +649,8 @@ class UniformQuantizedPerAxisType(_UniformType):
                 "illegal number of scales and zeroPoints: "
                 f"{len(self.scales)}, {len(self.zero_points)}"
             )
-        self._verify_scales(float_array(self.scales))
-        _verify_dimension(self.quantized_dimension.data)
+        verify_scales(float_array(self.scales), self.expressed_type)
+        verify_dimension(self.quantized_dimension.data)
 
     def text(self) -> str:
         from .type_syntax import per_axis_text
@@ -652,7 +658,8 @@ class UniformQuantizedPerAxisType(_UniformType):
         return per_axis_text(self)
 
 
-def _verify_dimension(dimension: int) -> None:
+def verify_dimension(dimension: int) -> None:
+    """Raise a `VerifyException` if no dimension has this number."""
     if not 0 <= dimension < 1 << 31:
         raise VerifyException(f"illegal quantized dimension: {dimension}")
 
@@ -710,9 +717,9 @@ class UniformQuantizedSubChannelType(_UniformType):
         """
         scale_array = _flat_floats(scales)
         shape = zero_point_shape = _shape_of(scales, len(scale_array))
-        zero_point_array = _zero_array(len(scale_array))
+        zero_point_array = zero_array(len(scale_array))
         if zero_points is not None:
-            zero_point_array = _flat_ints(zero_points)
+            zero_point_array = flat_ints(zero_points)
             zero_point_shape = _shape_of(zero_points, len(zero_point_array))
         scale_format = float_format(expressed_type)
         if out_of_range(scale_array, scale_format) is None:
@@ -725,7 +732,7 @@ class UniformQuantizedSubChannelType(_UniformType):
         super().__init__(
             *self.canonical_parameters(
                 expressed_type,
-                *_storage_parameters(
+                *storage_parameters(
                     storage_type, is_signed, storage_type_min, storage_type_max
                 ),
                 scale_array,
@@ -798,7 +805,7 @@ class UniformQuantizedSubChannelType(_UniformType):
             )
         if not len(self.scales):
             raise VerifyException("illegal number of scales and zeroPoints: 0, 0")
-        self._verify_scales(float_array(self.scales))
+        verify_scales(float_array(self.scales), self.expressed_type)
         dimensions = self.quantized_dimensions.get_values()
         block_sizes = self.block_sizes.get_values()
         if len(dimensions) != len(block_sizes):
@@ -807,7 +814,7 @@ class UniformQuantizedSubChannelType(_UniformType):
                 f"{len(block_sizes)}) does not match"
             )
         for dimension in dimensions:
-            _verify_dimension(dimension)
+            verify_dimension(dimension)
         for block_size in block_sizes:
             if block_size <= 0:
                 raise VerifyException(f"illegal block size: {block_size}")

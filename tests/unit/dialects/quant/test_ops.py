@@ -67,6 +67,7 @@ def test_dialect():
     assert [attr.name for attr in Quant.attributes] == [
         "quant.any",
         "quant.calibrated",
+        "quant.fixed_point",
         "quant.uniform",
     ]
 

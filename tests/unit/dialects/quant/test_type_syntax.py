@@ -23,7 +23,7 @@ from xdsl_quant.dialects.quant import (
 )
 
 _TOKEN_BY_TOKEN = (
-    "xdsl_quant.dialects.quant.type_syntax._TypeSyntax._scale_and_zero_point"
+    "xdsl_quant.dialects.quant.type_syntax.TypeSyntax._scale_and_zero_point"
 )
 _COMMENT = " // Not a number.\n"
 

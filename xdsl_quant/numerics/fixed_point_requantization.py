@@ -1,0 +1,197 @@
+"""Requantization with integers alone, through a multiplier and a shift."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from xdsl_quant.rounding_mode import ScaleRounding
+
+from .arguments import checked_out, numbers, stored_array
+from .blocks import aligned, block_shape, pieces
+from .fixed_point import (
+    MAX_SHIFT,
+    MIN_SHIFT,
+    PIECE,
+    check_scale_rounding,
+    scaled,
+)
+from .parameters import QuantizationParameters, check_parameters
+
+_SIGNIFICAND_BITS = 53
+
+
+def rescale_multiplier(
+    source_scales: Sequence[ArrayLike], target_scale: ArrayLike
+) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """
+    The integers for which `multiplier / 2**shift` is nearest to the product of some scales
+    divided by another one.
+
+    Product and quotient are exact: there is one rounding, that of
+    [`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier], with the same bounds.
+
+    Args:
+        source_scales: the factors: numbers, or arrays with one for each channel, e.g.
+            `[input_scale, weight_scales]`.
+        target_scale: the divisor: a number or an array. All shapes must broadcast.
+
+    Returns:
+        Multipliers and shifts for [`apply_scale`][xdsl_quant.numerics.apply_scale], in the
+        shape that the scales broadcast to.
+
+    Raises:
+        TypeError: if a scale is no number.
+        ValueError: if one is not positive and finite, the shapes do not broadcast, or a
+            quotient is `2**29` or more, or less than `2**-63`.
+    """
+    arrays = [_positive(scale) for scale in (*source_scales, target_scale)]
+    try:
+        arrays = np.broadcast_arrays(*arrays)
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ValueError(f"scales of shapes {shapes} do not broadcast") from None
+    shape = arrays[0].shape
+    *sources, (divisors, divisor_exponents) = map(_integers_of, arrays)
+    dividends = reduce(mul, [significands for significands, _ in sources])
+    exponents = sum(exponents for _, exponents in sources) - divisor_exponents
+    multipliers, shifts = _nearest(dividends, divisors, exponents)
+    for is_wrong, limit in (
+        (shifts < MIN_SHIFT, "large, it must be less than 2**29"),
+        (multipliers == 0, "small, it must be at least 2**-63"),
+    ):
+        if is_wrong.any():
+            ratio = _ratio(arrays, int(is_wrong.argmax()))
+            raise ValueError(f"ratio of scales {ratio} is too {limit}")
+    return (
+        multipliers.astype(np.int32).reshape(shape),
+        shifts.astype(np.int8).reshape(shape),
+    )
+
+
+def _positive(scale: ArrayLike) -> NDArray[np.float64]:
+    array = numbers(scale, "scales", "iuf").astype(np.float64)
+    # Comparisons with NaN are false.
+    if not (is_right := (array > 0) & (array < np.inf)).all():
+        wrong = array[~is_right][0]
+        raise ValueError(f"scale {wrong} is not a positive finite number")
+    return array
+
+
+def _integers_of(scales: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """One-dimensional integers of any size, and powers of two to multiply them by."""
+    fractions, exponents = np.frexp(scales.ravel())
+    significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
+    return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS
+
+
+def _nearest(
+    dividends: NDArray[Any], divisors: NDArray[Any], exponents: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Multipliers and shifts for `dividends / divisors * 2**exponents`."""
+    # The quotient has so many bits before its point, or one more.
+    bits = _bit_lengths(dividends) - _bit_lengths(divisors)
+    bits += dividends * _power(-bits) >= divisors * _power(bits)
+    shifts = np.minimum(31 - bits - exponents, MAX_SHIFT)
+    powers = shifts + exponents
+    dividends, divisors = dividends * _power(powers), divisors * _power(-powers)
+    multipliers = ((2 * dividends + divisors) // (2 * divisors)).astype(np.int64)
+    # Just below 2**31 is rounded to it.
+    is_carried = multipliers == 1 << 31
+    multipliers[is_carried] >>= 1
+    return multipliers, shifts - is_carried
+
+
+def _bit_lengths(integers: NDArray[Any]) -> NDArray[np.int64]:
+    return np.fromiter(map(int.bit_length, integers), np.int64, len(integers))
+
+
+def _power(exponents: NDArray[np.int64]) -> NDArray[Any]:
+    """Powers of two as integers of any size, and 1 for those less than 1."""
+    return np.left_shift(1, np.maximum(exponents, 0).astype(object))
+
+
+def _ratio(arrays: Sequence[NDArray[np.float64]], index: int) -> str:
+    *sources, divisor = (float(array.ravel()[index]) for array in arrays)
+    return f"{' * '.join(map(str, sources))} / {divisor}"
+
+
+def requantize_fixed_point(
+    stored_values: ArrayLike,
+    source: QuantizationParameters,
+    target: QuantizationParameters,
+    *,
+    rounding: ScaleRounding = "single",
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """
+    Stored values of one quantization as those of another, with integers alone:
+
+        clamp(apply_scale(stored - source.zero_point) + target.zero_point, min, max)
+
+    Multiplier and shift are those of
+    [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for the ratio of the
+    scales, which are taken as they are and not rounded to the expressed type.
+    [`apply_scale`][xdsl_quant.numerics.apply_scale] is extended to all values: nothing
+    overflows, whatever the stored values are.
+
+    Before the clamp the result differs from the real number
+    `x = (stored - source.zero_point) * source.scale / target.scale` and the zero point by
+    at most `1 / 2 + abs(x) * 2**-31` (ratios from `2**-32`; with `double` up to `1 / 4`
+    more).
+
+    Args:
+        stored_values: an array of any shape that all parameters fit, with dtype
+            `source.storage_dtype`; or Python integers.
+        source: the parameters of `stored_values`.
+        target: the parameters of the result, with the expressed type of `source`.
+        rounding: that of [`apply_scale`][xdsl_quant.numerics.apply_scale].
+        out: where to put the stored values. It may overlap `stored_values`.
+
+    Returns:
+        `out`, or a new array, with dtype `target.storage_dtype`.
+
+    Raises:
+        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
+        ValueError: if the expressed types differ, a ratio of scales is `2**29` or more, or
+            less than `2**-63`, an array has the wrong shape, or a stored value is outside
+            of the storage type of `source`.
+    """
+    check_scale_rounding(rounding)
+    check_parameters(source)
+    check_parameters(target)
+    if source.expressed != target.expressed:
+        raise ValueError(
+            f"cannot requantize from expressed type '{source.expressed}' to "
+            f"'{target.expressed}', they must be the same"
+        )
+    values = stored_array(stored_values, source)
+    grids = [
+        (
+            block_shape(parameters, values.shape),
+            [parameters.scales, parameters.zero_points],
+        )
+        for parameters in (source, target)
+    ]
+    values, out = checked_out(values, out, target.storage_dtype)
+    if not values.size:
+        return out
+    stored, result, source_scales, source_zero_points, target_scales, zero_points = (
+        aligned([values, out], grids)
+    )
+    multipliers, shifts = rescale_multiplier([source_scales], target_scales)
+    operands = [
+        array.astype(np.int64)
+        for array in (multipliers, shifts, source_zero_points, zero_points)
+    ]
+    for x, y, m, s, before, after in pieces([stored, result, *operands], PIECE):
+        rescaled = scaled(x.astype(np.int64) - before, m, s, rounding)
+        rescaled += after
+        np.clip(rescaled, target.storage_min, target.storage_max, out=rescaled)
+        np.copyto(y, rescaled, casting="unsafe")
+    return out

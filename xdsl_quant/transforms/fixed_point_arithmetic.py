@@ -1,0 +1,124 @@
+"""
+Integer arithmetic with multipliers and shifts as ops: the numbers that
+[`apply_scale`][xdsl_quant.numerics.apply_scale] computes, bit for bit.
+
+All operands are `i64` numbers of the code that is under construction: scalars, or tensors
+of one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_quant.rounding_mode import ScaleRounding
+
+from .emission import Code
+
+_WRAPPING: Mapping[str, Attribute] = {
+    "overflowFlags": arith.IntegerOverflowAttr("none")
+}
+
+
+@cache
+def _i64_attr(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i64)
+
+
+def i64_constant(code: Code, value: int) -> SSAValue:
+    """A constant as an operand of elementwise ops."""
+    return code.lift(code.constant(_i64_attr(value), i64))
+
+
+def extend(code: Code, stored: SSAValue, is_signed: bool) -> SSAValue:
+    """Stored values of up to 32 bits as `i64`."""
+    return code.elementwise(
+        arith.ExtSIOp if is_signed else arith.ExtUIOp, (stored,), i64
+    )
+
+
+def add(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
+    """The sums."""
+    return code.elementwise(arith.AddiOp, (value, other), i64, _WRAPPING)
+
+
+def subtract(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
+    """The differences."""
+    return code.elementwise(arith.SubiOp, (value, other), i64, _WRAPPING)
+
+
+def apply_scale(
+    code: Code,
+    value: SSAValue,
+    multiplier: SSAValue,
+    shift: SSAValue,
+    rounding: ScaleRounding = "single",
+) -> SSAValue:
+    """
+    Values times `multiplier / 2**shift`, rounded as TOSA's `apply_scale_32` does:
+    `(value * multiplier + (1 << (shift - 1))) >> shift`.
+
+    Nothing overflows: for values within `-2**32` to `2**32`, which differences of stored
+    values are, the half is added behind the first part of the shift.
+
+    Args:
+        code: where ops are added.
+        value: integers of at most 33 bits with their sign.
+        multiplier: from 0 to `2**31 - 1`.
+        shift: from 2 to 62.
+        rounding: that of [`apply_scale`][xdsl_quant.numerics.apply_scale].
+    """
+    product = code.elementwise(arith.MuliOp, (value, multiplier), i64, _WRAPPING)
+    if rounding == "double":
+        product = _rounded_first(code, product, value, shift)
+    one = i64_constant(code, 1)
+    known = _constant_value(shift)
+    but_one = (
+        subtract(code, shift, one) if known is None else i64_constant(code, known - 1)
+    )
+    halves = code.elementwise(arith.ShRSIOp, (product, but_one), i64)
+    return code.elementwise(arith.ShRSIOp, (add(code, halves, one), one), i64)
+
+
+def _constant_value(number: SSAValue) -> int | None:
+    """The value of a constant that is an integer: nothing is left to be folded then."""
+    if isinstance(op := number.owner, arith.ConstantOp):
+        attr = op.value
+        return attr.value.data if isinstance(attr, IntegerAttr) else None
+    return None
+
+
+def _rounded_first(
+    code: Code, product: SSAValue, value: SSAValue, shift: SSAValue
+) -> SSAValue:
+    """
+    The product before a shift of more than 31 with what double rounding adds to it: `2**30`
+    away from zero.
+    """
+    known = _constant_value(shift)
+    if known is not None and known <= 31:
+        return product
+    # There is no comparison of tensors in xDSL: these are all bits, or none.
+    is_negative = code.elementwise(arith.ShRSIOp, (value, i64_constant(code, 63)), i64)
+    sign = code.elementwise(arith.OrIOp, (is_negative, i64_constant(code, 1)), i64)
+    half = code.elementwise(
+        arith.ShLIOp, (sign, i64_constant(code, 30)), i64, _WRAPPING
+    )
+    if known is None:
+        less = subtract(code, i64_constant(code, 31), shift)
+        is_long = code.elementwise(arith.ShRSIOp, (less, i64_constant(code, 63)), i64)
+        half = code.elementwise(arith.AndIOp, (half, is_long), i64)
+    return add(code, product, half)
+
+
+def clamp_and_truncate(
+    code: Code, value: SSAValue, low: int, high: int, storage_type: IntegerType
+) -> SSAValue:
+    """Integers, or the nearer end of a range for those out of it, as stored values."""
+    value = code.elementwise(arith.MaxSIOp, (value, i64_constant(code, low)), i64)
+    value = code.elementwise(arith.MinSIOp, (value, i64_constant(code, high)), i64)
+    return code.elementwise(arith.TruncIOp, (value,), storage_type)
