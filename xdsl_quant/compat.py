@@ -767,6 +767,22 @@ def _print_declaration(func: FuncOp, printer: Printer) -> None:
     printer.print_op_attributes(func.attributes, print_keyword=True)
 
 
+# ------------------------------------------------------------------------- stablehlo
+
+
+def _load_stablehlo_casts(ctx: Context) -> None:
+    """
+    Let the casts between floats and quantized tensors be there, too, if the dialect is
+    that of another plugin.
+    """
+    from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+
+    loaded = {op.name for op in ctx.loaded_ops}
+    for op in (UniformDequantizeOp, UniformQuantizeOp):
+        if op.name not in loaded:
+            ctx.load_op(op)
+
+
 # --------------------------------------------------------------------------- applying
 
 _CONSTANT_FIXES: tuple[Callable[[], None], ...] = (
@@ -835,5 +851,7 @@ def apply_on_load() -> None:
         # Before the dialect is loaded: a context copies its list of operations.
         apply(name)
         load(self, name)
+        if name == "stablehlo":
+            _load_stablehlo_casts(self)
 
     Context.load_registered_dialect = load_registered_dialect

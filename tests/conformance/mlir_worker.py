@@ -1,10 +1,11 @@
 """
 Real MLIR in a process of its own, because broken inputs may abort it.
 
-Run as a script, with one request a line on standard input and one answer a line on
-standard output, both JSON. It forks a child that answers; when the child dies, the
-answer is `{"crashed": reason}` and the next request gets a new child. Forking a process
-that has loaded MLIR already takes a millisecond, starting one takes half a second.
+Run as a script with the name of the package that has the bindings, with one request a
+line on standard input and one answer a line on standard output, both JSON. It forks a
+child that answers; when the child dies, the answer is `{"crashed": reason}` and the next
+request gets a new child. Forking a process that has loaded MLIR already takes a
+millisecond, starting one takes half a second.
 """
 
 import json
@@ -12,14 +13,14 @@ import os
 import resource
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
-import mlir.ir  # pyright: ignore[reportMissingImports, reportMissingTypeStubs, reportUnusedImport] untyped
-import mlir.passmanager  # pyright: ignore[reportMissingImports, reportMissingTypeStubs] untyped
+_package = sys.argv[1]
 
 # The bindings have no type information.
-_ir: Any = mlir.ir  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue] untyped
-_passmanager: Any = mlir.passmanager  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue] untyped
+_ir: Any = import_module(f"{_package}.ir")
+_passmanager: Any = import_module(f"{_package}.passmanager")
 
 _REQUESTS_OF_A_CONTEXT = 256
 """A context never forgets a type, but making one takes as long as 100 requests."""
@@ -32,7 +33,8 @@ def _diagnostics(error: Any) -> list[tuple[int, int, str]]:
     found: list[tuple[int, int, str]] = []
     for diagnostic in error.error_diagnostics:
         location = diagnostic.location
-        is_file = location.is_a_file()
+        # The bindings of StableHLO do not tell what kind of location it is.
+        is_file = hasattr(location, "is_a_file") and location.is_a_file()
         line = location.start_line if is_file else 0
         column = location.start_col if is_file else 0
         found.append((line, column, diagnostic.message))
@@ -53,6 +55,9 @@ def _run(request: Request) -> str:
 def _new_context() -> Any:
     context = _ir.Context()
     context.enable_multithreading(False)
+    if _package == "litert_converter.mlir":
+        extension: Any = import_module("litert_converter.converter_api_ext")
+        extension.prepare_mlir_context(context)
     return context
 
 

@@ -22,9 +22,13 @@ class Mlir:
     A missing `mlir` module is an error at the first question, never a skipped test.
     """
 
-    def __init__(self, timeout: float = 60.0):
-        """`timeout`: seconds after which a question counts as a crash."""
+    def __init__(self, timeout: float = 60.0, package: str = "mlir"):
+        """
+        `timeout`: seconds after which a question counts as a crash; `package`: the one
+        that has MLIR's bindings.
+        """
         self.timeout = timeout
+        self.package = package
         self.process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -87,7 +91,7 @@ class Mlir:
     def _exchange(self, request: str) -> str | None:
         """The worker's answer, or `None` if it takes too long."""
         if self.process is None:
-            self.process = _start_worker()
+            self.process = _start_worker(self.package)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(request + "\n")
@@ -100,7 +104,7 @@ class Mlir:
         if line := self.process.stdout.readline():
             return line
         self.close()
-        raise RuntimeError("the MLIR worker ended; is the extra `mlir` installed?")
+        raise RuntimeError(f"the MLIR worker ended; is `{self.package}` installed?")
 
     def _kill(self) -> None:
         """End a worker that does not listen any more, and its child."""
@@ -109,9 +113,9 @@ class Mlir:
         self.close()
 
 
-def _start_worker() -> subprocess.Popen[str]:
+def _start_worker(package: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(_WORKER)],
+        [sys.executable, str(_WORKER), package],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

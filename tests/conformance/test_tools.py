@@ -38,7 +38,7 @@ def test_missing_mlir_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(real_mlir, "_WORKER", "no such file")
     with (
         Mlir() as mlir,
-        pytest.raises(RuntimeError, match="is the extra `mlir` installed"),
+        pytest.raises(RuntimeError, match="is `mlir` installed"),
     ):
         mlir.type("!quant.any<i8>")
 

@@ -1,0 +1,126 @@
+"""The constant."""
+
+from __future__ import annotations
+
+from typing_extensions import TypeIs
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import StoredQuantizedType
+
+from .compatibility import tensor_types
+from .syntax import parse_attributes
+from .tensor_kinds import STATIC_OR_PER_AXIS, verify_kinds
+
+ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
+"""The values of a tensor."""
+
+
+def _is_elements(attribute: Attribute | None) -> TypeIs[ElementsAttr]:
+    return isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr)
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    """
+    A constant. That of a quantized tensor holds its stored values.
+
+    Example:
+
+    ```mlir
+    %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    %1 = stablehlo.constant() <{value = dense<[1, 2]> : tensor<2xi8>}> : () ->
+        tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#constant).
+    """
+
+    name = "stablehlo.constant"
+
+    value = prop_def(ElementsAttr)
+    output = result_def()
+
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(self, value: ElementsAttr, result_type: Attribute | None = None):
+        super().__init__(
+            result_types=[result_type or value.get_type()], properties={"value": value}
+        )
+
+    def verify_(self) -> None:
+        verify_kinds(self, (), (STATIC_OR_PER_AXIS,))
+        (result_type,) = tensor_types(self.result_types)
+        element_type = result_type.element_type
+        if isinstance(element_type, StoredQuantizedType):
+            element_type = element_type.storage_type
+        expected = TensorType(element_type, result_type.shape, result_type.encoding)
+        if (actual := self.value.get_type()) != expected:
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) '{actual}' are incompatible with "
+                f"return type(s) of operation '{result_type}'"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        if parser.parse_optional_punctuation("("):
+            return cls._parse_generic_form(parser)
+        attributes_pos = parser.pos
+        attributes = parser.parse_optional_attr_dict()
+        if "value" in attributes:
+            parser.raise_error(
+                "attribute 'value' occurs more than once in the attribute list",
+                attributes_pos,
+                parser.pos,
+            )
+        pos = parser.pos
+        value = parser.parse_attribute()
+        if not _is_elements(value):
+            parser.raise_error("invalid kind of attribute specified", pos, parser.pos)
+        constant = cls(value)
+        constant.attributes |= attributes
+        return constant
+
+    @classmethod
+    def _parse_generic_form(cls, parser: Parser) -> ConstantOp:
+        parser.parse_punctuation(")")
+        properties = parser.parse_optional_properties_dict()
+        attributes = parse_attributes(parser, cls, properties)
+        parser.parse_punctuation(":")
+        parser.parse_punctuation("(")
+        parser.parse_punctuation(")")
+        parser.parse_punctuation("->")
+        result_type = parser.parse_type()
+        return cls.build(
+            result_types=[result_type], properties=properties, attributes=attributes
+        )
+
+    def print(self, printer: Printer) -> None:
+        # The type of the value is left out where it is the type of the result.
+        value = self.properties.get("value")
+        if _is_elements(value) and value.get_type() == self.output.type:
+            printer.print_op_attributes(self.attributes)
+            printer.print_string(" ")
+            printer.print_attribute(value)
+            return
+        printer.print_string("() <")
+        printer.print_attr_dict(self.properties)
+        printer.print_string(">")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)

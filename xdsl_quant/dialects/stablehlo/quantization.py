@@ -1,0 +1,105 @@
+"""The ops between floating-point and quantized tensors."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import QuantizedType
+
+from .compatibility import tensor_types, verify_elementwise, verify_inferred
+from .syntax import SameUnaryType
+from .tensor_kinds import (
+    FLOAT_OR_QUANTIZED_OR_PER_AXIS,
+    FLOAT_TENSOR,
+    QUANTIZED_OR_PER_AXIS,
+    verify_kinds,
+)
+
+
+class _CastOp(IRDLOperation, ABC):
+    """An elementwise op that leaves the numbers as they are, but for rounding."""
+
+    operand = operand_def()
+    result = result_def()
+
+    assembly_format = (
+        "$operand attr-dict `:` custom<SameUnaryType>(type($operand), type($result))"
+    )
+    custom_directives = (SameUnaryType,)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+
+@irdl_op_definition
+class UniformQuantizeOp(_CastOp):
+    """
+    Quantize a tensor, or give another scale and zero point to a quantized one.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.uniform_quantize %0
+        : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#uniform_quantize).
+    """
+
+    name = "stablehlo.uniform_quantize"
+
+    def verify_(self) -> None:
+        verify_kinds(self, (FLOAT_OR_QUANTIZED_OR_PER_AXIS,), (QUANTIZED_OR_PER_AXIS,))
+        verify_elementwise(self)
+        operand_type, result_type = tensor_types((self.operand.type, self.result.type))
+        expressed = _expressed_type(operand_type.element_type)
+        if (actual := _expressed_type(result_type.element_type)) != expressed:
+            raise VerifyException(
+                f"Expressed type of result expected to be '{expressed}', but got "
+                f"'{actual}'"
+            )
+
+
+@irdl_op_definition
+class UniformDequantizeOp(_CastOp):
+    """
+    The values that a quantized tensor expresses.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.uniform_dequantize %0
+        : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#uniform_dequantize).
+    """
+
+    name = "stablehlo.uniform_dequantize"
+
+    def verify_(self) -> None:
+        verify_kinds(self, (QUANTIZED_OR_PER_AXIS,), (FLOAT_TENSOR,))
+        verify_elementwise(self)
+        (operand_type,) = tensor_types(self.operand_types)
+        verify_inferred(
+            self, operand_type.get_shape(), _expressed_type(operand_type.element_type)
+        )
+
+
+def _expressed_type(element_type: Attribute) -> Attribute:
+    """The type of the numbers that are meant."""
+    is_quantized = isinstance(element_type, QuantizedType)
+    return element_type.expressed_type if is_quantized else element_type

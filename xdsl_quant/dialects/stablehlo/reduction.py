@@ -1,0 +1,319 @@
+"""Reduction over dimensions, and the terminator of its region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    SameVariadicOperandSize,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import Commutative, IsTerminator, Pure, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from .attributes import dimensions_attr
+from .compatibility import (
+    RankedTensor,
+    are_compatible_shapes,
+    are_compatible_types,
+    tensor_types,
+)
+from .elementwise import BinaryOp
+from .reducer import verify_reducer
+from .syntax import parse_attributes, parse_dimensions, print_dimensions
+from .tensor_kinds import (
+    TENSOR,
+    TENSOR_OR_PER_AXIS,
+    verify_variadic_operand_kinds,
+    verify_variadic_result_kinds,
+)
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """
+    The end of a region, with what it gives.
+
+    Example:
+
+    ```mlir
+    stablehlo.return %0 : tensor<f32>
+    ```
+    """
+
+    name = "stablehlo.return"
+
+    results_ = var_operand_def()
+
+    assembly_format = "$results_ attr-dict (`:` type($results_)^)?"
+
+    traits = traits_def(Pure(), IsTerminator())
+
+    def __init__(self, *results: SSAValue | Operation):
+        super().__init__(operands=[results])
+
+    def verify_(self) -> None:
+        verify_variadic_operand_kinds(self, TENSOR_OR_PER_AXIS)
+
+
+def _scalar_type(tensor_type: Attribute) -> Attribute:
+    if isinstance(tensor_type, TensorType):
+        return TensorType(cast(Attribute, tensor_type.element_type), ())
+    return tensor_type
+
+
+def _body_of(op_type: type[BinaryOp], scalar_type: Attribute) -> Region:
+    """A region that applies one binary op."""
+    block = Block(arg_types=(scalar_type, scalar_type))
+    lhs, rhs = block.args
+    applied = op_type(lhs, rhs)
+    block.add_ops((applied, ReturnOp(applied)))
+    return Region(block)
+
+
+def applied_op(reduce: ReduceOp) -> BinaryOp | None:
+    """
+    The op of the reduction's region if that does nothing else than to apply one
+    commutative op to its two arguments.
+    """
+    if len(reduce.body.blocks) != 1 or not reduce.inputs:
+        return None
+    block = reduce.body.block
+    operation = block.first_op
+    if not isinstance(operation, BinaryOp) or not operation.has_trait(Commutative):
+        return None
+    terminator = operation.next_op
+    if not isinstance(terminator, ReturnOp) or terminator.next_op is not None:
+        return None
+    scalar_type = _scalar_type(reduce.inputs[0].type)
+    if (*operation.operand_types, operation.result.type) != (scalar_type,) * 3:
+        return None
+    if tuple(block.args) != tuple(operation.operands):
+        return None
+    return operation if tuple(terminator.operands) == (operation.result,) else None
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """
+    Fold the elements along some dimensions with a function, which the region is.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1]
+        : (tensor<4x2xf32>, tensor<f32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#reduce).
+    """
+
+    name = "stablehlo.reduce"
+
+    inputs = var_operand_def()
+    init_values = var_operand_def()
+    dimensions = prop_def(DenseArrayBase.constr(i64))
+    body = region_def("single_block")
+    result = var_result_def()
+
+    irdl_options = (SameVariadicOperandSize(),)
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue | Operation],
+        init_values: Sequence[SSAValue | Operation],
+        dimensions: Sequence[int],
+        body: Region | type[BinaryOp],
+        result_types: Sequence[Attribute],
+    ):
+        """`body` may be the class of one commutative op, to be applied."""
+        if not isinstance(body, Region):
+            body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
+        super().__init__(
+            operands=[inputs, init_values],
+            result_types=[result_types],
+            properties={"dimensions": dimensions_attr(dimensions)},
+            regions=[body],
+        )
+
+    def verify_(self) -> None:
+        verify_variadic_operand_kinds(self, TENSOR)
+        verify_variadic_result_kinds(self, TENSOR)
+        if not self.inputs:
+            raise VerifyException(
+                f"'{self.name}' op expected 1 or more operands, but found 0"
+            )
+        body = self.body.block
+        if not isinstance(body.last_op, ReturnOp):
+            raise VerifyException(
+                f"'{self.name}' op expects regions to end with '{ReturnOp.name}'"
+            )
+        input_types = tensor_types(value.type for value in self.inputs)
+        init_types = tensor_types(value.type for value in self.init_values)
+        shape = self._remaining_shape(input_types)
+        verify_reducer(body, input_types, init_types, shape)
+        self._verify_results(shape, tensor_types(body.last_op.operand_types))
+
+    def _remaining_shape(self, input_types: Sequence[RankedTensor]) -> Sequence[int]:
+        """The dimensions that are not reduced, after a check of those that are."""
+        shape = input_types[0].get_shape()
+        for index, type_ in enumerate(input_types):
+            if not are_compatible_shapes(shape, type_.get_shape()):
+                raise VerifyException(
+                    "expects all inputs to have compatible shapes. Shape at input-index "
+                    f"{index} is not compatible with shape at input-index 0"
+                )
+        reduced: set[int] = set()
+        for dimension in self.dimensions.get_values():
+            if not 0 <= dimension < len(shape):
+                raise VerifyException(
+                    f"Out-of-bounds dimension {dimension}, expected to be in range "
+                    f"[0, {len(shape)})"
+                )
+            if dimension in reduced:
+                raise VerifyException(f"Duplicate reduction dimension: {dimension}")
+            reduced.add(dimension)
+        return [size for index, size in enumerate(shape) if index not in reduced]
+
+    def _verify_results(
+        self, shape: Sequence[int], returned: Sequence[RankedTensor]
+    ) -> None:
+        inferred = [TensorType(type_.element_type, shape) for type_ in returned]
+        results = tensor_types(self.result_types)
+        if len(inferred) == len(results) and all(
+            map(are_compatible_types, inferred, results)
+        ):
+            return
+        raise VerifyException(
+            f"'{self.name}' op inferred type(s) {_types_text(inferred)} are incompatible "
+            f"with return type(s) of operation {_types_text(results)}"
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        pos = parser.pos
+        pairs = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, lambda: _parse_pair(parser)
+        )
+        applied = None
+        if parser.parse_optional_keyword("applies"):
+            applied = _parse_applied_op(parser, pos)
+        parser.parse_keyword("across")
+        parser.parse_keyword("dimensions")
+        parser.parse_punctuation("=")
+        properties: dict[str, Attribute] = {
+            "dimensions": dimensions_attr(parse_dimensions(parser))
+        }
+        attributes = parse_attributes(parser, cls, properties)
+        parser.parse_punctuation(":")
+        type_ = parser.parse_function_type()
+        operands = parser.resolve_operands(
+            [*(input for input, _ in pairs), *(init for _, init in pairs)],
+            type_.inputs.data,
+            pos,
+        )
+        if applied is not None:
+            if not operands:
+                parser.raise_error(
+                    "input types missing in reduce-op function type", pos, parser.pos
+                )
+            body = _body_of(applied, _scalar_type(operands[0].type))
+        else:
+            body = _parse_reducer(parser)
+        return cls.build(
+            operands=[operands[: len(pairs)], operands[len(pairs) :]],
+            result_types=[type_.outputs.data],
+            properties=properties,
+            attributes=attributes,
+            regions=[body],
+        )
+
+    def print(self, printer: Printer) -> None:
+        def print_pair(pair: tuple[SSAValue, SSAValue]) -> None:
+            input, init_value = pair
+            printer.print_string("(")
+            printer.print_ssa_value(input)
+            printer.print_string(" init: ")
+            printer.print_ssa_value(init_value)
+            printer.print_string(")")
+
+        printer.print_list(zip(self.inputs, self.init_values, strict=True), print_pair)
+        if (applied := applied_op(self)) is not None:
+            printer.print_string(f" applies {applied.name}")
+        printer.print_string(" across dimensions = ")
+        print_dimensions(printer, self.dimensions.get_values())
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_operation_type(self)
+        if applied is None:
+            self._print_reducer(printer)
+
+    def _print_reducer(self, printer: Printer) -> None:
+        arguments = self.body.blocks[0].args if self.body.blocks else ()
+        count = len(arguments) // 2
+        printer._print_new_line()  # pyright: ignore[reportPrivateUsage] no public way
+        printer.print_string(" reducer")
+        for input, init_value in zip(arguments, arguments[count:], strict=False):
+            with printer.in_parens():
+                printer.print_block_argument(input)
+                printer.print_string(", ")
+                printer.print_block_argument(init_value)
+            printer.print_string(" ")
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _types_text(types: Sequence[RankedTensor]) -> str:
+    return ", ".join(f"'{type_}'" for type_ in types)
+
+
+def _parse_pair(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
+    """Parse `(%input init: %init_value)`."""
+    with parser.in_parens():
+        input = parser.parse_unresolved_operand()
+        parser.parse_keyword("init")
+        parser.parse_punctuation(":")
+        return input, parser.parse_unresolved_operand()
+
+
+def _parse_applied_op(parser: Parser, pos: int) -> type[BinaryOp]:
+    name = parser.parse_identifier()
+    op_type = parser.ctx.get_optional_op(name)
+    if (
+        op_type is None
+        or not issubclass(op_type, BinaryOp)
+        or not op_type.has_trait(Commutative)
+    ):
+        parser.raise_error(
+            "expected the inner-op to be a commutative binary-op from the stablehlo "
+            "dialect, with zero region, producing single result",
+            pos,
+            parser.pos,
+        )
+    return op_type
+
+
+def _parse_reducer(parser: Parser) -> Region:
+    """Parse `reducer(%a: tensor<f32>, %b: tensor<f32>) { ... }`."""
+    parser.parse_keyword("reducer")
+    inputs: list[Parser.Argument] = []
+    init_values: list[Parser.Argument] = []
+    while parser.parse_optional_punctuation("("):
+        inputs.append(parser.parse_argument())
+        parser.parse_punctuation(",")
+        init_values.append(parser.parse_argument())
+        parser.parse_punctuation(")")
+    return parser.parse_region([*inputs, *init_values])
