@@ -1,6 +1,11 @@
 """What `xdsl-opt` finds in this package: name -> factory, nothing imported before use."""
 
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from functools import cache
+
 from xdsl.dialects import get_all_dialects
+from xdsl.ir import Dialect
 from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
@@ -18,6 +23,20 @@ def get_shape():
     from xdsl_quant.dialects.shape import Shape
 
     return Shape
+
+
+def get_stablehlo():
+    from xdsl_quant.dialects.stablehlo import StableHLO
+
+    return StableHLO
+
+
+def get_convert_stablehlo_to_linalg():
+    from xdsl_quant.transforms.convert_stablehlo_to_linalg import (
+        ConvertStableHLOToLinalgPass,
+    )
+
+    return ConvertStableHLOToLinalgPass
 
 
 def get_lower_quant_ops():
@@ -74,6 +93,22 @@ def get_remove_instrumentation():
     return QuantRemoveInstrumentationPass
 
 
+def get_scales_from_fixed_point():
+    from xdsl_quant.transforms.quant_scales_from_fixed_point import (
+        QuantScalesFromFixedPointPass,
+    )
+
+    return QuantScalesFromFixedPointPass
+
+
+def get_scales_to_fixed_point():
+    from xdsl_quant.transforms.quant_scales_to_fixed_point import (
+        QuantScalesToFixedPointPass,
+    )
+
+    return QuantScalesToFixedPointPass
+
+
 def get_stats_to_calibrated():
     from xdsl_quant.transforms.quant_stats_to_calibrated import (
         QuantStatsToCalibratedPass,
@@ -82,10 +117,58 @@ def get_stats_to_calibrated():
     return QuantStatsToCalibratedPass
 
 
+def get_quant_casts_to_stablehlo():
+    from xdsl_quant.transforms.quant_casts_to_stablehlo import (
+        QuantCastsToStablehloPass,
+    )
+
+    return QuantCastsToStablehloPass
+
+
+def get_stablehlo_casts_to_quant():
+    from xdsl_quant.transforms.stablehlo_casts_to_quant import (
+        StablehloCastsToQuantPass,
+    )
+
+    return StablehloCastsToQuantPass
+
+
+def get_legalize_qdq_to_quantized_op():
+    from xdsl_quant.transforms.stablehlo_legalize_qdq_to_quantized_op import (
+        StablehloLegalizeQdqToQuantizedOpPass,
+    )
+
+    return StablehloLegalizeQdqToQuantizedOpPass
+
+
+def get_legalize_quant_to_integer():
+    from xdsl_quant.transforms.stablehlo_legalize_quant_to_integer import (
+        StablehloLegalizeQuantToIntegerPass,
+    )
+
+    return StablehloLegalizeQuantToIntegerPass
+
+
+def get_legalize_quantized_op_to_qdq():
+    from xdsl_quant.transforms.stablehlo_legalize_quantized_op_to_qdq import (
+        StablehloLegalizeQuantizedOpToQdqPass,
+    )
+
+    return StablehloLegalizeQuantizedOpToQdqPass
+
+
 def get_strip_func_quant_types():
     from xdsl_quant.transforms.strip_func_quant_types import StripFuncQuantTypesPass
 
     return StripFuncQuantTypesPass
+
+
+def get_verify_quant_constraints():
+    from xdsl_quant.transforms.verify_quant_constraints import (
+        VerifyQuantConstraintsPass,
+    )
+
+    return VerifyQuantConstraintsPass
 
 
 def get_mlir_aliased():
@@ -94,29 +177,76 @@ def get_mlir_aliased():
     return MLIRAliasedTarget
 
 
+@cache
+def _dialects_of_other_plugins() -> AbstractSet[str]:
+    from importlib.metadata import entry_points
+
+    universes = (plugin.load() for plugin in entry_points(group="xdsl.universe"))
+    return {
+        name
+        for universe in universes
+        if universe is not XDSL_QUANT_UNIVERSE
+        for name in universe.all_dialects
+    }
+
+
+class _PluginUniverse(Universe):
+    """
+    Leaves a dialect to another plugin that has it, too, as xDSL takes each name once.
+
+    What others have is asked for when the tools ask, when all plugins are imported.
+    """
+
+    @property
+    def all_dialects(self) -> dict[str, Callable[[], Dialect]]:
+        taken = _dialects_of_other_plugins()
+        return {
+            name: factory
+            for name, factory in self._all_dialects.items()
+            if name not in taken
+        }
+
+    @all_dialects.setter
+    def all_dialects(self, value: dict[str, Callable[[], Dialect]]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] as the class says
+        self._all_dialects = value
+
+
 # Lowered modules are read by xDSL's own dialects, which need it, too.
 compat.apply_on_load()
 
 # A name that xDSL itself has, too, would make every tool refuse to start.
-XDSL_QUANT_UNIVERSE = Universe(
+XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_dialects={
         name: factory
-        for name, factory in {"quant": get_quant, "shape": get_shape}.items()
+        for name, factory in {
+            "quant": get_quant,
+            "shape": get_shape,
+            "stablehlo": get_stablehlo,
+        }.items()
         if name not in get_all_dialects()
     },
     all_passes={
         name: factory
         for name, factory in {
+            "convert-stablehlo-to-linalg": get_convert_stablehlo_to_linalg,
             "lower-quant-ops": get_lower_quant_ops,
             "normalize-quant-types": get_normalize_quant_types,
             "quant-calibrated-to-uniform": get_calibrated_to_uniform,
+            "quant-casts-to-stablehlo": get_quant_casts_to_stablehlo,
             "quant-convert-const": get_convert_const,
             "quant-convert-simulated-quantization": get_convert_simulated_quantization,
             "quant-import-stats": get_import_stats,
             "quant-insert-stats-refs": get_insert_stats_refs,
             "quant-remove-instrumentation": get_remove_instrumentation,
+            "quant-scales-from-fixed-point": get_scales_from_fixed_point,
+            "quant-scales-to-fixed-point": get_scales_to_fixed_point,
             "quant-stats-to-calibrated": get_stats_to_calibrated,
+            "stablehlo-casts-to-quant": get_stablehlo_casts_to_quant,
+            "stablehlo-legalize-qdq-to-quantized-op": get_legalize_qdq_to_quantized_op,
+            "stablehlo-legalize-quant-to-integer": get_legalize_quant_to_integer,
+            "stablehlo-legalize-quantized-op-to-qdq": get_legalize_quantized_op_to_qdq,
             "strip-func-quant-types": get_strip_func_quant_types,
+            "verify-quant-constraints": get_verify_quant_constraints,
         }.items()
         if name not in get_all_passes()
     },

@@ -9,18 +9,27 @@ from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
 
 def test_what_the_plugin_offers():
-    assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {"quant", "shape"}
+    assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {"quant", "shape", "stablehlo"}
     assert set(XDSL_QUANT_UNIVERSE.all_passes) == {
+        "convert-stablehlo-to-linalg",
         "lower-quant-ops",
         "normalize-quant-types",
         "quant-calibrated-to-uniform",
+        "quant-casts-to-stablehlo",
         "quant-convert-const",
         "quant-convert-simulated-quantization",
         "quant-import-stats",
         "quant-insert-stats-refs",
         "quant-remove-instrumentation",
+        "quant-scales-from-fixed-point",
+        "quant-scales-to-fixed-point",
         "quant-stats-to-calibrated",
+        "stablehlo-casts-to-quant",
+        "stablehlo-legalize-qdq-to-quantized-op",
+        "stablehlo-legalize-quant-to-integer",
+        "stablehlo-legalize-quantized-op-to-qdq",
         "strip-func-quant-types",
+        "verify-quant-constraints",
     }
     assert set(XDSL_QUANT_UNIVERSE.all_targets) == {"mlir-aliased"}
 
@@ -71,7 +80,7 @@ def _python(script: str) -> str:
 
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
-        f"['shape'] False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n[]\n"
+        f"['shape', 'stablehlo'] False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n[]\n"
     )
 
 

@@ -1,0 +1,52 @@
+// RUN: xdsl-opt %s -p convert-stablehlo-to-linalg --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
+
+// CHECK:       'stablehlo.add' op is arithmetic on a quantized tensor: run 'stablehlo-legalize-quantized-op-to-qdq' or 'stablehlo-legalize-quant-to-integer' first
+func.func @quantized(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) {
+  %0 = stablehlo.add %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5>>
+  return
+}
+
+// -----
+
+// CHECK:       'stablehlo.uniform_quantize' op is a cast of the quant dialect: run 'stablehlo-casts-to-quant' first
+func.func @cast(%x: tensor<4xf32>) {
+  %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+  return
+}
+
+// -----
+
+// CHECK:       'stablehlo.exponential' op has a value of type 'tensor<4xcomplex<f32>>', but elements may be integers of up to 64 bits, bf16, f16, f32 and f64
+func.func @complex(%x: tensor<4xcomplex<f32>>) {
+  %0 = stablehlo.exponential %x : tensor<4xcomplex<f32>>
+  return
+}
+
+// -----
+
+// CHECK:       'stablehlo.broadcast_in_dim' op has an operand or a result of unknown size, which has no conversion to linalg
+func.func @broadcast(%x: tensor<?xf32>) {
+  %0 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<?xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// CHECK:       'stablehlo.reduce' op has a body with 'stablehlo.constant', which has values that are no tensors of rank 0, which has no conversion to linalg
+func.func @reduce(%x: tensor<4xf32>, %zero: tensor<f32>) {
+  %0 = stablehlo.reduce(%x init: %zero) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    reducer(%a: tensor<f32>, %b: tensor<f32>) {
+    %c = stablehlo.constant dense<1.0> : tensor<4xf32>
+    %d = stablehlo.slice %c [0:1] : (tensor<4xf32>) -> tensor<1xf32>
+    stablehlo.return %a : tensor<f32>
+  }
+  return
+}
+
+// -----
+
+// CHECK:       'test.op' op has a value of type 'tensor<4xui8>', which is about to become one without a sign
+func.func @sign(%x: tensor<4xui8>) {
+  "test.op"(%x) : (tensor<4xui8>) -> ()
+  return
+}

@@ -1,0 +1,218 @@
+"""
+Scales as multipliers and shifts, for sums and products of quantized tensors.
+
+All arrays have a dimension for each dimension of the result. Its size is 1, or the number
+of scales along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from xdsl_quant.dialects.quant import StoredQuantizedType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MULTIPLIER_BITS = 31
+
+_SPARE_BITS = 3
+"""A multiplier with so many bits more than the result is off by 1/8 of a unit."""
+
+_LARGEST_ERROR = 0.25
+"""How far, in units of the result, multipliers may make a sum be off."""
+
+_EXACT_BITS = 16
+"""Wider results have too many bits for such a promise."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How the elements of an operand or of the result are quantized."""
+
+    quantized_type: StoredQuantizedType
+    rank: int
+    """The rank of the result."""
+
+    axis: int | None = None
+    """The dimension of the result that scales change along, if not the type's own."""
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        import numpy as np
+
+        from xdsl_quant.numerics import QuantizationParameters
+
+        parameters = QuantizationParameters.from_type(self.quantized_type)
+        shape = [1] * self.rank
+        if parameters.quantized_dimension is not None:
+            axis = parameters.quantized_dimension if self.axis is None else self.axis
+            shape[axis] = -1
+        zero_points = parameters.zero_points.astype(np.int64)
+        return parameters.scales.reshape(shape), zero_points.reshape(shape)
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """The scales."""
+        return self._arrays[0]
+
+    @property
+    def zero_points(self) -> NDArray[np.int64]:
+        """The zero points."""
+        return self._arrays[1]
+
+    @property
+    def largest_stored(self) -> int:
+        """The largest absolute value that is stored."""
+        quantized_type = self.quantized_type
+        low = quantized_type.storage_type_min.data
+        return max(abs(low), abs(quantized_type.storage_type_max.data))
+
+    @property
+    def largest(self) -> int:
+        """The largest absolute difference of a stored value and its zero point."""
+        low = self.quantized_type.storage_type_min.data
+        high = self.quantized_type.storage_type_max.data
+        first, last = int(self.zero_points.min()), int(self.zero_points.max())
+        return max(high - first, last - low)
+
+    @property
+    def width(self) -> int:
+        """The number of bits of a stored value."""
+        return self.quantized_type.storage_type_integral_width
+
+
+class Scaling(NamedTuple):
+    """What integers are multiplied by, `multiplier / 2**shift`."""
+
+    multipliers: Sequence[NDArray[np.int64]]
+    """One array for each integer that goes into the result."""
+
+    shifts: NDArray[np.int64]
+
+    bits: int
+    """The largest number of bits of a multiplier."""
+
+    @property
+    def is_one(self) -> bool:
+        """Whether nothing is to be multiplied."""
+        return all(
+            bool((multipliers == 1 << self.shifts).all())
+            for multipliers in self.multipliers
+        )
+
+
+def _rounded_shift(array: NDArray[Any], shift: NDArray[Any] | int) -> NDArray[Any]:
+    """Numbers divided by a power of two, and rounded to nearest, up in the middle."""
+    import numpy as np
+
+    # A number of 31 bits is 0 after any longer shift.
+    shift = np.minimum(shift, 40)
+    return (array + (1 << shift >> 1)) >> shift
+
+
+def _reduced(
+    multipliers: Sequence[NDArray[np.int64]], shifts: NDArray[np.int64], bits: int
+) -> Scaling:
+    """A scaling with multipliers of at most so many bits."""
+    surplus = MULTIPLIER_BITS - bits
+    if (shifts <= surplus).any():
+        raise ValueError(
+            f"a ratio of scales is too large for a multiplier of {bits} bits"
+        )
+    return Scaling(
+        [_rounded_shift(array, surplus) for array in multipliers],
+        shifts - surplus,
+        bits,
+    )
+
+
+def product_scaling(
+    factors: Sequence[Quantization], target: Quantization, largest: int
+) -> Scaling:
+    """
+    The scaling of an integer in units of the product of some scales.
+
+    It is [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier], with the lowest
+    bits of the multiplier rounded away as far as the product has to fit 64 bits.
+
+    Args:
+        factors: how the factors of the integer are quantized.
+        target: how the result is.
+        largest: the largest absolute value that the integer may have.
+
+    Raises:
+        ValueError: if too few bits are left for the multiplier, or if a ratio of scales is
+            too large or too small.
+    """
+    import numpy as np
+
+    from xdsl_quant.numerics import rescale_multiplier
+
+    bits = min(MULTIPLIER_BITS, 63 - largest.bit_length())
+    needed = min(target.width, _EXACT_BITS) + _SPARE_BITS
+    if bits < needed:
+        raise ValueError(
+            f"integers of up to {largest.bit_length()} bits and a multiplier of "
+            f"{needed} bits, which the result needs, do not fit 64 bits"
+        )
+    multipliers, shifts = rescale_multiplier(
+        [factor.scales for factor in factors], target.scales
+    )
+    return _reduced([multipliers.astype(np.int64)], shifts.astype(np.int64), bits)
+
+
+def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
+    """
+    The scaling of two integers, each in units of its own scale, with one shift for both.
+
+    The shift is that of the larger scale; the multiplier of the smaller one is rounded
+    to it, up in the middle. The sum of both products fits 64 bits.
+
+    Raises:
+        ValueError: if a ratio of scales is too large or too small.
+    """
+    import numpy as np
+
+    from xdsl_quant.numerics import rescale_multiplier
+
+    pairs = [rescale_multiplier([term.scales], target.scales) for term in terms]
+    all_shifts = [shifts.astype(np.int64) for _, shifts in pairs]
+    shifts = np.minimum(*all_shifts)
+    multipliers = [
+        _rounded_shift(multiplier.astype(np.int64), shift - shifts)
+        for (multiplier, _), shift in zip(pairs, all_shifts, strict=True)
+    ]
+    largest = max(term.largest for term in terms)
+    bits = min(MULTIPLIER_BITS, 62 - largest.bit_length())
+    scaling = _reduced(multipliers, shifts, bits)
+    _check_sum(terms, target, scaling)
+    return scaling
+
+
+def _check_sum(
+    terms: Sequence[Quantization], target: Quantization, scaling: Scaling
+) -> None:
+    import numpy as np
+
+    if target.width > _EXACT_BITS:
+        return
+    ratios = [term.scales / target.scales for term in terms]
+    errors = sum(
+        term.largest
+        * np.abs(np.ldexp(multipliers.astype(float), -scaling.shifts) - ratio)
+        for term, multipliers, ratio in zip(
+            terms, scaling.multipliers, ratios, strict=True
+        )
+    )
+    if np.max(errors) > _LARGEST_ERROR:
+        largest = max(float(ratio.max()) for ratio in ratios)
+        raise ValueError(
+            f"a scale {largest} times that of the result is too large: its multiplier of "
+            f"{scaling.bits} bits would make the sum be off by "
+            f"{float(np.max(errors)):.2g} units"
+        )

@@ -1,0 +1,530 @@
+"""
+Quantized StableHLO ops as integer arithmetic on stored values, through multipliers and
+shifts.
+
+With `a`, `b` stored values less their zero points, `z` the zero point of the result and
+`scaled(x, M, S) = (x * M + (1 << (S - 1))) >> S`, the stored values of the result are
+
+| op | stored value before it is clamped to the storage range |
+|---|---|
+| `uniform_quantize` of a quantized tensor | `scaled(a, M, S) + z` |
+| `add`, `subtract` | `((a * M1 ± b * M2 + (1 << (S - 1))) >> S) + z` |
+| `multiply` | `scaled(a * b, M, S) + z` |
+| `dot_general`, `convolution` | `scaled(sum(a * b), M, S) + z` |
+
+`M` and `S` are those of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for
+the exact quotient of scales: the product of those of the operands, or one of these, by that
+of the result. If `x` may have more than 32 bits, the lowest bits of `M` are rounded away,
+up in the middle, so that `x * M` fits 64 bits. For a sum, `S` is the smaller one of both
+shifts and the other multiplier is rounded to it; then both lose bits until the products fit
+63 bits. A quotient that is 1 is not multiplied by.
+
+With `rounding=double` the product of `scaled` is rounded as TOSA's `apply_scale_32` does
+with double rounding, where `x` has up to 32 bits. Sums of `add` and `subtract` and wider
+integers are always rounded once.
+
+Other ops: a constant becomes one of stored values; what only moves elements is applied to
+stored values, as are `maximum`, `minimum` and `clamp` of one type. All the rest, and what
+is inside of a `reduce`, keeps its quantized types, with `quant.scast` before and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant import compat
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    StorageCastOp,
+    StoredQuantizedType,
+    UniformQuantizedPerAxisType,
+)
+from xdsl_quant.dialects.quant.fixed_point_types import (
+    FixedPointQuantizedPerAxisType,
+    FixedPointType,
+)
+from xdsl_quant.dialects.quant.types import (
+    UniformType,
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.dialects.stablehlo import (
+    AddOp,
+    BroadcastInDimOp,
+    ClampOp,
+    ConcatenateOp,
+    ConstantOp,
+    ConvolutionOp,
+    DotGeneralOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    PadOp,
+    ReduceOp,
+    ReshapeOp,
+    SelectOp,
+    SliceOp,
+    SubtractOp,
+    TransposeOp,
+    UniformQuantizeOp,
+)
+from xdsl_quant.rounding_mode import ScaleRounding
+
+from .diagnostics import fail
+from .emission import Code
+from .fixed_point_arithmetic import (
+    add,
+    apply_scale,
+    clamp_and_truncate,
+    extend,
+    i64_constant,
+    subtract,
+)
+from .garbage_collection import without_garbage_collection
+from .quantization_arithmetic import why_not_lowerable
+from .stablehlo_integer_generic import Input, elementwise, identity, tensor_of
+from .stablehlo_integer_products import Product
+from .stablehlo_integer_scales import (
+    MULTIPLIER_BITS,
+    Quantization,
+    Scaling,
+    product_scaling,
+    sum_scaling,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Ops are built here without a context that would load their dialects.
+compat.apply_all()
+
+_ArithmeticOp = AddOp | SubtractOp | MultiplyOp | UniformQuantizeOp
+_ProductOp = DotGeneralOp | ConvolutionOp
+_RescalingOp = _ArithmeticOp | _ProductOp
+_OrderOp = MaximumOp | MinimumOp | ClampOp
+_MovingOp = (
+    ReshapeOp
+    | TransposeOp
+    | BroadcastInDimOp
+    | ConcatenateOp
+    | SliceOp
+    | PadOp
+    | SelectOp
+)
+
+Emission = Callable[[Code, Sequence[SSAValue]], SSAValue]
+"""Adds the ops that compute stored values of a result from those of the operands."""
+
+
+def _stored_type(type_: Attribute) -> StoredQuantizedType | None:
+    quantized_type = QuantizedType.get_quantized_element_type(type_)
+    return quantized_type if isinstance(quantized_type, StoredQuantizedType) else None
+
+
+def _storage(type_: Attribute) -> TensorType[IntegerType]:
+    """The type of the stored values of a quantized tensor."""
+    quantized_type = _stored_type(type_)
+    assert quantized_type is not None
+    return tensor_of(cast(TensorType, type_), quantized_type.signless_storage_type)
+
+
+# Numbers, in the body of a generic
+
+
+def _centred(
+    code: Code,
+    stored: SSAValue,
+    quantization: Quantization,
+    zero_point: SSAValue | None,
+) -> SSAValue:
+    value = extend(code, stored, quantization.quantized_type.is_signed)
+    return value if zero_point is None else subtract(code, value, zero_point)
+
+
+def _rounded_shift(code: Code, value: SSAValue, shift: SSAValue) -> SSAValue:
+    """A number divided by a power of two, and rounded to nearest, up in the middle."""
+    one = i64_constant(code, 1)
+    but_one = subtract(code, shift, one)
+    halves = code.elementwise(arith.ShRSIOp, (value, but_one), i64)
+    return code.elementwise(arith.ShRSIOp, (add(code, halves, one), one), i64)
+
+
+def _multiply(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
+    flags = {"overflowFlags": arith.IntegerOverflowAttr("none")}
+    return code.elementwise(arith.MuliOp, (value, other), i64, flags)
+
+
+def _parameters(
+    scaling: Scaling, zero_points: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """The numbers that a body uses, with their names."""
+    parameters = {name: array for name, array in zero_points.items() if array.any()}
+    if scaling.is_one:
+        return parameters
+    names = ("multiplier", "other_multiplier")
+    parameters |= dict(zip(names, scaling.multipliers, strict=False))
+    parameters["shift"] = scaling.shifts
+    return parameters
+
+
+@dataclass(frozen=True)
+class _Rescaling:
+    """The last step of every op: what was computed in units of its scale is scaled."""
+
+    scaling: Scaling
+    target: Quantization
+    rounding: ScaleRounding
+
+    def scaled(
+        self, code: Code, value: SSAValue, numbers: Mapping[str, SSAValue]
+    ) -> SSAValue:
+        """An integer multiplied by the scaling."""
+        if self.scaling.is_one:
+            return value
+        # Wider integers are always rounded once.
+        rounding = self.rounding if self.scaling.bits == MULTIPLIER_BITS else "single"
+        return apply_scale(
+            code, value, numbers["multiplier"], numbers["shift"], rounding
+        )
+
+    def stored(
+        self, code: Code, value: SSAValue, numbers: Mapping[str, SSAValue]
+    ) -> SSAValue:
+        """The stored value of a scaled integer."""
+        if (zero_point := numbers.get("zero_point")) is not None:
+            value = add(code, value, zero_point)
+        quantized_type = self.target.quantized_type
+        return clamp_and_truncate(
+            code,
+            value,
+            quantized_type.storage_type_min.data,
+            quantized_type.storage_type_max.data,
+            quantized_type.signless_storage_type,
+        )
+
+
+# Ops
+
+
+def _quantizations(op: Operation, rank: int) -> list[Quantization]:
+    """How the operands and the result are quantized."""
+    types = [_stored_type(value.type) for value in (*op.operands, *op.results)]
+    return [Quantization(type_, rank) for type_ in types if type_ is not None]
+
+
+def _arithmetic(op: _ArithmeticOp, rounding: ScaleRounding) -> Emission:
+    result_type = _storage(op.result.type)
+    rank = len(result_type.get_shape())
+    *operands, target = _quantizations(op, rank)
+    is_sum = isinstance(op, AddOp | SubtractOp)
+    if is_sum:
+        scaling = sum_scaling(operands, target)
+    else:
+        largest = 1
+        for operand in operands:
+            largest *= operand.largest
+        scaling = product_scaling(operands, target, largest)
+    rescaling = _Rescaling(scaling, target, rounding)
+    combine = subtract if isinstance(op, SubtractOp) else add
+    names = ("operand_zero_point", "other_zero_point")
+    zero_points = {
+        name: operand.zero_points
+        for name, operand in zip(names, operands, strict=False)
+    }
+    parameters = _parameters(scaling, {**zero_points, "zero_point": target.zero_points})
+
+    def body(
+        code: Code, stored: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+    ) -> SSAValue:
+        values = [
+            _centred(code, value, operand, numbers.get(name))
+            for name, value, operand in zip(names, stored, operands, strict=False)
+        ]
+        if not is_sum:
+            value = values[0] if len(values) == 1 else _multiply(code, *values)
+            value = rescaling.scaled(code, value, numbers)
+        elif scaling.is_one:
+            value = combine(code, *values)
+        else:
+            value = combine(
+                code,
+                _multiply(code, values[0], numbers["multiplier"]),
+                _multiply(code, values[1], numbers["other_multiplier"]),
+            )
+            value = _rounded_shift(code, value, numbers["shift"])
+        return rescaling.stored(code, value, numbers)
+
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        inputs = [Input(value, identity(rank)) for value in stored]
+        return elementwise(code, inputs, parameters, result_type, body)
+
+    return emit
+
+
+def _product(op: _ProductOp, rounding: ScaleRounding) -> Emission:
+    result_type = _storage(op.result.type)
+    lhs_type, rhs_type, target_type = map(
+        _stored_type, (*op.operand_types, op.result.type)
+    )
+    assert lhs_type is not None
+    assert rhs_type is not None
+    assert target_type is not None
+    product = Product(op, lhs_type, rhs_type)
+    target = Quantization(target_type, len(result_type.get_shape()))
+    scaling = product_scaling([product.lhs, product.rhs], target, product.largest)
+    rescaling = _Rescaling(scaling, target, rounding)
+    zero_points = {
+        "operand_zero_point": product.lhs.zero_points,
+        "zero_point": target.zero_points,
+    }
+    parameters = _parameters(scaling, zero_points)
+
+    def body(
+        code: Code, sums: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+    ) -> SSAValue:
+        value, *others = (_as_i64(code, number) for number in sums)
+        for rhs_sum in others:
+            correction = _multiply(code, rhs_sum, numbers["operand_zero_point"])
+            value = subtract(code, value, correction)
+        value = rescaling.scaled(code, value, numbers)
+        return rescaling.stored(code, value, numbers)
+
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        inputs = product.sums(code, *stored)
+        return elementwise(code, inputs, parameters, result_type, body)
+
+    return emit
+
+
+def _as_i64(code: Code, number: SSAValue) -> SSAValue:
+    return number if number.type == i64 else extend(code, number, True)
+
+
+def _order(op: _OrderOp) -> Emission:
+    """The larger or smaller stored value."""
+    result_type = _storage(op.result.type)
+    quantized_type = _stored_type(op.result.type)
+    assert quantized_type is not None
+    largest, smallest = (
+        (arith.MaxSIOp, arith.MinSIOp)
+        if quantized_type.is_signed
+        else (arith.MaxUIOp, arith.MinUIOp)
+    )
+    element_type = quantized_type.signless_storage_type
+
+    def body(
+        code: Code, stored: Sequence[SSAValue], _: Mapping[str, SSAValue]
+    ) -> SSAValue:
+        if not isinstance(op, ClampOp):
+            order = largest if isinstance(op, MaximumOp) else smallest
+            return code.elementwise(order, stored, element_type)
+        value, low, high = stored
+        value = code.elementwise(largest, (value, low), element_type)
+        return code.elementwise(smallest, (value, high), element_type)
+
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        if isinstance(op, ClampOp):
+            low, value, high = stored
+            stored = (value, low, high)
+        inputs = [
+            Input(value, identity(len(cast(TensorType, value.type).get_shape())))
+            for value in stored
+        ]
+        return elementwise(code, inputs, {}, result_type, body)
+
+    return emit
+
+
+def _move(op: _MovingOp) -> Emission:
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        result_type = _storage(op.result.type)
+        return code.op(type(op), stored, result_type, op.properties)
+
+    return emit
+
+
+def _constant(op: ConstantOp) -> Emission:
+    storage = _storage(op.output.type)
+    value = op.value
+    stored = (
+        DenseResourceAttr(value.resource_handle, storage)
+        if isinstance(value, DenseResourceAttr)
+        else DenseIntOrFPElementsAttr(storage, value.data)
+    )
+
+    def emit(code: Code, _: Sequence[SSAValue]) -> SSAValue:
+        return code.op(ConstantOp, (), storage, {"value": stored})
+
+    return emit
+
+
+# Which ops
+
+
+def _quantized_values(op: Operation) -> list[SSAValue]:
+    """The operands and results that have to be quantized."""
+    operands = op.operands[1:] if isinstance(op, SelectOp) else op.operands
+    return [*operands, *op.results]
+
+
+def _meaning(quantized_type: StoredQuantizedType) -> Sequence[Attribute]:
+    """What stored values mean, wherever the quantized dimension is."""
+    parameters = quantized_type.parameters
+    if isinstance(
+        quantized_type, UniformQuantizedPerAxisType | FixedPointQuantizedPerAxisType
+    ):
+        # It is the last one.
+        return parameters[:-1]
+    return parameters
+
+
+def _have_one_meaning(types: Sequence[Attribute]) -> bool:
+    meanings = [
+        _meaning(type_)
+        for type_ in types
+        if isinstance(type_, UniformType | FixedPointType)
+        and why_not_lowerable(type_) is None
+    ]
+    return len(meanings) == len(types) and len({*map(tuple, meanings)}) == 1
+
+
+def _emission(op: Operation, rounding: ScaleRounding) -> Emission | None:
+    """
+    How an op is computed with integers; `None` if it stays as it is.
+
+    Raises:
+        ValueError: if it is one that ought to be, but cannot.
+    """
+    if isinstance(op.parent_op(), ReduceOp):
+        return None
+    if not isinstance(op, _RescalingOp | _OrderOp | _MovingOp | ConstantOp):
+        return None
+    types = [scalar_or_element_type(value.type) for value in _quantized_values(op)]
+    if not all(isinstance(type_, QuantizedType) for type_ in types):
+        return None
+    if isinstance(op, _RescalingOp):
+        for type_ in types:
+            if (reason := why_not_lowerable(type_)) is not None:
+                raise ValueError(reason)
+        if isinstance(op, _ProductOp):
+            return _product(op, rounding)
+        return _arithmetic(op, rounding)
+    if not _have_one_meaning(types):
+        return None
+    if isinstance(op, ConstantOp):
+        return _constant(op)
+    return _order(op) if isinstance(op, _OrderOp) else _move(op)
+
+
+# Values
+
+
+@dataclass
+class _StoredValues:
+    """Stored values of quantized ones."""
+
+    _casts: dict[SSAValue, StorageCastOp] = field(
+        default_factory=dict[SSAValue, StorageCastOp]
+    )
+    _last_of: dict[Block, Operation] = field(default_factory=dict[Block, Operation])
+    """For each block, the last cast of one of its arguments."""
+
+    def of(self, value: SSAValue) -> SSAValue:
+        """The stored values of a tensor, or another tensor itself."""
+        if _stored_type(value.type) is None:
+            return value
+        if isinstance(cast_op := value.owner, StorageCastOp):
+            return cast_op.input
+        if (known := self._casts.get(value)) is None:
+            known = self._casts[value] = self._cast(value)
+        return known.result
+
+    def _cast(self, value: SSAValue) -> StorageCastOp:
+        """Cast a value where it is defined."""
+        owner = value.owner
+        quantized_type = _stored_type(value.type)
+        assert quantized_type is not None
+        cast_op = StorageCastOp.create(
+            operands=(value,),
+            result_types=(
+                with_element_type(value.type, quantized_type.signless_storage_type),
+            ),
+        )
+        if isinstance(owner, Operation):
+            cast_op.location = owner.location
+            Rewriter.insert_op(cast_op, InsertPoint.after(owner))
+            return cast_op
+        last = self._last_of.get(owner)
+        Rewriter.insert_op(
+            cast_op,
+            InsertPoint.at_start(owner) if last is None else InsertPoint.after(last),
+        )
+        self._last_of[owner] = cast_op
+        return cast_op
+
+
+def _replace(op: Operation, emission: Emission, values: _StoredValues) -> StorageCastOp:
+    """Replace an op, and return the cast of the result."""
+    code = Code(op.location)
+    stored = emission(code, [values.of(operand) for operand in op.operands])
+    stored.name_hint = op.results[0].name_hint
+    code.op(StorageCastOp, (stored,), op.results[0].type)
+    cast_op = code.ops[-1]
+    assert isinstance(cast_op, StorageCastOp)
+    Rewriter.replace_op(op, code.ops)
+    return cast_op
+
+
+@dataclass(frozen=True)
+class StablehloLegalizeQuantToIntegerPass(ModulePass):
+    """
+    Replace quantized `add`, `subtract`, `multiply`, `dot_general`, `convolution` and
+    `uniform_quantize` of quantized tensors by arithmetic on stored integers, and what only
+    moves or orders elements by the same on stored integers.
+
+    The result is at most one unit from that of `stablehlo-legalize-quantized-op-to-qdq`,
+    for storage of up to 16 bits and floats that are as exact as that.
+    """
+
+    name = "stablehlo-legalize-quant-to-integer"
+
+    rounding: ScaleRounding = "single"
+    """How the product of an integer and a multiplier is rounded."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        replaced = [
+            (inner_op, emission)
+            for inner_op in op.walk()
+            if (emission := self._emission(inner_op)) is not None
+        ]
+        values = _StoredValues()
+        with without_garbage_collection():
+            casts = [
+                _replace(quantized_op, emission, values)
+                for quantized_op, emission in replaced
+            ]
+            for cast_op in casts:
+                if cast_op.result.first_use is None:
+                    Rewriter.erase_op(cast_op)
+
+    def _emission(self, op: Operation) -> Emission | None:
+        try:
+            return _emission(op, self.rounding)
+        except ValueError as e:
+            fail(op, f"'{op.name}' op cannot be computed with integers: {e}")

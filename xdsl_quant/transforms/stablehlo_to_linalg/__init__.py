@@ -1,0 +1,1 @@
+"""What `convert-stablehlo-to-linalg` makes of each op: one module for a group of ops."""

@@ -1,0 +1,46 @@
+"""Ops that compute each element of the result from those at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from .element_types import stored_type
+from .scalars import SCALARS
+from .tensor_builder import PARALLEL, Size, TensorBuilder, shape_of
+
+
+def convert_elementwise(
+    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+) -> Sequence[SSAValue]:
+    """One loop nest. An operand of rank 0 is the same for all elements."""
+    result_type = stored_type(op.results[0].type)
+    rank = len(result_type.get_shape())
+    identity = AffineMap.identity(rank)
+    maps = [
+        identity if len(shape_of(operand)) == rank else AffineMap(rank, 0, ())
+        for operand in operands
+    ]
+    scalar = SCALARS[type(op)]
+    result = code.generic(
+        operands,
+        [code.empty(result_type, _sizes(code, result_type, operands))],
+        [*maps, identity],
+        [PARALLEL] * rank,
+        lambda body, args: scalar(body, op, args[:-1]),
+    )
+    return [result]
+
+
+def _sizes(
+    code: TensorBuilder, type_: TensorType, operands: Sequence[SSAValue]
+) -> Sequence[Size]:
+    shape = type_.get_shape()
+    like = next(operand for operand in operands if len(shape_of(operand)) == len(shape))
+    return [
+        code.size(like, dimension) if size == DYNAMIC_INDEX else size
+        for dimension, size in enumerate(shape)
+    ]

@@ -1,0 +1,210 @@
+"""
+Sums of products in tiles whose sums stay in the registers of a processor.
+
+Without tiles each sum is read and written again for every product. With them the two
+innermost loops are over a tile of the result, up to 8 rows of 32 columns, and both have
+sizes that are known: a compiler unrolls them and keeps the tile in registers all through
+the loops over what is summed up. The right operand is packed first, so that what belongs
+to the columns of a tile lies side by side.
+
+Products of 8-bit integers fit 16 bits, where a machine multiplies twice as many at once
+as in 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from .conversions import converted
+from .element_types import is_unsigned, signless
+from .loops import Contraction, Loop, Operand, computed_once, used_loops
+from .tensor_builder import (
+    PARALLEL,
+    REDUCTION,
+    TensorBuilder,
+    dimensions,
+    element_type_of,
+    static_sizes,
+)
+
+_COLUMNS = 32
+_MOST_ROWS = 8
+
+
+def tiled(
+    code: TensorBuilder, contraction: Contraction, sum_type: Attribute
+) -> Contraction | None:
+    """
+    The same sums in tiles, with two dimensions of the result for each of the two that
+    the tiles are parts of; `None` if there are no tiles.
+
+    Args:
+        code: where the ops that pack go.
+        contraction: what is summed up.
+        sum_type: the type of the sums, with its sign.
+    """
+    row, rows = _rows(contraction)
+    if rows == 1 or not _has_column_tiles(contraction):
+        return None
+    return _Tiling(contraction, row, rows).result(
+        code, _product_type(contraction, sum_type)
+    )
+
+
+def _rows(contraction: Contraction) -> tuple[int, int]:
+    """The loop that is over the rows of tiles, and how many rows a tile has."""
+    used = used_loops(contraction.rhs.indices)
+    for loop in reversed(contraction.result):
+        size = contraction.loops[loop].size
+        if loop not in used and isinstance(size, int):
+            rows = (
+                rows for rows in range(_MOST_ROWS, 1, -1) if size and not size % rows
+            )
+            return loop, next(rows, 1)
+    return 0, 1
+
+
+def _has_column_tiles(contraction: Contraction) -> bool:
+    """Whether the innermost loop is over the last dimension of result and right operand."""
+    column = len(contraction.loops) - 1
+    if column not in contraction.result[-1:]:
+        return False
+    *others, last = contraction.rhs.indices or [AffineConstantExpr(0)]
+    size = contraction.loops[column].size
+    return (
+        last == AffineDimExpr(column)
+        and column not in used_loops([*others, *contraction.lhs.indices])
+        and isinstance(size, int)
+        and size > 0
+        and size % _COLUMNS == 0
+    )
+
+
+def _product_type(contraction: Contraction, sum_type: Attribute) -> Attribute:
+    types = (contraction.lhs.element_type, contraction.rhs.element_type)
+    if not all(isinstance(type_, IntegerType) for type_ in (*types, sum_type)):
+        return sum_type
+    *factors, total = (
+        cast(IntegerType, type_).bitwidth for type_ in (*types, sum_type)
+    )
+    if max(factors) > 8 or 1 in factors or total <= 16:
+        return sum_type
+    if all(map(is_unsigned, types)):
+        return IntegerType(16, Signedness.UNSIGNED)
+    return IntegerType(16)
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    contraction: Contraction
+    row: int
+    rows: int
+
+    @property
+    def column(self) -> int:
+        """The loop over the columns of tiles."""
+        return len(self.contraction.loops) - 1
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The loops around a tile, from the outermost on."""
+        loops = self.contraction.loops
+        outer = [
+            loop
+            for loop in range(self.column)
+            if loops[loop].kind is PARALLEL and loop != self.row
+        ]
+        # What belongs to some columns is used for all rows before the next ones.
+        in_rhs = used_loops(self.contraction.rhs.indices)
+        return [
+            *(loop for loop in outer if loop in in_rhs),
+            self.column,
+            *(loop for loop in outer if loop not in in_rhs),
+            self.row,
+            *(loop for loop in range(self.column) if loops[loop].kind is REDUCTION),
+        ]
+
+    @cached_property
+    def inner(self) -> Mapping[int, tuple[int, int]]:
+        """For the row and the column the loop in the tile, and its size."""
+        count = len(self.order)
+        return {self.row: (count, self.rows), self.column: (count + 1, _COLUMNS)}
+
+    def result(self, code: TensorBuilder, product_type: Attribute) -> Contraction:
+        """The tiled loops, with the right operand packed."""
+        lhs, rhs, _, result, _ = self.contraction
+        packed = [
+            AffineDimExpr(self.order.index(self.column)),
+            *self._indices(rhs.indices[:-1]),
+            AffineDimExpr(self.inner[self.column][0]),
+        ]
+        return Contraction(
+            computed_once(
+                code,
+                Operand(
+                    _converted(code, lhs, product_type),
+                    product_type,
+                    self._indices(lhs.indices),
+                ),
+            ),
+            Operand(_packed(code, rhs, product_type), product_type, packed),
+            [
+                *(self._outer_loop(loop) for loop in self.order),
+                Loop(self.rows, PARALLEL),
+                Loop(_COLUMNS, PARALLEL),
+            ],
+            [new for loop in result for new in self._loops_for(loop)],
+            product_type,
+        )
+
+    def _loops_for(self, loop: int) -> Sequence[int]:
+        outer = self.order.index(loop)
+        return [outer, self.inner[loop][0]] if loop in self.inner else [outer]
+
+    def _outer_loop(self, loop: int) -> Loop:
+        size, kind = self.contraction.loops[loop]
+        if loop in self.inner:
+            size = cast(int, size) // self.inner[loop][1]
+        return Loop(size, kind)
+
+    def _indices(self, indices: Sequence[AffineExpr]) -> list[AffineExpr]:
+        """Indices in the new loops."""
+        new: list[AffineExpr] = []
+        for loop in range(len(self.contraction.loops)):
+            index = AffineDimExpr(self.order.index(loop))
+            if loop in self.inner:
+                position, size = self.inner[loop]
+                index = index * size + AffineDimExpr(position)
+            new.append(index)
+        return [index.replace_dims_and_symbols(new, ()) for index in indices]
+
+
+def _converted(code: TensorBuilder, operand: Operand, type_: Attribute) -> SSAValue:
+    if operand.element_type == type_:
+        return operand.value
+    sizes = code.sizes(operand.value)
+    return code.rearranged(
+        operand.value,
+        TensorType(signless(type_), static_sizes(sizes)),
+        sizes,
+        dimensions(range(len(sizes))),
+        lambda body, args: converted(body, args[0], operand.element_type, type_),
+    )
+
+
+def _packed(code: TensorBuilder, operand: Operand, type_: Attribute) -> SSAValue:
+    """The operand, with the columns of a tile last and the tiles first."""
+    value = _converted(code, operand, type_)
+    *sizes, columns = code.sizes(value)
+    tile_sizes = [*sizes, cast(int, columns) // _COLUMNS, _COLUMNS]
+    tile_type = TensorType(element_type_of(value), static_sizes(tile_sizes))
+    tiles = code.reshaped(value, tile_type, tile_sizes)
+    rank = len(sizes)
+    return code.transposed(tiles, [rank, *range(rank), rank + 1])
