@@ -14,22 +14,21 @@ from typing import Any
 from . import runtime_library
 from .compilation_error import CompilationError
 from .extremes import find_extremes
-from .host_calls import HostCalls
-from .machine_code_fixes import (
+from .float_fixes import (
     call_libm,
-    check_divisions,
-    check_has_no_llvm,
-    check_is_llvm,
     convert_floats_exactly,
     convert_integers_to_bf16,
-    copy_what_while_loops_carry,
+)
+from .host_calls import HostCalls
+from .llvm_fixes import (
+    check_is_llvm,
+    mark_buffers_as_distinct,
+    return_where_assertions_fail,
+)
+from .loop_fixes import (
+    check_divisions,
     depends_on_shapes_alone,
     erase_self_copies,
-    has_dynamic_branches,
-    mark_buffers_as_distinct,
-    may_write_results_at_once,
-    reshape_where_sizes_are_dynamic,
-    return_where_assertions_fail,
     store_whole_bytes,
 )
 from .mlir_bindings import bindings
@@ -37,6 +36,13 @@ from .rounding_conversions import round_while_converting
 from .shared_loops import share_loops
 from .size_checks import check_sizes
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
+from .tensor_fixes import (
+    check_has_no_llvm,
+    copy_what_while_loops_carry,
+    has_dynamic_branches,
+    may_write_results_at_once,
+    reshape_where_sizes_are_dynamic,
+)
 
 _TO_ONE_FUNCTION = ("inline", "symbol-dce", "canonicalize")
 

@@ -1,0 +1,157 @@
+"""Functions and conversions of floats that MLIR computes in another way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .compilation_error import CompilationError
+from .mlir_bindings import bindings, ops_in
+
+_LIBM = ("log1p", "expm1")
+
+
+def call_libm(module: Any) -> None:
+    """
+    Call the functions of libm for which MLIR has formulas that lose all digits near 0.
+
+    There are no others for f16 than those for f32.
+    """
+    ir, arith, func = bindings().ir, bindings().arith, bindings().func
+    f32 = ir.F32Type.get()
+    names: set[str] = set()
+    for op in ops_in(module, *(f"math.{name}" for name in _LIBM)):
+        (operand,), (result,) = op.operands, op.results
+        type_ = result.type if isinstance(result.type, ir.F64Type) else f32
+        name = op.name.removeprefix("math.") + ("f" if type_ == f32 else "")
+        if name not in names:
+            names.add(name)
+            with ir.InsertionPoint(module.body), op.location:
+                func.FuncOp(name, ([type_], [type_]), visibility="private")
+        with ir.InsertionPoint(op), op.location:
+            if type_ == result.type:
+                value = func.call([type_], name, [operand])
+            else:
+                wide = func.call([type_], name, [arith.extf(type_, operand)])
+                value = arith.truncf(result.type, wide)
+            result.replace_all_uses_with(value)
+        op.erase()
+
+
+def convert_integers_to_bf16(module: Any) -> None:
+    """
+    Let conversions of integers to bf16 round just once: MLIR goes by way of f32.
+
+    Raises:
+        CompilationError: if an integer has more than 64 bits.
+    """
+    ir, arith = bindings().ir, bindings().arith
+    for op in ops_in(module, "arith.sitofp", "arith.uitofp"):
+        (integer,), (result,) = op.operands, op.results
+        if not isinstance(result.type, ir.BF16Type):
+            continue
+        if integer.type.width > 64:
+            raise CompilationError(
+                f"'{op.name}' op converts {integer.type.width} bits to bf16, but compiled "
+                "code can do that with at most 64"
+            )
+        is_signed = op.name == "arith.sitofp"
+        with ir.InsertionPoint(op), op.location:
+            if integer.type.width > 32:
+                integer = _to_odd_i64(integer, is_signed)
+            convert = arith.sitofp if is_signed else arith.uitofp
+            double = convert(ir.F64Type.get(), integer)
+            result.replace_all_uses_with(arith.truncf(result.type, double))
+        op.erase()
+
+
+def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
+    """
+    An integer that f64 has, which rounds to few bits as the given one does.
+
+    If that needs more than 32 bits, the last 11 bits are zero or stand for a one before
+    them.
+    """
+    ir, arith = bindings().ir, bindings().arith
+    i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
+    extend = arith.extsi if is_signed else arith.extui
+    if integer.type != i64:
+        integer = extend(i64, integer)
+    last, zero, one = (arith.constant(i64, value) for value in (0x7FF, 0, 0x800))
+    is_inexact = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(integer, last), zero)
+    first = arith.andi(integer, arith.constant(i64, -0x800))
+    odd = arith.ori(first, arith.select(is_inexact, one, zero))
+    is_small = arith.cmpi(
+        arith.CmpIPredicate.eq, extend(i64, arith.trunci(i32, integer)), integer
+    )
+    return arith.select(is_small, integer, odd)
+
+
+def convert_floats_exactly(module: Any) -> None:
+    """
+    Let every conversion between floats round just once, and keep the smallest numbers.
+
+    * MLIR marks the conversions round the arithmetic that it replaces as ones that may be
+      left out, and then nothing would be rounded.
+    * From f64 to 16 bits there is no instruction, and few systems have the function that
+      LLVM calls.
+    * The instructions for bf16 take the smallest numbers for zero.
+    """
+    ir = bindings().ir
+    for op in ops_in(module, "arith.extf", "arith.truncf"):
+        source, target = op.operands[0].type, op.results[0].type
+        with ir.InsertionPoint(op), op.location:
+            op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<none>")
+            is_half = isinstance(target, ir.F16Type | ir.BF16Type)
+            if is_half and isinstance(source, ir.F64Type):
+                op.operands[0] = _to_odd_f32(op.operands[0])
+            if isinstance(source, ir.BF16Type):
+                op.operands[0] = single = _bf16_to_f32(op.operands[0])
+                if target == single.type:
+                    op.results[0].replace_all_uses_with(single)
+                    op.erase()
+            elif isinstance(target, ir.BF16Type):
+                op.results[0].replace_all_uses_with(_f32_to_bf16(op.operands[0]))
+                op.erase()
+
+
+def _to_odd_f32(double: Any) -> Any:
+    """
+    Rounded to odd: a number that is not exact gets a one as its last bit. It can be
+    rounded once more, to 16 bits, as if it were exact.
+    """
+    ir, arith, math_dialect = bindings().ir, bindings().arith, bindings().math
+    f32, f64 = ir.F32Type.get(), ir.F64Type.get()
+    i32 = ir.IntegerType.get_signless(32)
+    nearest = arith.truncf(f32, double)
+    size = math_dialect.absf(double)
+    rounded_size = math_dialect.absf(arith.extf(f64, nearest))
+    is_too_far = arith.cmpf(arith.CmpFPredicate.OGT, rounded_size, size)
+    is_inexact = arith.cmpf(arith.CmpFPredicate.ONE, rounded_size, size)
+    # Towards zero, and then the last bit.
+    towards_zero = arith.subi(arith.bitcast(i32, nearest), arith.extui(i32, is_too_far))
+    return arith.bitcast(f32, arith.ori(towards_zero, arith.extui(i32, is_inexact)))
+
+
+_BF16_NAN = 0x7FC0
+
+
+def _bf16_to_f32(half: Any) -> Any:
+    """A bf16 is the upper half of an f32."""
+    ir, arith = bindings().ir, bindings().arith
+    i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
+    bits = arith.extui(i32, arith.bitcast(i16, half))
+    return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
+
+
+def _f32_to_bf16(single: Any) -> Any:
+    """The upper half, one more if the lower half is too large; of two equals the even."""
+    ir, arith = bindings().ir, bindings().arith
+    i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
+    bits = arith.bitcast(i32, single)
+    sixteen = arith.constant(i32, 16)
+    is_odd = arith.andi(arith.shrui(bits, sixteen), arith.constant(i32, 1))
+    half = arith.addi(is_odd, arith.constant(i32, 0x7FFF))
+    rounded = arith.trunci(i16, arith.shrui(arith.addi(bits, half), sixteen))
+    is_nan = arith.cmpf(arith.CmpFPredicate.UNO, single, single)
+    result = arith.select(is_nan, arith.constant(i16, _BF16_NAN), rounded)
+    return arith.bitcast(ir.BF16Type.get(), result)

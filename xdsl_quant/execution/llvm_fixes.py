@@ -1,0 +1,85 @@
+"""Changes in the LLVM dialect for which MLIR has no pass."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from .compilation_error import CompilationError
+from .mlir_bindings import bindings, ops_in
+from .runtime_library import FAIL
+
+
+def check_is_llvm(module: Any) -> None:
+    """
+    Raises:
+        CompilationError: if an op is left that is not of the LLVM dialect. LLVM would
+            complain of the casts around it, on the standard error output.
+    """
+    cast_name = "builtin.unrealized_conversion_cast"
+    left = [
+        op.name
+        for op in ops_in(module)
+        if not op.name.startswith("llvm.") and op.name != "builtin.module"
+    ]
+    if left:
+        name = next((name for name in left if name != cast_name), cast_name)
+        raise CompilationError(f"MLIR has no lowering to LLVM for a '{name}' op")
+
+
+def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
+    """
+    Let an assertion that fails report its message and leave the function, where MLIR
+    prints the message and ends the process.
+
+    Buffers for intermediate values, if there are any, are not freed then.
+
+    Raises:
+        CompilationError: if there is an assertion in a function that is none of `names`:
+            leaving that one is not enough.
+    """
+    ir, llvm = bindings().ir, bindings().llvm
+    for call in ops_in(module, "llvm.call"):
+        callee = call.attributes["callee"].value if "callee" in call.attributes else ""
+        if callee == "puts":
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(FAIL, module.context)
+        elif callee == "abort":
+            _check_function(call.parent, names)
+            unreachable = call.block.operations[len(call.block.operations) - 1]
+            with ir.InsertionPoint(unreachable), call.location:
+                llvm.return_()
+            unreachable.erase()
+            call.erase()
+    for function in ops_in(module, "llvm.func"):
+        if function.attributes["sym_name"].value == "puts":
+            function.attributes["sym_name"] = ir.StringAttr.get(FAIL, module.context)
+
+
+def _check_function(function: Any, names: Collection[str]) -> None:
+    name = function.attributes["sym_name"].value
+    if name not in names:
+        raise CompilationError(
+            f"function '{name}' calls itself and has sizes to check at run time, which "
+            "compiled code cannot do"
+        )
+
+
+def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
+    """
+    Tell LLVM that memory which is written to is no memory of another argument.
+
+    MLIR forgets `llvm.noalias` of a memref when that becomes several arguments.
+    """
+    ir = bindings().ir
+    for function in ops_in(module, "llvm.func"):
+        if function.attributes["sym_name"].value not in names:
+            continue
+        with module.context:
+            distinct = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+            number = ir.DictAttr.get({})
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [
+                    distinct if str(argument.type) == "!llvm.ptr" else number
+                    for argument in function.regions[0].blocks[0].arguments
+                ]
+            )

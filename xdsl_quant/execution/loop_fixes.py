@@ -1,0 +1,187 @@
+"""Changes before loops become branches for which MLIR has no pass."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .mlir_bindings import bindings, ops_in
+
+_OF_SHAPES = ("arith.", "cf.assert", "func.", "memref.dim", "memref.store", "scf.")
+
+
+def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
+    """
+    Whether functions find sizes without looking at any element.
+
+    They may write what they find, but have no memory of their own, and call nothing.
+    """
+    functions = [
+        function
+        for function in ops_in(module, "func.func")
+        if function.attributes["sym_name"].value in names
+    ]
+    return all(
+        op.name.startswith(_OF_SHAPES) and op.name != "func.call"
+        for function in functions
+        for op in ops_in(function)
+    )
+
+
+def erase_self_copies(module: Any) -> None:
+    """
+    Erase copies of a memref to itself.
+
+    They are left where results are computed in place, but their sizes have become
+    better known than those of the place.
+    """
+    for copy in ops_in(module, "memref.copy"):
+        source, target = map(_uncast, copy.operands)
+        if source == target:
+            copy.erase()
+
+
+def _uncast(memref: Any) -> Any:
+    ir = bindings().ir
+    while isinstance(memref, ir.OpResult) and memref.owner.name == "memref.cast":
+        memref = memref.owner.operands[0]
+    return memref
+
+
+def store_whole_bytes(module: Any) -> None:
+    """
+    Keep integers in memory that have 8, 16, 32 or 64 bits, whatever they have in registers.
+
+    Of other widths, i4 and i1 for example, MLIR reads some constants wrong and ends the
+    process at some loads and stores.
+    """
+    ir = bindings().ir
+    for op in ops_in(module):
+        for region in op.regions:
+            for block in region:
+                for argument in block.arguments:
+                    argument.set_type(_in_bytes(argument.type))
+        for result in op.results:
+            result.set_type(_in_bytes(result.type))
+        if op.name == "func.func":
+            _update_signature(op)
+        elif op.name == "memref.global":
+            _update_constant(op)
+    for load in ops_in(module, "memref.load"):
+        ((value,), memref) = load.results, load.operands[0].type
+        if memref.element_type != value.type:
+            with ir.InsertionPoint(load), load.location:
+                whole = bindings().memref.load(load.operands[0], [*load.operands][1:])
+                value.replace_all_uses_with(bindings().arith.trunci(value.type, whole))
+            load.erase()
+    for store in ops_in(module, "memref.store"):
+        value, memref = store.operands[0], store.operands[1].type
+        if memref.element_type != value.type:
+            with ir.InsertionPoint(store), store.location:
+                store.operands[0] = bindings().arith.extui(memref.element_type, value)
+    module.operation.verify()
+
+
+def _in_bytes(type_: Any) -> Any:
+    """A memref type with integers of whole bytes; any other type as it is."""
+    ir = bindings().ir
+    if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
+        return type_
+    element_type = type_.element_type
+    if not isinstance(element_type, ir.IntegerType) or element_type.width > 64:
+        return type_
+    width = next(width for width in (8, 16, 32, 64) if element_type.width <= width)
+    if width == element_type.width:
+        return type_
+    whole = ir.IntegerType.get_signless(width)
+    if isinstance(type_, ir.UnrankedMemRefType):
+        return ir.UnrankedMemRefType.get(whole, type_.memory_space)
+    return ir.MemRefType.get(type_.shape, whole, type_.layout, type_.memory_space)
+
+
+def _update_signature(function: Any) -> None:
+    ir = bindings().ir
+    type_ = function.attributes["function_type"].value
+    types = ([_in_bytes(t) for t in ts] for ts in (type_.inputs, type_.results))
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+
+
+def _update_constant(constant: Any) -> None:
+    ir = bindings().ir
+    type_ = constant.attributes["type"].value
+    whole = _in_bytes(type_)
+    if whole == type_:
+        return
+    constant.attributes["type"] = ir.TypeAttr.get(whole)
+    elements = constant.attributes["initial_value"]
+    if not isinstance(elements, ir.DenseElementsAttr):
+        return
+    dtype = f"int{whole.element_type.width}"
+    values = _integers(elements, type_.element_type.width)
+    constant.attributes["initial_value"] = ir.DenseElementsAttr.get(
+        values.astype(dtype).reshape(type_.shape),
+        type=ir.RankedTensorType.get(type_.shape, whole.element_type),
+    )
+
+
+def _integers(elements: Any, width: int) -> NDArray[np.int64]:
+    """
+    The numbers of a tensor attribute, which tells them for few widths.
+
+    Bits beyond those of the width do not matter.
+    """
+    if width == 1:
+        return np.array(elements).astype(np.int64)
+    if elements.is_splat:
+        count = math.prod(elements.type.shape)
+        return np.full(count, elements.get_splat_value().value, np.int64)
+    text, _, _ = str(elements).rpartition(":")
+    if (found := re.search('"0x(.*)"', text)) is None:
+        return np.array(re.findall(r"-?\d+", text), np.int64)
+    # Each number in as many bytes as it needs, the lowest first.
+    data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
+    data = data.reshape(-1, (width + 7) // 8)
+    words = np.zeros((len(data), 8), np.uint8)
+    words[:, : data.shape[1]] = data
+    return words.view("<i8").reshape(-1)
+
+
+def check_divisions(module: Any) -> None:
+    """
+    Keep divisions from what ends the process: zero by an assertion, and overflow by an
+    opposite that wraps around.
+    """
+    ir, arith = bindings().ir, bindings().arith
+    signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
+    unsigned = ("divui", "remui", "ceildivui")
+    for op in ops_in(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
+        left, right = op.operands
+        if _is_harmless_divisor(right):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            zero = arith.constant(right.type, 0)
+            _assert(arith.cmpi(arith.CmpIPredicate.ne, right, zero), "division by zero")
+            if op.name.removeprefix("arith.") not in signed:
+                continue
+            # By -1 is the opposite by 1.
+            minus_one, one = (arith.constant(right.type, value) for value in (-1, 1))
+            is_opposite = arith.cmpi(arith.CmpIPredicate.eq, right, minus_one)
+            opposite = arith.subi(zero, left)
+            op.operands[0] = arith.select(is_opposite, opposite, left)
+            op.operands[1] = arith.select(is_opposite, one, right)
+
+
+def _is_harmless_divisor(value: Any) -> bool:
+    ir = bindings().ir
+    if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
+        return False
+    return value.owner.attributes["value"].value not in (0, -1)
+
+
+def _assert(condition: Any, message: str) -> None:
+    bindings().cf.AssertOp(condition, message)
