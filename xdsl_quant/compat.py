@@ -767,22 +767,6 @@ def _print_declaration(func: FuncOp, printer: Printer) -> None:
     printer.print_op_attributes(func.attributes, print_keyword=True)
 
 
-# ------------------------------------------------------------------------- stablehlo
-
-
-def _load_stablehlo_casts(ctx: Context) -> None:
-    """
-    Let the casts between floats and quantized tensors be there, too, if the dialect is
-    that of another plugin.
-    """
-    from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-
-    loaded = {op.name for op in ctx.loaded_ops}
-    for op in (UniformDequantizeOp, UniformQuantizeOp):
-        if op.name not in loaded:
-            ctx.load_op(op)
-
-
 # --------------------------------------------------------------------------- applying
 
 _CONSTANT_FIXES: tuple[Callable[[], None], ...] = (
@@ -833,6 +817,14 @@ def apply_all() -> None:
         apply(dialect_name)
 
 
+_after_loading: dict[str, Callable[[Context], None]] = {}
+
+
+def after_loading(dialect_name: str, action: Callable[[Context], None]) -> None:
+    """Have something done with each `Context` that has loaded the named dialect."""
+    _after_loading[dialect_name] = action
+
+
 def apply_on_load() -> None:
     """
     Apply the fixes of each dialect when a `Context` loads it.
@@ -851,7 +843,7 @@ def apply_on_load() -> None:
         # Before the dialect is loaded: a context copies its list of operations.
         apply(name)
         load(self, name)
-        if name == "stablehlo":
-            _load_stablehlo_casts(self)
+        if action := _after_loading.get(name):
+            action(self)
 
     Context.load_registered_dialect = load_registered_dialect

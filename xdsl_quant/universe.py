@@ -4,6 +4,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from functools import cache
 
+from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 from xdsl.targets import get_all_targets
@@ -211,8 +212,22 @@ class _PluginUniverse(Universe):
         self._all_dialects = value
 
 
+def _load_stablehlo_casts(ctx: Context) -> None:
+    """
+    Let the casts between floats and quantized tensors be there, too, if the dialect is
+    that of another plugin.
+    """
+    from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+
+    loaded = {op.name for op in ctx.loaded_ops}
+    for op in (UniformDequantizeOp, UniformQuantizeOp):
+        if op.name not in loaded:
+            ctx.load_op(op)
+
+
 # Lowered modules are read by xDSL's own dialects, which need it, too.
 compat.apply_on_load()
+compat.after_loading("stablehlo", _load_stablehlo_casts)
 
 # A name that xDSL itself has, too, would make every tool refuse to start.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(
