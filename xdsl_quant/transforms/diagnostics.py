@@ -2,9 +2,14 @@
 
 from typing import NoReturn
 
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import FileLineColLoc, UnregisteredOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
+
+
+def op_name(op: Operation) -> str:
+    """The name of an op, also if it is not registered."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def fail(op: Operation, message: str) -> NoReturn:

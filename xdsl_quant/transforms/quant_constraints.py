@@ -27,9 +27,8 @@ from xdsl.dialects.builtin import (
     Signedness,
     UnrankedMemRefType,
     UnrankedTensorType,
-    UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 
 from xdsl_quant.dialects.quant import (
     QuantizedType,
@@ -66,11 +65,6 @@ class TypeUse(NamedTuple):
 
     container: Attribute | None
     """The tensor, memref or vector, if there is one."""
-
-
-def op_name(op: Operation) -> str:
-    """The name of an op, also if it is not registered."""
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def type_uses(attribute: Attribute) -> Iterator[TypeUse]:

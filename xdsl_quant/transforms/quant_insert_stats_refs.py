@@ -35,7 +35,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     ModuleOp,
-    UnregisteredOp,
 )
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -47,15 +46,13 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
+from .diagnostics import op_name
+
 _DIALECTS_OF_REGIONS = ("builtin", "func", "scf")
 """Dialects in the regions of whose ops there may be any op."""
 
 _WITHOUT_VALUES = ("tensor.empty", "bufferization.alloc_tensor")
 """Ops whose results nobody may read."""
-
-
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def _symbol(op: Operation) -> str | None:
@@ -110,7 +107,7 @@ class _Scope:
                     yield from self._results(inner_op)
 
     def _candidate(self, value: SSAValue, op: Operation, key: str) -> _Candidate:
-        return _Candidate(value, _name(op), self.symbol, key)
+        return _Candidate(value, op_name(op), self.symbol, key)
 
     def _arguments(
         self, op: Operation, block: Block, where: str
@@ -120,7 +117,7 @@ class _Scope:
 
     def _results(self, op: Operation) -> Iterator[_Candidate]:
         """The results of an op and the values in its regions."""
-        name = _name(op)
+        name = op_name(op)
         key = f"{self.prefix}{name}:{self.counts[name]}"
         self.counts[name] += 1
         for index, result in enumerate(op.results):

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import (
     Attribute,
-    Operation,
     ParametrizedAttribute,
     SSAValue,
     TypeAttribute,
@@ -24,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import QuantizedType
 
-from .diagnostics import fail
+from .diagnostics import fail, op_name
 from .type_replacement import defined_values, set_type
 
 
@@ -73,10 +72,6 @@ def _is_changed(parts: tuple[Attribute, ...], new: list[Attribute]) -> bool:
     return any(map(lambda a, b: a is not b, parts, new))
 
 
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
-
-
 def convert_quantized_types(
     module: ModuleOp, convert: Callable[[QuantizedType], QuantizedType]
 ) -> None:
@@ -105,7 +100,7 @@ def convert_quantized_types(
                     if (new := conversion.converted(attribute)) is not attribute:
                         attributes.append((container, name, new))
         except (ValueError, VerifyException) as e:
-            fail(op, f"'{_name(op)}' op has a type that cannot be converted: {e}")
+            fail(op, f"'{op_name(op)}' op has a type that cannot be converted: {e}")
     for value, type_ in values:
         set_type(value, type_)
     for container, name, attribute in attributes:

@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     ModuleOp,
     Signedness,
-    UnregisteredOp,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
@@ -48,7 +47,7 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.transforms.cast_folding import find_folds, remove_folded
-from xdsl_quant.transforms.diagnostics import fail
+from xdsl_quant.transforms.diagnostics import fail, op_name
 from xdsl_quant.transforms.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.type_replacement import (
     TypeReplacement,
@@ -79,13 +78,9 @@ def _is_quantized(value: SSAValue) -> bool:
     return QuantizedType.get_quantized_element_type(value.type) is not None
 
 
-def _name(op: Operation) -> str:
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
-
-
 def _is_call(op: Operation) -> bool:
     # xDSL does not have `func.call_indirect`: it is an unregistered op.
-    return isinstance(op, CallOp) or _name(op) == "func.call_indirect"
+    return isinstance(op, CallOp) or op_name(op) == "func.call_indirect"
 
 
 def _place(value: SSAValue) -> str:
@@ -216,7 +211,7 @@ class _FunctionInterfaces:
         if target_types != [o.type for o in branch.operands[own:]]:
             fail(
                 branch,
-                f"'{_name(branch)}' op has successors with quantized arguments, but its "
+                f"'{op_name(branch)}' op has successors with quantized arguments, but its "
                 "last operands do not have the types of these arguments",
             )
         self.passing[branch] = own
@@ -231,7 +226,7 @@ class _FunctionInterfaces:
         try:
             self.types.replace(type_)
         except _NoStorageTypeError as e:
-            fail(op, f"'{_name(op)}' op {what} cannot be stripped: {e}")
+            fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {e}")
 
     # Checking
 
@@ -256,7 +251,7 @@ class _FunctionInterfaces:
             reason = _why_not_castable(type_, self.types.replace(type_))
             self._castable[type_] = reason
         if (reason := self._castable[type_]) is not None:
-            fail(op, f"'{_name(op)}' op {what} cannot be stripped: {reason}")
+            fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {reason}")
 
     def _is_passed(self, use: Use) -> bool:
         """Whether a use passes the value to a call, a return or a block."""

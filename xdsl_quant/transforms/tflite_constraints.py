@@ -29,11 +29,11 @@ from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.type_html import short_text
 from xdsl_quant.dialects.quant.types import UniformType, float_array
 
+from .diagnostics import op_name
 from .quant_constraints import (
     Finding,
     TypeUse,
     no_uniform_type,
-    op_name,
     uniform_type_findings,
     zero_points_outside,
 )

@@ -19,7 +19,8 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from .quant_constraints import Finding, TypeUse, op_name, stablehlo_findings, type_uses
+from .diagnostics import op_name
+from .quant_constraints import Finding, TypeUse, stablehlo_findings, type_uses
 from .tflite_constraints import TFLiteConstraints, tflite_type_findings
 
 Rules = Literal["stablehlo", "tflite"]

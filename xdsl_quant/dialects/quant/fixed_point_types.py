@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import neg
+from operator import index, neg
 from typing import Self, cast
 
 from xdsl.dialects.builtin import (
@@ -182,9 +182,9 @@ class FixedPointQuantizedType(_FixedPointType):
             *storage_parameters(
                 storage_type, is_signed, storage_type_min, storage_type_max
             ),
-            IntAttr(int(multiplier)),
-            IntAttr(int(shift)),
-            IntAttr(int(zero_point)),
+            IntAttr(index(multiplier)),
+            IntAttr(index(shift)),
+            IntAttr(index(zero_point)),
         )
 
     @classmethod
@@ -325,7 +325,7 @@ class FixedPointQuantizedPerAxisType(_FixedPointType):
                 if zero_points is None
                 else flat_ints(zero_points)
             ),
-            IntAttr(quantized_dimension),
+            IntAttr(index(quantized_dimension)),
         )
 
     def to_uniform(self) -> UniformQuantizedPerAxisType:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import (
@@ -307,8 +308,8 @@ def storage_parameters(
     return (
         storage_type,
         IntAttr(SIGNED_FLAG if is_signed else 0),
-        IntAttr(storage_type_min),
-        IntAttr(storage_type_max),
+        IntAttr(index(storage_type_min)),
+        IntAttr(index(storage_type_max)),
     )
 
 
@@ -457,7 +458,7 @@ class UniformQuantizedType(_UniformType):
                 storage_type, is_signed, storage_type_min, storage_type_max
             ),
             FloatData(float(scale)),
-            IntAttr(int(zero_point)),
+            IntAttr(index(zero_point)),
         )
 
     @classmethod
@@ -535,7 +536,8 @@ def _flattened(values: Any) -> Iterable[Any]:
     if hasattr(values, "ravel"):
         return values.ravel().tolist()
     values = list(values)
-    while values and isinstance(values[0], Sequence):
+    # The first element of a text is a text.
+    while values and isinstance(values[0], Sequence) and not isinstance(values[0], str):
         values = [element for row in values for element in row]
     return values
 
@@ -571,7 +573,7 @@ def _shape_of(values: Any, count: int) -> tuple[int, ...]:
     if hasattr(values, "shape"):
         return tuple(values.shape)
     shape: list[int] = []
-    while isinstance(values, Sequence):
+    while isinstance(values, Sequence) and not isinstance(values, str):
         rows = cast(Sequence[object], values)
         shape.append(len(rows))
         values = rows[0] if rows else None
@@ -634,7 +636,7 @@ class UniformQuantizedPerAxisType(_UniformType):
                 if zero_points is None
                 else flat_ints(zero_points)
             ),
-            IntAttr(quantized_dimension),
+            IntAttr(index(quantized_dimension)),
         )
 
     @property

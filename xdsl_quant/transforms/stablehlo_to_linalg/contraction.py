@@ -60,26 +60,30 @@ def sum_of_products(
 def _loop_nest(
     code: TensorBuilder, contraction: Contraction, sum_type: Attribute
 ) -> SSAValue:
-    _, _, loops, result, product_type = contraction
+    _, _, loops, result, product_type, lhs_range, initial = contraction
     lhs, rhs = (
         computed_once(code, operand) if _is_computed_often(operand, loops) else operand
         for operand in (contraction.lhs, contraction.rhs)
     )
     product_type = product_type or sum_type
-    sizes = contraction.result_sizes
+    if initial is None:
+        sizes = contraction.result_sizes
+        initial = code.zeros(TensorType(signless(sum_type), static_sizes(sizes)), sizes)
+    lhs_type = lhs_range or lhs.element_type
 
     def body(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
         lhs_value, rhs_value, so_far = args
+        lhs_value = converted(body, lhs_value, lhs.element_type, lhs_type)
         factors = (
-            converted(body, value, operand.element_type, product_type)
-            for value, operand in ((lhs_value, lhs), (rhs_value, rhs))
+            converted(body, lhs_value, lhs_type, product_type),
+            converted(body, rhs_value, rhs.element_type, product_type),
         )
         term = converted(body, product(body, *factors), product_type, sum_type)
         return total(body, so_far, term)
 
     return code.generic(
         [lhs.value, rhs.value],
-        [code.zeros(TensorType(signless(sum_type), static_sizes(sizes)), sizes)],
+        [initial],
         [
             AffineMap(len(loops), 0, tuple(indices))
             for indices in (lhs.indices, rhs.indices, dimensions(result))

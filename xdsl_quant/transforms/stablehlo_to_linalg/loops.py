@@ -65,6 +65,12 @@ class Contraction(NamedTuple):
     product_type: Attribute | None = None
     """The type to multiply in, with its sign, if it is not that of the sums."""
 
+    lhs_range: Attribute | None = None
+    """A type that has all values of the left operand, if its own has more."""
+
+    initial: SSAValue | None = None
+    """What the products are added to, if it is not zeros."""
+
     @property
     def result_sizes(self) -> list[Size]:
         """The sizes of the result."""

@@ -8,7 +8,10 @@ the loops over what is summed up. The right operand is packed first, so that wha
 to the columns of a tile lies side by side.
 
 Products of 8-bit integers fit 16 bits, where a machine multiplies twice as many at once
-as in 32.
+as in 32. For sums of 32 bits there is something better: instructions that multiply 16-bit
+integers and add up products of 32 bits. A compiler takes them if it knows that a factor is
+not negative and has 15 bits. So signed values of the left operand are stored with 128 more,
+and the sums begin with what that is too much.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from .conversions import converted
 from .element_types import is_unsigned, signless
 from .loops import Contraction, Loop, Operand, computed_once, used_loops
+from .scalar_builder import ScalarBuilder
+from .scalars import product, total
 from .tensor_builder import (
     PARALLEL,
     REDUCTION,
@@ -53,9 +58,11 @@ def tiled(
     row, rows = _rows(contraction)
     if rows == 1 or not _has_column_tiles(contraction):
         return None
-    return _Tiling(contraction, row, rows).result(
-        code, _product_type(contraction, sum_type)
-    )
+    tiling = _Tiling(contraction, row, rows)
+    product_type = _product_type(contraction, sum_type)
+    if product_type != sum_type and _may_have_bytes(contraction, sum_type):
+        return tiling.of_bytes(code)
+    return tiling.of_type(code, product_type)
 
 
 def _rows(contraction: Contraction) -> tuple[int, int]:
@@ -101,6 +108,19 @@ def _product_type(contraction: Contraction, sum_type: Attribute) -> Attribute:
     return IntegerType(16)
 
 
+_BYTE = IntegerType(8, Signedness.UNSIGNED)
+_OFFSET = 128
+"""What signed 8-bit values have to be increased by to be bytes."""
+
+
+def _may_have_bytes(contraction: Contraction, sum_type: Attribute) -> bool:
+    """Whether sums have 32 bits, and those of the right operand are simple ones."""
+    indices = contraction.rhs.indices
+    return cast(IntegerType, sum_type).bitwidth == 32 and all(
+        isinstance(index, AffineDimExpr) for index in indices
+    )
+
+
 @dataclass(frozen=True)
 class _Tiling:
     contraction: Contraction
@@ -137,31 +157,85 @@ class _Tiling:
         count = len(self.order)
         return {self.row: (count, self.rows), self.column: (count + 1, _COLUMNS)}
 
-    def result(self, code: TensorBuilder, product_type: Attribute) -> Contraction:
+    def of_type(self, code: TensorBuilder, product_type: Attribute) -> Contraction:
+        """The tiled loops, with products of this type."""
+        operands = (
+            Operand(
+                _converted(code, operand, product_type), product_type, operand.indices
+            )
+            for operand in (self.contraction.lhs, self.contraction.rhs)
+        )
+        return self._tiles(code, *operands)._replace(product_type=product_type)
+
+    def of_bytes(self, code: TensorBuilder) -> Contraction:
+        """The tiled loops, with products of bytes by 16-bit integers."""
+        lhs, rhs, *_ = self.contraction
+        words = IntegerType(16)
+        tiles = self._tiles(
+            code,
+            Operand(_bytes(code, lhs), i32, lhs.indices),
+            Operand(_converted(code, rhs, words), words, rhs.indices),
+        )._replace(product_type=i32, lhs_range=_BYTE)
+        if is_unsigned(lhs.element_type):
+            return tiles
+        return tiles._replace(initial=self._initial(code, tiles))
+
+    def _initial(self, code: TensorBuilder, tiles: Contraction) -> SSAValue:
+        """The sums of the right operand, times what the left one has too much."""
+        rhs = self.contraction.rhs
+        loops = [cast(AffineDimExpr, index).position for index in rhs.indices]
+        kinds = [self.contraction.loops[loop].kind for loop in loops]
+        kept = [at for at, kind in enumerate(kinds) if kind is PARALLEL]
+        sizes = code.sizes(rhs.value)
+        kept_sizes = [sizes[at] for at in kept]
+        sums_type = TensorType(i32, static_sizes(kept_sizes))
+
+        def body(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+            value = converted(body, args[0], rhs.element_type, i32)
+            return total(
+                body, args[1], product(body, value, body.number(-_OFFSET, i32))
+            )
+
+        sums = code.generic(
+            [rhs.value],
+            [code.zeros(sums_type, kept_sizes)],
+            [
+                AffineMap(len(loops), 0, tuple(dimensions(range(len(loops))))),
+                AffineMap(len(loops), 0, tuple(dimensions(kept))),
+            ],
+            kinds,
+            body,
+        )
+        # Loops of the tiles as dimensions of the result.
+        places = [
+            AffineDimExpr(tiles.result.index(loop) if loop in tiles.result else 0)
+            for loop in range(len(tiles.loops))
+        ]
+        source = self._indices([AffineDimExpr(loops[at]) for at in kept])
+        result_sizes = tiles.result_sizes
+        return code.rearranged(
+            sums,
+            TensorType(i32, static_sizes(result_sizes)),
+            result_sizes,
+            [index.replace_dims_and_symbols(places, ()) for index in source],
+        )
+
+    def _tiles(self, code: TensorBuilder, lhs: Operand, rhs: Operand) -> Contraction:
         """The tiled loops, with the right operand packed."""
-        lhs, rhs, _, result, _ = self.contraction
         packed = [
             AffineDimExpr(self.order.index(self.column)),
             *self._indices(rhs.indices[:-1]),
             AffineDimExpr(self.inner[self.column][0]),
         ]
         return Contraction(
-            computed_once(
-                code,
-                Operand(
-                    _converted(code, lhs, product_type),
-                    product_type,
-                    self._indices(lhs.indices),
-                ),
-            ),
-            Operand(_packed(code, rhs, product_type), product_type, packed),
+            computed_once(code, lhs._replace(indices=self._indices(lhs.indices))),
+            Operand(_packed(code, rhs.value), rhs.element_type, packed),
             [
                 *(self._outer_loop(loop) for loop in self.order),
                 Loop(self.rows, PARALLEL),
                 Loop(_COLUMNS, PARALLEL),
             ],
-            [new for loop in result for new in self._loops_for(loop)],
-            product_type,
+            [new for loop in self.contraction.result for new in self._loops_for(loop)],
         )
 
     def _loops_for(self, loop: int) -> Sequence[int]:
@@ -199,9 +273,28 @@ def _converted(code: TensorBuilder, operand: Operand, type_: Attribute) -> SSAVa
     )
 
 
-def _packed(code: TensorBuilder, operand: Operand, type_: Attribute) -> SSAValue:
-    """The operand, with the columns of a tile last and the tiles first."""
-    value = _converted(code, operand, type_)
+def _bytes(code: TensorBuilder, operand: Operand) -> SSAValue:
+    """Values of up to 8 bits as 32-bit integers from 0 to 255."""
+    sizes = code.sizes(operand.value)
+    type_ = operand.element_type
+
+    def body(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        value = converted(body, args[0], type_, i32)
+        if is_unsigned(type_):
+            return value
+        return total(body, value, body.number(_OFFSET, i32))
+
+    return code.rearranged(
+        operand.value,
+        TensorType(i32, static_sizes(sizes)),
+        sizes,
+        dimensions(range(len(sizes))),
+        body,
+    )
+
+
+def _packed(code: TensorBuilder, value: SSAValue) -> SSAValue:
+    """A right operand with the columns of a tile last and the tiles first."""
     *sizes, columns = code.sizes(value)
     tile_sizes = [*sizes, cast(int, columns) // _COLUMNS, _COLUMNS]
     tile_type = TensorType(element_type_of(value), static_sizes(tile_sizes))

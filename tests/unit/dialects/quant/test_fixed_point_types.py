@@ -328,6 +328,23 @@ def test_mistakes_in_python():
         FixedPointQuantizedPerAxisType(i8, f32, [1 << 32], [30], quantized_dimension=0)
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [((1 << 30) + 0.5, 32, 0), (1 << 30, 32.5, 0), (1 << 30, 32, 1.5), ("3", 32, 0)],
+)
+def test_numbers_that_are_no_integers(parameters: Any):
+    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
+        FixedPointQuantizedType(i8, f32, *parameters)
+
+
+@pytest.mark.parametrize("dimension", [1.0, 1.5, "1", None])
+def test_dimensions_that_are_no_integers(dimension: Any):
+    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
+        FixedPointQuantizedPerAxisType(
+            i8, f32, [1 << 30], [30], quantized_dimension=dimension
+        )
+
+
 # In a notebook
 
 

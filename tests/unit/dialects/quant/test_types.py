@@ -778,3 +778,24 @@ def test_cached_hash_is_not_pickled():
     assert set(state) == {
         name for name, _ in UniformQuantizedType.get_irdl_definition().parameters
     }
+
+
+# Python arguments
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: UniformQuantizedType(i8, f32, 0.5, 1.7),  # pyright: ignore[reportArgumentType] a mistake
+        lambda: UniformQuantizedType(i8, f32, 0.5, storage_type_min=1.5),  # pyright: ignore[reportArgumentType] a mistake
+        lambda: UniformQuantizedPerAxisType(i8, f32, [0.5], quantized_dimension=1.0),  # pyright: ignore[reportArgumentType] a mistake
+    ],
+)
+def test_numbers_that_are_no_integers(make: Callable[[], QuantizedType]):
+    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
+        make()
+
+
+def test_texts_are_no_scales():
+    with pytest.raises(TypeError, match="must be real number, not str"):
+        UniformQuantizedPerAxisType(i8, f32, "12", quantized_dimension=1)  # pyright: ignore[reportArgumentType] a mistake

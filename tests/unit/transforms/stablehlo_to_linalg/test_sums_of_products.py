@@ -161,6 +161,40 @@ def test_products_of_unknown_size(lhs: Any, rhs: Any, result: Any):
     check(text, numbers((3, 4), "f32"), numbers((4, 5), "f32"))
 
 
+@pytest.mark.parametrize("kind", [("i8", "i32"), ("ui8", "ui32")])
+def test_extreme_factors_in_tiles(kind: tuple[str, str]):
+    """Each of the smallest, the largest and some others, times each of them."""
+    bounds = np.iinfo(TYPES[kind[0]])
+    values = np.array([bounds.min, bounds.min + 1, 0, 1, 100, bounds.max])
+    lhs, rhs = (
+        values.astype(TYPES[kind[0]])[indices]
+        for indices in (np.indices((6, 500))[0], np.indices((500, 32))[1] % 6)
+    )
+    shapes = ((6, 500), (500, 32), (6, 32))
+    check(product(kind, *shapes, "contracting_dims = [1] x [0]"), lhs, rhs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_of_bytes"),
+    [
+        (("i8", "i32"), True),
+        (("ui8", "ui32"), True),
+        (("i8", "i64"), False),
+        (("i8", "i8"), False),
+        (("i16", "i32"), False),
+    ],
+)
+def test_factors_of_tiles_are_bytes(kind: tuple[str, str], is_of_bytes: bool):
+    """For sums of 32 bits a compiler is told that a factor is not negative."""
+    in_sums = {
+        inner.name
+        for op in lowered(product(kind, *TILES)).walk()
+        if isinstance(op, linalg.ops.GenericOp) and len(op.iterator_types) == 5
+        for inner in op.walk()
+    }
+    assert ("arith.extui" in in_sums) == is_of_bytes
+
+
 def test_tiles_of_unknown_size():
     """Only the rows and columns of tiles have to be known."""
     text = product(
