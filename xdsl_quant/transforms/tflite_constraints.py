@@ -211,10 +211,12 @@ class TFLiteConstraints:
 
     def _find_roles(self, op: Operation, roles: OperandRoles) -> None:
         for index, operand in enumerate(op.operands):
-            if index == roles.weight:
-                self._uses[operand] |= _Use.WEIGHT
-            elif index == roles.activation:
+            # Both factors of the products in an attention layer are activations.
+            is_activation = index == roles.weight and operand in self._products
+            if index == roles.activation or is_activation:
                 self._uses[operand] |= _Use.ACTIVATION
+            elif index == roles.weight:
+                self._uses[operand] |= _Use.WEIGHT
             elif index == roles.bias:
                 self._uses[operand] |= _Use.BIAS
                 self._add_bias(operand, op)

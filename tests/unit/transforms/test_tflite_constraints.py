@@ -334,3 +334,20 @@ def test_ops_without_the_operands_that_they_should_have():
 %f = "stablehlo.add"(%b, %e) : ({SKEWED}, !quant.uniform<i32:f32, 1.0>) -> {SKEWED}
 """
     assert violations(text, context_without_stablehlo()) == []
+
+
+def test_a_product_is_no_weight():
+    text = """
+!x = tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>
+!w = tensor<4x4x!quant.uniform<i8<-127:127>:f32, 0.25>>
+func.func @attention(%x: !x, %wq: !w, %wk: !w) -> !x {
+  %q = stablehlo.dot_general %x, %wq, contracting_dims = [1] x [0] : (!x, !w) -> !x
+  %k = stablehlo.dot_general %x, %wk, contracting_dims = [1] x [0] : (!x, !w) -> !x
+  %kd = stablehlo.uniform_dequantize %k : (!x) -> tensor<4x4xf32>
+  %qd = stablehlo.uniform_dequantize %q : (!x) -> tensor<4x4xf32>
+  %s = stablehlo.dot_general %qd, %kd, contracting_dims = [1] x [1]
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = stablehlo.uniform_quantize %s : (tensor<4x4xf32>) -> !x
+  return %y : !x
+}"""
+    assert rules_broken(text) == []
