@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import casts_in_one_function, kernels, large_types, passes, start_up
+from benchmarks import (
+    calibration,
+    casts_in_one_function,
+    integer_kernels,
+    kernels,
+    large_types,
+    passes,
+    start_up,
+)
 from benchmarks.report import Options, Report, add_options, environment
 
 _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
@@ -14,6 +22,8 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Passes on types", passes, passes.report),
     ("Start-up", start_up, start_up.report),
     ("Kernels", kernels, kernels.report),
+    ("Integer kernels", integer_kernels, integer_kernels.report),
+    ("Calibration", calibration, calibration.report),
 )
 
 _INTRODUCTION = """\

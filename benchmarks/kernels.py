@@ -14,19 +14,17 @@ one. torch has no kernel for blocks.
 """
 
 import os
-import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from random import Random
 from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring import in_fresh_process
-from benchmarks.peers import Kernel, peers
+from benchmarks.measuring import Kernel, in_fresh_process, in_turns, seconds_of
+from benchmarks.peers import peers
 from benchmarks.report import Options, main, number, table, target
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 
@@ -170,30 +168,10 @@ def _kernels(case: Case, quantizing: bool) -> dict[str, Kernel]:
 # Measuring
 
 
-def _seconds(kernel: Kernel, repetitions: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repetitions):
-        kernel()
-    return (time.perf_counter() - start) / repetitions
-
-
 def _quotients(case: Case, quantizing: bool, rounds: int) -> dict[str, float]:
     """How many times as long as a copy each kernel takes."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    kernels = _kernels(case, quantizing)
-    repetitions: dict[str, int] = {}
-    for name, kernel in kernels.items():
-        kernel()
-        # A turn takes ten milliseconds or one run.
-        repetitions[name] = max(1, round(0.01 / max(_seconds(kernel, 1), 1e-6)))
-    seconds: dict[str, list[float]] = {name: [] for name in kernels}
-    order = [*kernels]
-    random = Random(0)
-    for _ in range(rounds):
-        # What ran before leaves its traces in the cache.
-        random.shuffle(order)
-        for name in order:
-            seconds[name].append(_seconds(kernels[name], repetitions[name]))
+    seconds = in_turns(_kernels(case, quantizing), rounds)
     return {
         name: median(s / copy for s, copy in zip(times, seconds["memcpy"], strict=True))
         for name, times in seconds.items()
@@ -221,9 +199,7 @@ def _interpreted_elements_per_second(fuse: bool) -> float:
     pipeline = f"lower-quant-ops{{{options}}},strip-func-quant-types"
     apply_passes(module, pipeline)
     source, _ = _arrays(case, True)
-    times = [
-        _seconds(lambda: run_function(module, "main", source), 1) for _ in range(9)
-    ]
+    times = [seconds_of(lambda: run_function(module, "main", source)) for _ in range(9)]
     return source.size / median(times)
 
 

@@ -3,13 +3,17 @@
 import gc
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from random import Random
 from statistics import median
 from typing import ParamSpec, TypeVar
+
+Kernel = Callable[[], object]
+"""One run of a kernel, from prepared inputs to wherever its results go."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,3 +82,29 @@ def measure(work: Callable[[Timings], None], runs: int) -> Costs:
         gc.collect()
         work(timings)
     return Costs(timings.medians(), peak)
+
+
+def seconds_of(kernel: Kernel, repetitions: int = 1) -> float:
+    """How long a run of a kernel takes, on average."""
+    start = time.perf_counter()
+    for _ in range(repetitions):
+        kernel()
+    return (time.perf_counter() - start) / repetitions
+
+
+def in_turns(kernels: Mapping[str, Kernel], rounds: int) -> dict[str, list[float]]:
+    """The seconds that a run of each kernel takes in each round."""
+    repetitions: dict[str, int] = {}
+    for name, kernel in kernels.items():
+        kernel()
+        # A turn takes ten milliseconds or one run.
+        repetitions[name] = max(1, round(0.01 / max(seconds_of(kernel), 1e-6)))
+    seconds: dict[str, list[float]] = {name: [] for name in kernels}
+    order = [*kernels]
+    random = Random(0)
+    for _ in range(rounds):
+        # What ran before leaves its traces in the cache.
+        random.shuffle(order)
+        for name in order:
+            seconds[name].append(seconds_of(kernels[name], repetitions[name]))
+    return seconds

@@ -5,7 +5,7 @@ All of them round to nearest even and saturate, as the kernels that they are com
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring import Kernel
 from xdsl_quant.numerics import QuantizationParameters
-
-Kernel = Callable[[], object]
-"""One run of a kernel, from prepared inputs to wherever its results go."""
 
 
 def peers(
@@ -27,22 +25,21 @@ def peers(
 ) -> Iterator[tuple[str, Kernel]]:
     """The installed libraries that can do this, each with its kernel."""
     if find_spec("onnxruntime") and find_spec("onnx"):
-        yield "onnxruntime", _onnxruntime_kernel(parameters, source, result, quantizing)
+        model = _onnx_model(parameters, source, result, quantizing)
+        yield "onnxruntime", onnxruntime_kernel(model, source, result)
     if find_spec("torch") and parameters.block_sizes is None:
         yield "torch", _torch_kernel(parameters, source, quantizing)
 
 
-def _onnxruntime_kernel(
-    parameters: QuantizationParameters,
-    source: NDArray[Any],
-    result: NDArray[Any],
-    quantizing: bool,
+def onnxruntime_kernel(
+    model: bytes, source: NDArray[Any], result: NDArray[Any]
 ) -> Kernel:
+    """A model of one op from `source` to `result`, with one thread."""
     onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(
-        _onnx_model(parameters, source, result, quantizing),
+        model,
         options,
         providers=["CPUExecutionProvider"],
     )
@@ -53,7 +50,8 @@ def _onnxruntime_kernel(
         (binding.bind_output, "result", result),
     ):
         bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
-    return lambda: session.run_with_iobinding(binding)
+    # The binding has addresses, and does not keep the arrays.
+    return lambda _arrays=(source, result): session.run_with_iobinding(binding)
 
 
 def _onnx_model(
@@ -82,8 +80,8 @@ def _onnx_model(
             )
         ],
         "kernel",
-        [_onnx_value(onnx, "source", source)],
-        [_onnx_value(onnx, "result", result)],
+        [onnx_value(onnx, "source", source)],
+        [onnx_value(onnx, "result", result)],
         [
             from_array(parameters.scales.astype(np.float32), "scales"),
             from_array(parameters.zero_points.astype(np.int8), "zero_points"),
@@ -95,7 +93,8 @@ def _onnx_model(
     return model.SerializeToString()
 
 
-def _onnx_value(onnx: Any, name: str, array: NDArray[Any]) -> Any:
+def onnx_value(onnx: Any, name: str, array: NDArray[Any]) -> Any:
+    """The declaration of a value that is like an array."""
     element_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnx.helper.make_tensor_value_info(name, element_type, array.shape)
 

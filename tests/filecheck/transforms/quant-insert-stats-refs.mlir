@@ -44,9 +44,9 @@ module @inner {
       scf.yield %next : tensor<2xf32>
     }
     // Its region is a reducer.
-    %z = "stablehlo.reduce"(%r) ({
+    %z = "mhlo.reduce"(%r) ({
     ^bb0(%p: tensor<f32>):
-      "stablehlo.return"(%p) : (tensor<f32>) -> ()
+      "mhlo.return"(%p) : (tensor<f32>) -> ()
     }) : (tensor<2xf32>) -> tensor<f32>
     cf.br ^bb1(%r : tensor<2xf32>)
   ^bb1(%y: tensor<2xf32>):
@@ -68,11 +68,11 @@ module @inner {
 // CHECK-NEXT:          scf.yield %next_1 : tensor<2xf32>
 // CHECK-NEXT:        }
 // CHECK-NEXT:        %r_1 = quant.stats_ref %r "inner:loop:scf.for:0" : tensor<2xf32>
-// CHECK-NEXT:        %z = "stablehlo.reduce"(%r_1) ({
+// CHECK-NEXT:        %z = "mhlo.reduce"(%r_1) ({
 // CHECK-NEXT:        ^bb0(%p: tensor<f32>):
-// CHECK-NEXT:          "stablehlo.return"(%p) : (tensor<f32>) -> ()
+// CHECK-NEXT:          "mhlo.return"(%p) : (tensor<f32>) -> ()
 // CHECK-NEXT:        }) : (tensor<2xf32>) -> tensor<f32>
-// CHECK-NEXT:        %z_1 = quant.stats_ref %z "inner:loop:stablehlo.reduce:0" : tensor<f32>
+// CHECK-NEXT:        %z_1 = quant.stats_ref %z "inner:loop:mhlo.reduce:0" : tensor<f32>
 // CHECK-NEXT:        cf.br ^bb1(%r_1 : tensor<2xf32>)
 // CHECK-NEXT:      ^bb1(%y: tensor<2xf32>):
 // CHECK-NEXT:        %y_1 = quant.stats_ref %y "inner:loop:block:1:argument:0" : tensor<2xf32>

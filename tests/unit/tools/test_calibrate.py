@@ -206,8 +206,8 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
     error(capsys, "m.mlir", "--inputs", "bad.npz", *options)
     options = (*options, "--report", "r.html")
     assert error(capsys, "m.mlir", "--inputs", "data.npz", *options) == (
-        "m.mlir: error: key 'f:argument:0': observations with and without a histogram do "
-        "not merge"
+        "m.mlir: error: checkpoint c.json is of a run without histograms, but this one is "
+        "with them"
     )
 
 

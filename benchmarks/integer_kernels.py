@@ -1,0 +1,365 @@
+"""
+How fast are matrix products and convolutions of 8-bit integers, and how long does it take
+to verify StableHLO?
+
+*Kernels*: a product of two matrices of 1024 x 1024, and a convolution of 56 x 56 pixels of
+64 channels with a window of 3 x 3 to 64 channels. Activations have one scale and a zero
+point, weights are constants with a scale for each channel, and the result is requantized.
+*integers* and *floats* are the same `stablehlo` op through `xdsl_quant.execution`, after
+`stablehlo-legalize-quant-to-integer` and after `stablehlo-legalize-quantized-op-to-qdq`.
+*onnxruntime* is `QLinearMatMul` and `QLinearConv`, with activations of `i8`, as everywhere
+else, and with `u8`. One thread on one core; kernels take turns, and *times* is the median
+of what each turn took, divided by what *integers* took in it. A multiplication and an
+addition are two operations (OP).
+
+*Verification* is CPU time for a module of 100,000 quantized ops, divided by that of parsing
+it without verifying it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring import Kernel, Timings, in_fresh_process, in_turns, measure
+from benchmarks.peers import onnx_value, onnxruntime_kernel
+from benchmarks.report import Options, main, number, table, target
+
+# Kernels
+
+_PASSES = {
+    "integers": "stablehlo-legalize-quant-to-integer,convert-stablehlo-to-linalg",
+    "floats": (
+        "stablehlo-legalize-quantized-op-to-qdq,stablehlo-casts-to-quant,"
+        "lower-quant-ops{rounding-mode=nearest-even keep-qdq=true},"
+        "convert-stablehlo-to-linalg"
+    ),
+}
+
+_INPUT_SCALE, _INPUT_ZERO_POINT = 0.02, 3
+_RESULT_ZERO_POINT = -5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A matrix product, or a convolution with a window of 3 x 3."""
+
+    size: int
+    """Rows, or pixels along each side."""
+
+    channels: int
+    """Those of the input and of the result."""
+
+    is_convolution: bool
+
+    def __str__(self) -> str:
+        name = "convolution" if self.is_convolution else "dot_general"
+        return f"{name} {self.size} x {self.channels}"
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions."""
+        rows = self.size**2 if self.is_convolution else self.size
+        return 2 * rows * int(np.prod(self.weights.shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the input and of the result."""
+        if self.is_convolution:
+            return (1, self.size, self.size, self.channels)
+        return (self.size, self.channels)
+
+    @cached_property
+    def weights(self) -> NDArray[np.int8]:
+        """Stored weights, the channels of the result last."""
+        window = (3, 3) if self.is_convolution else ()
+        shape = (*window, self.channels, self.channels)
+        return np.random.default_rng(0).integers(-127, 128, shape, np.int8)
+
+    @cached_property
+    def scales(self) -> NDArray[np.float32]:
+        """Those of the weights."""
+        random = np.random.default_rng(1)
+        return random.uniform(0.001, 0.003, self.channels).astype(np.float32)
+
+    @property
+    def result_scale(self) -> float:
+        """With it results have all stored values."""
+        return 0.005 * float(self.weights[..., 0].size ** 0.5)
+
+    @cached_property
+    def source(self) -> NDArray[np.int8]:
+        """Stored values of the input."""
+        return np.random.default_rng(2).integers(-128, 128, self.shape, np.int8)
+
+    def text(self) -> str:
+        """The function `main` of a StableHLO module."""
+
+        def tensor(shape: tuple[int, ...], element: str) -> str:
+            return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
+
+        def activations(scale: float, zero_point: int) -> str:
+            return tensor(self.shape, f"!quant.uniform<i8:f32, {scale}:{zero_point}>")
+
+        scales = ",".join(map(repr, self.scales.tolist()))
+        axis = self.weights.ndim - 1
+        stored = tensor(self.weights.shape, "i8")
+        weights = tensor(
+            self.weights.shape,
+            f"!quant.uniform<i8<-127:127>:f32:{axis}, {{{scales}}}>",
+        )
+        source = activations(_INPUT_SCALE, _INPUT_ZERO_POINT)
+        result = activations(self.result_scale, _RESULT_ZERO_POINT)
+        op = (
+            "convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], "
+            "window = {pad = [[1, 1], [1, 1]]} "
+            "{batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+            if self.is_convolution
+            else "dot_general %x, %w, contracting_dims = [1] x [0]"
+        )
+        return f"""
+        func.func @main(%x: {source}) -> {result} {{
+          %w = stablehlo.constant() <{{
+            value = dense<"0x{self.weights.tobytes().hex()}"> : {stored}
+          }}> : () -> {weights}
+          %y = stablehlo.{op} : ({source}, {weights}) -> {result}
+          return %y : {result}
+        }}"""
+
+    def onnx_model(self, offset: int) -> bytes:
+        """The same for onnxruntime; `offset` is added to activations to make them `u8`."""
+        onnx: Any = import_module("onnx")
+        dtype = np.uint8 if offset else np.int8
+        shape, weights, name = self.shape, self.weights, "QLinearMatMul"
+        attributes: dict[str, Any] = {}
+        if self.is_convolution:
+            shape = (1, self.channels, self.size, self.size)
+            weights = np.ascontiguousarray(weights.transpose(3, 2, 0, 1))
+            name, attributes = "QLinearConv", {"pads": [1, 1, 1, 1]}
+        constants = {
+            "source_scale": np.float32(_INPUT_SCALE),
+            "source_zero_point": dtype(_INPUT_ZERO_POINT + offset),
+            "weights": weights,
+            "scales": self.scales,
+            "zero_points": np.zeros(self.channels, np.int8),
+            "result_scale": np.float32(self.result_scale),
+            "result_zero_point": dtype(_RESULT_ZERO_POINT + offset),
+        }
+        graph = onnx.helper.make_graph(
+            [
+                onnx.helper.make_node(
+                    name, ["source", *constants], ["result"], **attributes
+                )
+            ],
+            "kernel",
+            [onnx_value(onnx, "source", np.empty(shape, dtype))],
+            [onnx_value(onnx, "result", np.empty(shape, dtype))],
+            [
+                onnx.numpy_helper.from_array(np.asarray(value), key)
+                for key, value in constants.items()
+            ],
+        )
+        model = onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+        )
+        return model.SerializeToString()
+
+
+def _compiled(case: Case, passes: str, result: NDArray[np.int8]) -> Kernel:
+    from xdsl_quant import execution
+    from xdsl_quant.loading import apply_passes, parse_module
+
+    module = parse_module(case.text())
+    apply_passes(module, f"{passes},strip-func-quant-types,canonicalize")
+    function = execution.compile(module)
+    return lambda: function(case.source, out=result)
+
+
+def _onnxruntime(case: Case, offset: int, result: NDArray[np.int8]) -> Kernel:
+    source, stored = case.source.astype(np.int16) + offset, result
+    if case.is_convolution:
+        # It has channels before pixels.
+        source, stored = (array.transpose(0, 3, 1, 2) for array in (source, stored))
+    dtype = np.uint8 if offset else np.int8
+    source = np.ascontiguousarray(source.astype(dtype))
+    own_result = np.empty(source.shape, dtype)
+    kernel = onnxruntime_kernel(case.onnx_model(offset), source, own_result)
+    kernel()
+    stored[...] = own_result.astype(np.int16) - offset
+    return kernel
+
+
+def _check(results: Mapping[str, NDArray[np.int8]]) -> None:
+    first, *others = (result.astype(np.int16) for result in results.values())
+    if len(np.unique(first)) < 100:
+        raise ValueError("results are nearly all the same")
+    if max(int(np.abs(first - other).max()) for other in others) > 1:
+        raise ValueError("kernels do not compute the same")
+
+
+def _kernels(case: Case) -> dict[str, Kernel]:
+    kernels: dict[str, Kernel] = {}
+    results: dict[str, NDArray[np.int8]] = {}
+    for name, passes in _PASSES.items():
+        results[name] = np.empty(case.shape, np.int8)
+        kernels[name] = _compiled(case, passes, results[name])
+        kernels[name]()
+    if find_spec("onnxruntime") and find_spec("onnx"):
+        for storage, offset in (("i8", 0), ("u8", 128)):
+            name = f"onnxruntime, {storage}"
+            results[name] = np.empty(case.shape, np.int8)
+            kernels[name] = _onnxruntime(case, offset, results[name])
+    _check(results)
+    return kernels
+
+
+def _speeds(case: Case, rounds: int) -> dict[str, tuple[float, float]]:
+    """Of each kernel 10**9 operations a second, and its time as a multiple of ours."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    seconds = in_turns(_kernels(case), rounds)
+    return {
+        name: (
+            case.operations / median(times) / 1e9,
+            median(
+                s / ours for s, ours in zip(times, seconds["integers"], strict=True)
+            ),
+        )
+        for name, times in seconds.items()
+    }
+
+
+_LIMITS = {
+    "integers": "an instruction for pairs of 16-bit products has one half to do",
+    "floats": "multiplying and adding are two steps, to be exact",
+    "onnxruntime, i8": "x86 multiplies `u8` by `i8`, other signs take more steps",
+    "onnxruntime, u8": "matrix instructions (AMX) where there are some",
+}
+
+_WHYS = {
+    "onnxruntime, u8": "LLVM makes no instructions for 8-bit products of loops: that takes "
+    "kernels that are written for a machine.",
+}
+"""Why integers are slower than something."""
+
+
+def _kernel_report(options: Options) -> Iterator[str]:
+    rounds = 3 if options.quick else 15
+    cases = (
+        [Case(256, 256, False), Case(28, 32, True)]
+        if options.quick
+        else [Case(1024, 1024, False), Case(56, 64, True)]
+    )
+    for case in cases:
+        speeds = in_fresh_process(_speeds, case, rounds)
+        yield table(
+            [str(case), "GOP/s", "times", "limited by"],
+            (
+                [name, number(speed), f"{number(times)}x", _LIMITS[name]]
+                for name, (speed, times) in speeds.items()
+            ),
+        )
+        yield "\n".join(
+            target(
+                f"{case}: integers at most as long as {name}",
+                1 / times,
+                1.0,
+                "x",
+                _WHYS.get(name, ""),
+            )
+            for name, (_, times) in speeds.items()
+            if name != "integers"
+        )
+
+
+# Verification
+
+_RULES = ("stablehlo", "tflite")
+
+
+def _layers(ops: int, types: int) -> str:
+    """A function of layers of five ops, which have so many scales for their weights."""
+    lines: list[str] = []
+    value, activation = "%x", "tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>"
+    for i in range(ops // 5):
+        scale = 0.25 + i % types / 2**20
+        scales = ",".join([repr(scale)] * 4)
+        weights = f"tensor<4x4x!quant.uniform<i8<-127:127>:f32:1, {{{scales}}}>>"
+        scales = ",".join([repr(scale / 2)] * 4)
+        sums = f"tensor<4x4x!quant.uniform<i32:f32:1, {{{scales}}}>>"
+        lines += [
+            f"%w{i} = stablehlo.constant() <{{value = dense<1> : tensor<4x4xi8>}}> : "
+            f"() -> {weights}",
+            f"%s{i} = stablehlo.dot_general {value}, %w{i}, contracting_dims = [1] x [0] "
+            f": ({activation}, {weights}) -> {sums}",
+            f"%b{i} = stablehlo.constant() <{{value = dense<1> : tensor<4x4xi32>}}> : "
+            f"() -> {sums}",
+            f"%a{i} = stablehlo.add %s{i}, %b{i} : ({sums}, {sums}) -> {sums}",
+            f"%q{i} = stablehlo.uniform_quantize %a{i} : ({sums}) -> {activation}",
+        ]
+        value = f"%q{i}"
+    body = "\n".join([*lines, f"return {value} : {activation}"])
+    return f"func.func @main(%x: {activation}) -> {activation} {{\n{body}\n}}"
+
+
+def _verification(ops: int, types: int) -> dict[str, float]:
+    """CPU seconds of parsing and of each verification."""
+    from xdsl.parser import Parser
+
+    from xdsl_quant.loading import multiverse_context
+    from xdsl_quant.transforms.verify_quant_constraints import (
+        VerifyQuantConstraintsPass,
+    )
+
+    text = _layers(ops, types)
+
+    def work(timings: Timings) -> None:
+        context = multiverse_context()
+        with timings.step("parse"):
+            module = Parser(context, text).parse_module()
+        with timings.step("op.verify()"):
+            module.verify()
+        for rules in _RULES:
+            with timings.step(f"verify-quant-constraints, rules={rules}"):
+                VerifyQuantConstraintsPass(rules).apply(context, module)
+
+    return measure(work, 1).seconds
+
+
+def _verification_report(options: Options) -> Iterator[str]:
+    ops = 5_000 if options.quick else 100_000
+    costs = {
+        types: in_fresh_process(_verification, ops, types) for types in (1, ops // 10)
+    }
+    quotients = {
+        step: [seconds[step] / seconds["parse"] for seconds in costs.values()]
+        for step in costs[1]
+        if step != "parse"
+    }
+    yield table(
+        [
+            f"{ops:,} ops, times parsing",
+            *(f"types of weights: {types:,}" for types in costs),
+        ],
+        ([step, *map(number, cells)] for step, cells in quotients.items()),
+    )
+    yield "\n".join(
+        target(f"{step}: at most as long as parsing", max(cells), 1.0, "x")
+        for step, cells in quotients.items()
+    )
+
+
+def report(options: Options) -> Iterator[str]:
+    """All tables and targets."""
+    yield from _kernel_report(options)
+    yield from _verification_report(options)
+
+
+if __name__ == "__main__":
+    main(__doc__, report)
