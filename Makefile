@@ -43,7 +43,7 @@ demo: $(READY)
 tests: pytest filecheck lint
 
 pytest: $(READY)
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadscope
 
 filecheck: $(READY)
 	$(BIN)/lit --order=smart -q tests/filecheck

@@ -333,7 +333,7 @@ def _verification(ops: int, types: int) -> dict[str, float]:
 
 
 def _verification_report(options: Options) -> Iterator[str]:
-    ops = 5_000 if options.quick else 100_000
+    ops = 100_000 if options.all else 5_000 if options.quick else 20_000
     costs = {
         types: in_fresh_process(_verification, ops, types) for types in (1, ops // 10)
     }

@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command line arguments that all benchmarks have."""
     parser.add_argument("--quick", action="store_true", help="small sizes only")
     parser.add_argument(
-        "--all", action="store_true", help="also MLIR's quadratic chain (5 minutes)"
+        "--all", action="store_true", help="also what takes minutes"
     )
 
 
