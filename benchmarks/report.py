@@ -26,9 +26,7 @@ Report = Callable[[Options], Iterator[str]]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command line arguments that all benchmarks have."""
     parser.add_argument("--quick", action="store_true", help="small sizes only")
-    parser.add_argument(
-        "--all", action="store_true", help="also what takes minutes"
-    )
+    parser.add_argument("--all", action="store_true", help="also what takes minutes")
 
 
 def main(title: str | None, report: Report) -> None:
