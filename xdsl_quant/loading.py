@@ -92,8 +92,8 @@ def parse_module(
             "name"
         )
     try:
-        module = _LocatingParser(ctx or multiverse_context(), text, file_name)
-        parsed = module.parse_module()
+        parser = _LocatingParser(ctx or multiverse_context(), text, file_name)
+        parsed = parser.parse_module()
         verify_module(parsed)
     except ParseError as e:
         location = e.span.get_location()
@@ -102,6 +102,11 @@ def parse_module(
         raise IRError(f"{file_name}: error: {_sentence(e)}") from e
     except RecursionError:
         raise IRError(f"{file_name}: error: the text is nested too deeply") from None
+    except IRError:
+        raise
+    except ValueError as e:
+        # Of the name of a block, for example, which xDSL does not check as a parser.
+        raise IRError(f"{file_name}: error: {' '.join(map(str, e.args))}") from e
     return parsed
 
 

@@ -96,6 +96,11 @@ func.func @f(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {
     )
 
 
+def test_name_of_a_block_that_is_a_number():
+    with pytest.raises(IRError, match=r"^f.mlir: error: Invalid Block name format `0`"):
+        parse_module("func.func @f() {\n^0:\n  return\n}", "f.mlir")
+
+
 def test_text_that_is_nested_too_deeply():
     depth = 2000
     with pytest.raises(IRError) as e:

@@ -285,7 +285,8 @@ def _key_observation(
         raise ValueError("of another observer")
     axis, observation = state["axis"], kind.from_json(state)
     if axis is not None:
-        _natural_number(axis)
+        if _natural_number(axis) >= _MAX_RANK:
+            raise ValueError("a dimension that no array has")
     shape = observation.lows.shape
     if len(shape) != (axis is not None) + (kind is BatchExtremes):
         raise ValueError("of other channels")
@@ -295,6 +296,10 @@ def _key_observation(
     if histogram.lows.shape != (() if axis is None else shape[-1:]):
         raise ValueError("of other channels")
     return KeyObservation(axis, observation, histogram)
+
+
+_MAX_RANK = 64
+"""NumPy's."""
 
 
 def _natural_number(value: object) -> int:

@@ -213,6 +213,7 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
         (replaced(observations=[1]), "is damaged"),
         (with_observation(kind="histogram"), "is damaged"),
         (with_observation(lows="x"), "is damaged"),
+        (with_observation(axis=10**30, lows=[1.0], highs=[1.0]), "is damaged"),
         (with_observation(lows=5.0), "is damaged"),
         (with_observation(lows=[1.0]), "is damaged"),
         (with_observation(lows=[[1.0], 2.0]), "is damaged"),
