@@ -108,10 +108,15 @@ class Boundary:
     def dynamic_dimensions(self) -> Sequence[int]:
         return [i for i, size in enumerate(self.shape) if size == DYNAMIC_INDEX]
 
+    @cached_property
+    def takes_all_numbers(self) -> bool:
+        """Whether every number of the dtype is allowed."""
+        return self.dtype.kind not in "iu" or self._width == 8 * self.dtype.itemsize
+
     def is_same(self, array: NDArray[Any]) -> bool:
         """Whether an array is seen at a glance to be one for this value."""
         return (
-            self._has_no_range
+            self.takes_all_numbers
             and array.dtype == self.dtype
             and (array.shape == self.shape or self._fits_dynamically(array.shape))
         )
@@ -121,11 +126,6 @@ class Boundary:
             size in (actual, DYNAMIC_INDEX)
             for size, actual in zip(self.shape, shape, strict=True)
         )
-
-    @cached_property
-    def _has_no_range(self) -> bool:
-        """Whether every number of the dtype is allowed."""
-        return self.dtype.kind not in "iu" or self._width == 8 * self.dtype.itemsize
 
     @property
     def estimated_bytes(self) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from threading import Lock
 from typing import Any, cast
 
@@ -15,13 +13,11 @@ from xdsl.ir import Attribute
 from xdsl_quant.array_types import check_argument, shape_text, shortened
 
 from . import runtime_library
+from .bound_call import BoundCall
 from .boundary import Boundary
 from .entry_wrapper import EntryWrapper
 from .host_calls import HostCalls
 from .machine_code import MachineCode
-
-_WORD = 8
-"""Bytes of a pointer, a size and a stride."""
 
 STREAMED_BYTES = 48 << 20
 """
@@ -118,18 +114,59 @@ class CompiledFunction:
             Exception: whatever a function of Python raises that the code calls.
         """
         inputs = self._inputs(arguments)
-        descriptors = [_descriptor(array) for array in inputs]
-        shapes = self._result_shapes(inputs, descriptors)
-        outputs = (
-            [np.empty(s, b.dtype) for s, b in zip(shapes, self._results, strict=True)]
-            if out is None
-            else self._given_outputs(out, shapes, inputs)
-        )
-        descriptors += map(_descriptor, outputs)
-        self._run(self._kernel_for(outputs), descriptors)
-        if len(outputs) > 1:
-            return tuple(outputs)
-        return outputs[0] if outputs else None
+        return self._bound(inputs, self._outputs(inputs, out))()
+
+    def bind(
+        self,
+        *arguments: ArrayLike,
+        out: NDArray[Any] | tuple[NDArray[Any], ...] | None = None,
+    ) -> BoundCall:
+        """
+        A call on certain arrays, which are checked and described here and now, once for
+        all times that it is made.
+
+        Args:
+            arguments: as in a call, but arrays are read when the call is made, and so
+                cannot be copied: they must be contiguous and aligned. Plain numbers and
+                lists stay what they are now.
+            out: as in a call; without it there are new arrays, which all calls fill.
+
+        Raises:
+            TypeError: as in a call.
+            ValueError: as in a call, or if an array must be copied or all its numbers must
+                be looked at, or sizes of results depend on more than shapes.
+        """
+        inputs = self._inputs(arguments)
+        for index, value in enumerate(arguments):
+            self._check_can_be_bound(value, inputs[index], index)
+        if self._sizes is not None and not self._code.has_sizes_of_shapes:
+            raise ValueError(
+                f"'{self.name}' cannot be bound, as sizes of its results depend on more "
+                "than the shapes of its arguments"
+            )
+        return self._bound(inputs, self._outputs(inputs, out))
+
+    def _check_can_be_bound(
+        self, value: ArrayLike, array: NDArray[Any], index: int
+    ) -> None:
+        if not isinstance(value, np.ndarray):
+            return
+        type_ = shortened(self.argument_types[index])
+        if not self._arguments[index].takes_all_numbers:
+            raise ValueError(
+                f"argument {index} cannot be bound, as each call must check that its "
+                f"numbers fit '{type_}'"
+            )
+        if array.ctypes.data != cast(NDArray[Any], value).ctypes.data:
+            raise ValueError(
+                f"argument {index} cannot be bound, as each call must copy an array that "
+                "is not contiguous and aligned"
+            )
+
+    def _bound(
+        self, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]
+    ) -> BoundCall:
+        return BoundCall(self.name, self._kernel_for(outputs), self, inputs, outputs)
 
     def _inputs(self, arguments: Sequence[ArrayLike]) -> list[NDArray[Any]]:
         if len(arguments) != len(self._arguments):
@@ -144,28 +181,41 @@ class CompiledFunction:
             )
         ]
 
+    def _outputs(
+        self,
+        inputs: Sequence[NDArray[Any]],
+        out: NDArray[Any] | tuple[NDArray[Any], ...] | None,
+    ) -> Sequence[NDArray[Any]]:
+        shapes = self._result_shapes(inputs)
+        if out is not None:
+            return self._given_outputs(out, shapes, inputs)
+        return [
+            np.empty(shape, result.dtype)
+            for shape, result in zip(shapes, self._results, strict=True)
+        ]
+
     def _result_shapes(
-        self, inputs: Sequence[NDArray[Any]], descriptors: Sequence[Sequence[int]]
+        self, inputs: Sequence[NDArray[Any]]
     ) -> Sequence[tuple[int, ...]]:
         if self._sizes is None:
             return self._static_shapes
         if not self._code.has_sizes_of_shapes:
-            return self._computed_shapes(self._sizes, descriptors)
+            return self._computed_shapes(self._sizes, inputs)
         # Most often shapes are those of the last call.
         last_inputs, last_results = self._last_shapes
         shapes = [array.shape for array in inputs]
         if shapes == last_inputs:
             return last_results
-        results = self._computed_shapes(self._sizes, descriptors)
+        results = self._computed_shapes(self._sizes, inputs)
         self._last_shapes = shapes, results
         return results
 
     def _computed_shapes(
-        self, function: Callable[[int], None], descriptors: Sequence[Sequence[int]]
+        self, function: Callable[[int], None], inputs: Sequence[NDArray[Any]]
     ) -> Sequence[tuple[int, ...]]:
         sizes = np.empty(self._size_count, np.int64)
         with runtime_library.muted():
-            self._run(function, (*descriptors, _descriptor(sizes)))
+            BoundCall(self.name, function, self, inputs, [sizes])()
         known = iter(sizes.tolist())
         return [
             tuple(
@@ -213,23 +263,6 @@ class CompiledFunction:
         names = self._wrapper.names
         return MachineCode(text, names, self._host_calls, stream=stream)
 
-    def _run(
-        self, function: Callable[[int], None], descriptors: Sequence[Sequence[int]]
-    ) -> None:
-        words, address = _packed(descriptors)
-        try:
-            function(address)
-        finally:
-            # Also after an interruption, or the next call would fail.
-            failure = runtime_library.failure()
-        # Until here all this memory is needed.
-        del words
-        if failure is None:
-            return
-        if isinstance(failure, BaseException):
-            raise failure
-        raise ValueError(f"'{self.name}': {failure}")
-
 
 def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:
     # Most arrays are just what is wanted.
@@ -256,43 +289,3 @@ def _check_output(
         )
     if not output.flags.carray:
         raise ValueError(f"{name} must be writable, contiguous and aligned")
-
-
-def _descriptor(array: NDArray[Any]) -> Sequence[int]:
-    """An array as compiled code knows it; it must be contiguous."""
-    address = array.ctypes.data
-    # What was allocated, where the aligned part of it starts, and an offset to that.
-    return (address, address, 0, *_sizes_and_strides(array.shape))
-
-
-@lru_cache(maxsize=1024)
-def _sizes_and_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides: list[int] = []
-    stride = 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= size
-    return (*shape, *reversed(strides))
-
-
-def _packed(
-    descriptors: Sequence[Sequence[int]],
-) -> tuple[ctypes.Array[ctypes.c_int64], int]:
-    """
-    What compiled code is called with, as one block of memory, and its address: the
-    addresses of pointers, the pointers, and the descriptors that these point to.
-    """
-    count = len(descriptors)
-    size = 2 * count + sum(map(len, descriptors))
-    words = (ctypes.c_int64 * size)()
-    address = ctypes.addressof(words)
-    pointers = range(address + _WORD * count, address + _WORD * 2 * count, _WORD)
-    contents = [*pointers]
-    position = address + _WORD * 2 * count
-    for descriptor in descriptors:
-        contents.append(position)
-        position += _WORD * len(descriptor)
-    for descriptor in descriptors:
-        contents += descriptor
-    words[:] = contents
-    return words, address

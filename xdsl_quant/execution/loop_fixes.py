@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from .mlir_bindings import bindings, ops_in
 
-_OF_SHAPES = ("arith.", "cf.assert", "func.", "memref.dim", "memref.store", "scf.")
+_OF_SHAPES = (
+    "arith.",
+    "cf.assert",
+    "func.",
+    "index.",
+    "memref.dim",
+    "memref.store",
+    "scf.",
+)
 
 
 def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:

@@ -1,0 +1,179 @@
+"""Calls that are bound to their arrays."""
+
+import gc
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.execution import CompiledFunction, compile
+
+SCALE = """
+func.func @scale(%x: tensor<?xf32>, %y: f32) -> tensor<?xf32> {
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %x, %zero : tensor<?xf32>
+  %ys = tensor.splat %y[%n] : tensor<?xf32>
+  %result = arith.mulf %x, %ys : tensor<?xf32>
+  return %result : tensor<?xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def scale() -> CompiledFunction:
+    return compile(SCALE)
+
+
+def test_reads_arrays_when_called(scale: CompiledFunction):
+    x, out = np.ones((2, 3), np.float32)
+    call = scale.bind(x, 2.0, out=out)
+    assert call() is out
+    np.testing.assert_array_equal(out, [2, 2, 2])
+    x[:] = [1, 2, 3]
+    assert call() is out
+    np.testing.assert_array_equal(out, [2, 4, 6])
+    assert repr(call) == "<BoundCall scale>"
+
+
+def test_keeps_numbers_and_lists(scale: CompiledFunction):
+    values = [1.0, 2.0]
+    call = scale.bind(values, 2.0)
+    values[0] = 7.0
+    np.testing.assert_array_equal(call(), [2, 4])
+
+
+def test_fills_the_same_result(scale: CompiledFunction):
+    x = np.ones(2, np.float32)
+    call = scale.bind(x, 3.0)
+    result = call()
+    x[0] = 2
+    assert call() is result
+    np.testing.assert_array_equal(result, [6, 3])
+    assert scale.bind(x, 3.0)() is not result
+
+
+def test_empty(scale: CompiledFunction):
+    assert scale.bind(np.empty(0, np.float32), 1.0)().shape == (0,)
+
+
+def test_several_results_and_none():
+    function = compile(
+        "func.func @f(%x: f32, %y: i8) -> (f32, i8) { return %x, %y : f32, i8 }"
+    )
+    x, y = np.array(1.5, np.float32), np.array(2, np.int8)
+    call = function.bind(x, y)
+    x[...] = 2.5
+    assert call() == (2.5, 2)
+    assert compile("func.func @f() { return }").bind()() is None
+
+
+def test_keeps_all_memory():
+    # With a function of Python nothing else keeps the code.
+    call = compile(
+        f"func.func private @see(tensor<?xf32>)\n{SCALE}",
+        entry="scale",
+        host_functions={"see": print},
+    ).bind(np.full(1000, 2, np.float32), 2.0)
+    gc.collect()
+    np.testing.assert_array_equal(call(), np.full(1000, 4))
+
+
+def test_arrays_are_checked_once(scale: CompiledFunction):
+    x = np.ones(2, np.float32)
+    with pytest.raises(TypeError, match=r"^argument 0 has dtype float64, but "):
+        scale.bind(x.astype(np.float64), 1.0)
+    with pytest.raises(ValueError, match=r"^out has shape 3, but the result has sha"):
+        scale.bind(x, 1.0, out=np.ones(3, np.float32))
+    with pytest.raises(ValueError, match=r"^out has memory in common with another"):
+        scale.bind(x, 1.0, out=x)
+
+
+I4 = "tensor<2x!quant.uniform<i4:f32, 1.0>>"
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "reason"),
+    [
+        (
+            "tensor<2xf32>",
+            np.ones((2, 2), np.float32)[:, 0],
+            "as each call must copy an array that is not contiguous and aligned",
+        ),
+        (
+            "tensor<2xf32>",
+            np.ones(9, np.uint8)[1:].view(np.float32),
+            "as each call must copy an array that is not contiguous and aligned",
+        ),
+        (
+            I4,
+            np.ones(2, np.int8),
+            "as each call must check that its numbers fit "
+            "'tensor<2x!quant.uniform<i4:f32, 1.000000e+00>>'",
+        ),
+    ],
+)
+def test_what_each_call_must_look_at(type_: str, value: Any, reason: str):
+    function = compile(
+        f"func.func @f(%x: {type_}) -> {type_} {{ return %x : {type_} }}"
+    )
+    message = f"argument 0 cannot be bound, {reason}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        function.bind(value)
+    # The numbers of a list are known.
+    np.testing.assert_array_equal(function.bind(value.tolist())(), function(value))
+
+
+def test_sizes_that_depend_on_values():
+    function = compile(
+        """
+func.func @f(%n: index) -> tensor<?xf32> {
+  %result = tensor.empty(%n) : tensor<?xf32>
+  return %result : tensor<?xf32>
+}
+"""
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"^'f' cannot be bound, as sizes of its results depend on more than the "
+        "shapes of its arguments$",
+    ):
+        function.bind(np.array(2, np.int64))
+
+
+def test_failure_in_a_call():
+    call = (
+        function := compile(
+            """
+func.func @f(%x: i32, %y: i32) -> i32 {
+  %result = arith.divsi %x, %y : i32
+  return %result : i32
+}
+"""
+        )
+    ).bind(np.array(6, np.int32), y := np.array(0, np.int32))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^'f': division by zero$"):
+            call()
+    y[...] = 2
+    assert call() == 3
+    assert function(8, 2) == 4
+
+
+def test_exception_of_a_function_of_python():
+    def see(x: Any) -> None:
+        raise KeyError(float(x[0]))
+
+    call = compile(
+        """
+func.func private @see(tensor<1xf32>)
+func.func @f(%x: tensor<1xf32>) {
+  func.call @see(%x) : (tensor<1xf32>) -> ()
+  return
+}
+""",
+        host_functions={"see": see},
+    ).bind(x := np.ones(1, np.float32))
+    for x[0] in (1, 2):
+        with pytest.raises(KeyError, match=f"^{x[0]}$"):
+            call()
