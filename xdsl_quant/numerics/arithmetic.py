@@ -8,6 +8,7 @@ of two such floats is never so close to the middle of two of them that it matter
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from operator import is_
 from typing import Any
@@ -28,8 +29,14 @@ PIECE_BYTES = 1 << 17
 LARGE_PIECE = 1 << 19
 """For how many elements scales and zero points are converted together."""
 
+_CONVERTED = PIECE_BYTES // 4
+"""How many integers are fastest to convert on the way to a product."""
+
 _LONG_ROW = 1 << 13
 """From this length on NumPy is fast on rows with one scale each, without repeating it."""
+
+_Buffers = tuple[NDArray[Any], NDArray[Any]]
+"""Memory in one dimension, and in the shape of a piece."""
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -103,18 +110,32 @@ class Arithmetic:
         is_small = _largest_integer(parameters, bounds) <= 1 << _precision(_F32)
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
         """The dtype of the buffers, in which the compute type is contained."""
-        # The fewer buffers there are, the larger they can be.
-        factor = 1
-        if only_dequantizes:
-            factor = 4 if parameters.scales.size == 1 else 2
-        self.limit = min(size, factor * PIECE_BYTES // self.dtype.itemsize)
-        """How many elements a piece has at most."""
         self._rounding_mode: RoundingMode = rounding_mode
         # Stored values may be out of the storage range.
         largest = _largest_integer(parameters, storage_range(parameters.storage))
         self._has_exact_integers = largest <= 1 << _precision(self._compute)
-        self._buffer = np.empty(self.limit, self.dtype)
+        has_one_scale = parameters.scales.size == 1
+        # NumPy converts integers while it multiplies, in small pieces of its own.
+        self._is_one_product = (
+            only_dequantizes
+            and has_one_scale
+            and not parameters.has_zero_points
+            and self._has_exact_integers
+            and self._expressed == self.dtype
+        )
+        # The fewer buffers there are, the larger they can be.
+        factor = 1
+        if only_dequantizes:
+            factor = 4 if has_one_scale else 2
+        self.limit = min(size, factor * PIECE_BYTES // self.dtype.itemsize)
+        """How many elements a piece has at most."""
+        self._rounds = self._compute != self.dtype
         self._repeated: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
+        self._shaped: dict[tuple[int, ...], _Buffers] = {}
+        if self._is_one_product:
+            self.limit = size
+        else:
+            self._buffer = np.empty(self.limit, self.dtype)
 
     # Buffers that not every arithmetic needs
 
@@ -133,6 +154,13 @@ class Arithmetic:
     def _narrow(self) -> NDArray[Any]:
         return np.empty(self.limit, self._compute)
 
+    def _buffers(self, shape: tuple[int, ...]) -> _Buffers:
+        """The buffers in the shape of a piece; there are few shapes."""
+        if (buffers := self._shaped.get(shape)) is None:
+            flat = self._buffer[: math.prod(shape)]
+            buffers = self._shaped[shape] = flat, flat.reshape(shape)
+        return buffers
+
     # Parameters
 
     def operands(
@@ -146,8 +174,6 @@ class Arithmetic:
         return [operand.astype(self.dtype, copy=False) for operand in operands]
 
     def _round_to_compute(self, values: NDArray[Any]) -> None:
-        if self._compute == self.dtype:
-            return
         if self.dtype == _F64:
             np.copyto(values, rounded(values, self._compute))
             return
@@ -184,16 +210,17 @@ class Arithmetic:
             operands: what `operands` gives for them, in shapes that broadcast.
         """
         operands = self._expanded(operands, expressed.shape)
-        flat = self._buffer[: expressed.size]
-        values = flat.reshape(expressed.shape)
+        flat, values = self._buffers(expressed.shape)
         if expressed.dtype != self.dtype:
             np.copyto(values, expressed)
             expressed = values
         np.divide(expressed, operands[0], out=values)
-        self._round_to_compute(flat)
+        if self._rounds:
+            self._round_to_compute(flat)
         if len(operands) > 1:
             np.add(values, operands[1], out=values)
-            self._round_to_compute(flat)
+            if self._rounds:
+                self._round_to_compute(flat)
         return flat
 
     def is_out_of_range(self, scaled: NDArray[Any]) -> NDArray[np.bool_]:
@@ -210,8 +237,10 @@ class Arithmetic:
         # All roundings keep the order, so values can be clamped first. The larger one
         # of NaN and a number is the number.
         low, high = self._bounds
-        np.fmax(scaled, low[: scaled.size], out=scaled)
-        np.minimum(scaled, high[: scaled.size], out=scaled)
+        if scaled.size < self.limit:
+            low, high = low[: scaled.size], high[: scaled.size]
+        np.fmax(scaled, low, out=scaled)
+        np.minimum(scaled, high, out=scaled)
         self._round(scaled)
         np.copyto(out, scaled.reshape(out.shape), casting="unsafe")
 
@@ -230,15 +259,18 @@ class Arithmetic:
         self, stored: NDArray[Any], operands: list[NDArray[Any]], out: NDArray[Any]
     ) -> None:
         """Expressed values of a piece."""
+        if self._is_one_product:
+            _multiply_integers(stored, operands[0].reshape(()), out)
+            return
         operands = self._expanded(operands, stored.shape)
-        flat = self._buffer[: stored.size]
-        values = flat.reshape(stored.shape)
+        flat, values = self._buffers(stored.shape)
         np.copyto(values, stored, casting="unsafe")
-        if not self._has_exact_integers:
+        rounds = self._rounds and not self._has_exact_integers
+        if rounds:
             self._round_to_compute(flat)
         if len(operands) > 1:
             np.subtract(values, operands[1], out=values)
-            if not self._has_exact_integers:
+            if rounds:
                 self._round_to_compute(flat)
         if out.dtype == self.dtype and not operands[0].ndim:
             np.multiply(values, operands[0], out=out)
@@ -249,6 +281,18 @@ class Arithmetic:
         # If the compute type is narrower than the buffers it is the expressed type, so
         # this is the only rounding of the product.
         np.copyto(out, rounded(values, out.dtype))
+
+
+def _multiply_integers(
+    integers: NDArray[Any], factor: NDArray[Any], out: NDArray[Any]
+) -> None:
+    """Integers times a float in the dtype of that, without an array of them as floats."""
+    # How many elements NumPy converts at a time; by default they are fewer.
+    previous = np.setbufsize(_CONVERTED)
+    try:
+        np.multiply(integers, factor, out=out, dtype=factor.dtype, casting="unsafe")
+    finally:
+        np.setbufsize(previous)
 
 
 def _expanded(operand: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -180,10 +180,10 @@ def pieces(arrays: Sequence[NDArray[Any]], limit: int) -> Iterator[list[NDArray[
         size *= shape[axis]
     step = max(1, limit * shape[axis] // size)
     for outer in product(*map(range, shape[:axis])):
-        rows = [_row(array, outer) for array in arrays]
+        rows = [(row, len(row) > 1) for row in (_row(a, outer) for a in arrays)]
         for start in range(0, shape[axis], step):
             part = slice(start, start + step)
-            yield [row[part] if len(row) > 1 else row for row in rows]
+            yield [row[part] if is_cut else row for row, is_cut in rows]
 
 
 def _row(array: NDArray[Any], index: Shape) -> NDArray[Any]:
