@@ -264,7 +264,8 @@ def _constant(kind: str, rounds: int) -> float:
     quantized = f"tensor<{count}x!quant.uniform<i8:f32, 0.03:1>>"
     text = f"func.func @f(%x: {quantized}) {{ return }}"
     argument: Any = next(iter(parse_module(text).body.ops)).regions[0].block.args[0]
-    source = np.zeros(count * 5, np.uint8)
+    # Of zeros, all pages would be the same memory.
+    source = np.ones(count * 5, np.uint8)
     target_memory = np.zeros_like(source)
     quotients: list[float] = []
     for _ in range(rounds):
