@@ -29,6 +29,16 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     return function
 
 
+def check_argument_count(name: str, expected: int, given: int) -> None:
+    """
+    Raises:
+        TypeError: if a function is called with more or fewer arguments than it takes.
+    """
+    if given != expected:
+        noun = "argument" if expected == 1 else "arguments"
+        raise TypeError(f"function '{name}' takes {expected} {noun}, but got {given}")
+
+
 def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
     """A function of a module and all others that it refers to, directly or not."""
     functions = {

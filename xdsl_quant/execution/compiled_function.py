@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.ir import Attribute
 
 from xdsl_quant.array_types import check_argument, shape_text, shortened
+from xdsl_quant.entry_function import check_argument_count
 
 from . import runtime_library
 from .bound_call import BoundCall
@@ -169,11 +170,7 @@ class CompiledFunction:
         return BoundCall(self.name, self._kernel_for(outputs), self, inputs, outputs)
 
     def _inputs(self, arguments: Sequence[ArrayLike]) -> list[NDArray[Any]]:
-        if len(arguments) != len(self._arguments):
-            raise TypeError(
-                f"'{self.name}' takes {len(self._arguments)} arguments, not "
-                f"{len(arguments)}"
-            )
+        check_argument_count(self.name, len(self._arguments), len(arguments))
         return [
             _input(value, boundary, index)
             for index, (value, boundary) in enumerate(
@@ -234,8 +231,8 @@ class CompiledFunction:
         outputs = out if isinstance(out, tuple) else (out,)
         if len(outputs) != len(self._results):
             raise TypeError(
-                f"'{self.name}' has {len(self._results)} results, but `out` has "
-                f"{len(outputs)} arrays"
+                f"`out` must have an array for each result of '{self.name}', "
+                f"{len(self._results)} and not {len(outputs)}"
             )
         taken = list(inputs)
         for index, output in enumerate(outputs):

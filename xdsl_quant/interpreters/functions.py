@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.array_types import check_argument
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.entry_function import entry_function
+from xdsl_quant.entry_function import check_argument_count, entry_function
 from xdsl_quant.host_functions import HostFunctions, check_host_functions
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.rounding import check_rounding_mode
@@ -100,11 +100,8 @@ def _as_module(module: ModuleOp | str) -> ModuleOp:
 def _check_arguments(
     function: FuncOp, arguments: Sequence[ArrayLike]
 ) -> tuple[Any, ...]:
-    if len(arguments) != len(function.args):
-        raise TypeError(
-            f"function '{function.sym_name.data}' takes {len(function.args)} arguments, "
-            f"but got {len(arguments)}"
-        )
+    name = function.sym_name.data
+    check_argument_count(name, len(function.args), len(arguments))
     values: list[Any] = []
     for index, (argument, parameter) in enumerate(
         zip(arguments, function.args, strict=True)

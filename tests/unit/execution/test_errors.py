@@ -159,7 +159,7 @@ def test_rounding_mode():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((), TypeError, "'add' takes 2 arguments, not 0"),
+        ((), TypeError, "function 'add' takes 2 arguments, but got 0"),
         (
             (np.zeros((2, 3)), np.zeros((2, 3))),
             TypeError,
@@ -233,7 +233,10 @@ def test_out_of_several_results():
     results = function(1.5, 2, out=out)
     assert all(result is array for result, array in zip(results, out, strict=True))
     assert results == (1.5, 2)
-    with pytest.raises(TypeError, match=r"^'f' has 2 results, but `out` has 1 arrays$"):
+    with pytest.raises(
+        TypeError,
+        match=r"^`out` must have an array for each result of 'f', 2 and not 1$",
+    ):
         function(1.5, 2, out=out[0])
     same = np.empty((), np.float32)
     with pytest.raises(ValueError, match=r"^out\[1\] has memory in common with"):

@@ -54,7 +54,7 @@ func.func @f(%x: tensor<2xf32>) {
 
 def test_number_of_arguments():
     module = parse(TWO_FUNCTIONS)[1]
-    with pytest.raises(TypeError, match=r"^function 'f' takes 1 arguments, but got 2$"):
+    with pytest.raises(TypeError, match=r"^function 'f' takes 1 argument, but got 2$"):
         run_function(module, "f", 1.0, 2.0)
 
 

@@ -325,7 +325,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "x.npy"),
-            "m.mlir: error: batch 0: 'f' takes 2 arguments, not 1",
+            "m.mlir: error: batch 0: function 'f' takes 2 arguments, but got 1",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "f:argument:0"),

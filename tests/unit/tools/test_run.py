@@ -311,7 +311,7 @@ def test_command():
     assert result.returncode == 1
     assert result.stdout == ""
     assert (
-        result.stderr == "f32.mlir: error: function 'f' takes 1 arguments, but got 0\n"
+        result.stderr == "f32.mlir: error: function 'f' takes 1 argument, but got 0\n"
     )
 
 
