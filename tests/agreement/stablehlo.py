@@ -1,4 +1,4 @@
-"""Quantized StableHLO programs, and the real StableHLO to hold results against."""
+"""Quantized StableHLO programs."""
 
 from __future__ import annotations
 
@@ -6,49 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
-
-
-class RealStableHLO:
-    """What `litert-converter` makes of a module."""
-
-    def __init__(self) -> None:
-        reason = "real StableHLO: pip install --no-deps litert-converter"
-        module = "litert_converter.mlir"
-        self._ir: Any = pytest.importorskip(f"{module}.ir", reason=reason)
-        self._pass_manager: Any = pytest.importorskip(f"{module}.passmanager")
-        self._stablehlo: Any = pytest.importorskip(f"{module}.dialects.stablehlo")
-        extension: Any = pytest.importorskip(f"{module}._mlir_libs.converter_api_ext")
-        self._context = self._ir.Context()
-        extension.prepare_mlir_context(self._context)
-
-    def _module(self, text: str, passes: str) -> Any:
-        module = self._ir.Module.parse(text)
-        if passes:
-            pipeline = f"builtin.module(func.func({passes}))"
-            self._pass_manager.PassManager.parse(pipeline).run(module.operation)
-        return module
-
-    def text(self, text: str, passes: str = "") -> str | None:
-        """A module after some passes, as it is printed; `None` if one of them fails."""
-        with self._context, self._ir.Location.unknown():
-            try:
-                return str(self._module(text, passes))
-            except self._ir.MLIRError:
-                return None
-
-    def results(self, text: str, *arguments: Array) -> list[Array]:
-        """The results of the only function of a module, by its specified meaning."""
-        with self._context, self._ir.Location.unknown():
-            module = self._module(text, "stablehlo-legalize-quantized-op-to-qdq")
-            attributes = [self._ir.DenseElementsAttr.get(array) for array in arguments]
-            results = self._stablehlo.eval_module(module, attributes)
-            return [np.array(result) for result in results]
 
 
 @dataclass

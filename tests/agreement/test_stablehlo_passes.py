@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.printer import Printer
 
-from tests.agreement.stablehlo import Program, RealStableHLO, arguments, programs
+from tests.agreement.stablehlo import Program, arguments, programs
 from tests.agreement.stablehlo_distances import distances
+from tests.real_stablehlo import RealStableHLO
 from tests.unit.transforms.stablehlo_evaluation import FLOAT_MEANING, evaluate
 from tests.unit.transforms.stablehlo_programs import elementwise, quantization
 from xdsl_quant.execution import compile
@@ -84,7 +85,7 @@ def test_meaning_is_the_real_one(real: RealStableHLO):
     )
     def check(program: Program, seed: int):
         values = arguments(seed, program)
-        expected = real.results(str(program), *values)
+        expected = real.results(str(program), *values, passes=TO_QDQ)
         actual = evaluate(str(program), FLOAT_MEANING, *values)
         for one, other in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -100,7 +101,7 @@ def test_functions_are_the_real_ones(real: RealStableHLO, op: str):
     operands = [operand, operand] if op == "divide" else [operand]
     arrays = [stored, np.roll(stored, 77)][: len(operands)]
     text = elementwise(op, (256,), operands, result)
-    (expected,) = real.results(text, *arrays)
+    (expected,) = real.results(text, *arrays, passes=TO_QDQ)
     (actual,) = evaluate(text, FLOAT_MEANING, *arrays)
     assert np.unique(expected).size > 20
     # The last bit of a float decides nothing here.

@@ -8,12 +8,12 @@ that it is none of a type that it knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
+from tests.real_stablehlo import RealStableHLO
 from xdsl_quant.loading import IRError, parse_module
 from xdsl_quant.transforms.verify_quant_constraints import quant_constraint_violations
 
@@ -23,21 +23,10 @@ Accepts = Callable[[str], bool]
 @pytest.fixture(scope="module")
 def real_stablehlo() -> Accepts:
     """Whether real StableHLO accepts a module."""
-    reason = "real StableHLO: pip install --no-deps litert-converter"
-    ir: Any = pytest.importorskip("litert_converter.mlir.ir", reason=reason)
-    extension: Any = pytest.importorskip(
-        "litert_converter.mlir._mlir_libs.converter_api_ext", reason=reason
-    )
-    context = ir.Context()
-    extension.prepare_mlir_context(context)
+    real = RealStableHLO()
 
     def accepts(text: str) -> bool:
-        with context:
-            try:
-                ir.Module.parse(text)
-            except ir.MLIRError:
-                return False
-        return True
+        return real.text(text) is not None
 
     assert accepts("module {}")
     return accepts

@@ -28,7 +28,7 @@ from examples.digits.stablehlo import (
     stablehlo_text,
     store_images,
 )
-from tests.agreement.stablehlo import RealStableHLO
+from tests.real_stablehlo import RealStableHLO
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.loading import apply_passes, parse_module
 from xdsl_quant.numerics import quantize
@@ -129,7 +129,9 @@ def test_real_stablehlo_computes_the_same(name: str, variant: Variant):
     real = RealStableHLO()
     module = text(name, variant, 24)
     stored = images(name, variant, 24)
-    (expected,) = real.results(module, stored)
+    (expected,) = real.results(
+        module, stored, passes="stablehlo-legalize-quantized-op-to-qdq"
+    )
     assert expected.dtype == np.int8
     assert np.array_equal(logits(name, variant, "qdq")[:24], expected)
 

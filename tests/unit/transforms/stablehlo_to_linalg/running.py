@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.real_stablehlo import RealStableHLO
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import apply_passes, parse_module
@@ -90,31 +90,4 @@ def run(text: str, *arguments: ArrayLike, is_exact: bool = True) -> list[Array]:
 
 def stablehlo_results(text: str, *arguments: Array) -> list[Array]:
     """What StableHLO's own interpreter gets; the test is skipped if there is none."""
-    reason = "real StableHLO: pip install --no-deps litert-converter"
-    extension: Any = pytest.importorskip(
-        "litert_converter.converter_api_ext", reason=reason
-    )
-    ir: Any = pytest.importorskip("litert_converter.mlir.ir", reason=reason)
-    dialect: Any = pytest.importorskip(
-        "litert_converter.mlir.dialects.stablehlo", reason=reason
-    )
-    names = {np.dtype(dtype): name for name, dtype in TYPES.items()}
-    context = ir.Context()
-    extension.prepare_mlir_context(context)
-    with context, ir.Location.unknown():
-        module = ir.Module.parse(text)
-        attributes: list[Any] = []
-        for array in arguments:
-            if array.dtype == np.bool_:
-                values = str(array.tolist()).lower()
-                type_ = tensor(array.shape, "i1")
-                attributes.append(ir.Attribute.parse(f"dense<{values}> : {type_}"))
-                continue
-            attributes.append(
-                ir.DenseElementsAttr.get(
-                    np.ascontiguousarray(array),
-                    type=ir.Type.parse(names[array.dtype]),
-                    shape=array.shape,
-                )
-            )
-        return [np.array(result) for result in dialect.eval_module(module, attributes)]
+    return RealStableHLO().results(text, *arguments)
