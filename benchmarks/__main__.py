@@ -30,7 +30,7 @@ _INTRODUCTION = """\
 # Benchmarks
 
 What this package costs beside MLIR, and its kernels beside those of onnxruntime and torch,
-all measured in one run on one machine: compare numbers of one table only. MLIR is C++ and
+each table measured in one run: compare numbers of one table only. MLIR is C++ and
 xDSL is Python, so what passes can reach is that nothing grows faster than the input, and
 that no work is done for each of a million scales in Python code. Compiled kernels can be as
 fast as memory.
