@@ -13,6 +13,7 @@ has a tensor of its own.
 that of a `memcpy` of the constant before and the one after.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -272,6 +273,8 @@ def _constant(kind: str, rounds: int) -> float:
         constant = ConstantOp(value)
         cast = QuantizeCastOp(constant.result, argument.type)
         module = ModuleOp([constant, cast])
+        # Or each round would take memory that the system has to find first.
+        gc.collect()
         copy = _seconds(lambda: np.copyto(target_memory, source))
         seconds = _seconds(lambda m=module: QuantConvertConstPass().apply(Context(), m))
         quotients.append(seconds / copy)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _HEADER_SIZE = 4
 """The bytes in front of the data that say how the data is to be aligned."""
 
+_PIECE = 1 << 16
+"""Digits that are read together, an even number."""
+
 
 def _resources() -> OpAsmDialectInterface:
     resources = Builtin.get_interface(OpAsmDialectInterface)
@@ -34,8 +37,10 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
     """The bytes of all elements, or `None` if there is no data for the attribute."""
     if not (text := _resources().lookup(value.resource_handle.data)):
         return None
-    # Cutting the text and not the bytes saves a copy; xDSL only takes it with a prefix.
-    return bytes.fromhex(text[len("0x") + 2 * _HEADER_SIZE :])
+    # xDSL only takes it with a prefix.
+    starts = range(len("0x") + 2 * _HEADER_SIZE, len(text), _PIECE)
+    # A copy of a large text takes memory that the system has to find first.
+    return b"".join(bytes.fromhex(text[start : start + _PIECE]) for start in starts)
 
 
 def new_resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:

@@ -23,6 +23,12 @@ def test_data_and_names():
     assert resource_data(second) == (2 * array).tobytes()
 
 
+def test_large_data():
+    array = np.random.default_rng(0).normal(size=100_001).astype(np.float32)
+    value = new_resource("large", array, TensorType(f32, array.shape))
+    assert resource_data(value) == array.tobytes()
+
+
 def test_no_data():
     lost = DenseResourceAttr.from_params("nowhere", TensorType(f32, (2,)))
     assert resource_data(lost) is None
