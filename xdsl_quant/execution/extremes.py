@@ -39,14 +39,32 @@ def have_extremes(arguments: Sequence[Boundary], axis: int | None) -> bool:
     return element_type.name in _FLOATS and is_axis
 
 
-def extremes_of(
-    bits: Sequence[NDArray[Any]],
-    dtype: np.dtype[Any],
-    axis: int | None,
+def extremes_of(bits: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """
+    The smallest and the largest of all values; none if there are no values.
+
+    Args:
+        bits: the largest signed, the largest unsigned and the smallest unsigned integer,
+            all as signed ones.
+        dtype: that of the values.
+    """
+    # With few values this is most of what a call costs, and arrays are slow.
+    modulus = 1 << (8 * dtype.itemsize)
+    signed, largest, smallest = (integer % modulus for integer in bits)
+    if largest < smallest:
+        return np.empty(0, dtype)
+    is_negative = largest >= modulus // 2
+    low = largest if is_negative else smallest
+    high = signed if signed < modulus // 2 else smallest
+    return np.array((low, high), f"u{dtype.itemsize}").view(dtype)
+
+
+def extremes_along(
+    bits: Sequence[NDArray[Any]], dtype: np.dtype[Any], axis: int
 ) -> NDArray[Any]:
     """
-    Two values, or two for each index of an axis, with the extremes of all values; none if
-    there are no values.
+    The smallest and the largest value for each index of an axis; none if there are no
+    values.
 
     Args:
         bits: the largest signed, the largest unsigned and the smallest unsigned integers.
@@ -63,7 +81,7 @@ def extremes_of(
     ends = ends.view(dtype)
     if (largest < smallest).any():
         ends = ends[..., :0]
-    return ends if axis is None else ends.reshape((1,) * axis + ends.shape)
+    return ends.reshape((1,) * axis + ends.shape)
 
 
 def find_extremes(module: Any, axes: Mapping[str, int | None]) -> None:

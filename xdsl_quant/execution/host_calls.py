@@ -12,8 +12,8 @@ import numpy as np
 from xdsl_quant.host_functions import ExtremesFunction, HostFunctions
 
 from .boundary import Boundary
-from .extremes import extremes_of, have_extremes
-from .runtime_library import array_at, guarded
+from .extremes import extremes_along, extremes_of, have_extremes
+from .runtime_library import array_at, guarded, number_at
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,19 @@ def _callback(
 
 
 def _extremes_callback(dtype: np.dtype[Any], function: ExtremesFunction) -> object:
-    rank = 0 if function.axis is None else 1
-    integers = (rank, np.dtype(f"i{dtype.itemsize}"))
-    return _callback(
-        [integers] * 3,
-        lambda *bits: function(extremes_of(bits, dtype, function.axis)),
-    )
+    integer = np.dtype(f"i{dtype.itemsize}")
+    axis = function.axis
+    if axis is not None:
+        return _callback(
+            [(1, integer)] * 3,
+            lambda *bits: function(extremes_along(bits, dtype, axis)),
+        )
+
+    def called(*addresses: int) -> None:
+        guarded(
+            lambda: function(
+                extremes_of([number_at(a, integer) for a in addresses], dtype)
+            )
+        )
+
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(called)

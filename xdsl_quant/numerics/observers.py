@@ -88,16 +88,14 @@ def _extremes(channels: NDArray[Any], axis: int | None) -> Ranges:
     """The smallest and the largest value of each channel."""
     if not channels.size:
         raise ValueError("there are no values")
-    shape = () if axis is None else channels.shape[:1]
+    whole = axis is None
+    extremes = channels.min(None if whole else 1), channels.max(None if whole else 1)
     # With 0.0 added there is no -0.0, which would depend on the order.
-    lows, highs = (
-        np.asarray(extremes.astype(np.float64).reshape(shape) + 0.0)
-        for extremes in (channels.min(axis=1), channels.max(axis=1))
-    )
+    lows, highs = (np.add(ends, 0.0, dtype=np.float64) for ends in extremes)
     # NaN goes through both.
-    if not np.isfinite([lows, highs]).all():
+    if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         raise ValueError(f"there are {_not_finite(channels)} values")
-    return lows, highs
+    return np.asarray(lows), np.asarray(highs)
 
 
 def _not_finite(channels: NDArray[Any]) -> str:
