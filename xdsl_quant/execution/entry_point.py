@@ -13,6 +13,8 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.array_types import shortened
@@ -42,6 +44,9 @@ class EntryPoint:
 
     host_declarations: Sequence[HostDeclaration]
     """The functions in the module that Python defines."""
+
+    has_reductions: bool
+    """Whether values are combined, as in a product of matrices."""
 
     @staticmethod
     def of(
@@ -75,13 +80,15 @@ class EntryPoint:
                     f"function '{op.sym_name.data}' has no body: compiled code cannot "
                     "call what is not in its module"
                 )
+        own_module = ModuleOp([_private(op.clone()) for op in needed.values()])
         return EntryPoint(
             function.sym_name.data,
-            ModuleOp([_private(op.clone()) for op in needed.values()]),
+            own_module,
             needed.keys(),
             function.function_type.inputs.data,
             function.function_type.outputs.data,
             [*map(_host_declaration, declarations)],
+            any(map(_is_reduction, own_module.walk())),
         )
 
 
@@ -96,6 +103,14 @@ def _needed(symbols: Mapping[str, Operation], function: FuncOp) -> dict[str, Ope
         needed[name] = symbols[name]
         todo += symbols_in(symbols[name])
     return needed
+
+
+def _is_reduction(op: Operation) -> bool:
+    if not isinstance(op, LinalgStructuredOperation):
+        return False
+    return any(
+        iterator.data is IteratorType.REDUCTION for iterator in op.get_iterator_types()
+    )
 
 
 def _private(op: Operation) -> Operation:

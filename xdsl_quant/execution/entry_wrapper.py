@@ -38,6 +38,9 @@ class EntryWrapper:
 
     results: Sequence[Boundary]
 
+    has_reductions: bool
+    """Whether the entry point combines values, as in a product of matrices."""
+
     @staticmethod
     def of(entry_point: EntryPoint) -> EntryWrapper:
         """
@@ -60,6 +63,7 @@ class EntryWrapper:
                 Boundary.of(type_, f"result {i} of '{name}'")
                 for i, type_ in enumerate(entry_point.result_types)
             ],
+            entry_point.has_reductions,
         )
 
     @property
@@ -151,7 +155,8 @@ class EntryWrapper:
     @property
     def _vector_width(self) -> int:
         """
-        In bits. Reading is fastest with the widest vectors there are, but writing more
-        than is read is 20 % slower with 512 bits than with 256.
+        In bits. The widest vectors there are compute and read fastest, but writing more
+        than is read is 20 % slower with 512 bits than with 256, where little is computed.
         """
-        return 256 if self.writes_more_than_it_reads else 512
+        only_writes = self.writes_more_than_it_reads and not self.has_reductions
+        return 256 if only_writes else 512

@@ -169,6 +169,45 @@ func.func @f(%x: tensor<?x{expressed}>) -> tensor<?x!q> {{
     assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
 
 
+MATMUL = """
+func.func @f(%x: tensor<4x1xf16>, %y: tensor<1x4xf16>) -> tensor<4x4xf16> {
+  %zeros = arith.constant dense<0.0> : tensor<4x4xf16>
+  %z = linalg.matmul ins(%x, %y : tensor<4x1xf16>, tensor<1x4xf16>)
+      outs(%zeros : tensor<4x4xf16>) -> tensor<4x4xf16>
+  return %z : tensor<4x4xf16>
+}
+"""
+
+GENERIC = """
+func.func @f(%x: tensor<4x4xf16>) -> tensor<4x4xf32> {{
+  %zeros = arith.constant dense<0.0> : tensor<4x4xf32>
+  %y = linalg.generic {{
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, {kept})>],
+      iterator_types = ["parallel", "{kind}"]}}
+      ins(%x : tensor<4x4xf16>) outs(%zeros : tensor<4x4xf32>) {{
+    ^bb0(%element: f16, %sum: f32):
+      %wide = arith.extf %element : f16 to f32
+      %next = arith.addf %sum, %wide : f32
+      linalg.yield %next : f32
+    }} -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        (MATMUL, 512),
+        (GENERIC.format(kept="0", kind="reduction"), 512),
+        (GENERIC.format(kept="j", kind="parallel"), 256),
+    ],
+)
+def test_vectors_are_widest_where_values_are_combined(text: str, width: int):
+    wrapper = EntryWrapper.of(EntryPoint.of(parse_module(text), None))
+    assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
+
+
 def test_quantized_values_pass_through_calls_and_branches():
     function = compile(
         """
