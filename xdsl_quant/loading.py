@@ -31,6 +31,8 @@ from xdsl.utils.exceptions import (
     VerifyException,
 )
 
+from xdsl_quant.places import place
+
 
 class IRError(ValueError):
     """What is wrong with a module or with passes, in one line."""
@@ -118,20 +120,12 @@ def _sentence(error: Exception) -> str:
     return first
 
 
-def place(op: Operation) -> str:
-    """Where an op is, e.g. `model.mlir:3:5: `; nothing if it does not know."""
-    if not isinstance(location := op.location, FileLineColLoc):
-        return ""
-    parts = (location.filename, location.line, location.column)
-    return f"{':'.join(str(part.data) for part in parts)}: "
-
-
 # Verification and passes
 
 
 def _place_around(op: Operation) -> str:
     """Where an op is, or else the op that it was made for."""
-    while not (where := place(op)) and (parent := op.parent_op()) is not None:
+    while not (where := place(op.location)) and (parent := op.parent_op()) is not None:
         op = parent
     return where
 

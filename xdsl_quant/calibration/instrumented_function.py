@@ -41,7 +41,8 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.entry_function import entry_function, functions_run, symbols_in
 from xdsl_quant.host_functions import ExtremesFunction
-from xdsl_quant.loading import parse_module, place
+from xdsl_quant.loading import parse_module
+from xdsl_quant.places import place
 from xdsl_quant.resources import replace_resources, resource_data
 from xdsl_quant.transforms.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
@@ -232,7 +233,7 @@ def _check_type(ref: StatisticsRefOp) -> None:
 
 
 def _error(op: Operation, message: str) -> ValueError:
-    where = place(op)
+    where = place(op.location)
     return ValueError(f"{where}{'error: ' if where else ''}'{op.name}' op {message}")
 
 

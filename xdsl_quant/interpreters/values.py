@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.array_types import integer_width, numpy_dtype
+from xdsl_quant.places import place
 
 Load = Callable[[Any, Attribute], NDArray[Any]]
 """`signed` or `unsigned`."""
@@ -26,9 +26,8 @@ Load = Callable[[Any, Attribute], NDArray[Any]]
 def failure(op: Operation, message: str) -> InterpretationError:
     """The exception that says why an op has no result."""
     text = f"'{op.name}' op {message}"
-    if isinstance(location := op.location, FileLineColLoc):
-        place = (location.filename, location.line, location.column)
-        text = f"{':'.join(str(part.data) for part in place)}: error: {text}"
+    if where := place(op.location):
+        text = f"{where}error: {text}"
     return InterpretationError(text)
 
 

@@ -2,9 +2,11 @@
 
 from typing import NoReturn
 
-from xdsl.dialects.builtin import FileLineColLoc, UnregisteredOp
+from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.places import place
 
 
 def op_name(op: Operation) -> str:
@@ -19,7 +21,6 @@ def fail(op: Operation, message: str) -> NoReturn:
     Raises:
         PassFailedException: with the message, after the place of the op if it is known.
     """
-    if isinstance(location := op.location, FileLineColLoc):
-        place = (location.filename, location.line, location.column)
-        message = f"{':'.join(str(part.data) for part in place)}: error: {message}"
+    if where := place(op.location):
+        message = f"{where}error: {message}"
     op.emit_error(message, PassFailedException(message))

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.places import place
 
 from .diagnostics import op_name
 from .quant_constraints import Finding, TypeUse, stablehlo_findings, type_uses
@@ -51,17 +53,13 @@ class QuantConstraintViolation:
     message: str
     """The offending values and what would be legal."""
 
-    location: FileLineColLoc | None
-    """Where the value or the op is in the text, if known."""
+    location: Attribute
+    """Where the value or the op is."""
 
     def __str__(self) -> str:
-        place = ""
-        if (location := self.location) is not None:
-            parts = (location.filename, location.line, location.column)
-            place = f"{':'.join(str(part.data) for part in parts)}: "
         return (
-            f"{place}error: '{op_name(self.op)}' op {self.subject}: {self.message} "
-            f"({self.rule})"
+            f"{place(self.location)}error: '{op_name(self.op)}' op {self.subject}: "
+            f"{self.message} ({self.rule})"
         )
 
 
@@ -102,15 +100,11 @@ def _violations(module: Operation, rules: Rules) -> Iterator[QuantConstraintViol
 def _violation(
     finding: Finding, op: Operation, subject: str, value: SSAValue | None
 ) -> QuantConstraintViolation:
-    location = value.location if isinstance(value, BlockArgument) else None
-    if not isinstance(location, FileLineColLoc):
-        location = op.location
+    location = op.location
+    if isinstance(value, BlockArgument) and place(value.location):
+        location = value.location
     return QuantConstraintViolation(
-        finding.rule,
-        op,
-        subject,
-        finding.message,
-        location if isinstance(location, FileLineColLoc) else None,
+        finding.rule, op, subject, finding.message, location
     )
 
 
