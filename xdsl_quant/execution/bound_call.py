@@ -35,9 +35,7 @@ class BoundCall:
         """
         Args:
             name: what to call the function in an error message.
-            kernel: compiled code, as
-                [`MachineCode.function`][xdsl_quant.execution.machine_code.MachineCode.function]
-                has it.
+            kernel: compiled code, which takes the address of its arguments.
             owner: what has the memory that the code is in.
             inputs: contiguous and aligned arrays that fit the arguments.
             outputs: such arrays for the results, with memory of their own.

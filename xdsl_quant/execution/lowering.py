@@ -27,6 +27,12 @@ from xdsl_quant.loading import multiverse_context
 from xdsl_quant.resources import replace_resources, resource_data
 from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
+from xdsl_quant.transforms.quant_convert_simulated_quantization import (
+    QuantConvertSimulatedQuantizationPass,
+)
+from xdsl_quant.transforms.quant_remove_instrumentation import (
+    QuantRemoveInstrumentationPass,
+)
 from xdsl_quant.transforms.type_replacement import (
     TypeReplacement,
     defined_values,
@@ -60,6 +66,9 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()
     try:
+        # What is run has as many bits as it says, however it would be stored.
+        QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(ctx, module)
+        QuantRemoveInstrumentationPass().apply(ctx, module)
         # A dynamic size that is wrong must not become a read out of bounds.
         LowerQuantOpsPass(
             rounding_mode, fuse, runtime_checks=True, keep_qdq=True

@@ -75,7 +75,7 @@ class QuantizationParameters:
         Args:
             scales: positive numbers in the range of the expressed type.
             zero_points: integers of the storage type, one or as many as scales.
-            storage: `i1` to `i32` or `u1` to `u32`.
+            storage: `i1` to `i32`, `u1` to `u32`, or `si8` and the like.
             storage_min: smallest stored value, by default that of `storage`.
             storage_max: largest stored value, by default that of `storage`.
             expressed: an MLIR float type, e.g. `f32`.

@@ -46,7 +46,7 @@ observers:
 examples:
   xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy --batch-size 32 \\
-      --observer percentile=99.99 --progress -o stats.json
+      --observer percentile=99.99 -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy -o stats.json \\
       --report report.html --types 'bits=4 symmetric=true'"""
@@ -128,9 +128,10 @@ def _parser() -> argparse.ArgumentParser:
         help="passes to apply first, as for xdsl-opt",
     )
     parser.add_argument(
-        "--progress",
-        action="store_true",
-        help="show how far it is, if standard error is a terminal",
+        "--no-progress",
+        action="store_false",
+        dest="progress",
+        help="do not show how far it is, which is shown if standard error is a terminal",
     )
     return parser
 

@@ -62,7 +62,10 @@ class QuantImportStatsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
             statistics = read_statistics(Path(self.file))
-        except (OSError, ValueError) as e:
+        except OSError as e:
+            reason = f"{self.file}: {(e.strerror or str(e)).lower()}"
+            raise PassFailedException(f"cannot import statistics: {reason}") from None
+        except ValueError as e:
             raise PassFailedException(f"cannot import statistics: {e}") from None
         refs = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
         new_ops: dict[StatisticsRefOp, StatisticsOp] = {}

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
+from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import RoundingMode
@@ -206,6 +207,24 @@ func.func @f(%x: tensor<4x4xf16>) -> tensor<4x4xf32> {{
 def test_vectors_are_widest_where_values_are_combined(text: str, width: int):
     wrapper = EntryWrapper.of(EntryPoint.of(parse_module(text), None))
     assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
+
+
+def test_fake_quantization_rounds_and_other_instrumentation_goes():
+    text = """
+func.func @f(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
+  %0 = quant.const_fake_quant %x <-1.0:1.0> bits 4 : tensor<?x2xf32>
+  %1 = quant.const_fake_quant_per_axis %0 axis 1 [<-1.0:1.0>, <0.0:0.5>] bits 3
+      : tensor<?x2xf32>
+  %2 = quant.stats_ref %1 "key" : tensor<?x2xf32>
+  %3 = quant.stats %2 <-1.0:1.0> : tensor<?x2xf32>
+  %4 = quant.coupled_ref %3 "key" : tensor<?x2xf32>
+  return %4 : tensor<?x2xf32>
+}
+"""
+    x = np.linspace(-2, 2, 200, dtype=np.float32).reshape(-1, 2)
+    (expected,) = run_function(parse_module(text), "f", x)
+    assert len(np.unique(expected)) < 16
+    np.testing.assert_array_equal(compile(text)(x), expected)
 
 
 def test_quantized_values_pass_through_calls_and_branches():

@@ -263,7 +263,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
     stderr = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     options = ["--inputs", "data.npz", "--batch-size", "2", "-o", "stats.json"]
-    assert main(["m.mlir", *options, "--progress"]) == 0
+    assert main(["m.mlir", *options]) == 0
     shown = stderr.getvalue()
     if not is_terminal:
         assert shown == ""
@@ -275,7 +275,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
     ]
     assert bars[-1] == f"[{'#' * 40}] 3/3 batches"
     stderr.truncate(0)
-    assert main(["m.mlir", *options]) == 0
+    assert main(["m.mlir", *options, "--no-progress"]) == 0
     assert stderr.getvalue().strip("\0") == ""
 
 

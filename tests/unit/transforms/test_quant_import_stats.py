@@ -193,5 +193,5 @@ def test_files_that_are_wrong(tmp_path: Path, content: str, message: str):
 def test_a_file_that_is_not_there(tmp_path: Path):
     file = str(tmp_path / "nothing.json")
     assert failure(file) == (
-        f"cannot import statistics: [Errno 2] No such file or directory: '{file}'"
+        f"cannot import statistics: {file}: no such file or directory"
     )
