@@ -41,6 +41,7 @@ from .tensor_fixes import (
     copy_what_while_loops_carry,
     has_dynamic_branches,
     may_write_results_at_once,
+    read_initial_values_as_inputs,
     reshape_where_sizes_are_dynamic,
 )
 
@@ -158,6 +159,7 @@ class MachineCode:
         check_sizes(module)
         _run(module, _TO_ONE_FUNCTION)
         find_extremes(module, host_calls.axes)
+        read_initial_values_as_inputs(module)
         _run(module, _TO_LINALG)
         if host_calls.axes:
             share_loops(module, host_calls.axes.keys())

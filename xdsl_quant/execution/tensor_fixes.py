@@ -37,6 +37,62 @@ def has_dynamic_branches(module: Any) -> bool:
     )
 
 
+def read_initial_values_as_inputs(module: Any) -> None:
+    """
+    Let no `linalg.generic` without a reduction read what it writes to.
+
+    MLIR fuses it with an op that broadcasts its result, and adds to what is there once
+    for each element that the value goes to.
+    """
+    for op in ops_in(module, "linalg.generic"):
+        kinds = map(str, op.attributes["iterator_types"])
+        input_count, output_count = op.attributes["operandSegmentSizes"]
+        block = op.regions[0].blocks[0]
+        is_read = any(any(a.uses) for a in [*block.arguments][input_count:])
+        if is_read and len(op.results) and all("parallel" in kind for kind in kinds):
+            _read_as_inputs(op, input_count, output_count)
+
+
+def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
+    ir = bindings().ir
+    block = op.regions[0].blocks[0]
+    initial_values = [*op.operands][input_count:]
+    maps = [*op.attributes["indexing_maps"]]
+    with ir.InsertionPoint(op), op.location:
+        attributes = {
+            "indexing_maps": ir.ArrayAttr.get([*maps, *maps[input_count:]]),
+            "iterator_types": op.attributes["iterator_types"],
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+                [input_count + output_count, output_count]
+            ),
+        }
+        new_op = ir.Operation.create(
+            op.name,
+            results=[result.type for result in op.results],
+            operands=[*op.operands, *map(_empty_like, initial_values)],
+            attributes=attributes,
+            regions=1,
+        )
+    for value in initial_values:
+        block.add_argument(value.type.element_type, op.location)
+    block.append_to(new_op.regions[0])
+    for old, new in zip(op.results, new_op.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _empty_like(value: Any) -> Any:
+    arith, tensor, ir = bindings().arith, bindings().tensor, bindings().ir
+    type_ = value.type
+    sizes = [
+        tensor.dim(value, arith.constant(ir.IndexType.get(), i))
+        if type_.is_dynamic_dim(i)
+        else type_.get_dim_size(i)
+        for i in range(type_.rank)
+    ]
+    return tensor.empty(sizes, type_.element_type)
+
+
 def copy_what_while_loops_carry(module: Any) -> None:
     """
     Let each iteration of an `scf.while` have tensors of its own.

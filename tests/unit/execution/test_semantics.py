@@ -300,3 +300,46 @@ func.func @f(%x: tensor<2x2xf32>, %p: tensor<2xf32>)
     assert a.tolist() == [[2, 4], [6, 8]]
     assert b.tolist() == [[7, 8], [6, 8]]
     assert c.tolist() == [2, 6]
+
+
+SUM_OF_OUTS = """
+#id = affine_map<(i) -> (i)>
+#row = affine_map<(i, j) -> (j)>
+#all = affine_map<(i, j) -> (i, j)>
+func.func @f(%x: tensor<{n}xf32>, %y: tensor<{m}x{n}xf32>, %z: tensor<{n}xf32>,
+    %w: tensor<{m}xf32>) -> (tensor<{m}x{n}xf32>, tensor<{m}xf32>) {{
+  %0 = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel"]}}
+      ins(%x : tensor<{n}xf32>) outs(%z : tensor<{n}xf32>) {{
+    ^bb0(%element: f32, %sum: f32):
+      %next = arith.addf %element, %sum : f32
+      linalg.yield %next : f32
+  }} -> tensor<{n}xf32>
+  %1 = linalg.generic {{
+      indexing_maps = [#row, #all, #all], iterator_types = ["parallel", "parallel"]}}
+      ins(%0, %y : tensor<{n}xf32>, tensor<{m}x{n}xf32>)
+      outs(%y : tensor<{m}x{n}xf32>) {{
+    ^bb0(%row: f32, %element: f32, %out: f32):
+      %sum = arith.addf %row, %element : f32
+      linalg.yield %sum : f32
+  }} -> tensor<{m}x{n}xf32>
+  %2 = linalg.generic {{
+      indexing_maps = [#row, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}}
+      ins(%0 : tensor<{n}xf32>) outs(%w : tensor<{m}xf32>) {{
+    ^bb0(%row: f32, %sum: f32):
+      %next = arith.addf %row, %sum : f32
+      linalg.yield %next : f32
+  }} -> tensor<{m}xf32>
+  return %1, %2 : tensor<{m}x{n}xf32>, tensor<{m}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("m", "n"), [("3", "5"), ("?", "?")])
+def test_what_reads_its_outs_is_computed_once(m: str, n: str):
+    text = SUM_OF_OUTS.format(m=m, n=n)
+    x, y, z = np.arange(5.0), np.arange(15.0).reshape(3, 5), np.full(5, 10.0)
+    arrays = [array.astype(np.float32) for array in (x, y, z, np.ones(3))]
+    broadcast, summed = compile(text)(*arrays)
+    np.testing.assert_array_equal(broadcast, x + z + y)
+    np.testing.assert_array_equal(summed, np.full(3, 61))
