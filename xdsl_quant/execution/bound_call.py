@@ -60,13 +60,15 @@ class BoundCall:
 
         Raises:
             ValueError: if sizes or values do not fit each other.
+            RecursionError: if functions of Python call compiled ones too deeply.
             Exception: whatever a function of Python raises that the code calls.
         """
+        runtime_library.begin(self._name)
         try:
             self._kernel(self._address)
         finally:
             # Also after an interruption, or the next call would fail.
-            failure = runtime_library.failure()
+            failure = runtime_library.end()
         if failure is None:
             return self._result
         if isinstance(failure, BaseException):

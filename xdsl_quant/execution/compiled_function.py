@@ -128,30 +128,37 @@ class CompiledFunction:
 
         Args:
             arguments: as in a call, but arrays are read when the call is made, and so
-                cannot be copied: they must be contiguous and aligned. Plain numbers and
-                lists stay what they are now.
+                cannot be copied: they must be contiguous, aligned and in native byte
+                order. Plain numbers and lists stay what they are now.
             out: as in a call; without it there are new arrays, which all calls fill.
 
         Raises:
-            TypeError: as in a call.
+            TypeError: as in a call, or if an argument is something else that becomes an
+                array, which each call would have to make anew.
             ValueError: as in a call, or if an array must be copied or all its numbers must
-                be looked at, or sizes of results depend on more than shapes.
+                be looked at, or if sizes of results may depend on more than shapes: on
+                numbers, or on a function that calls one of Python.
         """
         inputs = self._inputs(arguments)
         for index, value in enumerate(arguments):
             self._check_can_be_bound(value, inputs[index], index)
         if self._sizes is not None and not self._code.has_sizes_of_shapes:
             raise ValueError(
-                f"'{self.name}' cannot be bound, as sizes of its results depend on more "
-                "than the shapes of its arguments"
+                f"'{self.name}' cannot be bound, as sizes of its results may depend on "
+                "more than the shapes of its arguments"
             )
         return self._bound(inputs, self._outputs(inputs, out))
 
     def _check_can_be_bound(
         self, value: ArrayLike, array: NDArray[Any], index: int
     ) -> None:
-        if not isinstance(value, np.ndarray):
+        if isinstance(value, np.generic | int | float | list | tuple):
             return
+        if not isinstance(value, np.ndarray):
+            raise TypeError(
+                f"argument {index} cannot be bound, as it is a {type(value).__name__}: "
+                "give an array that shares its memory"
+            )
         type_ = shortened(self.argument_types[index])
         if not self._arguments[index].takes_all_numbers:
             raise ValueError(
@@ -161,7 +168,7 @@ class CompiledFunction:
         if array.ctypes.data != cast(NDArray[Any], value).ctypes.data:
             raise ValueError(
                 f"argument {index} cannot be bound, as each call must copy an array that "
-                "is not contiguous and aligned"
+                "is not contiguous, aligned and in native byte order"
             )
 
     def _bound(

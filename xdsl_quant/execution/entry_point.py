@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import ReduceOp
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.array_types import shortened
@@ -107,7 +108,7 @@ def _needed(symbols: Mapping[str, Operation], function: FuncOp) -> dict[str, Ope
 
 def _is_reduction(op: Operation) -> bool:
     if not isinstance(op, LinalgStructuredOperation):
-        return False
+        return isinstance(op, ReduceOp)
     return any(
         iterator.data is IteratorType.REDUCTION for iterator in op.get_iterator_types()
     )

@@ -74,6 +74,9 @@ def number_at(descriptor: int, dtype: np.dtype[Any]) -> int:
     return int.from_bytes(memory, sys.byteorder, signed=dtype.kind == "i")
 
 
+_MAX_DEPTH = 32
+"""How many calls of compiled code there may be inside each other."""
+
 _VERIFICATION = "ERROR: Runtime op verification failed"
 
 
@@ -81,6 +84,9 @@ class _Thread(threading.local):
     """What a thread must know while it runs compiled code."""
 
     failure: str | BaseException | None = None
+
+    depth: int = 0
+    """How many calls of compiled code have not returned yet."""
 
     is_muted: bool = False
 
@@ -110,6 +116,28 @@ def _fail(message: bytes) -> None:
         reason = text.splitlines()[1].removeprefix("^ ")
         text = f"sizes or indices do not fit each other: {reason}"
     _keep(text)
+
+
+def begin(name: str) -> None:
+    """
+    Note that compiled code is called.
+
+    Raises:
+        RecursionError: if it is called from functions that it calls, again and again.
+    """
+    # Where Python itself has no room left, an exception in a callback would be lost.
+    if _thread.depth == _MAX_DEPTH:
+        raise RecursionError(
+            f"'{name}' is called from a function of Python that compiled code calls, in "
+            f"{_MAX_DEPTH} levels"
+        )
+    _thread.depth += 1
+
+
+def end() -> str | BaseException | None:
+    """Note that compiled code has returned; the `failure` of the call."""
+    _thread.depth -= 1
+    return failure()
 
 
 def failure() -> str | BaseException | None:

@@ -2,6 +2,7 @@
 
 import gc
 import re
+from array import array
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,44 @@ def test_fills_the_same_result(scale: CompiledFunction):
     assert scale.bind(x, 3.0)() is not result
 
 
+def test_recursion_through_a_function_of_python():
+    def see(x: Any) -> None:
+        calls.append(float(x[0]))
+        function(x + 1)
+
+    calls: list[float] = []
+    function = compile(
+        """
+func.func private @see(tensor<1xf32>)
+func.func @f(%x: tensor<1xf32>) {
+  func.call @see(%x) : (tensor<1xf32>) -> ()
+  func.call @see(%x) : (tensor<1xf32>) -> ()
+  return
+}
+""",
+        host_functions={"see": see},
+    )
+    for _ in range(2):
+        calls.clear()
+        with pytest.raises(
+            RecursionError,
+            match=r"^'f' is called from a function of Python that compiled code calls, in "
+            "32 levels$",
+        ):
+            function(np.zeros(1, np.float32))
+        assert calls == [*range(32)]
+
+
+def test_what_becomes_an_array(scale: CompiledFunction):
+    values = array("f", [1, 2])
+    np.testing.assert_array_equal(scale(values, 2.0), [2, 4])
+    message = (
+        "argument 0 cannot be bound, as it is a array: give an array that shares its"
+    )
+    with pytest.raises(TypeError, match=f"^{message} memory$"):
+        scale.bind(values, 2.0)
+
+
 def test_empty(scale: CompiledFunction):
     assert scale.bind(np.empty(0, np.float32), 1.0)().shape == (0,)
 
@@ -98,12 +137,20 @@ I4 = "tensor<2x!quant.uniform<i4:f32, 1.0>>"
         (
             "tensor<2xf32>",
             np.ones((2, 2), np.float32)[:, 0],
-            "as each call must copy an array that is not contiguous and aligned",
+            "as each call must copy an array that is not contiguous, aligned and in native "
+            "byte order",
+        ),
+        (
+            "tensor<2xf32>",
+            np.ones(2, ">f4"),
+            "as each call must copy an array that is not contiguous, aligned and in native "
+            "byte order",
         ),
         (
             "tensor<2xf32>",
             np.ones(9, np.uint8)[1:].view(np.float32),
-            "as each call must copy an array that is not contiguous and aligned",
+            "as each call must copy an array that is not contiguous, aligned and in native "
+            "byte order",
         ),
         (
             I4,
@@ -135,8 +182,8 @@ func.func @f(%n: index) -> tensor<?xf32> {
     )
     with pytest.raises(
         ValueError,
-        match=r"^'f' cannot be bound, as sizes of its results depend on more than the "
-        "shapes of its arguments$",
+        match=r"^'f' cannot be bound, as sizes of its results may depend on more than "
+        "the shapes of its arguments$",
     ):
         function.bind(np.array(2, np.int64))
 

@@ -179,6 +179,18 @@ func.func @f(%x: tensor<4x1xf16>, %y: tensor<1x4xf16>) -> tensor<4x4xf16> {
 }
 """
 
+REDUCE = """
+func.func @f(%x: tensor<4x1xf16>, %y: tensor<1xf16>) -> tensor<9xf16> {
+  %zeros = arith.constant dense<0.0> : tensor<9xf16>
+  %sum = linalg.reduce ins(%x : tensor<4x1xf16>) outs(%y : tensor<1xf16>) dimensions = [0]
+    (%a: f16, %b: f16) {
+      %c = arith.addf %a, %b : f16
+      linalg.yield %c : f16
+    }
+  return %zeros : tensor<9xf16>
+}
+"""
+
 GENERIC = """
 func.func @f(%x: tensor<4x4xf16>) -> tensor<4x4xf32> {{
   %zeros = arith.constant dense<0.0> : tensor<4x4xf32>
@@ -200,6 +212,7 @@ func.func @f(%x: tensor<4x4xf16>) -> tensor<4x4xf32> {{
     ("text", "width"),
     [
         (MATMUL, 512),
+        (REDUCE, 512),
         (GENERIC.format(kept="0", kind="reduction"), 512),
         (GENERIC.format(kept="j", kind="parallel"), 256),
     ],
