@@ -38,8 +38,10 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
     if not (text := _resources().lookup(value.resource_handle.data)):
         return None
     # xDSL only takes it with a prefix.
-    starts = range(len("0x") + 2 * _HEADER_SIZE, len(text), _PIECE)
+    header_end = len("0x") + 2 * _HEADER_SIZE
+    bytes.fromhex(text[len("0x") : header_end])
     # A copy of a large text takes memory that the system has to find first.
+    starts = range(header_end, len(text), _PIECE)
     return b"".join(bytes.fromhex(text[start : start + _PIECE]) for start in starts)
 
 

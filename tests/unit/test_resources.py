@@ -1,8 +1,11 @@
 """Data of resources, written, read and put into attributes."""
 
 import numpy as np
+import pytest
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    Builtin,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     ModuleOp,
@@ -27,6 +30,17 @@ def test_large_data():
     array = np.random.default_rng(0).normal(size=100_001).astype(np.float32)
     value = new_resource("large", array, TensorType(f32, array.shape))
     assert resource_data(value) == array.tobytes()
+
+
+def test_a_header_that_is_no_number():
+    interface = Builtin.get_interface(OpAsmDialectInterface)
+    assert interface is not None
+    for text in ("0xZZ0000000000803f", "0x080"):
+        key = interface.declare_resource("bad_header")
+        interface.parse_resource(key, text)
+        value = DenseResourceAttr.from_params(key, TensorType(f32, (1,)))
+        with pytest.raises(ValueError, match="hexadecimal"):
+            resource_data(value)
 
 
 def test_no_data():

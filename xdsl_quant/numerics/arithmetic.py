@@ -120,7 +120,6 @@ class Arithmetic:
             only_dequantizes
             and has_one_scale
             and not parameters.has_zero_points
-            and self._has_exact_integers
             and self._expressed == self.dtype
         )
         # The fewer buffers there are, the larger they can be.

@@ -614,3 +614,9 @@ def test_ml_dtypes_are_what_parameters_say():
         QuantizationParameters(1, expressed="bf16").expressed_dtype
         == ml_dtypes.bfloat16
     )
+
+
+def test_buffers_of_numpy_stay_as_they_are():
+    before = np.getbufsize()
+    dequantize(np.ones(3, np.int8), QuantizationParameters(0.5))
+    assert np.getbufsize() == before
