@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
@@ -71,7 +72,7 @@ def calibrate(
             arguments that can be.
         checkpoint: a file from which an interrupted run is resumed, if it is there: as many
             batches as it has seen are skipped. It must be of the same module, function and
-            options.
+            options, and these batches must be the same, too.
         histograms: whether values are counted in histograms, too, for a report with an
             observer that has none itself. They take 32 KB for each channel and do not
             change ranges.
@@ -82,7 +83,7 @@ def calibrate(
             there are no batches; if no batch has a value for a key, unless `missing` is
             `keep`; if a `quant.stats_ref` is at a place of which there are no statistics;
             if the function cannot be run; if the checkpoint is of another run.
-        TypeError: if arguments of the function are wrong.
+        TypeError: if `batches` is no iterable, or arguments of the function are wrong.
         OSError: if the checkpoint cannot be read or written.
     """
     if isinstance(module, str):
@@ -94,20 +95,23 @@ def calibrate(
         raise ValueError(
             f"there is a dimension for key '{unknown[0]}', which no op has"
         )
-    task = _Task(function, observer, axes, histograms)
+    remaining = _iterator(batches)
+    task = _Task(function, observer, axes, histograms, checkpoint is not None)
     saved = None if checkpoint is None else _Checkpoint(Path(checkpoint), task.digest())
-    statistics = (
-        Statistics(observer) if saved is None else saved.read(observer, histograms)
-    )
-    remaining = _skipped(batches, statistics.batch_count)
+    statistics, inputs = Statistics(observer), ""
+    if saved is not None:
+        statistics, inputs = saved.read(observer, histograms)
+        saved.skip(remaining, statistics.batch_count, inputs)
     try:
         for seen in _results(task, remaining, statistics.batch_count, executor):
-            statistics = statistics.merge(Statistics(observer, seen, 1))
+            merged = statistics.merge(Statistics(observer, seen.observations, 1))
+            # Both at once, also if the run is interrupted here.
+            statistics, inputs = merged, _chained(inputs, seen.digest)
             if saved is not None and saved.is_old:
-                saved.write(statistics)
+                saved.write(statistics, inputs)
     finally:
         if saved is not None:
-            saved.write(statistics)
+            saved.write(statistics, inputs)
     if not statistics.batch_count:
         raise ValueError("there are no batches")
     for key in function.keys:
@@ -146,6 +150,15 @@ class _Recorder:
         self.seen[key] = observed
 
 
+class _Seen(NamedTuple):
+    """What was seen in one batch."""
+
+    observations: dict[str, KeyObservation]
+
+    digest: str
+    """That of the batch, if there is a checkpoint."""
+
+
 @dataclass(frozen=True)
 class _Task:
     """What is done with each batch. It is sent to workers."""
@@ -154,8 +167,9 @@ class _Task:
     observer: str
     axes: Mapping[str, int]
     histograms: bool
+    digests: bool
 
-    def __call__(self, index: int, batch: Batch) -> dict[str, KeyObservation]:
+    def __call__(self, index: int, batch: Batch) -> _Seen:
         observer = parse_observer(self.observer)
         keys = self.function.keys
         needs_all = self.histograms or issubclass(observer.OBSERVATION, Histogram)
@@ -171,7 +185,7 @@ class _Task:
             raise TypeError(f"batch {index}: {e}") from None
         except ValueError as e:
             raise ValueError(f"batch {index}: {e}") from None
-        return recorder.seen
+        return _Seen(recorder.seen, _digest(batch) if self.digests else "")
 
     def digest(self) -> str:
         """What tells this task from others, wherever the module is."""
@@ -184,31 +198,25 @@ class _Task:
 # Batches
 
 
-def _skipped(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
-    """
-    The batches after the first `count` ones.
-
-    Raises:
-        ValueError: if there are not as many.
-    """
-    iterator = iter(batches)
-    skipped = sum(1 for _ in islice(iterator, count))
-    if skipped < count:
-        raise ValueError(
-            f"the checkpoint is of {count} batches, but there are only {skipped}"
-        )
-    return iterator
+def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
+    try:
+        return iter(batches)
+    except TypeError:
+        raise TypeError(
+            f"batches are of type {type(batches).__name__}, but must be an iterable, e.g. "
+            "a list with the arguments of each batch"
+        ) from None
 
 
 def _results(
     task: _Task, batches: Iterator[Batch], start: int, executor: Executor | None
-) -> Iterator[dict[str, KeyObservation]]:
+) -> Iterator[_Seen]:
     """What was seen in each batch, in their order."""
     numbered = enumerate(batches, start)
     if executor is None:
         yield from (task(index, batch) for index, batch in numbered)
         return
-    waiting: deque[Future[dict[str, KeyObservation]]] = deque()
+    waiting: deque[Future[_Seen]] = deque()
     try:
         for index, batch in numbered:
             waiting.append(executor.submit(task, index, batch))
@@ -224,6 +232,26 @@ def _results(
 # Checkpoints
 
 
+def _digest(batch: Batch) -> str:
+    """
+    What tells the arguments of a batch from others.
+
+    Raises:
+        TypeError, ValueError: if they are no arrays, numbers or lists of numbers.
+    """
+    digest = hashlib.blake2b()
+    for argument in batch if isinstance(batch, tuple) else (batch,):
+        array = np.asarray(argument)
+        digest.update(f"{array.shape} {array.dtype}\n".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _chained(before: str, digest: str) -> str:
+    """The digest of some batches and the one behind them."""
+    return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
+
+
 class _Checkpoint:
     """A file with the statistics of the batches so far, and what they are of."""
 
@@ -236,19 +264,20 @@ class _Checkpoint:
     def is_old(self) -> bool:
         return monotonic() - self._time > _CHECKPOINT_SECONDS
 
-    def read(self, observer: str, histograms: bool) -> Statistics:
+    def read(self, observer: str, histograms: bool) -> tuple[Statistics, str]:
         """
-        The statistics in the file; if there is no file, those of no batches.
+        The statistics in the file and the digest of the batches that they are of; if there
+        is no file, those of no batches.
 
         Raises:
             OSError: if the file cannot be read, or its directory does not exist.
-            ValueError: if it is no checkpoint of the same task and observer, or only one
-                of both has histograms.
+            ValueError: if it is no checkpoint of the same task and observer, only one of
+                both has histograms, or there is no digest.
         """
         if not self._path.exists():
             # Now, and not after all batches.
             self._path.absolute().parent.stat()
-            return Statistics(observer)
+            return Statistics(observer), ""
         content = read_content(self._path)
         statistics = Statistics.from_content(content, str(self._path))
         if content.get("task") != self._task:
@@ -270,11 +299,40 @@ class _Checkpoint:
                     f"checkpoint {self._path} is of a run {other} histograms, but this one "
                     f"is {this} them"
                 )
-        return statistics
+        if not isinstance(inputs := content.get("inputs"), str):
+            raise ValueError(
+                f"checkpoint {self._path} does not say of which inputs it is: delete it"
+            )
+        return statistics, inputs
 
-    def write(self, statistics: Statistics) -> None:
+    def skip(self, batches: Iterator[Batch], count: int, inputs: str) -> None:
+        """
+        Skip the batches that the statistics are of.
+
+        Raises:
+            ValueError: if there are not as many, or they are others.
+        """
+        given, skipped = "", 0
+        for skipped, batch in enumerate(islice(batches, count), 1):
+            try:
+                given = _chained(given, _digest(batch))
+            except (TypeError, ValueError):
+                raise self._other("other inputs") from None
+        if skipped < count:
+            raise self._other(f"{count} batches, but there are only {skipped}")
+        if given != inputs:
+            raise self._other("other inputs")
+
+    def _other(self, what: str) -> ValueError:
+        return ValueError(
+            f"checkpoint {self._path} is of {what}: delete it, or give the same inputs in "
+            "the same batches"
+        )
+
+    def write(self, statistics: Statistics, inputs: str) -> None:
         """Write the file at once: it is either the old or the new one."""
         new = self._path.with_name(f"{self._path.name}.new")
-        new.write_text(statistics.state_text(task=self._task), encoding="utf-8")
+        text = statistics.state_text(task=self._task, inputs=inputs)
+        new.write_text(text, encoding="utf-8")
         os.replace(new, self._path)
         self._time = monotonic()

@@ -15,6 +15,9 @@ from xdsl_quant.numerics.observations import BatchExtremes, Histogram, Observati
 from xdsl_quant.numerics.observers import Observer, observe_histogram, parse_observer
 from xdsl_quant.transforms.statistics_file import VERSION, KeyStatistics
 
+_MAX_LISTED = 5
+"""Most keys that an error message lists."""
+
 
 class KeyObservation(NamedTuple):
     """What was observed under a key."""
@@ -158,8 +161,16 @@ class Statistics:
             KeyError: if there is no such key.
         """
         if (known := self._ranges.get(key)) is None:
+            if key not in self.observations:
+                raise KeyError(f"there is no key '{key}': there are {self._listed()}")
             known = self._ranges[key] = self._found_ranges(key)
         return known
+
+    def _listed(self) -> str:
+        keys = sorted(self.observations)
+        more = len(keys) - _MAX_LISTED
+        listed = ", ".join(f"'{key}'" for key in keys[:_MAX_LISTED]) or "none"
+        return f"{listed} and {more} more" if more > 0 else listed
 
     def _found_ranges(self, key: str) -> KeyStatistics:
         axis, observation, _ = self.observations[key]

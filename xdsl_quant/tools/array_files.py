@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -24,14 +25,20 @@ def read_inputs(text: str) -> list[ArrayLike]:
         ValueError: if it is none of these, or there is no such array in the file.
         OSError: if the file cannot be read.
     """
+    path, key = _path_and_key(text)
+    if path is None:
+        return [_number_or_list(text)]
+    if path.endswith(".npy"):
+        return [_load(path)]
+    return _read_archive(path, key)
+
+
+def _path_and_key(text: str) -> tuple[str | None, str | None]:
+    """The file that an argument of a command names, and the array in it."""
     path, _, key = text.rpartition(":")
     if path.endswith(".npz"):
-        return _read_archive(path, key)
-    if text.endswith(".npz"):
-        return _read_archive(text, None)
-    if text.endswith(".npy"):
-        return [_load(text)]
-    return [_number_or_list(text)]
+        return path, key
+    return (text if text.endswith((".npy", ".npz")) else None), None
 
 
 def _load(path: str) -> Any:
@@ -68,6 +75,48 @@ def _number_or_list(text: str) -> ArrayLike:
         raise ValueError(
             f"'{text}' is no .npy or .npz file, no number and no list of numbers"
         ) from None
+
+
+def check_files(
+    module: str, inputs: tuple[str, Sequence[str]], outputs: Mapping[str, str | None]
+) -> None:
+    """
+    Check before anything runs that files can be written, and are not those that are read.
+
+    Args:
+        module: the file of the module, `-` if it is none.
+        inputs: the option for inputs, and its values, as `read_inputs` takes them.
+        outputs: options with files that are written, and these files.
+
+    Raises:
+        ValueError: if a directory does not exist, or a file is also another one; the
+            message says where.
+    """
+    option, texts = inputs
+    others = {} if module == "-" else {"the module": module}
+    for text in texts:
+        path, _ = _path_and_key(text)
+        if path is not None:
+            others[f"{option} {text}"] = path
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if not Path(path).absolute().parent.is_dir():
+            raise ValueError(f"{path}: error: there is no such directory")
+        for name, other in others.items():
+            if _is_same_file(path, other):
+                raise ValueError(
+                    f"{option} {path}: error: it is the file of {name}, too: use another "
+                    "one"
+                )
+        others[f"{option} {path}"] = path
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    if not (os.path.exists(one) and os.path.exists(other)):
+        return os.path.realpath(one) == os.path.realpath(other)
+    # Nothing is lost in a device or a pipe.
+    return os.path.isfile(one) and os.path.samefile(one, other)
 
 
 def check_output(path: str, count: int) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration import Statistics, calibrate
@@ -26,6 +25,7 @@ from xdsl_quant.transforms.quant_calibrated_to_uniform import (
 from xdsl_quant.transforms.quant_insert_stats_refs import QuantInsertStatsRefsPass
 from xdsl_quant.transforms.statistics_file import KeyStatistics
 
+from .array_files import check_files
 from .failures import Failure, exit_code, failure, read_text, read_values
 
 _DESCRIPTION = """\
@@ -72,8 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="FILE",
-        help="arguments of the function in their order: a .npy file, file.npz:key, or "
-        "file.npz for all arrays in it; more than once for several",
+        help="arguments of the function in their order: a .npy file, file.npz:key, "
+        "file.npz for all arrays in it, a number, or a list of numbers; more than once for "
+        "several",
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the JSON file to write"
@@ -118,7 +119,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="where to keep what was observed, so that an interrupted run is resumed",
+        help="where to keep what was observed, so that an interrupted run of the same "
+        "inputs is resumed",
     )
     parser.add_argument(
         "-p",
@@ -141,15 +143,19 @@ def _run(options: argparse.Namespace) -> None:
         parse_observer(options.observer)
     except ValueError as error:
         raise failure("--observer", error) from error
-    axes = dict(map(_axis, options.axis))
-    for path in filter(None, (options.output, options.report)):
-        if not Path(path).absolute().parent.is_dir():
-            raise Failure(f"{path}: error: there is no such directory")
+    axes = _axes(options.axis)
+    outputs = {
+        "-o": options.output,
+        "--report": options.report,
+        "--checkpoint": options.checkpoint,
+    }
+    try:
+        check_files(options.module, ("--inputs", options.inputs), outputs)
+    except ValueError as error:
+        raise Failure(str(error)) from error
     conversion = _conversion(options)
     module = _module(options)
-    inputs = [
-        np.asarray(value) for text in options.inputs for value in read_values(text)
-    ]
+    inputs = [value for text in options.inputs for value in read_values(text)]
     batches = _batches(inputs, options.batch_size)
     shown = options.progress and sys.stderr.isatty()
     try:
@@ -175,11 +181,21 @@ def _run(options: argparse.Namespace) -> None:
     _print(statistics)
 
 
-def _axis(text: str) -> tuple[str, int]:
-    key, _, dimension = text.rpartition("=")
-    if not key or not dimension.isdecimal():
-        raise Failure(f"--axis {text}: error: it is no key, '=' and a dimension")
-    return key, int(dimension)
+def _axes(texts: Sequence[str]) -> dict[str, int]:
+    """The dimensions of keys."""
+    axes: dict[str, int] = {}
+    for text in texts:
+        key, _, dimension = text.rpartition("=")
+        if not key or not dimension.removeprefix("-").isdecimal():
+            raise Failure(f"--axis {text}: error: it is no key, '=' and a dimension")
+        if dimension.startswith("-"):
+            raise Failure(f"--axis {text}: error: dimensions count from 0")
+        if (known := axes.get(key)) is not None:
+            raise Failure(
+                f"--axis {text}: error: key '{key}' has dimension {known} already"
+            )
+        axes[key] = int(dimension)
+    return axes
 
 
 def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass:
@@ -246,26 +262,41 @@ def _warn_of_missing(
 
 
 def _batches(
-    arrays: Sequence[NDArray[Any]], size: int | None
-) -> Sequence[tuple[NDArray[Any], ...]]:
+    inputs: Sequence[ArrayLike], size: int | None
+) -> Sequence[tuple[ArrayLike, ...]]:
+    """The arguments for each batch. Lists stay lists: arguments say what they become."""
     if size is None:
-        return [tuple(arrays)]
+        return [tuple(inputs)]
     if size < 1:
         raise Failure(f"--batch-size {size}: error: it is not positive")
-    counts = {len(array) if array.ndim else 0 for array in arrays}
-    if len(counts) != 1:
-        listed = ", ".join(str(array.shape) for array in arrays)
+    rows = [_rows(value) for value in inputs]
+    counts = {None if these is None else len(these) for these in rows}
+    count = next(iter(counts), None)
+    if len(counts) != 1 or count is None:
+        listed = ", ".join("none" if r is None else str(len(r)) for r in rows)
         raise Failure(
             "--inputs: error: arrays must have the same number of samples in their first "
-            f"dimension, but have shapes {listed}"
+            f"dimension, but have {listed}"
         )
-    starts = range(0, counts.pop(), size)
-    return [tuple(array[i : i + size] for array in arrays) for i in starts]
+    starts = range(0, count, size)
+    return [
+        tuple(these[i : i + size] for these in rows if these is not None)
+        for i in starts
+    ]
+
+
+def _rows(value: ArrayLike) -> NDArray[Any] | list[Any] | None:
+    """What can be cut into batches."""
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    if isinstance(value, np.ndarray) and value.ndim:
+        return cast("NDArray[Any]", value)
+    return None
 
 
 def _with_progress(
-    batches: Sequence[tuple[NDArray[Any], ...]],
-) -> Iterator[tuple[NDArray[Any], ...]]:
+    batches: Sequence[tuple[ArrayLike, ...]],
+) -> Iterator[tuple[ArrayLike, ...]]:
     try:
         for done, batch in enumerate(batches):
             _show(done, len(batches))

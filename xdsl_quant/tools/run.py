@@ -17,8 +17,8 @@ from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.rounding_mode import RoundingMode
 
-from .array_files import check_output, write_results
-from .failures import exit_code, failure, read_text, read_values
+from .array_files import check_files, check_output, write_results
+from .failures import Failure, exit_code, failure, read_text, read_values
 
 _DESCRIPTION = """\
 Run a function of a module on NumPy arrays, print its results and save them.
@@ -83,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
+    try:
+        check_files(
+            options.module, ("--input", options.input), {"--output": options.output}
+        )
+    except ValueError as error:
+        raise Failure(str(error)) from error
     text = read_text(options.module)
     try:
         passes = parse_passes(options.passes)

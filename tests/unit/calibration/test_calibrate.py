@@ -8,12 +8,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration import batches as calibrating
+from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
 from xdsl_quant.loading import apply_passes, parse_module
 
 TEXT = """
@@ -244,9 +246,15 @@ def interrupted(count: int) -> Iterator[Any]:
     raise Interruption
 
 
+def runs_nothing(*args: object) -> Any:
+    raise AssertionError("nothing may run again")
+
+
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("with_workers", [False, True])
-def test_resuming(observer: str, with_workers: bool, tmp_path: Path):
+def test_resuming(
+    observer: str, with_workers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     file = tmp_path / "checkpoint.json"
     executor = ThreadPoolExecutor(2) if with_workers else None
     options: Any = {
@@ -265,8 +273,8 @@ def test_resuming(observer: str, with_workers: bool, tmp_path: Path):
     assert resumed == expected
     assert resumed.to_text() == expected.to_text()
     # Now all batches are skipped.
-    nothing = [(np.zeros((1, 1)), "unused")] * len(BATCHES)
-    assert calibrate(TEXT, nothing, **options) == expected
+    monkeypatch.setattr(InstrumentedFunction, "runnable", runs_nothing)
+    assert calibrate(TEXT, BATCHES, **options) == expected
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.json"]
     if executor is not None:
         executor.shutdown()
@@ -330,10 +338,113 @@ def test_checkpoint_of_another_run(tmp_path: Path):
         f"checkpoint {file} is of observer 'min-max', not of 'mse'"
     )
     assert error(TEXT, BATCHES[:4]) == (
-        "the checkpoint is of 6 batches, but there are only 4"
+        f"checkpoint {file} is of 6 batches, but there are only 4: delete it, or give the "
+        "same inputs in the same batches"
     )
     calibrate(TEXT, BATCHES).save(file)
     assert error(TEXT, BATCHES) == other
+
+
+RESHAPED = """
+func.func @f(%x: tensor<?x?xf32>, %s: f32) {
+  %y = quant.stats_ref %x "x" : tensor<?x?xf32>
+  return
+}
+"""
+X, S = BATCHES[1]
+OTHER_BATCHES: dict[str, list[Any]] = {
+    "other values": [BATCHES[0], (np.where(X == X[4, 2], 0, X).astype(np.float32), S)],
+    "another number": [BATCHES[0], (X, np.float32(7))],
+    "another first batch": [BATCHES[2], BATCHES[1]],
+    "another order": [BATCHES[1], BATCHES[0]],
+    "other sizes": [
+        (np.concatenate([ARRAYS[0], X[:1]]), np.float32(0)),
+        (X[1:], S),
+    ],
+    "another shape": [BATCHES[0], (X.reshape(3, 5), S)],
+    "fewer arguments": [BATCHES[0], (X,)],
+    "a list of no shape": [BATCHES[0], ([[1.0], [2.0, 3.0]], S)],
+    "objects": [BATCHES[0], (np.array([[None]]), S)],
+}
+
+
+@pytest.mark.parametrize("name", OTHER_BATCHES)
+@pytest.mark.parametrize("more", [0, 2])
+def test_checkpoint_of_other_batches(name: str, more: int, tmp_path: Path):
+    file = tmp_path / "checkpoint.json"
+    calibrate(RESHAPED, BATCHES[:2], checkpoint=file)
+    before = file.read_text()
+    with pytest.raises(ValueError, match=r"^checkpoint ") as info:
+        calibrate(
+            RESHAPED, [*OTHER_BATCHES[name], *BATCHES[2 : 2 + more]], checkpoint=file
+        )
+    assert str(info.value) == (
+        f"checkpoint {file} is of other inputs: delete it, or give the same inputs in the "
+        "same batches"
+    )
+    assert file.read_text() == before
+
+
+def test_checkpoint_of_lists_and_views(tmp_path: Path):
+    """What counts is what is in a batch, not how it is kept in memory."""
+    file = tmp_path / "checkpoint.json"
+    first = [([[1.0, 2.0, 3.0]], 4), (X[::2, ::-1], 5.0), (X[:1], S)]
+    calibrate(TEXT, first, checkpoint=file)
+    again = [([[1.0, 2.0, 3.0]], 4), (X[::2, ::-1].copy(), 5.0), (X[:1], S), (X, S)]
+    assert calibrate(TEXT, again, checkpoint=file) == calibrate(TEXT, again)
+
+
+def test_checkpoint_of_floats_that_numpy_lacks(tmp_path: Path):
+    file = tmp_path / "checkpoint.json"
+    text = RESHAPED.replace("xf32", "xbf16")
+    batches = [(array.astype(ml_dtypes.bfloat16), s) for array, s in BATCHES]
+    calibrate(text, batches[:2], checkpoint=file)
+    assert calibrate(text, batches, checkpoint=file) == calibrate(text, batches)
+    with pytest.raises(ValueError, match="is of other inputs"):
+        calibrate(text, batches[::-1], checkpoint=file)
+
+
+def test_checkpoint_is_of_batches_that_were_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Workers are given more batches than are in the statistics."""
+    monkeypatch.setattr(calibrating, "_MAX_WAITING", 3)
+    file = tmp_path / "checkpoint.json"
+    with ThreadPoolExecutor(2) as executor:
+        with pytest.raises(Interruption):
+            calibrate(TEXT, interrupted(5), executor=executor, checkpoint=file)
+        # Five were read, and three of them were waited for.
+        assert json.loads(file.read_text())["batches"] == 3
+        others = [*BATCHES[:3], *BATCHES[:1]]
+        assert calibrate(TEXT, others, executor=executor, checkpoint=file) == calibrate(
+            TEXT, others
+        )
+    with pytest.raises(ValueError, match="is of other inputs"):
+        calibrate(TEXT, BATCHES, checkpoint=file)
+
+
+def test_batches_have_no_digests_without_a_checkpoint(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(calibrating, "_digest")
+    calibrate(TEXT, BATCHES)
+    with ThreadPoolExecutor(1) as executor:
+        calibrate(TEXT, BATCHES, executor=executor)
+
+
+@pytest.mark.parametrize("inputs", [None, 1])
+def test_checkpoint_without_digest(inputs: object, tmp_path: Path):
+    """Checkpoints of older versions have none."""
+    file = tmp_path / "checkpoint.json"
+    calibrate(TEXT, BATCHES, checkpoint=file)
+    content = json.loads(file.read_text())
+    del content["inputs"]
+    if inputs is not None:
+        content["inputs"] = inputs
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"^checkpoint ") as info:
+        calibrate(TEXT, BATCHES, checkpoint=file)
+    assert str(info.value) == (
+        f"checkpoint {file} does not say of which inputs it is: delete it"
+    )
 
 
 # Mistakes
@@ -459,6 +570,17 @@ def test_what_is_not_calibrated(text: str, message: str):
 def test_wrong_options(args: Any, options: Any, message: str):
     with pytest.raises(ValueError, match=f"^{message}"):
         calibrate(TEXT, *args, **options)
+
+
+@pytest.mark.parametrize("batches", [None, 3.0])
+def test_no_iterable(batches: Any, tmp_path: Path):
+    message = (
+        f"batches are of type {type(batches).__name__}, but must be an iterable, e.g. a "
+        "list with the arguments of each batch"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        calibrate(TEXT, batches, checkpoint=tmp_path / "checkpoint.json")
+    assert not list(tmp_path.iterdir())
 
 
 def test_channels_that_differ_between_batches():

@@ -114,8 +114,24 @@ def test_ranges():
     result = result.merge(statistics("min-max", {"a": [5.0, 0.0], "b": [7.0, 7.0]}))
     assert result.ranges("a") == KeyStatistics((0, 5))
     assert result.ranges("b") == KeyStatistics((7, 7))
-    with pytest.raises(KeyError, match="c"):
-        result.ranges("c")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ([], "there is no key 'foo': there are none"),
+        (["b", "a"], "there is no key 'foo': there are 'a', 'b'"),
+        (
+            [str(i) for i in range(7)],
+            "there is no key 'foo': there are '0', '1', '2', '3', '4' and 2 more",
+        ),
+    ],
+)
+def test_ranges_of_an_unknown_key(keys: list[str], message: str):
+    result = statistics("min-max", {key: [1.0, 2.0] for key in keys})
+    with pytest.raises(KeyError) as info:
+        result.ranges("foo")
+    assert info.value.args == (message,)
 
 
 @pytest.mark.parametrize("observer", OBSERVERS)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,133 @@ def test_checkpoint(capsys: pytest.CaptureFixture[str]):
     assert Path("stats.json").read_text() == resumed
 
 
+def test_checkpoint_of_other_inputs(capsys: pytest.CaptureFixture[str]):
+    options = ("--inputs", "data.npz", "--checkpoint", "c.json", "--batch-size")
+    outputs(capsys, "m.mlir", *options, "2")
+    Path("stats.json").unlink()
+    message = (
+        "m.mlir: error: checkpoint c.json is of {}: delete it, or give the same inputs in "
+        "the same batches"
+    )
+    # Three batches, as before.
+    np.savez("data.npz", x=X, y=-3 * X)
+    assert error(capsys, "m.mlir", *options, "2") == message.format("other inputs")
+    np.savez("data.npz", x=X, y=-2 * X)
+    assert error(capsys, "m.mlir", *options, "1") == message.format("other inputs")
+    few = "3 batches, but there are only 2"
+    assert error(capsys, "m.mlir", *options, "3") == message.format(few)
+    outputs(capsys, "m.mlir", *options, "2")
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ("[[1, 2], [3, 4.5]]", "[[5, 6], [7, 8]]"),
+        ("x.npy", "[[1, 2], [1, 2], [1, 2], [1, 2], [1, 2.5]]"),
+    ],
+)
+@pytest.mark.parametrize("size", [(), ("--batch-size", "1"), ("--batch-size", "2")])
+def test_lists(
+    inputs: tuple[str, str], size: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    """Their numbers are rounded to the type of the argument."""
+    one, other = (("--inputs", text) for text in inputs)
+    printed = outputs(capsys, "m.mlir", *one, *other, *size)
+    (_, x), (_, y) = one, other
+    arrays = [
+        np.load(text) if text.endswith("npy") else np.array(json.loads(text))
+        for text in (x, y)
+    ]
+    expected = [*arrays, arrays[0] + arrays[1]]
+    assert [line.partition(": ")[2] for line in printed.splitlines()] == [
+        f"{float(array.min())} to {float(array.max())}" for array in expected
+    ]
+
+
+def test_numbers(capsys: pytest.CaptureFixture[str]):
+    Path("one.mlir").write_text(
+        'func.func @f(%x: f32) {\n  %y = quant.stats_ref %x "x" : f32\n  return\n}'
+    )
+    assert outputs(capsys, "one.mlir", "--inputs", "3") == "x: 3.0 to 3.0\n"
+    assert outputs(capsys, "one.mlir", "--inputs=-1.5") == "x: -1.5 to -1.5\n"
+
+
+SAME_FILES = {
+    "module": (("-o", "m.mlir"), "-o m.mlir", "the module"),
+    "module, called otherwise": (
+        ("-o", "./dir/../m.mlir"),
+        "-o ./dir/../m.mlir",
+        "the module",
+    ),
+    "link to the module": (("-o", "link.mlir"), "-o link.mlir", "the module"),
+    "hard link": (("-o", "hard.mlir"), "-o hard.mlir", "the module"),
+    "report in place of the module": (
+        ("--report", "m.mlir"),
+        "--report m.mlir",
+        "the module",
+    ),
+    "array": (("-o", "x.npy"), "-o x.npy", "--inputs x.npy"),
+    "archive": (
+        ("--report", "data.npz"),
+        "--report data.npz",
+        "--inputs data.npz:y",
+    ),
+    "checkpoint in place of inputs": (
+        ("--checkpoint", "x.npy"),
+        "--checkpoint x.npy",
+        "--inputs x.npy",
+    ),
+    "checkpoint in place of the module": (
+        ("--checkpoint", "m.mlir"),
+        "--checkpoint m.mlir",
+        "the module",
+    ),
+    "output and report": (
+        ("-o", "same.x", "--report", "same.x"),
+        "--report same.x",
+        "-o same.x",
+    ),
+    "output and checkpoint": (
+        ("-o", "same.x", "--checkpoint", "dir/../same.x"),
+        "--checkpoint dir/../same.x",
+        "-o same.x",
+    ),
+    "report and checkpoint": (
+        ("--report", "same.x", "--checkpoint", "same.x"),
+        "--checkpoint same.x",
+        "--report same.x",
+    ),
+    "no standard output": (("-o", "-", "--report", "-"), "--report -", "-o -"),
+}
+
+
+@pytest.mark.parametrize("name", SAME_FILES)
+def test_files_are_not_overwritten(name: str, capsys: pytest.CaptureFixture[str]):
+    Path("dir").mkdir()
+    Path("link.mlir").symlink_to("m.mlir")
+    Path("hard.mlir").hardlink_to("m.mlir")
+    before = {path: path.read_bytes() for path in Path().glob("*.*")}
+    options, file, other = SAME_FILES[name]
+    inputs = ("--inputs", "x.npy", "--inputs", "data.npz:y")
+    line = error(capsys, "m.mlir", *inputs, *options)
+    assert line == f"{file}: error: it is the file of {other}, too: use another one"
+    assert {path: path.read_bytes() for path in Path().glob("*.*")} == before
+
+
+def test_standard_input_is_no_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", Path("m.mlir").open())
+    with sys.stdin:
+        assert main(["-", "--inputs", "data.npz", "-o", "-"]) == 0
+    assert Statistics.load("-").batch_count == 1
+
+
+def test_devices_are_not_overwritten():
+    options = ("--inputs", "data.npz", "-o", os.devnull, "--report", os.devnull)
+    assert main(["m.mlir", *options]) == 0
+
+
 @pytest.mark.parametrize("observer", ["min-max", "moving-average", "percentile"])
 def test_report(observer: str, capsys: pytest.CaptureFixture[str]):
     options = ("--inputs", "data.npz", "--batch-size", "2", "--observer", observer)
@@ -229,8 +357,8 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("--report", "r.html", "--types", "bit=1"),
-            '--types bit=1: error: Provided arguments ["bit"] not found in expected '
-            'arguments ["bits", "signed", "symmetric", "narrow_range", "per_axis"]',
+            "--types bit=1: error: pass quant-calibrated-to-uniform: there is no option "
+            "'bit': there are 'bits', 'signed', 'symmetric', 'narrow-range', 'per-axis'",
         ),
         (
             ("--report", "r.html", "--types", "bits=4},canonicalize{"),
@@ -321,7 +449,17 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
                 "2",
             ),
             "--inputs: error: arrays must have the same number of samples in their first "
-            "dimension, but have shapes (5, 2), (4, 2)",
+            "dimension, but have 5, 4",
+        ),
+        (
+            ("m.mlir", "--inputs", "x.npy", "--inputs", "3", "--batch-size", "2"),
+            "--inputs: error: arrays must have the same number of samples in their first "
+            "dimension, but have 5, none",
+        ),
+        (
+            ("m.mlir", "--inputs", '"text"', "--batch-size", "2"),
+            "--inputs: error: arrays must have the same number of samples in their first "
+            "dimension, but have none",
         ),
         (
             ("m.mlir", "--inputs", "x.npy"),
@@ -336,8 +474,24 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
             "m.mlir: error: there is a dimension for key 'x', which no op has",
         ),
         (
-            ("m.mlir", "--inputs", "data.npz", "--checkpoint", "data.npz"),
-            "m.mlir: error: data.npz is no JSON: ",
+            ("m.mlir", "--inputs", "data.npz", "--checkpoint", "x.npy"),
+            "m.mlir: error: x.npy is no JSON: ",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--checkpoint", "missing/c.json"),
+            "missing/c.json: error: there is no such directory",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--axis", "x=1", "--axis", "x=0"),
+            "--axis x=0: error: key 'x' has dimension 1 already",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--axis", "f:argument:0=-1"),
+            "--axis f:argument:0=-1: error: dimensions count from 0",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--axis", "f:argument:0=-"),
+            "--axis f:argument:0=-: error: it is no key, '=' and a dimension",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "-p", "no-pass"),

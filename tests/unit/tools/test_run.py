@@ -163,7 +163,7 @@ MISTAKES = {
     "number that does not fit": (
         ("i8.mlir", "--input", "[128]"),
         "i8.mlir: error: argument 0 (%x) contains 128, but 'tensor<?xi8>' takes -128 to "
-        "127",
+        "127, or an array of uint8 for unsigned numbers",
     ),
     "no number": (
         ("f32.mlir", "--input", "one"),
@@ -204,6 +204,23 @@ MISTAKES = {
     "two results in a .npy file": (
         ("m.mlir", "--input", "all.npz", "--output", "y.npy"),
         "m.mlir: error: a .npy file holds one result, use .npz for 2",
+    ),
+    "output in no directory": (
+        ("f32.mlir", "--input", "1", "--output", "no/y.npy"),
+        "no/y.npy: error: there is no such directory",
+    ),
+    "output in place of the module": (
+        ("module.npy", "--output", "module.npy"),
+        "--output module.npy: error: it is the file of the module, too: use another one",
+    ),
+    "output in place of an input": (
+        ("m.mlir", "--input", "x.npy", "--input", "2", "--output", "./x.npy"),
+        "--output ./x.npy: error: it is the file of --input x.npy, too: use another one",
+    ),
+    "output in place of an archive": (
+        ("m.mlir", "--input", "2", "--input", "all.npz:x", "--output", "all.npz"),
+        "--output all.npz: error: it is the file of --input all.npz:x, too: use another "
+        "one",
     ),
     "unknown suffix": (
         ("f32.mlir", "--input", "1", "--output", "y.txt"),
@@ -257,6 +274,7 @@ DIVIDE = "func.func @f(%x: i8) -> i8 {{\n{}\n  return %r : i8\n}}".format(
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str, capsys: pytest.CaptureFixture[str]):
     np.save("x1.npy", X[0])
+    Path("module.npy").write_text("func.func @f() {\n  return\n}")
     Path("text.npy").write_text("text")
     Path("text.npz").write_text("text")
     Path("array.npz").write_bytes(Path("x.npy").read_bytes())
@@ -287,9 +305,10 @@ def test_mistakes(name: str, capsys: pytest.CaptureFixture[str]):
 
 
 def test_output_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
-    code = main(["f32.mlir", "--input", "1", "--output", "no/y.npy"])
+    Path("y.npy").mkdir()
+    code = main(["f32.mlir", "--input", "1", "--output", "y.npy"])
     assert code == 1
-    assert capsys.readouterr().err == "no/y.npy: error: no such file or directory\n"
+    assert capsys.readouterr().err == "y.npy: error: is a directory\n"
 
 
 def test_help(capsys: pytest.CaptureFixture[str]):
