@@ -214,7 +214,12 @@ def _is_signless(type_: Attribute) -> bool:
 
 
 def _check_range(
-    array: NDArray[Any], width: int, is_signed: bool, type_: Attribute, name: str
+    array: NDArray[Any],
+    width: int,
+    is_signed: bool,
+    type_: Attribute,
+    name: str,
+    hint: str = "",
 ) -> None:
     low = -(1 << (width - 1)) if is_signed else 0
     high = (1 << (width - is_signed)) - 1
@@ -224,6 +229,7 @@ def _check_range(
         if not low <= value <= high:
             raise ValueError(
                 f"{name} contains {value}, but '{shortened(type_)}' takes {low} to {high}"
+                f"{hint}"
             )
 
 
@@ -289,5 +295,13 @@ def _to_integers(
         )
     width = integer_width(type_)
     assert width is not None
-    _check_range(array, width, dtype.kind == "i", type_, name)
+    hint = ""
+    if dtype.kind == "i" and _is_signless(type_) and _are_unsigned(array, width):
+        hint = f", or an array of u{dtype} for unsigned numbers"
+    _check_range(array, width, dtype.kind == "i", type_, name, hint)
     return array.astype(dtype)
+
+
+def _are_unsigned(array: NDArray[Any], width: int) -> bool:
+    """Whether numbers are unsigned ones of `width` bits."""
+    return bool(array.size) and 0 <= int(array.min()) <= int(array.max()) < 1 << width

@@ -16,7 +16,9 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 
     Raises:
         ValueError: if there is no such function, or it has no body.
+        TypeError: if the name is no text.
     """
+    check_function_name(name, "entry")
     functions = {
         op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
     }
@@ -27,6 +29,22 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     if function.is_declaration:
         raise ValueError(f"function '{name}' has no body")
     return function
+
+
+def check_function_name(name: object, argument: str) -> None:
+    """
+    Args:
+        name: what is given as the name of a function.
+        argument: the argument for which it is given.
+
+    Raises:
+        TypeError: if it is neither a text nor `None`.
+    """
+    if not isinstance(name, str | None):
+        raise TypeError(
+            f"{argument} is the name of the function, or None, but it is of type "
+            f"{type(name).__name__}"
+        )
 
 
 def check_argument_count(name: str, expected: int, given: int) -> None:

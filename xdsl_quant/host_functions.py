@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
@@ -42,6 +42,24 @@ class ExtremesFunction:
 
     def __call__(self, values: NDArray[Any]) -> object:
         return self.function(values)
+
+
+def check_are_functions(host_functions: object) -> None:
+    """
+    Raises:
+        TypeError: if these are no functions with names.
+    """
+    if not isinstance(host_functions, Mapping):
+        raise TypeError(
+            "host functions are a dict of functions by their names, not "
+            f"{type(host_functions).__name__}"
+        )
+    for name, function in cast(Mapping[object, object], host_functions).items():
+        if not callable(function):
+            raise TypeError(
+                f"host function '{name}' is of type {type(function).__name__}, which "
+                "cannot be called"
+            )
 
 
 def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:

@@ -8,9 +8,11 @@ place in the text where that is known.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
-from re import fullmatch
+from re import fullmatch, match, search
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -22,8 +24,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 from xdsl.parser import Parser
-from xdsl.passes import ModulePass, PassPipeline
+from xdsl.passes import ModulePass
 from xdsl.universe import Universe
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
     DiagnosticException,
@@ -31,7 +34,15 @@ from xdsl.utils.exceptions import (
     VerifyException,
 )
 
+from xdsl_quant.pass_options import options_mistake
 from xdsl_quant.places import place
+
+_UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
+"""A value of an option that has characters for which quotes are needed."""
+
+
+_BLANK = r"(\s+|//.*)*"
+"""Spaces and comments, of which a text may begin or consist."""
 
 
 class IRError(ValueError):
@@ -74,6 +85,11 @@ class _LocatingParser(Parser):
         return op
 
 
+def is_file_name(text: str) -> bool:
+    """Whether what should be the text of a module is the name of a file."""
+    return fullmatch(r"\S+\.mlir", text) is not None
+
+
 def parse_module(
     text: str, file_name: str = "module", ctx: Context | None = None
 ) -> ModuleOp:
@@ -87,12 +103,18 @@ def parse_module(
 
     Raises:
         IRError: if the text is no module, or the module is invalid.
+        TypeError: if it is no text.
     """
-    if fullmatch(r"\S+\.mlir", text):
+    if not isinstance(cast(object, text), str):
+        raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
+    if is_file_name(text):
         raise IRError(
             f"{file_name}: error: the text of a module is needed, but '{text}' is a file "
             "name"
         )
+    blank = match(_BLANK, text)
+    if blank is not None and blank.end() == len(text):
+        raise IRError(f"{file_name}: error: there is no op in the text")
     try:
         parser = _LocatingParser(ctx or multiverse_context(), text, file_name)
         parsed = parser.parse_module()
@@ -164,13 +186,38 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     """
     known = Universe.get_multiverse().all_passes
     try:
-        return PassPipeline.parse_spec(known, pipeline).passes
+        specs = [*parse_pipeline(pipeline)]
     except ValueError as e:
+        # Of an integer with thousands of digits.
         raise IRError(f"pass-pipeline: error: {e}") from e
     except ArgSpecParseError as e:
         # A title, the place, the text, a mark below it, and what is wrong.
         _, where, *_, message = str(e).splitlines()
-        raise IRError(f"{where}: error: {message.strip()}") from e
+        value = search(_UNQUOTED, pipeline)
+        hint = f": {value[1]} must be in double quotes" if value else ""
+        raise IRError(f"{where}: error: {message.strip()}{hint}") from e
+    if unknown := [spec.name for spec in specs if spec.name not in known]:
+        raise IRError(
+            f"pass-pipeline: error: Unrecognized passes: {unknown}"
+            f"{_meant(unknown, known)}"
+        )
+    return [_pass(known[spec.name](), spec) for spec in specs]
+
+
+def _meant(names: Sequence[str], known: Mapping[str, object]) -> str:
+    near = [match for name in names for match in get_close_matches(name, known, 1)]
+    if not near:
+        return ""
+    listed = ", ".join(f"'{name}'" for name in near)
+    return f", maybe {listed} {'was' if len(near) == 1 else 'were'} meant"
+
+
+def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:
+    try:
+        return pass_type.from_pass_spec(spec)
+    except ValueError as e:
+        reason = options_mistake(pass_type, spec) or e
+        raise IRError(f"pass-pipeline: error: pass {spec.name}: {reason}") from e
 
 
 def apply_passes(
@@ -187,9 +234,11 @@ def apply_passes(
     Raises:
         IRError: if there is no such pass, or one fails; the module is what the passes
             before it made.
+        TypeError: if these are no passes.
     """
     if isinstance(passes, str):
         passes = parse_passes(passes)
+    _check_are_passes(passes)
     ctx = ctx or multiverse_context()
     for module_pass in passes:
         try:
@@ -200,3 +249,17 @@ def apply_passes(
             note = f" (in the pass {module_pass.name})"
             raise IRError(f"{start}{_sentence(e)}{note}") from e
         verify_module(module, f" (after the pass {module_pass.name})")
+
+
+def _check_are_passes(passes: object) -> None:
+    found = type(passes).__name__
+    if isinstance(passes, Sequence):
+        items = cast(Sequence[object], passes)
+        others = [item for item in items if not isinstance(item, ModulePass)]
+        if not others:
+            return
+        found = f"{found} with {type(others[0]).__name__} in it"
+    raise TypeError(
+        "passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not "
+        f"{found}"
+    )

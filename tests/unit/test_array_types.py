@@ -268,6 +268,24 @@ def test_mistakes(value: Any, text: str, error: type[Exception], message: str):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "text", "hint"),
+    [
+        ([0, 128, 255], "tensor<3xi8>", "an array of uint8"),
+        (15, "i4", "an array of uint8"),
+        (2**64 - 1, "i64", "an array of uint64"),
+        ([-1, 255], "tensor<2xi8>", None),
+        (256, "i8", None),
+        (16, "i4", None),
+        (255, uniform("i8"), None),
+    ],
+)
+def test_unsigned_numbers_in_a_list(value: Any, text: str, hint: str | None):
+    end = f", or {hint} for unsigned numbers" if hint else ""
+    with pytest.raises(ValueError, match=f" takes -[0-9]+ to [0-9]+{end}$"):
+        accept(value, text)
+
+
 def test_long_types_are_shortened():
     scales = ", ".join(["0.5"] * 100).replace(" ", "")
     type_ = type_of(f"tensor<100x!quant.uniform<i8:f32:0, {{{scales}}}>>")

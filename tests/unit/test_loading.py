@@ -1,7 +1,10 @@
 """Modules from text and passes by name, and what is said of mistakes."""
 
+from pathlib import Path
+
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.transforms.canonicalize import CanonicalizePass
 
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 
@@ -61,7 +64,93 @@ def test_passes():
     ("pipeline", "message"),
     [
         ("nope", "pass-pipeline: error: Unrecognized passes: ['nope']"),
+        (
+            "nope,cse,lower-quant-op,strip-func-quant-type",
+            "pass-pipeline: error: Unrecognized passes: ['nope', 'lower-quant-op', "
+            "'strip-func-quant-type'], maybe 'lower-quant-ops', 'strip-func-quant-types' "
+            "were meant",
+        ),
         ("canonicalize{", "pass-pipeline:1:14: error: Expected argument name here"),
+        (
+            "lower-quant-ops{rounding-mode=nearest}",
+            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
+            "'nearest-even' or 'nearest-away', not 'nearest'",
+        ),
+        (
+            "cse,lower-quant-ops{fuse=true rounding_mode=truncate,nearest-even}",
+            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
+            "'nearest-even' or 'nearest-away', not 'truncate,nearest-even'",
+        ),
+        (
+            "lower-quant-ops{rounding-mode}",
+            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
+            "'nearest-even' or 'nearest-away', but has no value",
+        ),
+        (
+            "lower-quant-ops{fuse=yes}",
+            "pass-pipeline: error: pass lower-quant-ops: fuse must be true or false, not "
+            "'yes'",
+        ),
+        (
+            "quant-calibrated-to-uniform{bits=true,8}",
+            "pass-pipeline: error: pass quant-calibrated-to-uniform: bits must be an "
+            "integer, not 'true,8'",
+        ),
+        (
+            'quant-import-stats{file="s.json" missing=drop}',
+            "pass-pipeline: error: pass quant-import-stats: missing must be 'error' or "
+            "'keep', not 'drop'",
+        ),
+        (
+            "quant-import-stats{file=3}",
+            "pass-pipeline: error: pass quant-import-stats: file must be a text, in double "
+            "quotes unless it is a word, not '3'",
+        ),
+        (
+            "quant-insert-stats-refs{keys=1}",
+            "pass-pipeline: error: pass quant-insert-stats-refs: keys must be a text, in "
+            "double quotes unless it is a word, not '1'",
+        ),
+        (
+            "quant-insert-stats-refs{ops=x,3}",
+            "pass-pipeline: error: pass quant-insert-stats-refs: ops must be once or "
+            "more, with commas in between, a text, in double quotes unless it is a word, "
+            "not 'x,3'",
+        ),
+        (
+            "quant-import-stats",
+            "pass-pipeline: error: pass quant-import-stats: the option 'file' is needed",
+        ),
+        (
+            "verify-quant-constraints{rule=tflite}",
+            "pass-pipeline: error: pass verify-quant-constraints: there is no option "
+            "'rule': there are 'rules'",
+        ),
+        (
+            "lower-quant-ops{rounding_modes=truncate}",
+            "pass-pipeline: error: pass lower-quant-ops: there is no option "
+            "'rounding-modes': there are 'rounding-mode', 'fuse', 'runtime-checks', "
+            "'keep-qdq', 'scale-rounding'",
+        ),
+        (
+            "normalize-quant-types{fuse=true}",
+            "pass-pipeline: error: pass normalize-quant-types: there is no option 'fuse': "
+            "it has none at all",
+        ),
+        (
+            "quant-import-stats{file=stats.json}",
+            "pass-pipeline:1:30: error: Unknown token: stats.json must be in double quotes",
+        ),
+        (
+            "quant-import-stats{missing=keep file=/data/3.json}",
+            "pass-pipeline:1:38: error: Unknown token: /data/3.json must be in double "
+            "quotes",
+        ),
+        (
+            "quant-import-stats{file=3.json}",
+            "pass-pipeline:1:27: error: Malformed pass arguments, expected either a space "
+            "or `}` here: 3.json must be in double quotes",
+        ),
     ],
 )
 def test_no_pipeline(pipeline: str, message: str):
@@ -113,4 +202,41 @@ def test_file_name_instead_of_a_text():
         parse_module("models/f.mlir")
     assert str(e.value) == (
         "module: error: the text of a module is needed, but 'models/f.mlir' is a file name"
+    )
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "// nothing\n  // func.func @f()", "//"])
+def test_text_without_an_op(text: str):
+    with pytest.raises(IRError) as e:
+        parse_module(text, "f.mlir")
+    assert str(e.value) == "f.mlir: error: there is no op in the text"
+
+
+def test_empty_module():
+    assert not parse_module("builtin.module {} // nothing").ops
+
+
+@pytest.mark.parametrize("text", [None, b"module {}", Path("f.mlir")])
+def test_what_is_no_text(text: object):
+    with pytest.raises(TypeError) as e:
+        parse_module(text)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(e.value) == f"the text of a module is a str, not {type(text).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("passes", "name"),
+    [
+        (None, "NoneType"),
+        (3, "int"),
+        (["canonicalize"], "list with str in it"),
+        ((CanonicalizePass(), 3), "tuple with int in it"),
+        (CanonicalizePass(), "CanonicalizePass"),
+    ],
+)
+def test_what_are_no_passes(passes: object, name: str):
+    module = parse_module(QUANTIZE)
+    with pytest.raises(TypeError) as e:
+        apply_passes(module, passes)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(e.value) == (
+        f"passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not {name}"
     )

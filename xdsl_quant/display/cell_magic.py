@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import shlex
+from collections.abc import Sequence
 from typing import NoReturn
 
 from xdsl_quant.loading import (
@@ -40,9 +41,21 @@ def _arguments(line: str) -> argparse.Namespace:
         "--aliases", action=argparse.BooleanOptionalAction, default=True
     )
     try:
-        return parser.parse_args(shlex.split(line))
+        arguments, others = parser.parse_known_args(shlex.split(line))
     except ValueError as e:
         raise QuantMagicError(f"{parser.prog}: {e}") from e
+    if others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}{_hint(others)}")
+    return arguments
+
+
+def _hint(others: Sequence[str]) -> str:
+    if all(word.startswith("-") for word in others):
+        return ""
+    return (
+        " (passes are needed after -p, in quotes if there is a space: "
+        "-p 'cse,canonicalize')"
+    )
 
 
 def quant(line: str, cell: str) -> IRView | IRComparison | None:

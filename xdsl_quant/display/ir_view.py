@@ -10,6 +10,7 @@ from typing import cast
 from xdsl.ir import Operation
 
 from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.loading import is_file_name
 from xdsl_quant.targets.mlir_aliased import AliasPrinter
 
 from .highlight import STYLE, alias_definitions, highlighted, shortened
@@ -21,6 +22,8 @@ _MAX_LINES = 1000
 def _text(ir: Operation | str, aliases: dict[QuantizedType, str] | None) -> str:
     """The text of an op, with aliases of types unless they are `None`."""
     if isinstance(ir, str):
+        if is_file_name(ir):
+            raise ValueError(f"IR must be an op or a text, but '{ir}' is a file name")
         return ir.strip("\n")
     if not isinstance(cast(object, ir), Operation):
         raise TypeError(f"IR must be an op or a text, not {type(ir).__name__}")
@@ -80,6 +83,7 @@ def show(ir: Operation | str, *, aliases: bool = True) -> IRView:
 
     Raises:
         TypeError: if `ir` is neither.
+        ValueError: if it is the name of a file.
     """
     return IRView(_text(ir, {} if aliases else None))
 
@@ -148,6 +152,7 @@ def compare(
 
     Raises:
         TypeError: if one is neither an op nor a text.
+        ValueError: if one is the name of a file.
     """
     names: dict[QuantizedType, str] | None = {} if aliases else None
     return IRComparison(_text(before, names), _text(after, names))

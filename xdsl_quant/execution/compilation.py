@@ -8,7 +8,8 @@ from typing import NamedTuple, cast, get_args
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.host_functions import HostFunctions
+from xdsl_quant.entry_function import check_function_name
+from xdsl_quant.host_functions import HostFunctions, check_are_functions
 from xdsl_quant.loading import IRError, parse_module, verify_module
 from xdsl_quant.rounding_mode import RoundingMode
 
@@ -68,7 +69,7 @@ def compile(
             kept.
 
     Raises:
-        TypeError: if the module is something else.
+        TypeError: if the module or another argument is something else.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature, is not installed.
@@ -80,6 +81,11 @@ def compile(
         raise TypeError(
             f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
         )
+    check_function_name(entry, "entry")
+    if not isinstance(cast(object, fuse), bool):
+        raise TypeError(f"fuse must be True or False, not {fuse!r}")
+    host_functions = {} if host_functions is None else host_functions
+    check_are_functions(host_functions)
     key = _Key(
         module if isinstance(module, str) else str(module), entry, rounding_mode, fuse
     )

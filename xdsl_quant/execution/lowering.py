@@ -38,6 +38,7 @@ from xdsl_quant.transforms.type_replacement import (
     defined_values,
     set_type,
 )
+from xdsl_quant.unlowered import unlowered
 
 from .compilation_error import CompilationError
 
@@ -63,6 +64,8 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
     Raises:
         CompilationError: if there is no lowering, or if anything quantized is left.
     """
+    if (message := unlowered([module])) is not None:
+        raise CompilationError(message)
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()
     try:

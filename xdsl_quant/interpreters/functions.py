@@ -15,11 +15,21 @@ from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.array_types import check_argument
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.entry_function import check_argument_count, entry_function
-from xdsl_quant.host_functions import HostFunctions, check_host_functions
+from xdsl_quant.entry_function import (
+    check_argument_count,
+    check_function_name,
+    entry_function,
+    functions_run,
+)
+from xdsl_quant.host_functions import (
+    HostFunctions,
+    check_are_functions,
+    check_host_functions,
+)
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.rounding import check_rounding_mode
 from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.unlowered import unlowered
 
 from .host import HostFailure
 from .registration import register_implementations
@@ -54,15 +64,19 @@ def run_function(
             one of `host_functions`, or an argument has the wrong shape; an
             [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
         TypeError: if the number of arguments or the type of one is wrong.
-        InterpretationError: if an op has no result, or no interpretation, or calls are
-            nested too deeply.
+        InterpretationError: if an op cannot be computed, or has no interpretation, or
+            calls are nested too deeply.
         Exception: whatever a function of Python raises that the module calls.
     """
     check_rounding_mode(rounding_mode)
+    check_function_name(name, "the second argument")
+    host_functions = {} if host_functions is None else host_functions
+    check_are_functions(host_functions)
     module = _as_module(module)
     function = entry_function(module, name)
-    host_functions = host_functions or {}
     check_host_functions(module, host_functions)
+    if (message := unlowered(functions_run(module, function))) is not None:
+        raise InterpretationError(message)
     values = _check_arguments(function, arguments)
     interpreter = Interpreter(module)
     register_implementations(

@@ -45,6 +45,6 @@ def _method(op_type: type[Operation], implementation: Implementation) -> object:
             with np.errstate(all="ignore"):
                 return implementation(interpreter, op, args)
         except (TypeError, ValueError, ImportError) as error:
-            raise failure(op, f"has no result: {error}") from error
+            raise failure(op, f"cannot be computed: {error}") from error
 
     return impl(op_type)(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +20,46 @@ class Failure(Exception):
 def exit_code(
     run: Callable[[argparse.Namespace], None], options: argparse.Namespace
 ) -> int:
-    """Run a command: 0, or 1 after an error message."""
+    """
+    Run a command on its options, of which `module` is what it is about.
+
+    Returns:
+        0; 1 after an error message; or what a shell has for a command that a signal ends:
+        130 if the user interrupts it, 141 if nobody reads its output any more.
+    """
     try:
         run(options)
+        # Else what is left in the buffer is written when there is nobody to see an error.
+        sys.stdout.flush()
     except Failure as message:
-        print(message, file=sys.stderr)
-        return 1
+        return _told(message)
+    except BrokenPipeError:
+        _drop_output()
+        return 141
+    except OSError as error:
+        _drop_output()
+        # Commands say themselves which file they cannot read or write.
+        return _told(failure("standard output", error))
+    except MemoryError as error:
+        details = f": {error}" if str(error) else ""
+        return _told(f"{options.module}: error: there is not enough memory{details}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
     return 0
+
+
+def _told(message: Failure | str) -> int:
+    print(message, file=sys.stderr)
+    return 1
+
+
+def _drop_output() -> None:
+    """Let what is left in a buffer go nowhere, if it cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def failure(place: str, error: BaseException) -> Failure:
@@ -51,7 +85,9 @@ def read_text(path: str) -> str:
         if path == "-":
             return sys.stdin.read()
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path}: error: this is no text in UTF-8") from error
+    except OSError as error:
         raise failure(path, error) from error
 
 

@@ -72,7 +72,7 @@ def test_braces_around_the_name_of_a_variable_stay(
     # IPython replaces them by the value in the line of other magics.
     shell.user_ns["fuse"] = "{fuse=true}"
     shell.run_cell("%%quant -p lower-quant-ops{fuse}\n" + IR)
-    assert "given (), expected <class 'bool'>" in capsys.readouterr().out
+    assert "fuse must be true or false, but has no value" in capsys.readouterr().out
 
 
 def test_without_passes(shell: Any):
@@ -110,6 +110,16 @@ def _error(shell: Any, capsys: pytest.CaptureFixture[str], line: str, cell: str)
         ("-p 'cse", "%%quant: No closing quotation"),
         ("-p", "%%quant: argument -p/--passes: expected one argument"),
         ("--nope", "%%quant: unrecognized arguments: --nope"),
+        (
+            "canonicalize cse",
+            "%%quant: unrecognized arguments: canonicalize cse (passes are needed after "
+            "-p, in quotes if there is a space: -p 'cse,canonicalize')",
+        ),
+        (
+            "-p lower-quant-ops{rounding-mode=truncate fuse=true}",
+            "%%quant: unrecognized arguments: fuse=true} (passes are needed after -p, in "
+            "quotes if there is a space: -p 'cse,canonicalize')",
+        ),
     ],
 )
 def test_error_in_the_line(

@@ -145,3 +145,13 @@ def test_what_is_no_ir(value: Any):
         with pytest.raises(TypeError) as raised:
             call()
         assert str(raised.value) == message
+
+
+def test_file_name_instead_of_a_text():
+    message = r"^IR must be an op or a text, but 'models/f.mlir' is a file name$"
+    for call in (
+        lambda: show("models/f.mlir"),
+        lambda: compare("", "models/f.mlir"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

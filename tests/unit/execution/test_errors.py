@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 
 from xdsl_quant.execution import CompilationError, CompiledFunction, compile
+from xdsl_quant.interpreters import run_function
 
 ADD = """
 func.func @add(%x: tensor<?x3xf32>, %y: tensor<2x3xf32>) -> tensor<?x3xf32> {
   %0 = tensor.cast %y : tensor<2x3xf32> to tensor<?x3xf32>
   %1 = arith.addf %x, %0 : tensor<?x3xf32>
   return %1 : tensor<?x3xf32>
+}
+"""
+
+
+SEE = """
+func.func private @see(tensor<2xf32>)
+func.func @f(%x: tensor<2xf32>) {
+  func.call @see(%x) : (tensor<2xf32>) -> ()
+  return
 }
 """
 
@@ -91,6 +101,24 @@ func.func @f(%x: f32) -> !q {
             "function 'f' calls itself and has sizes to check at run time",
         ),
         (
+            """func.func @f() -> tensor<2xf32> {
+  %y = stablehlo.constant dense<1.0> : tensor<2xf32>
+  return %y : tensor<2xf32>
+}""",
+            "module:2:3: error: 'stablehlo.constant' op cannot be run: run "
+            "'convert-stablehlo-to-linalg' first",
+        ),
+        (
+            """!q = !quant.uniform<i8:f32, 0.5>
+func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
+  %y = stablehlo.add %x, %x : tensor<2x!q>
+  return %y : tensor<2x!q>
+}""",
+            "module:3:3: error: 'stablehlo.add' op cannot be run: run "
+            "'stablehlo-legalize-quant-to-integer,stablehlo-casts-to-quant,"
+            "convert-stablehlo-to-linalg' first, or ",
+        ),
+        (
             signature("%x: tensor<*xf32>"),
             "argument 0 of 'f' has type 'tensor<*xf32>', but compiled code needs to know "
             "the rank",
@@ -151,6 +179,36 @@ def test_rounding_mode():
         ValueError, match=r"^rounding mode 'up' is none of 'truncate', "
     ):
         compile(ADD, rounding_mode="up")  # pyright: ignore[reportArgumentType] the test
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"entry": np.ones(2)},
+            "entry is the name of the function, or None, but it is of type ndarray",
+        ),
+        ({"fuse": "no"}, "fuse must be True or False, not 'no'"),
+        ({"fuse": 1}, "fuse must be True or False, not 1"),
+        (
+            {"host_functions": {"see": 3}},
+            "host function 'see' is of type int, which cannot be called",
+        ),
+        (
+            {"host_functions": ["see"]},
+            "host functions are a dict of functions by their names, not list",
+        ),
+    ],
+)
+def test_options_of_wrong_types(options: dict[str, Any], message: str):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        compile(SEE, **options)
+
+
+@pytest.mark.parametrize("host", [{"see": 3}, ["see"], "see"])
+def test_host_functions_of_the_interpreter(host: Any):
+    with pytest.raises(TypeError, match=r"^host function"):
+        run_function(SEE, "f", [1.0, 2.0], host_functions=host)
 
 
 # Arguments

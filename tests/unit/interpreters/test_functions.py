@@ -8,7 +8,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.interpreters import register_implementations, run_function
 from xdsl_quant.interpreters.host import HostFailure
-from xdsl_quant.loading import IRError
+from xdsl_quant.loading import IRError, apply_passes, parse_module
 
 from .running import parse, run, same_bits
 
@@ -254,3 +254,76 @@ func.func @f(%step: index) {
     assert str(raised.value) == (
         f"module:4:3: error: 'scf.for' op has step {step}, but a step must be positive"
     )
+
+
+@pytest.mark.parametrize("name", [np.ones(2, np.float32), 3, b"f"])
+def test_argument_in_place_of_the_name(name: object):
+    with pytest.raises(TypeError) as raised:
+        run_function(TWO_FUNCTIONS, name, 1.0)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(raised.value) == (
+        "the second argument is the name of the function, or None, but it is of type "
+        f"{type(name).__name__}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            """func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = stablehlo.add %x, %x : tensor<2xf32>
+  return %y : tensor<2xf32>
+}""",
+            "module:2:3: error: 'stablehlo.add' op cannot be run: run "
+            "'convert-stablehlo-to-linalg' first",
+        ),
+        (
+            """!q = !quant.uniform<i8:f32, 0.5>
+func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
+  %y = func.call @g(%x) : (tensor<2x!q>) -> tensor<2x!q>
+  return %y : tensor<2x!q>
+}
+func.func private @g(%x: tensor<2x!q>) -> tensor<2x!q> {
+  %y = stablehlo.add %x, %x : tensor<2x!q>
+  return %y : tensor<2x!q>
+}""",
+            "module:7:3: error: 'stablehlo.add' op cannot be run: run "
+            "'stablehlo-legalize-quant-to-integer,stablehlo-casts-to-quant,"
+            "convert-stablehlo-to-linalg' first, or "
+            "'stablehlo-legalize-quantized-op-to-qdq' in place of the first of these",
+        ),
+    ],
+)
+def test_stablehlo(text: str, message: str):
+    with pytest.raises(InterpretationError) as raised:
+        run_function(text, None, np.zeros(2, np.float32))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("pass_", ["quant-to-integer", "quantized-op-to-qdq"])
+def test_passes_that_are_named_for_stablehlo(pass_: str):
+    text = """!q = !quant.uniform<i8:f32, 0.5>
+func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = stablehlo.constant() <{value = dense<1> : tensor<2xi8>}> : () -> tensor<2x!q>
+  %q = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> tensor<2x!q>
+  %y = stablehlo.add %q, %c : tensor<2x!q>
+  %z = stablehlo.uniform_dequantize %y : (tensor<2x!q>) -> tensor<2xf32>
+  return %z : tensor<2xf32>
+}"""
+    module = parse_module(text)
+    apply_passes(
+        module,
+        f"stablehlo-legalize-{pass_},stablehlo-casts-to-quant,"
+        "convert-stablehlo-to-linalg",
+    )
+    assert run_function(module, None, [1.0, 2.0])[0].tolist() == [1.5, 2.5]
+
+
+def test_stablehlo_that_is_not_run():
+    text = """
+func.func @f() { return }
+func.func private @g(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = stablehlo.add %x, %x : tensor<2xf32>
+  return %y : tensor<2xf32>
+}"""
+    assert run_function(text, None) == ()

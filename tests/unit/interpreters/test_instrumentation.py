@@ -76,6 +76,6 @@ def test_number_of_bits():
 )
 def test_impossible_fake_quantization(op: str, message: str):
     body = f"%r0 = quant.const_fake_quant %a0 {op} : f32"
-    message = f"^'quant.const_fake_quant' op has no result: {message}"
+    message = f"^'quant.const_fake_quant' op cannot be computed: {message}"
     with pytest.raises(InterpretationError, match=message):
         run_body(body, "f32", (1.0, "f32"))

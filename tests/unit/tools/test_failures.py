@@ -1,0 +1,165 @@
+"""What a command says when something goes wrong that it does not expect."""
+
+import argparse
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_quant.tools.failures import Failure, exit_code, read_text
+
+OPTIONS = argparse.Namespace(module="m.mlir")
+
+
+def raising(error: BaseException) -> Callable[[argparse.Namespace], None]:
+    def run(options: argparse.Namespace) -> None:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (Failure("m.mlir: error: no"), 1, "m.mlir: error: no\n"),
+        (MemoryError(), 1, "m.mlir: error: there is not enough memory\n"),
+        (
+            MemoryError("Unable to allocate 1. TiB"),
+            1,
+            "m.mlir: error: there is not enough memory: Unable to allocate 1. TiB\n",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_errors(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert exit_code(raising(error), OPTIONS) == code
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", message)
+
+
+def test_error_with_a_file(capsys: pytest.CaptureFixture[str]):
+    error = OSError(28, "No space left on device", "y.npz")
+    assert exit_code(raising(error), OPTIONS) == 1
+    assert capsys.readouterr().err == "y.npz: error: no space left on device\n"
+
+
+def test_mistakes_in_the_package_are_shown():
+    with pytest.raises(ZeroDivisionError):
+        exit_code(raising(ZeroDivisionError()), OPTIONS)
+
+
+# Standard output, of a process that ends: what is in its buffer is written then.
+
+PRINTING = """
+import argparse, sys
+from xdsl_quant.tools.failures import exit_code
+def run(options):
+    print("x" * {size})
+sys.exit(exit_code(run, argparse.Namespace(module="m.mlir")))
+"""
+SIZES = [1, 1_000_000]
+"""One is still in the buffer when the command is done, the other is not."""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_reader_that_has_gone(size: int):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as pipe:
+        result = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PRINTING.format(size=size)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("size", SIZES)
+def test_output_that_is_full(size: int):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PRINTING.format(size=size)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (
+        1,
+        b"standard output: error: no space left on device\n",
+    )
+
+
+# Commands
+
+ADD = """
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = arith.addf %x, %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+
+
+def test_calibration_for_a_reader_that_has_gone(tmp_path: Path):
+    """The statistics are written all the same."""
+    (tmp_path / "m.mlir").write_text(ADD)
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as pipe:
+        result = subprocess.run(
+            [
+                *(sys.executable, "-W", "error", "-m", "xdsl_quant.tools.calibrate"),
+                *("m.mlir", "--inputs", "x.npy", "-o", "s.json"),
+            ],
+            cwd=tmp_path,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (141, b"")
+    assert (tmp_path / "s.json").read_text()
+
+
+def test_tensor_that_is_too_large(tmp_path: Path):
+    (tmp_path / "m.mlir").write_text("""
+func.func @f() -> tensor<1000000000000000xf32> {
+  %0 = tensor.empty() : tensor<1000000000000000xf32>
+  return %0 : tensor<1000000000000000xf32>
+}""")
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "xdsl_quant.tools.run", "m.mlir"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("m.mlir: error: there is not enough memory: Unable to alloc")
+
+
+# Reading
+
+
+def test_text_that_is_none(tmp_path: Path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([-1], np.int8))
+    with pytest.raises(Failure) as caught:
+        read_text(str(path))
+    assert str(caught.value) == f"{path}: error: this is no text in UTF-8"
+
+
+def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch):
+    with io.TextIOWrapper(io.BytesIO(b"\x93NUMPY"), "utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        with pytest.raises(Failure) as caught:
+            read_text("-")
+    assert str(caught.value) == "-: error: this is no text in UTF-8"

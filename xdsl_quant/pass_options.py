@@ -1,0 +1,64 @@
+"""What is wrong with the options of a pass, in the words of a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, ParameterListType
+from xdsl.utils.hints import isa, type_repr
+
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    str: "a text, in double quotes unless it is a word",
+}
+
+
+def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
+    """Why a pass does not take the options of a spec; `None` if it is not their types."""
+    types = get_type_hints(pass_type)
+    options = {_option(f.name): types[f.name] for f in fields(pass_type) if f.init}
+    given = {_option(name): values for name, values in spec.parameters.items()}
+    for name, values in given.items():
+        if name not in options:
+            known = ", ".join(f"'{option}'" for option in options)
+            listed = f"there are {known}" if known else "it has none at all"
+            return f"there is no option '{name}': {listed}"
+        if not _fits(values, options[name]):
+            return f"{name} must be {_allowed(options[name])}, {_contrast(values)}"
+    for name in map(_option, pass_type.required_fields()):
+        if name not in given:
+            return f"the option '{name}' is needed"
+    return None
+
+
+def _option(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _fits(values: ParameterListType, type_: Any) -> bool:
+    if not values and NoneType in get_args(type_):
+        return True
+    return isa(values, type_) or (len(values) == 1 and isa(values[0], type_))
+
+
+def _allowed(type_: Any) -> str:
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin is Literal:
+        *others, last = (f"'{value}'" for value in arguments)
+        return f"{', '.join(others)} or {last}" if others else last
+    if origin in (Union, UnionType):
+        return " or ".join(_allowed(t) for t in arguments if t is not NoneType)
+    if origin is tuple:
+        return f"once or more, with commas in between, {_allowed(arguments[0])}"
+    return _WORDS.get(type_) or type_repr(type_)
+
+
+def _contrast(values: ParameterListType) -> str:
+    if not values:
+        return "but has no value"
+    texts = (str(v).lower() if isinstance(v, bool) else str(v) for v in values)
+    return f"not '{','.join(texts)}'"

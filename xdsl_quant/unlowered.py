@@ -1,0 +1,47 @@
+"""Ops that nothing runs as they are, and the passes that they need first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.places import place
+
+_TO_LINALG = "convert-stablehlo-to-linalg"
+
+_QUANTIZED_TO_LINALG = (
+    f"stablehlo-legalize-quant-to-integer,stablehlo-casts-to-quant,{_TO_LINALG}"
+)
+
+
+def unlowered(ops: Iterable[Operation]) -> str | None:
+    """
+    What to do before ops, with all that is in them, can be run, and where; `None` if they
+    are not of StableHLO.
+    """
+    found = [
+        inner
+        for op in ops
+        for inner in op.walk()
+        if inner.name.startswith("stablehlo.")
+    ]
+    if not found:
+        return None
+    advice = f"run '{_TO_LINALG}' first"
+    if any(map(_has_quantized_values, found)):
+        advice = (
+            f"run '{_QUANTIZED_TO_LINALG}' first, or "
+            "'stablehlo-legalize-quantized-op-to-qdq' in place of the first of these"
+        )
+    where = place(found[0].location)
+    start = f"{where}error: " if where else ""
+    return f"{start}'{found[0].name}' op cannot be run: {advice}"
+
+
+def _has_quantized_values(op: Operation) -> bool:
+    return any(
+        QuantizedType.get_quantized_element_type(value.type) is not None
+        for value in (*op.operands, *op.results)
+    )
