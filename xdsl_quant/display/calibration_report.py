@@ -12,8 +12,9 @@ import math
 import os
 from collections.abc import Sequence
 from html import escape
+from operator import index
 from pathlib import Path
-from typing import Literal
+from typing import Literal, SupportsIndex, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -36,6 +37,8 @@ _MAX_SHOWN = 50
 
 _MAX_CHANNELS = 5
 """Most channels of a key that are shown."""
+
+_UNKNOWN = "Histograms and errors are not known: calibrate with"
 
 _STYLE = """<style>
 .xdsl-quant-report{line-height:1.4;overflow-x:auto}
@@ -118,9 +121,10 @@ class CalibrationReport:
             for evaluation in self.evaluations
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows
-        )
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        if self._has_unknown_errors():
+            lines.append(f"{_UNKNOWN} histograms=True.")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return self._html(_MAX_SHOWN)
@@ -160,12 +164,12 @@ class CalibrationReport:
             f"<code>{escape(str(self._conversion.spec()))}</code>.</p>"
         )
 
+    def _has_unknown_errors(self) -> bool:
+        return any(evaluation.histogram is None for evaluation in self.evaluations)
+
     def _caption(self) -> str:
-        if any(evaluation.histogram is None for evaluation in self.evaluations):
-            return (
-                "Keys in their order. Histograms and errors are not known: calibrate with "
-                "<code>histograms=True</code>."
-            )
+        if self._has_unknown_errors():
+            return f"Keys in their order. {_UNKNOWN} <code>histograms=True</code>."
         return (
             "The worst key first. Heights are logarithms of numbers of values: "
             '<span class="key" style="background:#1f77dc"></span> values that the type '
@@ -205,13 +209,41 @@ def calibration_report(
         per_axis: whether values with a range for each channel get a per-axis type.
 
     Raises:
+        TypeError: if an argument is of the wrong type.
         ValueError: if the module does not have a key, or no key gets a type.
     """
+    if not isinstance(cast(object, statistics), Statistics):
+        raise TypeError(
+            f"statistics must be Statistics, not {type(statistics).__name__}; read a file "
+            "with Statistics.load"
+        )
+    if not isinstance(cast(object, module), ModuleOp | str | None):
+        raise TypeError(
+            f"module must be a module or its text, not {type(module).__name__}"
+        )
+    if per_axis not in ("auto", "never"):
+        raise ValueError(f"per_axis must be 'auto' or 'never', not {per_axis!r}")
     conversion = QuantCalibratedToUniformPass(
-        bits, signed, symmetric, narrow_range, per_axis
+        _integer(bits, "bits"),
+        _flag(signed, "signed"),
+        _flag(symmetric, "symmetric"),
+        _flag(narrow_range, "narrow_range"),
+        per_axis,
     )
     evaluations = evaluate(statistics, conversion, module)
     return CalibrationReport(evaluations, statistics, conversion)
+
+
+def _integer(value: object, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{what} must be an integer, not {value!r}")
+    return index(value)
+
+
+def _flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool) and type(value) is not np.bool_:
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return bool(value)
 
 
 # Rows

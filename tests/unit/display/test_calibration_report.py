@@ -2,7 +2,7 @@
 
 import math
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
 
@@ -145,6 +145,10 @@ def test_without_histograms():
         [key, "-", "-"] for key in sorted(VALUES)
     ]
     assert "calibrate with histograms=True" in text_of(element)
+    assert str(report).split("\n")[-1] == (
+        "Histograms and errors are not known: calibrate with histograms=True."
+    )
+    assert "histograms=True" not in str(calibration_report(statistics()))
     assert math.isnan(report.evaluations[0].sqnr)
 
 
@@ -226,6 +230,55 @@ def test_a_page_needs_nothing_else():
 def test_file_that_cannot_be_written(tmp_path: Path):
     with pytest.raises(OSError, match="directory"):
         calibration_report(statistics()).save(tmp_path)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("stats.json", "str"), (PurePosixPath("stats.json"), "PurePosixPath")],
+)
+def test_statistics_of_the_wrong_type(value: Any, shown: str):
+    with pytest.raises(TypeError) as e:
+        calibration_report(value)
+    assert str(e.value) == (
+        f"statistics must be Statistics, not {shown}; read a file with Statistics.load"
+    )
+
+
+@pytest.mark.parametrize("value", ["8", 8.0, None, True, np.float32(8)])
+def test_bits_are_an_integer(value: Any):
+    with pytest.raises(TypeError) as e:
+        calibration_report(statistics(), bits=value)
+    assert str(e.value) == f"bits must be an integer, not {value!r}"
+
+
+@pytest.mark.parametrize("name", ["signed", "symmetric", "narrow_range"])
+@pytest.mark.parametrize("value", ["no", None, 2])
+def test_flags_are_bools(name: str, value: Any):
+    with pytest.raises(TypeError) as e:
+        calibration_report(statistics(), **{name: value})
+    assert str(e.value) == f"{name} must be True or False, not {value!r}"
+
+
+def test_per_axis_is_one_of_two_texts():
+    with pytest.raises(ValueError, match="per_axis") as e:
+        calibration_report(statistics(), per_axis="always")  # pyright: ignore[reportArgumentType] a mistake
+    assert str(e.value) == "per_axis must be 'auto' or 'never', not 'always'"
+
+
+def test_module_of_the_wrong_type():
+    with pytest.raises(TypeError) as e:
+        calibration_report(statistics(), PurePosixPath("module.mlir"))  # pyright: ignore[reportArgumentType] a mistake
+    assert str(e.value) == "module must be a module or its text, not PurePosixPath"
+
+
+def test_arguments_of_numpy():
+    report = calibration_report(statistics(), bits=np.int64(4), signed=np.False_)  # pyright: ignore[reportArgumentType] NumPy's numbers
+    expected = calibration_report(statistics(), bits=4, signed=False)
+    assert str(report) == str(expected)
+    assert "quant-calibrated-to-uniform{bits=4 signed=false}" in text_of(tree(report))
 
 
 # Pictures

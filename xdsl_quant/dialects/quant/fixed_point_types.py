@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import index, neg
+from operator import neg
 from typing import Self, cast
 
 from xdsl.dialects.builtin import (
@@ -36,6 +36,11 @@ from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
+from .constructor_arguments import (
+    checked_expressed_type,
+    int_argument,
+    int_vector,
+)
 from .types import (
     Ints,
     QuantizedType,
@@ -44,7 +49,6 @@ from .types import (
     UniformQuantizedType,
     default_storage_max,
     default_storage_min,
-    flat_ints,
     floats_attr,
     int_array,
     ints_attr,
@@ -177,14 +181,15 @@ class FixedPointQuantizedType(_FixedPointType):
         Stored values are signed unless `storage_type` is unsigned or `is_signed` is
         `False`. The range defaults to that of the storage type.
         """
+        storage = storage_parameters(
+            storage_type, is_signed, storage_type_min, storage_type_max
+        )
         super().__init__(
-            expressed_type,
-            *storage_parameters(
-                storage_type, is_signed, storage_type_min, storage_type_max
-            ),
-            IntAttr(index(multiplier)),
-            IntAttr(index(shift)),
-            IntAttr(index(zero_point)),
+            checked_expressed_type(expressed_type),
+            *storage,
+            int_argument(multiplier, "multiplier"),
+            int_argument(shift, "shift"),
+            int_argument(zero_point, "zero point"),
         )
 
     @classmethod
@@ -312,20 +317,22 @@ class FixedPointQuantizedPerAxisType(_FixedPointType):
         Multipliers, shifts and zero points are sequences or one-dimensional NumPy arrays;
         zero points default to 0.
         """
-        multiplier_values = flat_ints(multipliers, "multipliers")
+        storage = storage_parameters(
+            storage_type, is_signed, storage_type_min, storage_type_max
+        )
+        expressed_type = checked_expressed_type(expressed_type)
+        multiplier_values = int_vector(multipliers, "multipliers")
         super().__init__(
             expressed_type,
-            *storage_parameters(
-                storage_type, is_signed, storage_type_min, storage_type_max
-            ),
+            *storage,
             multipliers_attr(multiplier_values),
-            shifts_attr(flat_ints(shifts, "shifts")),
+            shifts_attr(int_vector(shifts, "shifts")),
             ints_attr(
                 zero_array(len(multiplier_values))
                 if zero_points is None
-                else flat_ints(zero_points)
+                else int_vector(zero_points, "zero points")
             ),
-            IntAttr(index(quantized_dimension)),
+            int_argument(quantized_dimension, "quantized dimension"),
         )
 
     def to_uniform(self) -> UniformQuantizedPerAxisType:

@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import index
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from xdsl.dialects.builtin import (
     I32,
@@ -38,6 +37,17 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from .constructor_arguments import (
+    bool_argument,
+    checked_expressed_type,
+    float_argument,
+    float_elements,
+    float_vector,
+    int_argument,
+    int_elements,
+    int_vector,
+    type_text,
+)
 from .float_formats import MANY, FloatFormat, float_format
 
 MAX_STORAGE_BITS = 32
@@ -289,15 +299,30 @@ class StoredQuantizedType(QuantizedType, ABC):
             )
 
 
+# Arguments of constructors
+
+
 def storage_parameters(
     storage_type: IntegerType,
     is_signed: bool | None,
     storage_type_min: int | None,
     storage_type_max: int | None,
 ) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
-    """The storage parameters of a type, with what is not given filled in."""
+    """
+    The storage parameters of a type, with what is not given filled in.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        VerifyException: if the storage type has too many bits.
+    """
+    if not isinstance(cast(object, storage_type), IntegerType):
+        raise TypeError(
+            "storage type must be an integer type such as i8, not "
+            f"{type_text(storage_type)}"
+        )
     if is_signed is None:
         is_signed = storage_type.signedness.data is not Signedness.UNSIGNED
+    is_signed = bool_argument(is_signed, "is_signed")
     width = storage_type.width.data
     if not 0 < width <= MAX_STORAGE_BITS:
         raise VerifyException(f"illegal storage type size: {width}")
@@ -308,9 +333,12 @@ def storage_parameters(
     return (
         storage_type,
         IntAttr(SIGNED_FLAG if is_signed else 0),
-        IntAttr(index(storage_type_min)),
-        IntAttr(index(storage_type_max)),
+        int_argument(storage_type_min, "storage_type_min"),
+        int_argument(storage_type_max, "storage_type_max"),
     )
+
+
+# Types
 
 
 @irdl_attr_definition
@@ -336,18 +364,19 @@ class AnyQuantizedType(StoredQuantizedType):
     def __init__(
         self,
         storage_type: IntegerType,
-        expressed_type: AnyFloat | None = None,
+        expressed_type: AnyFloat | NoneAttr | None = None,
         *,
         storage_type_min: int | None = None,
         storage_type_max: int | None = None,
         is_signed: bool | None = None,
     ):
-        super().__init__(
-            NoneAttr() if expressed_type is None else expressed_type,
-            *storage_parameters(
-                storage_type, is_signed, storage_type_min, storage_type_max
-            ),
+        storage = storage_parameters(
+            storage_type, is_signed, storage_type_min, storage_type_max
         )
+        if expressed_type is None or isinstance(expressed_type, NoneAttr):
+            super().__init__(NoneAttr(), *storage)
+        else:
+            super().__init__(checked_expressed_type(expressed_type), *storage)
 
     def text(self) -> str:
         from .type_syntax import any_text
@@ -452,13 +481,14 @@ class UniformQuantizedType(_UniformType):
         Stored values are signed unless `storage_type` is unsigned or `is_signed` is
         `False`. The range defaults to that of the storage type.
         """
+        storage = storage_parameters(
+            storage_type, is_signed, storage_type_min, storage_type_max
+        )
         super().__init__(
-            expressed_type,
-            *storage_parameters(
-                storage_type, is_signed, storage_type_min, storage_type_max
-            ),
-            FloatData(float(scale)),
-            IntAttr(index(zero_point)),
+            checked_expressed_type(expressed_type),
+            *storage,
+            float_argument(scale, "scale"),
+            int_argument(zero_point, "zero point"),
         )
 
     @classmethod
@@ -529,59 +559,6 @@ def zero_array(count: int) -> array[int]:
     return array("q", bytes(8 * count))
 
 
-def _flattened(values: Any) -> Iterable[Any]:
-    """
-    The elements of a sequence, a nested sequence or a NumPy array in row-major order.
-    """
-    if hasattr(values, "ravel"):
-        return values.ravel().tolist()
-    values = list(values)
-    # The first element of a text is a text.
-    while values and isinstance(values[0], Sequence) and not isinstance(values[0], str):
-        values = [element for row in values for element in row]
-    return values
-
-
-def _packed(values: Any, typecode: str, kinds: str) -> array[Any]:
-    """
-    The elements of a sequence, a nested sequence or a NumPy array in row-major order,
-    without a Python object for each of them if they are of one of the dtype kinds.
-    """
-    dtype = getattr(values, "dtype", None)
-    if dtype is None or dtype.kind not in kinds:
-        return array(typecode, _flattened(values))
-    packed: array[Any] = array(typecode)
-    packed.frombytes(values.astype(typecode, copy=False).tobytes())
-    return packed
-
-
-def _flat_floats(values: Iterable[object]) -> array[float]:
-    return _packed(values, "d", "iuf")
-
-
-def flat_ints(values: Iterable[object], what: str = "zero points") -> array[int]:
-    """The elements in row-major order as integers of 64 bits."""
-    try:
-        # Unsigned integers may be too large for 64 bits with a sign.
-        return _packed(values, "q", "i")
-    except OverflowError as e:
-        raise VerifyException(f"{what} must fit 64 bits") from e
-
-
-def _shape_of(values: Any, count: int) -> tuple[int, ...]:
-    """The shape of a nested sequence or a NumPy array of `count` elements."""
-    if hasattr(values, "shape"):
-        return tuple(values.shape)
-    shape: list[int] = []
-    while isinstance(values, Sequence) and not isinstance(values, str):
-        rows = cast(Sequence[object], values)
-        shape.append(len(rows))
-        values = rows[0] if rows else None
-    if math.prod(shape) != count:
-        raise VerifyException("scales and zero points must not be ragged")
-    return tuple(shape)
-
-
 @irdl_attr_definition
 class UniformQuantizedPerAxisType(_UniformType):
     """
@@ -624,19 +601,21 @@ class UniformQuantizedPerAxisType(_UniformType):
         `scales` and `zero_points` are sequences or one-dimensional NumPy arrays; zero
         points default to 0.
         """
-        scale_array = _flat_floats(scales)
+        storage = storage_parameters(
+            storage_type, is_signed, storage_type_min, storage_type_max
+        )
+        expressed_type = checked_expressed_type(expressed_type)
+        scale_array = float_vector(scales, "scales")
         super().__init__(
             expressed_type,
-            *storage_parameters(
-                storage_type, is_signed, storage_type_min, storage_type_max
-            ),
+            *storage,
             floats_attr(scale_array),
             ints_attr(
                 zero_array(len(scale_array))
                 if zero_points is None
-                else flat_ints(zero_points)
+                else int_vector(zero_points, "zero points")
             ),
-            IntAttr(index(quantized_dimension)),
+            int_argument(quantized_dimension, "quantized dimension"),
         )
 
     @property
@@ -717,13 +696,16 @@ class UniformQuantizedSubChannelType(_UniformType):
         `scales` and `zero_points` are nested sequences or NumPy arrays of one shape;
         zero points default to 0.
         """
-        scale_array = _flat_floats(scales)
-        shape = zero_point_shape = _shape_of(scales, len(scale_array))
-        zero_point_array = zero_array(len(scale_array))
+        storage = storage_parameters(
+            storage_type, is_signed, storage_type_min, storage_type_max
+        )
+        scale_format = float_format(checked_expressed_type(expressed_type))
+        scale_array, shape = float_elements(scales, "scales")
+        zero_point_array, zero_point_shape = zero_array(len(scale_array)), shape
         if zero_points is not None:
-            zero_point_array = flat_ints(zero_points)
-            zero_point_shape = _shape_of(zero_points, len(zero_point_array))
-        scale_format = float_format(expressed_type)
+            zero_point_array, zero_point_shape = int_elements(
+                zero_points, "zero points"
+            )
         if out_of_range(scale_array, scale_format) is None:
             scale_array = scale_format.nearest_all(scale_array)
         if shape != zero_point_shape:
@@ -731,17 +713,18 @@ class UniformQuantizedSubChannelType(_UniformType):
                 f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
                 "match"
             )
+        dimensions = int_vector(quantized_dimensions, "quantized dimensions")
+        for dimension in dimensions:
+            verify_dimension(dimension)
         super().__init__(
             *self.canonical_parameters(
                 expressed_type,
-                *storage_parameters(
-                    storage_type, is_signed, storage_type_min, storage_type_max
-                ),
+                *storage,
                 scale_array,
                 zero_point_array,
                 shape,
-                quantized_dimensions,
-                block_sizes,
+                dimensions,
+                int_vector(block_sizes, "block sizes"),
             )
         )
 
@@ -854,7 +837,11 @@ class CalibratedQuantizedType(QuantizedType):
     __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(self, expressed_type: AnyFloat, min: float, max: float):
-        super().__init__(expressed_type, FloatData(float(min)), FloatData(float(max)))
+        super().__init__(
+            checked_expressed_type(expressed_type),
+            float_argument(min, "min"),
+            float_argument(max, "max"),
+        )
 
     def verify(self) -> None:
         if not self.min.data < self.max.data:

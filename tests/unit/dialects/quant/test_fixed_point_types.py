@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -328,21 +329,91 @@ def test_mistakes_in_python():
         FixedPointQuantizedPerAxisType(i8, f32, [1 << 32], [30], quantized_dimension=0)
 
 
+_PER_LAYER: dict[str, Any] = {
+    "storage_type": i8,
+    "expressed_type": f32,
+    "multiplier": 1 << 30,
+    "shift": 32,
+    "zero_point": 1,
+}
+_PER_AXIS: dict[str, Any] = {
+    "storage_type": i8,
+    "expressed_type": f32,
+    "multipliers": [1 << 30, 3 << 29],
+    "shifts": [32, 33],
+    "zero_points": [1, 0],
+    "quantized_dimension": 0,
+}
+
+
+def _per_layer_with(**changes: Any) -> FixedPointQuantizedType:
+    return FixedPointQuantizedType(**_PER_LAYER | changes)
+
+
+def _per_axis_with(**changes: Any) -> FixedPointQuantizedPerAxisType:
+    return FixedPointQuantizedPerAxisType(**_PER_AXIS | changes)
+
+
+@pytest.mark.parametrize("make", [_per_layer_with, _per_axis_with])
+def test_types_of_the_wrong_kind(make: Callable[..., Attribute]):
+    with pytest.raises(TypeError) as error:
+        make(storage_type="i8")
+    assert str(error.value) == (
+        "storage type must be an integer type such as i8, not str"
+    )
+    with pytest.raises(TypeError) as error:
+        make(expressed_type=i8)
+    assert str(error.value) == (
+        "expressed type must be a float type such as f32, not i8"
+    )
+
+
 @pytest.mark.parametrize(
-    "parameters",
-    [((1 << 30) + 0.5, 32, 0), (1 << 30, 32.5, 0), (1 << 30, 32, 1.5), ("3", 32, 0)],
+    ("value", "shown"), [(1.5, "1.5"), ("3", "'3'"), (None, "None"), (True, "True")]
 )
-def test_numbers_that_are_no_integers(parameters: Any):
-    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
-        FixedPointQuantizedType(i8, f32, *parameters)
+def test_numbers_that_are_no_integers(value: Any, shown: str):
+    for name in ("multiplier", "shift", "zero_point"):
+        with pytest.raises(TypeError) as error:
+            _per_layer_with(**{name: value})
+        what = name.replace("_", " ")
+        assert str(error.value) == f"{what} must be an integer, not {shown}"
+    with pytest.raises(TypeError) as error:
+        _per_axis_with(quantized_dimension=value)
+    assert str(error.value) == f"quantized dimension must be an integer, not {shown}"
 
 
-@pytest.mark.parametrize("dimension", [1.0, 1.5, "1", None])
-def test_dimensions_that_are_no_integers(dimension: Any):
-    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
-        FixedPointQuantizedPerAxisType(
-            i8, f32, [1 << 30], [30], quantized_dimension=dimension
+@pytest.mark.parametrize("name", ["multipliers", "shifts", "zero_points"])
+def test_sequences_that_are_none(name: str):
+    what = name.replace("_", " ")
+    with pytest.raises(TypeError) as error:
+        _per_axis_with(**{name: 30})
+    assert str(error.value) == f"{what} must be a sequence of integers, not 30"
+    with pytest.raises(TypeError) as error:
+        _per_axis_with(**{name: [30, 1.5]})
+    assert str(error.value) == f"{what} must be integers, not 1.5"
+    with pytest.raises(VerifyException) as verification:
+        _per_axis_with(**{name: [[30], [30]]})
+    assert str(verification.value) == (
+        f"{what} must have one dimension, not shape (2, 1)"
+    )
+
+
+def test_integers_of_numpy():
+    assert (
+        _per_layer_with(
+            multiplier=np.int64(1 << 30), shift=np.uint8(32), zero_point=np.array(1)
         )
+        == _per_layer_with()
+    )
+    assert (
+        _per_axis_with(
+            multipliers=np.array([1 << 30, 3 << 29], np.uint32),
+            shifts=[np.int8(32), 33],
+            zero_points=np.array([1, 0], np.uint64),
+            quantized_dimension=np.array(0),
+        )
+        == _per_axis_with()
+    )
 
 
 # In a notebook

@@ -3,9 +3,12 @@
 import copy
 import math
 import pickle
+from array import array
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import (
@@ -693,7 +696,7 @@ def _sub_channel_with(**changes: Attribute) -> Callable[[], QuantizedType]:
             lambda: UniformQuantizedSubChannelType(
                 i8, f32, [[1.0], [2.0, 3.0]], quantized_dimensions=[], block_sizes=[]
             ),
-            "scales and zero points must not be ragged",
+            "scales must not be ragged",
         ),
         (
             lambda: UniformQuantizedSubChannelType(
@@ -783,19 +786,373 @@ def test_cached_hash_is_not_pickled():
 # Python arguments
 
 
+def _uniform(**changes: Any) -> QuantizedType:
+    arguments: dict[str, Any] = {"scale": 0.5, "zero_point": 3}
+    return UniformQuantizedType(**_TYPES | arguments | changes)
+
+
+def _uniform_per_axis(**changes: Any) -> QuantizedType:
+    arguments: dict[str, Any] = {
+        "scales": [0.5, 2.0],
+        "zero_points": [1, 0],
+        "quantized_dimension": 1,
+    }
+    return UniformQuantizedPerAxisType(**_TYPES | arguments | changes)
+
+
+def _uniform_sub_channel(**changes: Any) -> QuantizedType:
+    arguments: dict[str, Any] = {
+        "scales": [[0.5, 2.0], [1.0, 4.0]],
+        "zero_points": [[1, 2], [3, 4]],
+        "quantized_dimensions": [0, 1],
+        "block_sizes": [1, 2],
+    }
+    return UniformQuantizedSubChannelType(**_TYPES | arguments | changes)
+
+
+def _any(**changes: Any) -> QuantizedType:
+    return AnyQuantizedType(**_TYPES | changes)
+
+
+def _calibrated(**changes: Any) -> QuantizedType:
+    arguments: dict[str, Any] = {"expressed_type": f32, "min": -1.0, "max": 1.5}
+    return CalibratedQuantizedType(**arguments | changes)
+
+
+_TYPES: dict[str, Any] = {"storage_type": i8, "expressed_type": f32}
+_STORED = [_any, _uniform, _uniform_per_axis, _uniform_sub_channel]
+
+
+def _mistake(make: Callable[..., QuantizedType], name: str, value: object) -> str:
+    """The message about an argument of the wrong type."""
+    with pytest.raises(TypeError) as e:
+        make(**{name: value})
+    return str(e.value)
+
+
+@pytest.mark.parametrize("make", _STORED)
 @pytest.mark.parametrize(
-    "make",
+    ("value", "shown"),
     [
-        lambda: UniformQuantizedType(i8, f32, 0.5, 1.7),  # pyright: ignore[reportArgumentType] a mistake
-        lambda: UniformQuantizedType(i8, f32, 0.5, storage_type_min=1.5),  # pyright: ignore[reportArgumentType] a mistake
-        lambda: UniformQuantizedPerAxisType(i8, f32, [0.5], quantized_dimension=1.0),  # pyright: ignore[reportArgumentType] a mistake
+        ("i8", "str"),
+        (None, "NoneType"),
+        (f32, "f32"),
+        (IndexType(), "index"),
+        (IntegerType, "the class IntegerType"),
+        (np.int8, "the class int8"),
+        (np.zeros(2), "ndarray"),
+        (8, "int"),
+        (IntAttr(8), "IntAttr"),
     ],
 )
-def test_numbers_that_are_no_integers(make: Callable[[], QuantizedType]):
-    with pytest.raises(TypeError, match=r"object cannot be interpreted as an integer$"):
-        make()
+def test_storage_types_are_integer_types(
+    make: Callable[..., QuantizedType], value: object, shown: str
+):
+    assert _mistake(make, "storage_type", value) == (
+        f"storage type must be an integer type such as i8, not {shown}"
+    )
 
 
-def test_texts_are_no_scales():
-    with pytest.raises(TypeError, match="must be real number, not str"):
-        UniformQuantizedPerAxisType(i8, f32, "12", quantized_dimension=1)  # pyright: ignore[reportArgumentType] a mistake
+@pytest.mark.parametrize("make", [*_STORED, _calibrated])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (i8, "i8"),
+        ("f32", "str"),
+        (BFloat16Type, "the class BFloat16Type"),
+        (np.zeros(2), "ndarray"),
+        ([], "list"),
+        (TensorType(f32, [2]), "tensor<2xf32>"),
+        (
+            UniformQuantizedPerAxisType(i8, f32, [1.0] * 99, quantized_dimension=0),
+            "!quant.uniform<i8:f32:0, {1.000000e+00,1.000000e+00,1.000...",
+        ),
+    ],
+)
+def test_expressed_types_are_float_types(
+    make: Callable[..., QuantizedType], value: object, shown: str
+):
+    assert _mistake(make, "expressed_type", value) == (
+        f"expressed type must be a float type such as f32, not {shown}"
+    )
+
+
+def test_storage_type_and_expressed_type_in_the_wrong_order():
+    with pytest.raises(TypeError) as e:
+        UniformQuantizedType(f32, i8, 0.5)  # pyright: ignore[reportArgumentType] a mistake
+    assert str(e.value) == ("storage type must be an integer type such as i8, not f32")
+
+
+@pytest.mark.parametrize("value", [None, NoneAttr()])
+def test_the_type_any_alone_may_have_no_expressed_type(value: object):
+    assert _any(expressed_type=value) == ANY_WITHOUT_EXPRESSED
+    for make in (_uniform, _uniform_per_axis, _uniform_sub_channel, _calibrated):
+        assert _mistake(make, "expressed_type", value).startswith(
+            "expressed type must be a float type such as f32, not None"
+        )
+
+
+_NO_NUMBERS = [
+    (None, "None"),
+    ("0.5", "'0.5'"),
+    (True, "True"),
+    (np.True_, "True"),
+    (1j, "1j"),
+    (np.complex64(1j), "1j"),
+    ([1], "list"),
+    (np.array([1]), "ndarray"),
+    (np.array("1"), "'1'"),
+    (f32, "Float32Type"),
+    (IntAttr(1), "IntAttr"),
+    (FloatData(1.0), "FloatData"),
+]
+_NO_INTEGERS = [
+    *_NO_NUMBERS,
+    (1.5, "1.5"),
+    (1.0, "1.0"),
+    (np.float32(1.5), "1.5"),
+    (np.array(1.5), "1.5"),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), [(_uniform, "scale"), (_calibrated, "min"), (_calibrated, "max")]
+)
+@pytest.mark.parametrize(("value", "shown"), _NO_NUMBERS)
+def test_values_that_are_no_numbers(
+    make: Callable[..., QuantizedType], name: str, value: object, shown: str
+):
+    assert _mistake(make, name, value) == f"{name} must be a number, not {shown}"
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "what"),
+    [
+        (_uniform, "zero_point", "zero point"),
+        (_uniform_per_axis, "quantized_dimension", "quantized dimension"),
+    ],
+)
+@pytest.mark.parametrize(("value", "shown"), _NO_INTEGERS)
+def test_values_that_are_no_integers(
+    make: Callable[..., QuantizedType], name: str, what: str, value: object, shown: str
+):
+    assert _mistake(make, name, value) == f"{what} must be an integer, not {shown}"
+
+
+@pytest.mark.parametrize("make", _STORED)
+@pytest.mark.parametrize("name", ["storage_type_min", "storage_type_max"])
+@pytest.mark.parametrize(("value", "shown"), _NO_INTEGERS[1:])
+def test_bounds_that_are_no_integers(
+    make: Callable[..., QuantizedType], name: str, value: object, shown: str
+):
+    assert _mistake(make, name, value) == f"{name} must be an integer, not {shown}"
+
+
+@pytest.mark.parametrize("make", _STORED)
+@pytest.mark.parametrize(("value", "shown"), [("no", "'no'"), (1, "1"), ([], "list")])
+def test_signedness_is_a_bool(
+    make: Callable[..., QuantizedType], value: object, shown: str
+):
+    assert _mistake(make, "is_signed", value) == (
+        f"is_signed must be True or False, not {shown}"
+    )
+
+
+_SEQUENCES = [
+    (_uniform_per_axis, "scales", "scales", "numbers"),
+    (_uniform_per_axis, "zero_points", "zero points", "integers"),
+    (_uniform_sub_channel, "scales", "scales", "numbers"),
+    (_uniform_sub_channel, "zero_points", "zero points", "integers"),
+    (_uniform_sub_channel, "quantized_dimensions", "quantized dimensions", "integers"),
+    (_uniform_sub_channel, "block_sizes", "block sizes", "integers"),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "what", "numbers"), _SEQUENCES)
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.5, "0.5"),
+        (1, "1"),
+        (np.float32(0.5), "0.5"),
+        (np.array(1), "1"),
+        ("12", "'12'"),
+        (b"12", "bytes"),
+        (bytearray(b"12"), "bytearray"),
+        ({0: 1, 1: 2}, "dict"),
+        ({1, 2}, "set"),
+        (f32, "Float32Type"),
+    ],
+)
+def test_values_that_are_no_sequences(
+    make: Callable[..., QuantizedType],
+    name: str,
+    what: str,
+    numbers: str,
+    value: object,
+    shown: str,
+):
+    assert _mistake(make, name, value) == (
+        f"{what} must be a sequence of {numbers}, not {shown}"
+    )
+
+
+@pytest.mark.parametrize(("make", "name", "what", "numbers"), _SEQUENCES)
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([1, None], "None"),
+        ([1, "2"], "'2'"),
+        ([1, True], "True"),
+        ([1, 1j], "1j"),
+        ([1, [2]], "list"),
+        ((f32, f32), "Float32Type"),
+        (np.array([True, False]), "True"),
+        (np.array(["1", "2"]), "'1'"),
+        (np.array([1, 2j]), "(1+0j)"),
+        (np.array([1, None]), "None"),
+    ],
+)
+def test_elements_that_are_no_numbers(
+    make: Callable[..., QuantizedType],
+    name: str,
+    what: str,
+    numbers: str,
+    value: object,
+    shown: str,
+):
+    assert _mistake(make, name, value) == f"{what} must be {numbers}, not {shown}"
+
+
+@pytest.mark.parametrize("value", [[1, 1.5], np.array([1.5]), (np.float32(1.5),)])
+@pytest.mark.parametrize(
+    ("make", "name", "what"),
+    [(make, name, what) for make, name, what, n in _SEQUENCES if n == "integers"],
+)
+def test_elements_that_are_no_integers(
+    make: Callable[..., QuantizedType], name: str, what: str, value: object
+):
+    assert _mistake(make, name, value) == f"{what} must be integers, not 1.5"
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value", "message"),
+    [
+        (_uniform, "scale", 10**400, "scale must fit 64 bits"),
+        (_calibrated, "max", 10**400, "max must fit 64 bits"),
+        (_uniform_per_axis, "scales", [1, 10**400], "scales must fit 64 bits"),
+        (
+            _uniform_per_axis,
+            "zero_points",
+            np.array([1, 1 << 63], np.uint64),
+            "zero points must fit 64 bits",
+        ),
+        (
+            _uniform_per_axis,
+            "scales",
+            [[0.5], [2.0]],
+            "scales must have one dimension, not shape (2, 1)",
+        ),
+        (
+            _uniform_per_axis,
+            "zero_points",
+            np.array([[1, 0]]),
+            "zero points must have one dimension, not shape (1, 2)",
+        ),
+        # Four numbers like two rows of two.
+        (
+            _uniform_sub_channel,
+            "scales",
+            [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]],
+            "scales must not be ragged",
+        ),
+        (
+            _uniform_sub_channel,
+            "zero_points",
+            [[1, 2], 3],
+            "zero points must not be ragged",
+        ),
+        (
+            _uniform_sub_channel,
+            "quantized_dimensions",
+            [0, 1 << 31],
+            "illegal quantized dimension: 2147483648",
+        ),
+        (
+            _uniform_sub_channel,
+            "block_sizes",
+            [1, 1 << 63],
+            "block sizes must fit 64 bits",
+        ),
+    ],
+)
+def test_arguments_out_of_range(
+    make: Callable[..., QuantizedType], name: str, value: object, message: str
+):
+    with pytest.raises(VerifyException) as e:
+        make(**{name: value})
+    assert str(e.value) == message
+
+
+@pytest.mark.parametrize(
+    "number", [np.int8, np.uint64, np.float16, np.float32, np.float64, np.array, int]
+)
+def test_numbers_of_numpy(number: Callable[[Any], Any]):
+    assert _uniform(scale=number(2)) == _uniform(scale=2.0)
+    assert _calibrated(max=number(2)) == _calibrated(max=2.0)
+    assert _uniform_per_axis(scales=[number(2), 1]) == _uniform_per_axis(scales=[2, 1])
+
+
+@pytest.mark.parametrize("number", [np.int8, np.uint64, np.array, int])
+def test_integers_of_numpy(number: Callable[[Any], Any]):
+    assert _uniform(zero_point=number(2)) == _uniform(zero_point=2)
+    assert _any(storage_type_min=number(2)) == _any(storage_type_min=2)
+    changed = _uniform_per_axis(
+        zero_points=[number(2), 1], quantized_dimension=number(2)
+    )
+    assert changed == _uniform_per_axis(zero_points=[2, 1], quantized_dimension=2)
+
+
+@pytest.mark.parametrize("is_signed", [np.False_, np.array(False)])
+def test_signedness_of_numpy(is_signed: object):
+    assert _any(is_signed=is_signed) == AnyQuantizedType(i8, f32, is_signed=False)
+
+
+def test_sequences_of_numpy():
+    """Arrays in place of any list, and lists of arrays in place of nested lists."""
+    changed = _uniform_sub_channel(
+        scales=[np.array([0.5, 2.0]), np.array([1.0, 4.0], np.float32)],
+        zero_points=iter([[1, 2], np.array([3, 4])]),
+        quantized_dimensions=np.array([0, 1]),
+        block_sizes=np.array([1, 2], np.uint8),
+    )
+    assert changed == SUB_CHANNEL
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        np.array([0.5, 2.0], ">f8"),
+        np.array([0.5, 2.0], object),
+        np.array([0.5, 2.0], ml_dtypes.bfloat16),
+        [ml_dtypes.bfloat16(0.5), Fraction(2)],
+        array("f", [0.5, 2.0]),
+    ],
+)
+def test_scales_of_many_kinds(scales: Any):
+    assert _uniform_per_axis(scales=scales) == PER_AXIS
+
+
+@pytest.mark.parametrize(
+    "zero_points",
+    [
+        np.array([1, 0], ">i4"),
+        np.array([1, 0], np.uint64),
+        np.array([1, 0], object),
+        np.array([1, 0], ml_dtypes.int4),
+        range(1, -1, -1),
+        array("b", [1, 0]),
+    ],
+)
+def test_zero_points_of_many_kinds(zero_points: Any):
+    assert _uniform_per_axis(zero_points=zero_points) == PER_AXIS

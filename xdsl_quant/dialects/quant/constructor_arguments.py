@@ -1,0 +1,236 @@
+"""
+What the constructors of types are given from Python: numbers and sequences of them, also
+of NumPy.
+
+Each function raises a `TypeError` for what is of another type, in one sentence that says
+what is needed.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from itertools import chain
+from operator import index
+from typing import Any, cast
+
+from xdsl.dialects.builtin import AnyFloat, FloatData, IntAttr
+from xdsl.ir import TypeAttribute
+from xdsl.utils.exceptions import VerifyException
+
+from .float_formats import FLOAT_FORMATS
+
+_TEXT_LENGTH = 60
+"""Most characters of a type in an error message."""
+
+# Single values
+
+
+def type_text(value: object) -> str:
+    """A type by its text, all else by its class, as it is named in an error."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if not isinstance(value, TypeAttribute):
+        return type(value).__name__
+    text = str(value)
+    # A type may have a million scales.
+    return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 3]}..."
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar, or an array without dimensions, as what Python has for it."""
+    is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return value.item() if is_scalar else value
+
+
+def _value_text(value: object) -> str:
+    """A number or a text by its `repr`, all else by its class."""
+    value = _plain(value)
+    if value is None or isinstance(value, complex | float | int | str):
+        return reprlib.repr(value)
+    return type(value).__name__
+
+
+def bool_argument(value: object, what: str) -> bool:
+    plain = _plain(value)
+    if not isinstance(plain, bool):
+        raise TypeError(f"{what} must be True or False, not {_value_text(plain)}")
+    return plain
+
+
+def _as_integer(value: object, needed: str) -> int:
+    """
+    An integer of Python or NumPy.
+
+    Raises:
+        TypeError: if it is none, with `needed` as the start of the message.
+    """
+    if type(value) is int:
+        return value
+    plain = _plain(value)
+    with suppress(TypeError):
+        if not isinstance(plain, bool):
+            return index(plain)
+    raise TypeError(f"{needed}, not {_value_text(value)}")
+
+
+def _as_float(value: object, needed: str) -> float:
+    """
+    A number of Python or NumPy.
+
+    Raises:
+        TypeError: if it is none, with `needed` as the start of the message.
+        OverflowError: if it is larger than all doubles.
+    """
+    if type(value) is float:
+        return value
+    plain = _plain(value)
+    with suppress(TypeError):
+        # Unlike `float`, an array takes no texts.
+        if not isinstance(plain, bool):
+            return array("d", (plain,))[0]
+    raise TypeError(f"{needed}, not {_value_text(value)}")
+
+
+def float_argument(value: object, what: str) -> FloatData:
+    try:
+        return FloatData(_as_float(value, f"{what} must be a number"))
+    except OverflowError:
+        raise VerifyException(f"{what} must fit 64 bits") from None
+
+
+def int_argument(value: object, what: str) -> IntAttr:
+    """
+    An argument that is an integer.
+
+    Raises:
+        TypeError: if it is none.
+    """
+    return IntAttr(_as_integer(value, f"{what} must be an integer"))
+
+
+def checked_expressed_type(expressed_type: object) -> AnyFloat:
+    """
+    The expressed type that a constructor was given.
+
+    Raises:
+        TypeError: if it is no float type.
+    """
+    if type(expressed_type) not in FLOAT_FORMATS:
+        raise TypeError(
+            "expressed type must be a float type such as f32, not "
+            f"{type_text(expressed_type)}"
+        )
+    return cast(AnyFloat, expressed_type)
+
+
+# Sequences
+
+
+_NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
+"""What can be iterated over, but is no sequence of numbers or has no order."""
+
+
+def _is_sequence(values: object) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, _NO_SEQUENCES)
+
+
+def _is_row(value: Any) -> bool:
+    """Whether an element of a sequence has elements itself."""
+    if hasattr(value, "ravel"):
+        return value.shape != ()
+    # The first element of a text is a text.
+    return isinstance(value, Sequence) and not isinstance(value, _NO_SEQUENCES)
+
+
+def _flattened(
+    values: Any, what: str, numbers: str
+) -> tuple[list[Any], tuple[int, ...]]:
+    """
+    The elements of a sequence, a nested sequence or a NumPy array in row-major order, and
+    its shape.
+    """
+    values = _plain(values)
+    if hasattr(values, "ravel"):
+        return values.ravel().tolist(), tuple(values.shape)
+    if not _is_sequence(values):
+        raise TypeError(
+            f"{what} must be a sequence of {numbers}, not {_value_text(values)}"
+        )
+    elements: list[Any] = list(values)
+    shape = [len(elements)]
+    while elements and _is_row(elements[0]):
+        try:
+            (length,) = set(map(len, elements))
+        except (TypeError, ValueError):
+            raise VerifyException(f"{what} must not be ragged") from None
+        shape.append(length)
+        elements = list(chain.from_iterable(elements))
+    return elements, tuple(shape)
+
+
+def float_elements(values: object, what: str) -> tuple[array[float], tuple[int, ...]]:
+    """The elements in row-major order as doubles, and the shape."""
+    return _packed(values, what, "d", "iuf", "numbers", _as_float)
+
+
+def int_elements(values: object, what: str) -> tuple[array[int], tuple[int, ...]]:
+    """The elements in row-major order as integers of 64 bits, and the shape."""
+    # Unsigned integers may be too large for 64 bits with a sign.
+    return _packed(values, what, "q", "i", "integers", _as_integer)
+
+
+def _packed(
+    values: Any,
+    what: str,
+    typecode: str,
+    kinds: str,
+    numbers: str,
+    convert: Callable[[object, str], float],
+) -> tuple[array[Any], tuple[int, ...]]:
+    """
+    The elements of a sequence, a nested sequence or a NumPy array in row-major order, and
+    the shape; without a Python object for each of them if they are of one of the dtype
+    kinds.
+    """
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if kind is not None and kind in kinds and values.shape:
+        packed: array[Any] = array(typecode)
+        packed.frombytes(values.astype(typecode, copy=False).tobytes())
+        return packed, tuple(values.shape)
+    elements, shape = _flattened(values, what, numbers)
+    try:
+        with suppress(TypeError):
+            if bool not in set(map(type, elements)):
+                return array(typecode, elements), shape
+        # One of them is no number: which one?
+        needed = f"{what} must be {numbers}"
+        return array(typecode, (convert(e, needed) for e in elements)), shape
+    except OverflowError:
+        raise VerifyException(f"{what} must fit 64 bits") from None
+
+
+def _vector(packed: tuple[array[Any], tuple[int, ...]], what: str) -> array[Any]:
+    elements, shape = packed
+    if len(shape) != 1:
+        raise VerifyException(f"{what} must have one dimension, not shape {shape}")
+    return elements
+
+
+def float_vector(values: object, what: str) -> array[float]:
+    """`int_vector` for doubles."""
+    return _vector(float_elements(values, what), what)
+
+
+def int_vector(values: object, what: str) -> array[int]:
+    """
+    The elements of a sequence or a one-dimensional NumPy array as integers of 64 bits.
+
+    Raises:
+        TypeError: if it is none, or has an element that is no integer.
+        VerifyException: if it has more dimensions, or an integer does not fit.
+    """
+    return _vector(int_elements(values, what), what)
