@@ -6,8 +6,9 @@ the tensor dialect where it can. The modules of `stablehlo_to_linalg` have a gro
 each.
 
 Ops that only move elements take quantized tensors as well: they move stored values, and
-`quant.scast` stands round them. There is no arithmetic on quantized tensors here: it has to
-be turned into arithmetic on floats or integers first.
+`quant.scast` stands round them. So does a `reduce`, if the casts in its region are lowered.
+There is no arithmetic on quantized tensors here: it has to be turned into arithmetic on
+floats or integers first.
 
 The arithmetic of MLIR's dialects knows no `ui8`. Where a module has such a type, it becomes
 `i8` everywhere, in the signatures of functions, too; the bits stay.
@@ -36,7 +37,13 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects import stablehlo
-from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+    StorageCastOp,
+    StoredQuantizedType,
+)
 
 from .diagnostics import fail
 from .stablehlo_to_linalg.convolution import convert_convolution, why_not_convolved
@@ -60,7 +67,11 @@ from .stablehlo_to_linalg.element_types import (
     stored_type,
 )
 from .stablehlo_to_linalg.elementwise import convert_elementwise
-from .stablehlo_to_linalg.reduction import convert_reduce, why_not_reduced
+from .stablehlo_to_linalg.reduction import (
+    convert_reduce,
+    is_quantized_arithmetic,
+    why_not_reduced,
+)
 from .stablehlo_to_linalg.scalars import SCALARS
 from .stablehlo_to_linalg.tensor_builder import TensorBuilder
 from .type_replacement import defined_values, set_type
@@ -73,7 +84,10 @@ class _Conversion(NamedTuple):
     convert: _Convert
     why_not: Callable[[Operation], str | None] = lambda _: None
     moves: bool = False
-    """Whether elements are only moved, so that they may be stored values."""
+    """Whether elements are only moved, so that they may be stored values or any floats."""
+
+    takes_stored: bool = False
+    """Whether elements may be stored values although they are not only moved."""
 
 
 _CONVERSIONS: dict[type[Operation], _Conversion] = {
@@ -86,7 +100,7 @@ _CONVERSIONS: dict[type[Operation], _Conversion] = {
     stablehlo.ConvolutionOp: _Conversion(convert_convolution, why_not_convolved),
     stablehlo.DotGeneralOp: _Conversion(convert_dot_general),
     stablehlo.PadOp: _Conversion(convert_pad, why_not_pad, moves=True),
-    stablehlo.ReduceOp: _Conversion(convert_reduce, why_not_reduced),
+    stablehlo.ReduceOp: _Conversion(convert_reduce, why_not_reduced, takes_stored=True),
     stablehlo.ReshapeOp: _Conversion(convert_reshape, why_not_reshaped, moves=True),
     stablehlo.SelectOp: _Conversion(convert_elementwise, moves=True),
     stablehlo.SliceOp: _Conversion(convert_slice, moves=True),
@@ -96,28 +110,58 @@ _CONVERSIONS: dict[type[Operation], _Conversion] = {
 
 # Checks
 
+_QUANTIZED_ARITHMETIC = (
+    "is arithmetic on a quantized tensor: run 'stablehlo-legalize-quantized-op-to-qdq' "
+    "or 'stablehlo-legalize-quant-to-integer' first"
+)
+
 
 def _check(op: Operation) -> None:
     """
     Raises:
         PassFailedException: if the op cannot be converted.
     """
-    if isinstance(op, stablehlo.UniformQuantizeOp | stablehlo.UniformDequantizeOp):
-        fail(
-            op,
-            f"'{op.name}' op is a cast of the quant dialect: run "
-            "'stablehlo-casts-to-quant' first",
-        )
+    if (problem := _why_not_cast(op)) is not None:
+        fail(op, problem)
+    if isinstance(op, stablehlo.ReduceOp):
+        _check_region(op)
     if (conversion := _CONVERSIONS.get(type(op))) is None:
         fail(op, f"'{op.name}' op has no conversion to linalg")
     for value in (*op.operands, *op.results):
-        if (problem := _why_not_type(value.type, conversion.moves)) is not None:
+        if (problem := _why_not_type(value.type, conversion)) is not None:
             fail(op, f"'{op.name}' op {problem}")
     if (problem := conversion.why_not(op)) is not None:
         fail(op, f"'{op.name}' op {problem}, which has no conversion to linalg")
 
 
-def _why_not_type(type_: Attribute, moves: bool) -> str | None:
+def _why_not_cast(op: Operation) -> str | None:
+    if not isinstance(op, stablehlo.UniformQuantizeOp | stablehlo.UniformDequantizeOp):
+        return None
+    return (
+        f"'{op.name}' op is a cast of the quant dialect: run "
+        "'stablehlo-casts-to-quant' first"
+    )
+
+
+def _check_region(op: stablehlo.ReduceOp) -> None:
+    """
+    Raises:
+        PassFailedException: if the region computes with quantized numbers.
+    """
+    for inner in op.body.walk():
+        if (problem := _why_not_cast(inner)) is not None:
+            fail(op, problem)
+        if isinstance(inner, QuantizeCastOp | DequantizeCastOp):
+            fail(
+                op,
+                f"'{inner.name}' op is in the region of a reduction: run "
+                "'lower-quant-ops' first",
+            )
+        if is_quantized_arithmetic(inner):
+            fail(op, f"'{op.name}' op {_QUANTIZED_ARITHMETIC}")
+
+
+def _why_not_type(type_: Attribute, conversion: _Conversion) -> str | None:
     """Why there are no ops on values of a type, if there are none."""
     if not isinstance(type_, TensorType):
         return f"has a value of type '{type_}', which is no ranked tensor"
@@ -126,8 +170,10 @@ def _why_not_type(type_: Attribute, moves: bool) -> str | None:
         return f"has a value of type '{type_}', whose encoding is not known"
     element_type = container.element_type
     if isinstance(element_type, QuantizedType):
-        return _why_not_quantized(element_type, moves)
-    if is_arithmetic(element_type) or (moves and isinstance(element_type, AnyFloat)):
+        return _why_not_quantized(element_type, conversion)
+    if is_arithmetic(element_type):
+        return None
+    if conversion.moves and isinstance(element_type, AnyFloat):
         return None
     return (
         f"has a value of type '{type_}', but elements may be integers of up to "
@@ -135,15 +181,11 @@ def _why_not_type(type_: Attribute, moves: bool) -> str | None:
     )
 
 
-def _why_not_quantized(type_: QuantizedType, moves: bool) -> str | None:
-    if not moves:
-        return (
-            "is arithmetic on a quantized tensor: run "
-            "'stablehlo-legalize-quantized-op-to-qdq' or "
-            "'stablehlo-legalize-quant-to-integer' first"
-        )
+def _why_not_quantized(type_: QuantizedType, conversion: _Conversion) -> str | None:
+    if not (conversion.moves or conversion.takes_stored):
+        return _QUANTIZED_ARITHMETIC
     if not isinstance(type_, StoredQuantizedType) or has_sign(type_.storage_type):
-        return f"moves values of type '{type_}', which has no signless storage"
+        return f"takes stored values of type '{type_}', which has no signless storage"
     return None
 
 

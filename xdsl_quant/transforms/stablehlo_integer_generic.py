@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
@@ -155,7 +155,44 @@ def elementwise(
     )
 
 
-# Sums
+# Reductions
+
+
+def reduction(
+    code: Code,
+    value: SSAValue,
+    init_value: SSAValue,
+    kept: Sequence[int],
+    result_type: TensorType,
+    body: Callable[[Code, Sequence[SSAValue]], SSAValue],
+) -> SSAValue:
+    """
+    A tensor of which each element is combined from others, in the order of memory.
+
+    Args:
+        code: where ops are added.
+        value: the tensor of these others.
+        init_value: what each result is before, a scalar.
+        kept: the dimensions of the result, in ascending order: all others are reduced.
+        result_type: the type of the result.
+        body: adds the ops on an element and the result so far.
+    """
+    rank = len(cast(TensorType, value.type).get_shape())
+    sizes = _dynamic_sizes(code, result_type, value, kept)
+    output = code.op(tensor.SplatOp, (init_value, *sizes), result_type)
+    return _generic(
+        code,
+        [Input(value, identity(rank))],
+        Input(output, tuple(map(AffineExpr.dimension, kept))),
+        [
+            IteratorTypeAttr.parallel()
+            if dimension in kept
+            else IteratorTypeAttr.reduction()
+            for dimension in range(rank)
+        ],
+        ("in", "out"),
+        body,
+    )
 
 
 def sums(
@@ -170,13 +207,9 @@ def sums(
         kept: the dimensions of the result, in ascending order: all others are summed over.
         element_type: the element type of the sums, at least as wide as that of the tensor.
     """
-    value_type = value.type
-    assert isinstance(value_type, TensorType)
-    shape = value_type.get_shape()
+    shape = cast(TensorType, value.type).get_shape()
     result_type = TensorType(element_type, [shape[dimension] for dimension in kept])
     zero = code.constant(IntegerAttr(0, element_type), element_type)
-    sizes = _dynamic_sizes(code, result_type, value, kept)
-    output = code.op(tensor.SplatOp, (zero, *sizes), result_type)
 
     def body(inner: Code, arguments: Sequence[SSAValue]) -> SSAValue:
         number, so_far = arguments
@@ -185,16 +218,4 @@ def sums(
         flags = {"overflowFlags": arith.IntegerOverflowAttr("none")}
         return inner.elementwise(arith.AddiOp, (so_far, number), element_type, flags)
 
-    return _generic(
-        code,
-        [Input(value, identity(len(shape)))],
-        Input(output, tuple(map(AffineExpr.dimension, kept))),
-        [
-            IteratorTypeAttr.parallel()
-            if dimension in kept
-            else IteratorTypeAttr.reduction()
-            for dimension in range(len(shape))
-        ],
-        ("in", "out"),
-        body,
-    )
+    return reduction(code, value, zero, kept, result_type, body)

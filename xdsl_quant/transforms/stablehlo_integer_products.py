@@ -250,8 +250,11 @@ def _padded(code: Code, op: ConvolutionOp, lhs: SSAValue, zero_point: int) -> SS
         low[dimension], high[dimension] = paddings[2 * i], paddings[2 * i + 1]
         interior[dimension] = dilations[i] - 1
         if (size := shape[dimension]) != DYNAMIC_INDEX:
-            gaps = max(size - 1, 0) * interior[dimension]
-            shape[dimension] = low[dimension] + size + gaps + high[dimension]
+            size += max(size - 1, 0) * interior[dimension]
+            if low[dimension] + size + high[dimension] < 0:
+                # Nothing is left, and a tensor cannot have less than that.
+                low[dimension], high[dimension] = -size, 0
+            shape[dimension] = low[dimension] + size + high[dimension]
     if not (any(low) or any(high) or any(interior)):
         return lhs
     element_type = cast(IntegerType, scalar_or_element_type(lhs_type))

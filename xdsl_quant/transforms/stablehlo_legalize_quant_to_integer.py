@@ -24,8 +24,10 @@ with double rounding, where `x` has up to 32 bits. Sums of `add` and `subtract` 
 integers are always rounded once.
 
 Other ops: a constant becomes one of stored values; what only moves elements is applied to
-stored values, as are `maximum`, `minimum` and `clamp` of one type. All the rest, and what
-is inside of a `reduce`, keeps its quantized types, with `quant.scast` before and after it.
+stored values, as are `maximum`, `minimum` and `clamp` of one type. A `reduce` of one type
+whose region is one `add`, `maximum` or `minimum` becomes one of stored values, where the
+sum is `a + b - z`, clamped at each step. All the rest keeps its quantized types, with
+`quant.scast` before and after it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -54,9 +56,11 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
     StoredQuantizedType,
     UniformQuantizedPerAxisType,
+    UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.fixed_point_types import (
     FixedPointQuantizedPerAxisType,
+    FixedPointQuantizedType,
     FixedPointType,
 )
 from xdsl_quant.dialects.quant.types import (
@@ -78,6 +82,7 @@ from xdsl_quant.dialects.stablehlo import (
     PadOp,
     ReduceOp,
     ReshapeOp,
+    ReturnOp,
     SelectOp,
     SliceOp,
     SubtractOp,
@@ -98,7 +103,13 @@ from .fixed_point_arithmetic import (
 )
 from .garbage_collection import without_garbage_collection
 from .quantization_arithmetic import why_not_lowerable
-from .stablehlo_integer_generic import Input, elementwise, identity, tensor_of
+from .stablehlo_integer_generic import (
+    Input,
+    elementwise,
+    identity,
+    reduction,
+    tensor_of,
+)
 from .stablehlo_integer_products import Product
 from .stablehlo_integer_scales import (
     MULTIPLIER_BITS,
@@ -118,6 +129,7 @@ _ArithmeticOp = AddOp | SubtractOp | MultiplyOp | UniformQuantizeOp
 _ProductOp = DotGeneralOp | ConvolutionOp
 _RescalingOp = _ArithmeticOp | _ProductOp
 _OrderOp = MaximumOp | MinimumOp | ClampOp
+_ReducingOp = AddOp | MaximumOp | MinimumOp
 _MovingOp = (
     ReshapeOp
     | TransposeOp
@@ -316,16 +328,21 @@ def _as_i64(code: Code, number: SSAValue) -> SSAValue:
     return number if number.type == i64 else extend(code, number, True)
 
 
+def _order_ops(
+    quantized_type: StoredQuantizedType,
+) -> tuple[type[Operation], type[Operation]]:
+    """The ops for the larger and for the smaller stored value."""
+    if quantized_type.is_signed:
+        return arith.MaxSIOp, arith.MinSIOp
+    return arith.MaxUIOp, arith.MinUIOp
+
+
 def _order(op: _OrderOp) -> Emission:
     """The larger or smaller stored value."""
     result_type = _storage(op.result.type)
     quantized_type = _stored_type(op.result.type)
     assert quantized_type is not None
-    largest, smallest = (
-        (arith.MaxSIOp, arith.MinSIOp)
-        if quantized_type.is_signed
-        else (arith.MaxUIOp, arith.MinUIOp)
-    )
+    largest, smallest = _order_ops(quantized_type)
     element_type = quantized_type.signless_storage_type
 
     def body(
@@ -374,6 +391,85 @@ def _constant(op: ConstantOp) -> Emission:
     return emit
 
 
+# Reductions
+
+
+def _reducing_op(op: ReduceOp) -> _ReducingOp | None:
+    """The op that a region consists of, if it is one on both arguments."""
+    if len(op.body.blocks) != 1:
+        return None
+    block = op.body.block
+    ops = [*block.ops]
+    if len(ops) != 2 or len(block.args) != 2:
+        return None
+    inner, last = ops
+    if not isinstance(inner, _ReducingOp) or not isinstance(last, ReturnOp):
+        return None
+    is_whole = {*inner.operands} == {*block.args} and [*last.operands] == [inner.result]
+    return inner if is_whole else None
+
+
+def _reduce(op: ReduceOp) -> Emission | None:
+    """
+    A reduction of stored values. Where all types are the same, the scale cancels out.
+
+    Raises:
+        ValueError: if there is no arithmetic on the stored values.
+    """
+    if (inner := _reducing_op(op)) is None:
+        return None
+    values = (*op.operands, *op.results, *inner.operands, inner.result)
+    (quantized_type, *others) = {scalar_or_element_type(value.type) for value in values}
+    if others or not isinstance(
+        quantized_type, UniformQuantizedType | FixedPointQuantizedType
+    ):
+        return None
+    if any(cast(TensorType, value.type).get_shape() for value in inner.operands):
+        return None
+    if (reason := why_not_lowerable(quantized_type)) is not None:
+        raise ValueError(reason)
+    reduced = op.dimensions.get_values()
+    rank = len(cast(TensorType, op.operands[0].type).get_shape())
+    kept = [dimension for dimension in range(rank) if dimension not in reduced]
+
+    def body(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        return _combined(code, inner, quantized_type, stored)
+
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        value, init_value = stored
+        storage_type = quantized_type.signless_storage_type
+        init_value = code.op(tensor.ExtractOp, (init_value,), storage_type)
+        result_type = _storage(op.results[0].type)
+        return reduction(code, value, init_value, kept, result_type, body)
+
+    return emit
+
+
+def _combined(
+    code: Code,
+    op: _ReducingOp,
+    quantized_type: UniformQuantizedType | FixedPointQuantizedType,
+    stored: Sequence[SSAValue],
+) -> SSAValue:
+    """The stored value that one step of a reduction gives."""
+    storage_type = quantized_type.signless_storage_type
+    if not isinstance(op, AddOp):
+        largest, smallest = _order_ops(quantized_type)
+        order = largest if isinstance(op, MaximumOp) else smallest
+        return code.elementwise(order, stored, storage_type)
+    value, so_far = (extend(code, s, quantized_type.is_signed) for s in stored)
+    value = add(code, value, so_far)
+    if zero_point := quantized_type.zero_point.data:
+        value = subtract(code, value, i64_constant(code, zero_point))
+    return clamp_and_truncate(
+        code,
+        value,
+        quantized_type.storage_type_min.data,
+        quantized_type.storage_type_max.data,
+        storage_type,
+    )
+
+
 # Which ops
 
 
@@ -413,6 +509,8 @@ def _emission(op: Operation, rounding: ScaleRounding) -> Emission | None:
     """
     if isinstance(op.parent_op(), ReduceOp):
         return None
+    if isinstance(op, ReduceOp):
+        return _reduce(op)
     if not isinstance(op, _RescalingOp | _OrderOp | _MovingOp | ConstantOp):
         return None
     types = [scalar_or_element_type(value.type) for value in _quantized_values(op)]
@@ -495,8 +593,9 @@ def _replace(op: Operation, emission: Emission, values: _StoredValues) -> Storag
 class StablehloLegalizeQuantToIntegerPass(ModulePass):
     """
     Replace quantized `add`, `subtract`, `multiply`, `dot_general`, `convolution` and
-    `uniform_quantize` of quantized tensors by arithmetic on stored integers, and what only
-    moves or orders elements by the same on stored integers.
+    `uniform_quantize` of quantized tensors by arithmetic on stored integers, what only
+    moves or orders elements by the same on stored integers, and a `reduce` by `add`,
+    `maximum` or `minimum` by one of stored integers.
 
     The result is at most one unit from that of `stablehlo-legalize-quantized-op-to-qdq`,
     for storage of up to 16 bits and floats that are as exact as that.

@@ -50,3 +50,11 @@ func.func @sign(%x: tensor<4xui8>) {
   "test.op"(%x) : (tensor<4xui8>) -> ()
   return
 }
+
+// -----
+
+// CHECK:       'stablehlo.reduce' op is arithmetic on a quantized tensor: run 'stablehlo-legalize-quantized-op-to-qdq' or 'stablehlo-legalize-quant-to-integer' first
+func.func @quantized_reduce(%x: tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01>>) {
+  %0 = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [0] : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>, tensor<!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<!quant.uniform<i8:f32, 5.000000e-01>>
+  return
+}

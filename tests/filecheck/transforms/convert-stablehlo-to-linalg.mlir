@@ -422,3 +422,41 @@ func.func @depthwise(%x: tensor<1x8x8x4xf32>, %k: tensor<3x3x1x4xf32>) -> tensor
 // CHECK-NEXT:      func.return %7 : tensor<1x6x6x4xf32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
+
+// -----
+
+func.func @quantized_reduce(%x: tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<2x!quant.uniform<i8:f32, 5.000000e-01>> {
+  %r = stablehlo.reduce(%x init: %i) across dimensions = [1] : (tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01>>, tensor<!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+    reducer(%a: tensor<!quant.uniform<i8:f32, 5.000000e-01>>, %b: tensor<!quant.uniform<i8:f32, 5.000000e-01>>) {
+    %0 = quant.scast %a : tensor<!quant.uniform<i8:f32, 5.000000e-01>> to tensor<i8>
+    %1 = quant.scast %b : tensor<!quant.uniform<i8:f32, 5.000000e-01>> to tensor<i8>
+    %2 = arith.constant 7 : i8
+    %3 = tensor.splat %2 : tensor<i8>
+    %4 = stablehlo.minimum %1, %3 : tensor<i8>
+    %5 = arith.maxsi %0, %4 : tensor<i8>
+    %6 = quant.scast %5 : tensor<i8> to tensor<!quant.uniform<i8:f32, 5.000000e-01>>
+    stablehlo.return %6 : tensor<!quant.uniform<i8:f32, 5.000000e-01>>
+  }
+  return %r : tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+}
+
+// CHECK:       builtin.module {
+// CHECK-NEXT:    func.func @quantized_reduce(%x: tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<2x!quant.uniform<i8:f32, 5.000000e-01>> {
+// CHECK-NEXT:      %0 = quant.scast %x : tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01>> to tensor<2x3xi8>
+// CHECK-NEXT:      %1 = quant.scast %i : tensor<!quant.uniform<i8:f32, 5.000000e-01>> to tensor<i8>
+// CHECK-NEXT:      %2 = tensor.empty() : tensor<2xi8>
+// CHECK-NEXT:      %3 = linalg.generic {indexing_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%1 : tensor<i8>) outs(%2 : tensor<2xi8>) {
+// CHECK-NEXT:      ^bb0(%in: i8, %out: i8):
+// CHECK-NEXT:        linalg.yield %in : i8
+// CHECK-NEXT:      } -> tensor<2xi8>
+// CHECK-NEXT:      %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<2x3xi8>) outs(%3 : tensor<2xi8>) {
+// CHECK-NEXT:      ^bb0(%in_1: i8, %out_1: i8):
+// CHECK-NEXT:        %4 = arith.constant 7 : i8
+// CHECK-NEXT:        %5 = arith.minsi %in_1, %4 : i8
+// CHECK-NEXT:        %6 = arith.maxsi %out_1, %5 : i8
+// CHECK-NEXT:        linalg.yield %6 : i8
+// CHECK-NEXT:      } -> tensor<2xi8>
+// CHECK-NEXT:      %r_1 = quant.scast %r : tensor<2xi8> to tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK-NEXT:      func.return %r_1 : tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }

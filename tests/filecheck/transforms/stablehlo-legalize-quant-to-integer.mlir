@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'stablehlo-legalize-quant-to-integer' | filecheck %s --match-full-lines
 
 // Scales that differ, scales along a dimension, a zero point that is padded with, what is
-// not multiplied by 1, what only moves elements, and what stays.
+// not multiplied by 1, what only moves elements, what is reduced, and what stays.
 
 func.func @sum(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>> {
   %0 = stablehlo.subtract %q, %r : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
@@ -25,6 +25,12 @@ func.func @moved(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tenso
   %2 = stablehlo.maximum %1, %q : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
   %3 = stablehlo.tanh %2 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
   return %2, %3 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+}
+
+func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) -> (tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) {
+  %0 = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1] : (tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) -> tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>
+  %1 = stablehlo.reduce(%0 init: %i) applies stablehlo.maximum across dimensions = [0] : (tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) -> tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
+  return %0, %1 : tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
 }
 
 // CHECK:       builtin.module {
@@ -152,5 +158,35 @@ func.func @moved(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tenso
 // CHECK-NEXT:      %6 = quant.scast %4 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:      %7 = stablehlo.tanh %6 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:      func.return %6, %7 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) -> (tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) {
+// CHECK-NEXT:      %0 = quant.scast %x : tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>> to tensor<2x3xi8>
+// CHECK-NEXT:      %1 = quant.scast %i : tensor<!quant.uniform<u8:f32, 5.000000e-01:3>> to tensor<i8>
+// CHECK-NEXT:      %2 = tensor.extract %1[] : tensor<i8>
+// CHECK-NEXT:      %3 = tensor.splat %2 : tensor<2xi8>
+// CHECK-NEXT:      %4 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<2x3xi8>) outs(%3 : tensor<2xi8>) {
+// CHECK-NEXT:      ^bb0(%in: i8, %out: i8):
+// CHECK-NEXT:        %5 = arith.extui %in : i8 to i64
+// CHECK-NEXT:        %6 = arith.extui %out : i8 to i64
+// CHECK-NEXT:        %7 = arith.addi %5, %6 : i64
+// CHECK-NEXT:        %8 = arith.constant 3 : i64
+// CHECK-NEXT:        %9 = arith.subi %7, %8 : i64
+// CHECK-NEXT:        %10 = arith.constant 0 : i64
+// CHECK-NEXT:        %11 = arith.maxsi %9, %10 : i64
+// CHECK-NEXT:        %12 = arith.constant 255 : i64
+// CHECK-NEXT:        %13 = arith.minsi %11, %12 : i64
+// CHECK-NEXT:        %14 = arith.trunci %13 : i64 to i8
+// CHECK-NEXT:        linalg.yield %14 : i8
+// CHECK-NEXT:      } -> tensor<2xi8>
+// CHECK-NEXT:      %15 = quant.scast %4 : tensor<2xi8> to tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %16 = tensor.extract %1[] : tensor<i8>
+// CHECK-NEXT:      %17 = tensor.splat %16 : tensor<i8>
+// CHECK-NEXT:      %18 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%4 : tensor<2xi8>) outs(%17 : tensor<i8>) {
+// CHECK-NEXT:      ^bb0(%in_1: i8, %out_1: i8):
+// CHECK-NEXT:        %19 = arith.maxui %in_1, %out_1 : i8
+// CHECK-NEXT:        linalg.yield %19 : i8
+// CHECK-NEXT:      } -> tensor<i8>
+// CHECK-NEXT:      %20 = quant.scast %18 : tensor<i8> to tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      func.return %15, %20 : tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

@@ -127,6 +127,22 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<f32>, %o: tensor<f32>) -> tensor<f
             "tensor<1xf32>\n%c = stablehlo.add %a, %b : tensor<f32>",
             "'stablehlo.broadcast_in_dim', which has values that are no tensors of rank 0",
         ),
+        (
+            "%k = arith.constant 1 : i32\n%s, %v = arith.addui_extended %k, %k : i32, i1\n"
+            "%c = stablehlo.add %a, %b : tensor<f32>",
+            "'arith.addui_extended', which is not elementwise",
+        ),
+        (
+            "%k = arith.constant 1 : index\n%c = stablehlo.add %a, %b : tensor<f32>",
+            "'arith.constant', for which there is no arithmetic on 'index'",
+        ),
+        (
+            "%e = tensor.empty() : tensor<f32>\n%c = linalg.generic {indexing_maps = "
+            "[affine_map<() -> ()>], iterator_types = []} outs(%e : tensor<f32>) {\n"
+            "^bb0(%n: f32):\n%t = tensor.extract %o[] : tensor<f32>\n"
+            "linalg.yield %t : f32\n} -> tensor<f32>",
+            "'linalg.generic', which uses a value from outside of the body",
+        ),
     ],
 )
 def test_bodies_that_are_refused(body: str, problem: str):
