@@ -26,7 +26,7 @@ integers are always rounded once.
 Other ops: a constant becomes one of stored values; what only moves elements is applied to
 stored values, as are `maximum`, `minimum` and `clamp` of one type. A `reduce` of one type
 whose region is one `add`, `maximum` or `minimum` becomes one of stored values, where the
-sum is `a + b - z`, clamped at each step. All the rest keeps its quantized types, with
+sum is `a + b + z`, clamped at each step. All the rest keeps its quantized types, with
 `quant.scast` before and after it.
 """
 
