@@ -216,7 +216,7 @@ def _rows(quotients: list[dict[str, float]]) -> Iterator[list[str]]:
 _PEERS = ("onnxruntime", "torch")
 
 _LIMITS = {
-    True: "Scales are read beside the values, and all are divided by them.",
+    True: "All values are divided, and scales of blocks are read beside them.",
     False: "Four fifths of the bytes are stores.",
 }
 """What limits compiled code, quantizing and not."""
