@@ -179,6 +179,16 @@ def reduction(
     """
     rank = len(cast(TensorType, value.type).get_shape())
     sizes = _dynamic_sizes(code, result_type, value, kept)
+    if len(kept) == rank:
+        # What MLIR fuses with a broadcast must not read what it writes to.
+        return _generic(
+            code,
+            [Input(value, identity(rank)), Input(init_value, ())],
+            Input(code.op(tensor.EmptyOp, sizes, result_type), identity(rank)),
+            [IteratorTypeAttr.parallel()] * rank,
+            ("in", "init", "out"),
+            lambda inner, arguments: body(inner, arguments[:2]),
+        )
     output = code.op(tensor.SplatOp, (init_value, *sizes), result_type)
     return _generic(
         code,

@@ -189,6 +189,16 @@ class TensorBuilder(ScalarBuilder):
         end = linalg.ops.YieldOp(*results)
         end.location = self.location
         block.add_ops((*code.ops, end))
+        so_far = block.args[len(inputs) :]
+        if REDUCTION not in kinds and any(arg.first_use for arg in so_far):
+            # What MLIR fuses with a broadcast must not read what it writes to.
+            maps = (*maps, *maps[len(inputs) :])
+            inputs = operands
+            outputs = [self._empty_like(output) for output in outputs]
+            for argument in so_far:
+                argument.name_hint = "in"
+                new = block.insert_arg(argument.type, len(block.args))
+                new.name_hint = "out"
         op = linalg.ops.GenericOp(
             inputs,
             outputs,
@@ -199,6 +209,9 @@ class TensorBuilder(ScalarBuilder):
         )
         self.add(op)
         return op.results
+
+    def _empty_like(self, value: SSAValue) -> SSAValue:
+        return self.empty(cast(TensorType, value.type), self.sizes(value))
 
     def rearranged(
         self,
