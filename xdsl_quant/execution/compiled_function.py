@@ -159,8 +159,8 @@ class CompiledFunction:
                 f"argument {index} cannot be bound, as it is a {type(value).__name__}: "
                 "give an array that shares its memory"
             )
-        type_ = shortened(self.argument_types[index])
         if not self._arguments[index].takes_all_numbers:
+            type_ = shortened(self.argument_types[index])
             raise ValueError(
                 f"argument {index} cannot be bound, as each call must check that its "
                 f"numbers fit '{type_}'"
