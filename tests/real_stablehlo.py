@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ class RealStableHLO:
 
     def __init__(self) -> None:
         reason = "real StableHLO: pip install --no-deps 'litert-converter>=0.5,<0.6'"
+        pytest.importorskip("litert_converter", reason=reason)
         module = "litert_converter.mlir"
-        self._ir: Any = pytest.importorskip(f"{module}.ir", reason=reason)
-        self._pass_manager: Any = pytest.importorskip(f"{module}.passmanager")
-        self._stablehlo: Any = pytest.importorskip(f"{module}.dialects.stablehlo")
-        extension: Any = pytest.importorskip(f"{module}._mlir_libs.converter_api_ext")
+        self._ir: Any = import_module(f"{module}.ir")
+        self._pass_manager: Any = import_module(f"{module}.passmanager")
+        self._stablehlo: Any = import_module(f"{module}.dialects.stablehlo")
+        extension: Any = import_module(f"{module}._mlir_libs.converter_api_ext")
         self._context = self._ir.Context()
         extension.prepare_mlir_context(self._context)
 
