@@ -12,9 +12,8 @@ import math
 import os
 from collections.abc import Sequence
 from html import escape
-from operator import index
 from pathlib import Path
-from typing import Literal, SupportsIndex, cast
+from typing import Literal, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -22,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
+from xdsl_quant.dialects.quant.constructor_arguments import bool_argument, int_argument
 from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram_errors import EstimatedError
@@ -224,26 +224,14 @@ def calibration_report(
     if per_axis not in ("auto", "never"):
         raise ValueError(f"per_axis must be 'auto' or 'never', not {per_axis!r}")
     conversion = QuantCalibratedToUniformPass(
-        _integer(bits, "bits"),
-        _flag(signed, "signed"),
-        _flag(symmetric, "symmetric"),
-        _flag(narrow_range, "narrow_range"),
+        int_argument(bits, "bits").data,
+        bool_argument(signed, "signed"),
+        bool_argument(symmetric, "symmetric"),
+        bool_argument(narrow_range, "narrow_range"),
         per_axis,
     )
     evaluations = evaluate(statistics, conversion, module)
     return CalibrationReport(evaluations, statistics, conversion)
-
-
-def _integer(value: object, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{what} must be an integer, not {value!r}")
-    return index(value)
-
-
-def _flag(value: object, what: str) -> bool:
-    if not isinstance(value, bool) and type(value) is not np.bool_:
-        raise TypeError(f"{what} must be True or False, not {value!r}")
-    return bool(value)
 
 
 # Rows

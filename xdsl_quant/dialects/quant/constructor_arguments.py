@@ -55,6 +55,12 @@ def _value_text(value: object) -> str:
 
 
 def bool_argument(value: object, what: str) -> bool:
+    """
+    An argument that is a truth value.
+
+    Raises:
+        TypeError: if it is none.
+    """
     plain = _plain(value)
     if not isinstance(plain, bool):
         raise TypeError(f"{what} must be True or False, not {_value_text(plain)}")
