@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 HostFunctions = Mapping[str, Callable[..., object]]
@@ -24,21 +25,34 @@ HostFunctions = Mapping[str, Callable[..., object]]
 
 
 @dataclass(frozen=True)
-class ExtremesFunction:
+class EndsFunction:
     """
-    A function of one tensor of floats for which the smallest and the largest element are
-    enough, because it would do the same with these two alone.
+    A function of one tensor of floats for which the ends of the range of its values are
+    enough.
 
-    Compiled code may find them itself, which is much faster for large tensors, and then
-    calls the function with them: an array with one more dimension, the last one, whose
-    others have one index, but for that of the axis; or of shape `(2,)` without an axis.
-    Its last dimension is empty if there are no elements at all.
+    Compiled code finds them in the loops that compute the values, which is much faster,
+    and calls another function with the ends of many tensors at once: of all that have the
+    same one and are in the same block, when the end of that is reached.
+
+    It calls the function itself if the tensor has no such dimension, or one of dynamic
+    size, or elements other than `f16`, `bf16`, `f32` and `f64`. So does an interpreter.
     """
 
     function: Callable[[NDArray[Any]], object]
+    """Is called with all values of the tensor."""
+
+    see_ends: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
+    """
+    Is called with positions, of shape `(n,)`, and with ends for each of them, of shape
+    `(2, n)`: first the smallest values and then the largest. Both are NaN if a value is
+    NaN or infinite; without any value they are `inf` and `-inf`. A zero has any sign.
+    """
+
+    position: int = 0
+    """Tells the ends from those of other tensors. With an axis it is that of index 0."""
 
     axis: int | None = None
-    """A dimension for each index of which there is a smallest and a largest element."""
+    """A dimension for each index of which there are ends, at positions in a row."""
 
     def __call__(self, values: NDArray[Any]) -> object:
         return self.function(values)

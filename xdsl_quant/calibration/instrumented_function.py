@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import StringIO
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -40,7 +41,7 @@ from xdsl_quant.array_types import numpy_dtype, shortened
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.entry_function import entry_function, functions_run, symbols_in
-from xdsl_quant.host_functions import ExtremesFunction
+from xdsl_quant.host_functions import EndsFunction
 from xdsl_quant.loading import parse_module
 from xdsl_quant.places import place
 from xdsl_quant.resources import replace_resources, resource_data
@@ -51,10 +52,25 @@ from xdsl_quant.transforms.quant_remove_instrumentation import (
     QuantRemoveInstrumentationPass,
 )
 
-See = Callable[[str, NDArray[Any]], object]
-"""Is called with a key and a value, a read-only array that is gone afterwards."""
+from .ends import EndsLayout
 
-Run = Callable[[See, tuple[ArrayLike, ...]], None]
+
+class Viewer(Protocol):
+    """Who looks at values."""
+
+    def see(self, key: str, value: NDArray[Any], /) -> object:
+        """Look at a value, a read-only array that is gone afterwards."""
+
+    def see_ends(
+        self, positions: NDArray[np.intp], ends: NDArray[np.float64], /
+    ) -> object:
+        """
+        Look at no more than the ends of ranges, which may be of several values: see
+        [`EndsFunction`][xdsl_quant.host_functions.EndsFunction].
+        """
+
+
+Run = Callable[[Viewer, tuple[ArrayLike, ...]], None]
 """Runs a function on its arguments and shows the values."""
 
 
@@ -70,6 +86,9 @@ class InstrumentedFunction:
 
     keys: tuple[str, ...]
     """The keys. A value is shown to the function `see_<i>` if its key is number `i`."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    """The shapes of their values, with negative numbers for dynamic sizes."""
 
     prefix: str
     """What stands for `see_` in their names."""
@@ -102,20 +121,21 @@ class InstrumentedFunction:
         # Text of one process is for others.
         replace_resources(module, _resource_data)
         keys = tuple(ref.stats_key.data for ref in refs)
-        return InstrumentedFunction(_text(module), function.sym_name.data, keys, prefix)
+        shapes = tuple(map(_shape, refs))
+        name = function.sym_name.data
+        return InstrumentedFunction(_text(module), name, keys, shapes, prefix)
 
-    def runnable(self, extremes_along: tuple[int | None, ...] | None = None) -> Run:
+    def runnable(self, ends: EndsLayout | None = None) -> Run:
         """
         What runs the function: compiled code, or if MLIR is not installed or refuses the
-        function an interpreter. It raises a `TypeError` or a `ValueError`, or what `see`
-        raises.
+        function an interpreter. It raises a `TypeError` or a `ValueError`, or what the
+        viewer raises.
 
         Args:
-            extremes_along: if given, `see` may be called with the extremes of a value in
-                place of the value: for each key those along a dimension, as
-                [`ExtremesFunction`][xdsl_quant.host_functions.ExtremesFunction] says.
+            ends: the positions of the ends that are enough, if they are. The viewer may see
+                some values nevertheless.
         """
-        return _runnable(self, extremes_along)
+        return _runnable(self, ends)
 
 
 def _unused_prefix(module: ModuleOp, prefix: str) -> str:
@@ -163,6 +183,11 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     function.function_type = FunctionType.from_attrs(inputs, ArrayAttr(()))
     function.res_attrs = None
     return function
+
+
+def _shape(ref: StatisticsRefOp) -> tuple[int, ...]:
+    type_: Attribute = ref.input.type
+    return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
 def _text(module: ModuleOp) -> str:
@@ -243,28 +268,33 @@ def _error(op: Operation, message: str) -> ValueError:
 class _Current(threading.local):
     """Who looks at the values of the call that a thread is in."""
 
-    see: See
+    viewer: Viewer
 
-    def show(self, key: str, value: NDArray[Any]) -> None:
-        self.see(key, value)
+    def see(self, key: str, value: NDArray[Any]) -> None:
+        self.viewer.see(key, value)
+
+    def see_ends(self, positions: NDArray[np.intp], ends: NDArray[np.float64]) -> None:
+        self.viewer.see_ends(positions, ends)
+
+
+def _host_functions(
+    function: InstrumentedFunction, ends: EndsLayout | None, current: _Current
+) -> Iterator[tuple[str, Callable[..., object]]]:
+    for index, key in enumerate(function.keys):
+        see: Callable[..., object] = partial(current.see, key)
+        if ends is not None:
+            position, axis = ends.positions[index], ends.axes[index]
+            see = EndsFunction(see, current.see_ends, position, axis)
+        yield f"{function.prefix}{index}", see
 
 
 @lru_cache(maxsize=4)
-def _runnable(
-    function: InstrumentedFunction, extremes_along: tuple[int | None, ...] | None
-) -> Run:
+def _runnable(function: InstrumentedFunction, ends: EndsLayout | None) -> Run:
     from xdsl_quant.execution import CompilationError, compile
     from xdsl_quant.interpreters import run_function
 
     current = _Current()
-    host_functions: dict[str, Callable[..., object]] = {}
-    for index, key in enumerate(function.keys):
-        show = partial(current.show, key)
-        host_functions[f"{function.prefix}{index}"] = (
-            show
-            if extremes_along is None
-            else ExtremesFunction(show, extremes_along[index])
-        )
+    host_functions = dict(_host_functions(function, ends, current))
     call: Callable[..., object]
     try:
         call = compile(function.text, function.name, host_functions=host_functions)
@@ -278,13 +308,13 @@ def _runnable(
             host_functions=host_functions,
         )
 
-    def run(see: See, arguments: tuple[ArrayLike, ...]) -> None:
-        current.see = see
+    def run(viewer: Viewer, arguments: tuple[ArrayLike, ...]) -> None:
+        current.viewer = viewer
         try:
             call(*arguments)
         except InterpretationError as e:
             raise ValueError(str(e)) from None
         finally:
-            del current.see
+            del current.viewer
 
     return run

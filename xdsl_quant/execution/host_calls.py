@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_quant.host_functions import ExtremesFunction, HostFunctions
+from xdsl_quant.host_functions import EndsFunction, HostFunctions
 
 from .boundary import Boundary
-from .extremes import extremes_along, extremes_of, have_extremes
-from .runtime_library import array_at, guarded, number_at
+from .range_ends import have_ends
+from .runtime_library import array_at, guarded
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class HostCalls:
     callbacks: Mapping[str, object]
     """Functions as ctypes has them, by symbols. They must stay alive."""
 
-    axes: Mapping[str, int | None]
+    ends_functions: Mapping[str, EndsFunction]
     """
-    The functions that are called with the extremes of their argument, and the axis along
-    which there are some for each index.
+    Functions that are not called with their argument, as the code finds the ends of its
+    range; by their names in the module.
     """
 
     @staticmethod
@@ -49,19 +49,18 @@ class HostCalls:
             functions: the functions.
         """
         callbacks: dict[str, object] = {}
-        axes: dict[str, int | None] = {}
+        ends_functions: dict[str, EndsFunction] = {}
         for declaration in declarations:
             arguments, function = declaration.arguments, functions[declaration.name]
-            symbol = f"_mlir_ciface_{declaration.name}"
-            if isinstance(function, ExtremesFunction) and have_extremes(
+            if isinstance(function, EndsFunction) and have_ends(
                 arguments, function.axis
             ):
-                axes[declaration.name] = function.axis
-                callbacks[symbol] = _extremes_callback(arguments[0].dtype, function)
+                ends_functions[declaration.name] = function
             else:
                 kinds = [(len(a.shape), a.dtype) for a in arguments]
+                symbol = f"_mlir_ciface_{declaration.name}"
                 callbacks[symbol] = _callback(kinds, function)
-        return HostCalls(callbacks, axes)
+        return HostCalls(callbacks, ends_functions)
 
 
 def _callback(
@@ -87,22 +86,3 @@ def _callback(
 
     pointers = [ctypes.c_void_p] * len(kinds)
     return ctypes.CFUNCTYPE(None, *pointers)(called)
-
-
-def _extremes_callback(dtype: np.dtype[Any], function: ExtremesFunction) -> object:
-    integer = np.dtype(f"i{dtype.itemsize}")
-    axis = function.axis
-    if axis is not None:
-        return _callback(
-            [(1, integer)] * 3,
-            lambda *bits: function(extremes_along(bits, dtype, axis)),
-        )
-
-    def called(*addresses: int) -> None:
-        guarded(
-            lambda: function(
-                extremes_of([number_at(a, integer) for a in addresses], dtype)
-            )
-        )
-
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(called)

@@ -7,13 +7,12 @@ The passes run in parts; in between there are changes for which MLIR has no pass
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 from . import runtime_library
 from .compilation_error import CompilationError
-from .extremes import find_extremes
 from .float_fixes import (
     call_libm,
     convert_floats_exactly,
@@ -32,6 +31,7 @@ from .loop_fixes import (
     store_whole_bytes,
 )
 from .mlir_bindings import bindings
+from .range_ends import find_ends
 from .rounding_conversions import round_while_converting
 from .shared_loops import share_loops
 from .size_checks import check_sizes
@@ -145,24 +145,25 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
-                self._lower(module, names, host_calls, stream)
-                self._start(module, names, host_calls)
+                callbacks = self._lower(module, names, host_calls, stream)
+                self._callbacks = {**host_calls.callbacks, **callbacks}
+                self._start(module, names)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
 
     def _lower(
         self, module: Any, names: Sequence[str], host_calls: HostCalls, stream: bool
-    ) -> None:
-        """Make a module one of the LLVM dialect."""
+    ) -> Mapping[str, object]:
+        """Make a module one of the LLVM dialect; what it calls beside `host_calls`."""
         check_has_no_llvm(module)
         # Inlining may leave out what is only needed to find sizes wrong.
         check_sizes(module)
         _run(module, _TO_ONE_FUNCTION)
-        find_extremes(module, host_calls.axes)
+        callbacks = find_ends(module, host_calls.ends_functions)
         read_initial_values_as_inputs(module)
         _run(module, _TO_LINALG)
-        if host_calls.axes:
-            share_loops(module, host_calls.axes.keys())
+        if callbacks:
+            share_loops(module)
             _run(module, ("canonicalize", "cse"))
         reshape_where_sizes_are_dynamic(module)
         copy_what_while_loops_carry(module)
@@ -190,13 +191,14 @@ class MachineCode:
         check_is_llvm(module)
         return_where_assertions_fail(module, names)
         mark_buffers_as_distinct(module, names)
+        return callbacks
 
-    def _start(self, module: Any, names: Sequence[str], host_calls: HostCalls) -> None:
+    def _start(self, module: Any, names: Sequence[str]) -> None:
         """Let LLVM compile a module."""
         engine_class = bindings().execution_engine.ExecutionEngine
         try:
             engine = engine_class(module, _OPT_LEVEL, enable_object_dump=False)
-            runtime_library.register(engine, host_calls.callbacks)
+            runtime_library.register(engine, self._callbacks)
             # The first look for a function compiles the module.
             for name in names:
                 if not engine.raw_lookup(f"_mlir_ciface_{name}"):

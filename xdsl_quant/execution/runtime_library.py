@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -64,14 +63,6 @@ def array_at(descriptor: int, rank: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     array = np.ndarray(sizes, dtype, memory)
     array.flags.writeable = False
     return array
-
-
-def number_at(descriptor: int, dtype: np.dtype[Any]) -> int:
-    """The only integer of a memref of rank 0."""
-    _, aligned, offset = _words(descriptor, 3)
-    size = dtype.itemsize
-    memory = ctypes.string_at(aligned + offset * size, size)
-    return int.from_bytes(memory, sys.byteorder, signed=dtype.kind == "i")
 
 
 _MAX_DEPTH = 32

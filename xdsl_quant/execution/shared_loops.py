@@ -8,36 +8,34 @@ What is only needed inside is never in memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from .mlir_bindings import bindings, ops_in
 
 
-def share_loops(module: Any, names: Collection[str]) -> None:
+def share_loops(module: Any) -> None:
     """
     Put each sequence of `linalg.generic` that can share a loop nest into one.
 
     Args:
         module: the module, which is changed.
-        names: functions that may be called a bit later, in the same order.
     """
     for op in ops_in(module):
         # A body is not a sequence of loops.
         if not op.name.startswith("linalg."):
             for region in op.regions:
                 for block in region:
-                    _share_in(block, names)
+                    _share_in(block)
 
 
-def _share_in(block: Any, names: Collection[str]) -> None:
+def _share_in(block: Any) -> None:
     group: _Group | None = None
     for op in [op.operation for op in block.operations]:
         if group is not None and not group.take(op):
             group.close()
             group = None
         if group is None and _can_share(op):
-            group = _Group(op, names)
+            group = _Group(op)
     if group is not None:
         group.close()
 
@@ -75,12 +73,10 @@ def _can_share(op: Any) -> bool:
 
 
 class _Group:
-    """Ops that will share a loop nest, and calls that wait for their results."""
+    """Ops that will share a loop nest."""
 
-    def __init__(self, first: Any, names: Collection[str]):
-        self._names = names
+    def __init__(self, first: Any):
         self._members: list[Any] = []
-        self._calls: list[Any] = []
         self._results: set[Any] = set()
         # Tensors of which one element is needed at a time, each in its place.
         self._elements: set[Any] = set()
@@ -97,11 +93,6 @@ class _Group:
         """Take an op if it fits; whether the group may go on behind it."""
         if _can_share(op) and self._has_same_elements(op):
             self._add(op)
-            return True
-        if op.name == "func.call" and op.attributes["callee"].value in self._names:
-            if not all(operand in self._results for operand in op.operands):
-                return False
-            self._calls.append(op)
             return True
         return not _depends(op, self._results)
 
@@ -127,14 +118,11 @@ class _Group:
         ir = bindings().ir
         last = self._members[-1]
         with ir.InsertionPoint(last), last.location:
-            after = self._shared()
-        for call in self._calls:
-            call.move_after(after)
-            after = call
+            self._shared()
         for member in reversed(self._members):
             member.erase()
 
-    def _shared(self) -> Any:
+    def _shared(self) -> None:
         ir, linalg = bindings().ir, bindings().linalg
         inputs: dict[tuple[Any, str], tuple[Any, Any]] = {}
         for member in self._members:
@@ -160,7 +148,6 @@ class _Group:
         self._fill(generic, [*inputs], [result for _, _, result in outputs])
         for (_, _, result), new in zip(outputs, generic.results, strict=True):
             result.replace_all_uses_with(new)
-        return generic.operation
 
     def _is_needed(self, result: Any) -> bool:
         """Whether an op outside of the group uses a result."""

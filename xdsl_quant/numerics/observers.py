@@ -102,23 +102,53 @@ def _not_finite(channels: NDArray[Any]) -> str:
     return "NaN among the" if np.isnan(channels).any() else "infinite"
 
 
+class EndsObserver(Observer):
+    """One that needs no more than the smallest and the largest values of each batch."""
+
+    def observe(
+        self, values: NDArray[Any], axis: int | None = None, batch: int = 0
+    ) -> Observation:
+        lows, highs = _extremes(_channels(values, axis), axis)
+        return self.observe_ends(lows[None], highs[None], np.array([batch]))
+
+    @abstractmethod
+    def observe_ends(
+        self,
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
+        batches: NDArray[np.int64],
+    ) -> Observation:
+        """
+        What there is to know of some batches, at least one.
+
+        Args:
+            lows: smallest values, all finite, of shape `(batches,)`, or
+                `(batches, channels)`.
+            highs: largest values.
+            batches: the numbers of the batches, in ascending order.
+        """
+
+
 @dataclass(frozen=True)
-class MinMaxObserver(Observer):
+class MinMaxObserver(EndsObserver):
     """From the smallest to the largest value."""
 
     OBSERVATION: ClassVar[type[Observation]] = Extremes
 
-    def observe(
-        self, values: NDArray[Any], axis: int | None = None, batch: int = 0
+    def observe_ends(
+        self,
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
+        batches: NDArray[np.int64],
     ) -> Extremes:
-        return Extremes(*_extremes(_channels(values, axis), axis))
+        return Extremes(np.asarray(lows.min(axis=0)), np.asarray(highs.max(axis=0)))
 
     def ranges(self, observation: Observation) -> Ranges:
         return observation.lows, observation.highs
 
 
 @dataclass(frozen=True)
-class MovingAverageObserver(Observer):
+class MovingAverageObserver(EndsObserver):
     """
     Exponential moving averages of the smallest and the largest value of each batch, in the
     order of their numbers. The first batch is the average to begin with.
@@ -136,11 +166,13 @@ class MovingAverageObserver(Observer):
                 "than 1"
             )
 
-    def observe(
-        self, values: NDArray[Any], axis: int | None = None, batch: int = 0
+    def observe_ends(
+        self,
+        lows: NDArray[np.float64],
+        highs: NDArray[np.float64],
+        batches: NDArray[np.int64],
     ) -> BatchExtremes:
-        lows, highs = _extremes(_channels(values, axis), axis)
-        return BatchExtremes(lows[None], highs[None], np.array([batch]))
+        return BatchExtremes(lows, highs, batches)
 
     def ranges(self, observation: Observation) -> Ranges:
         count = len(observation.lows)

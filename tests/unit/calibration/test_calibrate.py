@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xdsl_quant.calibration import Statistics, calibrate
+from xdsl_quant.calibration import Statistics, calibrate, checkpoint, recording
 from xdsl_quant.calibration import batches as calibrating
 from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
 from xdsl_quant.loading import apply_passes, parse_module
@@ -281,7 +281,7 @@ def test_resuming(
 
 
 def test_checkpoints_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(calibrating, "_CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(checkpoint, "_SECONDS", -1.0)
     file = tmp_path / "checkpoint.json"
     counts: list[int] = []
 
@@ -424,7 +424,7 @@ def test_checkpoint_is_of_batches_that_were_seen(
 
 
 def test_batches_have_no_digests_without_a_checkpoint(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(calibrating, "_digest")
+    monkeypatch.delattr(recording, "digest_of")
     calibrate(TEXT, BATCHES)
     with ThreadPoolExecutor(1) as executor:
         calibrate(TEXT, BATCHES, executor=executor)

@@ -1,0 +1,502 @@
+"""Ends of ranges that compiled code finds, in loops that it shares."""
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.mlir_bindings import bindings, ops_in
+from xdsl_quant.execution.shared_loops import share_loops
+from xdsl_quant.host_functions import EndsFunction
+
+Array = NDArray[Any]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
+
+
+class Viewer:
+    """Keeps what it sees."""
+
+    def __init__(self):
+        self.ends: list[tuple[list[int], Array]] = []
+        """Positions and ends."""
+
+        self.values: list[Array] = []
+
+    def see_ends(self, positions: Array, ends: Array) -> None:
+        assert ends.dtype == np.float64
+        assert ends.shape == (2, len(positions))
+        self.ends.append((positions.tolist(), ends.copy()))
+
+    def see(self, values: Array) -> None:
+        self.values.append(values.copy())
+
+    def function(self, position: int = 0, axis: int | None = None) -> EndsFunction:
+        return EndsFunction(self.see, self.see_ends, position, axis)
+
+
+def view(values: Array, type_: str, axis: int | None = None) -> Viewer:
+    """What is seen of values as a tensor of a type."""
+    text = f"""
+func.func private @see({type_})
+func.func @f(%x: {type_}) {{
+  func.call @see(%x) : ({type_}) -> ()
+  return
+}}
+"""
+    viewer = Viewer()
+    compile(text, host_functions={"see": viewer.function(7, axis)})(values)
+    return viewer
+
+
+def ends_of(values: Array, type_: str, axis: int | None = None) -> list[list[float]]:
+    viewer = view(values, type_, axis)
+    assert not viewer.values
+    ((positions, ends),) = viewer.ends
+    assert positions == [*range(7, 7 + len(positions))]
+    return ends.tolist()
+
+
+VALUES = (
+    [1.0, -2.5, 0.5],
+    [3.0, 1.5, 2.0],
+    [-3.0, -1.5, -2.0],
+    [0.0],
+    [-0.0, -1.0],
+    [-0.0, 0.0],
+    [6e-8, -6e-8],
+    [6e4, -6e4] * 40,
+    list(np.linspace(-7, 5, 103)),
+)
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("type_", DTYPES)
+def test_values(values: list[float], type_: str):
+    array = np.array(values).astype(DTYPES[type_])
+    for size in ("?", len(values)):
+        expected = [[float(array.min())], [float(array.max())]]
+        assert ends_of(array, f"tensor<{size}x{type_}>") == expected
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+def test_largest_values(type_: str):
+    largest = {"f32": float(np.finfo(np.float32).max), "f64": sys.float_info.max}[type_]
+    array = np.array([-largest, largest] * 50, DTYPES[type_])
+    assert ends_of(array, f"tensor<?x{type_}>") == [[-largest], [largest]]
+
+
+@pytest.mark.parametrize("type_", DTYPES)
+@pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("others", [[], [1.0], [-1.0], [2.0, -3.0] * 50])
+def test_not_finite(others: list[float], value: float, type_: str):
+    array = np.array([*others, value, *others]).astype(DTYPES[type_])
+    assert np.isnan(ends_of(array, f"tensor<?x{type_}>")).all()
+
+
+def test_not_finite_in_a_channel():
+    array = np.array([[1, np.inf, 2, 3], [1, 4, np.nan, 5]], np.float32)
+    nan = np.nan
+    expected = [[1, nan, nan, 3], [1, nan, nan, 5]]
+    np.testing.assert_array_equal(ends_of(array, "tensor<?x4xf32>", 1), expected)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
+def test_nothing(shape: tuple[int, ...]):
+    sizes = "?x" * len(shape)
+    values = np.zeros(shape, np.float32)
+    assert ends_of(values, f"tensor<{sizes}f32>") == [[np.inf], [-np.inf]]
+
+
+def test_nothing_in_channels():
+    values = np.zeros((0, 2), np.float32)
+    inf = np.inf
+    assert ends_of(values, "tensor<?x2xf32>", 1) == [[inf, inf], [-inf, -inf]]
+
+
+@pytest.mark.parametrize("type_", DTYPES)
+@pytest.mark.parametrize("sizes", ["3x4x5x", "?x?x?x"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_axis(axis: int, sizes: str, type_: str):
+    x = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(DTYPES[type_])
+    kept = sizes.split("x")
+    kept[axis] = str(x.shape[axis])
+    rest = tuple(i for i in range(3) if i != axis)
+    expected = [x.min(axis=rest).tolist(), x.max(axis=rest).tolist()]
+    assert ends_of(x, f"tensor<{'x'.join(kept)}{type_}>", axis) == expected
+
+
+def test_number():
+    values = np.array(-2.5, np.float32)
+    assert ends_of(values, "tensor<f32>") == [[-2.5], [-2.5]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "axis"),
+    [
+        ("2xf32", 1),
+        ("2xf32", -1),
+        ("?xf32", 0),
+        ("2xf8E4M3FN", None),
+        ("2xi8", None),
+    ],
+)
+def test_all_values_where_ends_are_not_found(type_: str, axis: int | None):
+    dtypes = {"f32": np.float32, "f8E4M3FN": ml_dtypes.float8_e4m3fn, "i8": np.int8}
+    values = np.array([1, 2], dtypes[type_[2:]])
+    viewer = view(values, f"tensor<{type_}>", axis)
+    assert [seen.tolist() for seen in viewer.values] == [[1, 2]]
+    assert not viewer.ends
+
+
+def test_no_channels():
+    viewer = view(np.zeros((2, 0), np.float32), "tensor<2x0xf32>", 1)
+    assert [values.shape for values in viewer.values] == [(2, 0)]
+
+
+# Groups
+
+
+def test_one_call_for_a_block():
+    """Whatever the types are, with the ends side by side."""
+    text = """
+func.func private @a(tensor<?xf16>)
+func.func private @b(tensor<2x3xf64>)
+func.func private @c(tensor<f32>)
+func.func @f(%x: tensor<?xf16>, %y: tensor<2x3xf64>, %z: tensor<f32>) {
+  func.call @a(%x) : (tensor<?xf16>) -> ()
+  func.call @b(%y) : (tensor<2x3xf64>) -> ()
+  func.call @c(%z) : (tensor<f32>) -> ()
+  return
+}
+"""
+    viewer = Viewer()
+    functions = {
+        "a": viewer.function(9),
+        "b": viewer.function(2, 1),
+        "c": viewer.function(0),
+    }
+    y = np.array([[1e300, 2, 3], [4, 1, -1]])
+    compile(text, host_functions=functions)([1, 2], y, 5)
+    ((positions, ends),) = viewer.ends
+    assert positions == [9, 2, 3, 4, 0]
+    assert ends.tolist() == [[1, 4, 1, -1, 5], [2, 1e300, 2, 3, 5]]
+
+
+def test_one_call_for_each_viewer():
+    text = """
+func.func private @a(tensor<?xf32>)
+func.func private @b(tensor<?xf32>)
+func.func private @see_ends_0(tensor<?xf32>)
+func.func @f(%x: tensor<?xf32>) {
+  func.call @a(%x) : (tensor<?xf32>) -> ()
+  func.call @b(%x) : (tensor<?xf32>) -> ()
+  func.call @see_ends_0(%x) : (tensor<?xf32>) -> ()
+  func.call @a(%x) : (tensor<?xf32>) -> ()
+  return
+}
+"""
+    one, other = Viewer(), Viewer()
+    functions = {
+        "a": one.function(1),
+        "b": other.function(2),
+        "see_ends_0": other.see,
+    }
+    compile(text, host_functions=functions)([1, 2])
+    assert [(p, ends.tolist()) for p, ends in one.ends] == [([1, 1], [[1, 1], [2, 2]])]
+    assert [(p, ends.tolist()) for p, ends in other.ends] == [([2], [[1], [2]])]
+    assert [values.tolist() for values in other.values] == [[1, 2]]
+
+
+def test_loop_and_branch():
+    """A call for each time that the end of a block is reached."""
+    text = """
+func.func private @a(tensor<2xf32>)
+func.func private @b(tensor<2xf32>)
+func.func @f(%x: tensor<2xf32>, %n: index, %c: i1) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %y = scf.for %i = %zero to %n step %one iter_args(%v = %x) -> (tensor<2xf32>) {
+    %w = arith.addf %v, %v : tensor<2xf32>
+    func.call @a(%w) : (tensor<2xf32>) -> ()
+    scf.yield %w : tensor<2xf32>
+  }
+  scf.if %c {
+    func.call @b(%y) : (tensor<2xf32>) -> ()
+  }
+  return
+}
+"""
+    viewer = Viewer()
+    functions = {"a": viewer.function(0), "b": viewer.function(1)}
+    function = compile(text, host_functions=functions)
+    function([1, 2], 2, True)
+    function([3, 4], 1, False)
+    assert [(p, ends.tolist()) for p, ends in viewer.ends] == [
+        ([0], [[2], [4]]),
+        ([0], [[4], [8]]),
+        ([1], [[4], [8]]),
+        ([0], [[6], [8]]),
+    ]
+
+
+def test_exception():
+    def fail(positions: Array, ends: Array) -> None:
+        raise LookupError(f"{positions.tolist()} {ends.tolist()}")
+
+    text = """
+func.func private @a(tensor<?xf32>)
+func.func @f(%x: tensor<?xf32>) {
+  func.call @a(%x) : (tensor<?xf32>) -> ()
+  return
+}
+"""
+    function = compile(text, host_functions={"a": EndsFunction(print, fail, 4)})
+    with pytest.raises(LookupError, match=r"^\[4\] \[\[1.0\], \[2.0\]\]$"):
+        function([1, 2])
+
+
+# Shared loops
+
+HEAD = """
+#id = affine_map<(i, j) -> (i, j)>
+#flip = affine_map<(i, j) -> (j, i)>
+#row = affine_map<(i, j) -> (j)>
+#one = affine_map<(i, j) -> ()>
+func.func private @a(!t)
+func.func private @b(!t)
+func.func private @c(!t)
+"""
+
+BODIES = {
+    "chain": """
+  %1 = arith.addf %x, %x : !t
+  call @a(%1) : (!t) -> ()
+  %2 = arith.mulf %1, %y : !t
+  call @b(%2) : (!t) -> ()
+  %3 = arith.subf %2, %1 : !t
+  call @c(%3) : (!t) -> ()
+""",
+    "flipped": """
+  %1 = arith.addf %x, %x : !t
+  call @a(%1) : (!t) -> ()
+  %e = tensor.empty(%n, %n) : !t
+  %2 = linalg.generic {indexing_maps = [#id, #flip, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%y, %1 : !t, !t) outs(%e : !t) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %s = arith.subf %l, %r : f32
+    linalg.yield %s : f32
+  } -> !t
+  call @b(%2) : (!t) -> ()
+  %3 = arith.mulf %2, %1 : !t
+  call @c(%3) : (!t) -> ()
+""",
+    "in place": """
+  %1 = arith.addf %x, %x : !t
+  call @a(%1) : (!t) -> ()
+  %2 = linalg.generic {indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%1 : !t) outs(%1 : !t) {
+  ^bb0(%l: f32, %o: f32):
+    %s = arith.mulf %l, %o : f32
+    linalg.yield %s : f32
+  } -> !t
+  call @b(%2) : (!t) -> ()
+  %3 = arith.subf %2, %1 : !t
+  call @c(%3) : (!t) -> ()
+""",
+    "accumulated": """
+  %1 = arith.addf %x, %x : !t
+  call @a(%1) : (!t) -> ()
+  %2 = linalg.generic {indexing_maps = [#id, #one, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%1, %k : !t, f32) outs(%y : !t) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %s = arith.addf %l, %o : f32
+    %m = arith.mulf %s, %r : f32
+    linalg.yield %m : f32
+  } -> !t
+  call @b(%2) : (!t) -> ()
+  %3 = arith.subf %2, %y : !t
+  call @c(%3) : (!t) -> ()
+""",
+    "element of another": """
+  %1 = arith.addf %x, %x : !t
+  call @a(%1) : (!t) -> ()
+  %e = tensor.empty(%n, %n) : !t
+  %2 = linalg.generic {indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%y : !t) outs(%e : !t) {
+  ^bb0(%l: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %v = tensor.extract %1[%i, %i] : !t
+    %s = arith.addf %l, %v : f32
+    linalg.yield %s : f32
+  } -> !t
+  call @b(%2) : (!t) -> ()
+  %3 = arith.mulf %2, %1 : !t
+  call @c(%3) : (!t) -> ()
+""",
+    "product and branch": """
+  %1 = arith.addf %x, %y : !t
+  call @a(%1) : (!t) -> ()
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n, %n) : !t
+  %f = linalg.fill ins(%z : f32) outs(%e : !t) -> !t
+  %2 = linalg.matmul ins(%1, %y : !t, !t) outs(%f : !t) -> !t
+  call @b(%2) : (!t) -> ()
+  %d = arith.cmpf ogt, %k, %z : f32
+  scf.if %d {
+    %w = arith.addf %2, %1 : !t
+    call @c(%w) : (!t) -> ()
+  }
+  %3 = arith.subf %2, %1 : !t
+  call @c(%3) : (!t) -> ()
+""",
+    "sum of rows": """
+  %1 = arith.addf %x, %y : !t
+  call @a(%1) : (!t) -> ()
+  %z = arith.constant 0.0 : f32
+  %r = tensor.empty(%n) : tensor<?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%r : tensor<?xf32>) -> tensor<?xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row],
+      iterator_types = ["reduction", "parallel"]} ins(%1 : !t) outs(%f : tensor<?xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %v = arith.addf %l, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<?xf32>
+  %e = tensor.empty(%n, %n) : !t
+  %2 = linalg.generic {indexing_maps = [#id, #row, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%1, %s : !t, tensor<?xf32>)
+      outs(%e : !t) {
+  ^bb0(%l: f32, %r0: f32, %o: f32):
+    %v = arith.subf %l, %r0 : f32
+    linalg.yield %v : f32
+  } -> !t
+  call @b(%2) : (!t) -> ()
+  %3 = arith.mulf %2, %1 : !t
+  call @c(%3) : (!t) -> ()
+""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize(
+    ("size", "axis"), [("?", None), ("5", None), ("5", 0), ("5", 1)]
+)
+def test_shared_loops(name: str, axis: int | None, size: str):
+    """Neither the results nor what is seen changes."""
+    body = BODIES[name].replace("call", "func.call")
+    if size != "?":
+        body = body.replace("tensor.empty(%n, %n)", "tensor.empty()")
+        body = body.replace("tensor.empty(%n)", "tensor.empty()")
+    text = f"""!t = tensor<?x?xf32>{HEAD}
+func.func @f(%x: !t, %y: !t, %k: f32) -> (!t, !t) {{
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %x, %zero : !t
+  {body}
+  return %3, %1 : !t, !t
+}}
+""".replace("?", size)
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(2, 5, 5)).astype(np.float32)
+    viewers = {name: Viewer() for name in "abc"}
+    positions = dict(zip("abc", (0, 5, 10), strict=True))
+    both = Viewer()
+    results = [
+        compile(text, host_functions=functions)(x, y, np.float32(2))
+        for functions in (
+            {name: viewer.see for name, viewer in viewers.items()},
+            {name: both.function(first, axis) for name, first in positions.items()},
+        )
+    ]
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+    rest = None if axis is None else 1 - axis
+    expected = sorted(
+        (first + i, low, high)
+        for name, first in positions.items()
+        for values in viewers[name].values
+        for i, (low, high) in enumerate(
+            zip(
+                values.min(axis=rest).reshape(-1).tolist(),
+                values.max(axis=rest).reshape(-1).tolist(),
+                strict=True,
+            )
+        )
+    )
+    assert not both.values
+    assert expected == sorted(
+        (position, low, high)
+        for positions, ends in both.ends
+        for position, low, high in zip(positions, *ends.tolist(), strict=True)
+    )
+
+
+def test_one_loop():
+    """What is only needed inside is no result."""
+    text = (
+        f"!t = tensor<?x?xf32>{HEAD}"
+        + """
+func.func @f(%x: !t, %e: !t, %s: tensor<f32>) -> !t {
+  %1 = linalg.generic {indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%x : !t) outs(%e : !t) {
+  ^bb0(%l: f32, %o: f32):
+    %v = arith.addf %l, %l : f32
+    linalg.yield %v : f32
+  } -> !t
+  %2 = linalg.generic {indexing_maps = [#id, #one],
+      iterator_types = ["reduction", "reduction"]} ins(%1 : !t) outs(%s : tensor<f32>) {
+  ^bb0(%l: f32, %o: f32):
+    %v = arith.maximumf %l, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  %3 = linalg.generic {indexing_maps = [#id, #id],
+      iterator_types = ["parallel", "parallel"]} ins(%1 : !t) outs(%e : !t) {
+  ^bb0(%l: f32, %o: f32):
+    %v = arith.mulf %l, %l : f32
+    linalg.yield %v : f32
+  } -> !t
+  call @see(%2) : (tensor<f32>) -> ()
+  return %3 : !t
+}
+func.func private @see(tensor<f32>)
+"""
+    )
+    ir = bindings().ir
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        share_loops(module)
+        module.operation.verify()
+        (generic,) = ops_in(module, "linalg.generic")
+        assert [str(result.type) for result in generic.results] == [
+            "tensor<f32>",
+            "tensor<?x?xf32>",
+        ]
+
+
+def test_sizes_that_do_not_fit():
+    """They are found before anything is computed."""
+    text = (
+        f"!t = tensor<?x?xf32>{HEAD}"
+        + """
+func.func @f(%x: !t, %y: !t) -> !t {
+  %1 = arith.addf %x, %x : !t
+  func.call @a(%1) : (!t) -> ()
+  %2 = arith.addf %1, %y : !t
+  func.call @b(%2) : (!t) -> ()
+  return %2 : !t
+}
+"""
+    )
+    viewer = Viewer()
+    function = compile(text, host_functions={n: viewer.function() for n in "abc"})
+    with pytest.raises(ValueError, match="sizes or indices do not fit"):
+        function(np.zeros((2, 3), np.float32), np.zeros((3, 3), np.float32))
+    assert not viewer.ends

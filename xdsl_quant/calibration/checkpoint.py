@@ -1,0 +1,110 @@
+"""A file from which an interrupted calibration is resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+
+from xdsl_quant.numerics.observations import Histogram
+from xdsl_quant.numerics.observers import parse_observer
+
+from .recording import Batch, digest_of
+from .statistics import Statistics, read_content
+
+_SECONDS = 10.0
+"""From one checkpoint to the next. There is always one at the end, also after an error."""
+
+
+def chained(before: str, digest: str) -> str:
+    """The digest of some batches and the one behind them."""
+    return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
+
+
+class Checkpoint:
+    """A file with the statistics of the batches so far, and what they are of."""
+
+    def __init__(self, path: Path, task: str):
+        self._path = path
+        self._task = task
+        self._time = monotonic()
+
+    @property
+    def is_old(self) -> bool:
+        return monotonic() - self._time > _SECONDS
+
+    def read(self, observer: str, histograms: bool) -> tuple[Statistics, str]:
+        """
+        The statistics in the file and the digest of the batches that they are of; if there
+        is no file, those of no batches.
+
+        Raises:
+            OSError: if the file cannot be read, or its directory does not exist.
+            ValueError: if it is no checkpoint of the same task and observer, only one of
+                both has histograms, or there is no digest.
+        """
+        if not self._path.exists():
+            # Now, and not after all batches.
+            self._path.absolute().parent.stat()
+            return Statistics(observer), ""
+        content = read_content(self._path)
+        statistics = Statistics.from_content(content, str(self._path))
+        if content.get("task") != self._task:
+            raise ValueError(
+                f"checkpoint {self._path} is of another module, function or dimension of "
+                "channels"
+            )
+        if parse_observer(statistics.observer) != parse_observer(observer):
+            raise ValueError(
+                f"checkpoint {self._path} is of observer '{statistics.observer}', not of "
+                f"'{observer}'"
+            )
+        kind = parse_observer(observer).OBSERVATION
+        are_beside = histograms and not issubclass(kind, Histogram)
+        for seen in statistics.observations.values():
+            if are_beside != (seen.histogram_beside is not None):
+                other, this = ("without", "with") if are_beside else ("with", "without")
+                raise ValueError(
+                    f"checkpoint {self._path} is of a run {other} histograms, but this one "
+                    f"is {this} them"
+                )
+        if not isinstance(inputs := content.get("inputs"), str):
+            raise ValueError(
+                f"checkpoint {self._path} does not say of which inputs it is: delete it"
+            )
+        return statistics, inputs
+
+    def skip(self, batches: Iterator[Batch], count: int, inputs: str) -> None:
+        """
+        Skip the batches that the statistics are of.
+
+        Raises:
+            ValueError: if there are not as many, or they are others.
+        """
+        given, skipped = "", 0
+        for skipped, batch in enumerate(islice(batches, count), 1):
+            try:
+                given = chained(given, digest_of(batch))
+            except (TypeError, ValueError):
+                raise self._other("other inputs") from None
+        if skipped < count:
+            raise self._other(f"{count} batches, but there are only {skipped}")
+        if given != inputs:
+            raise self._other("other inputs")
+
+    def _other(self, what: str) -> ValueError:
+        return ValueError(
+            f"checkpoint {self._path} is of {what}: delete it, or give the same inputs in "
+            "the same batches"
+        )
+
+    def write(self, statistics: Statistics, inputs: str) -> None:
+        """Write the file at once: it is either the old or the new one."""
+        new = self._path.with_name(f"{self._path.name}.new")
+        text = statistics.state_text(task=self._task, inputs=inputs)
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, self._path)
+        self._time = monotonic()

@@ -1,0 +1,100 @@
+"""
+The ends of the ranges of all keys, side by side in one array, so that one call of NumPy is
+for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.observers import EndsObserver
+
+from .statistics import KeyObservation
+
+_MAX_ENDS = 1 << 17
+"""Most positions of all batches that are kept before they are merged: 2 MiB of ends."""
+
+
+@dataclass(frozen=True)
+class EndsLayout:
+    """Which positions in the array are whose."""
+
+    keys: tuple[str, ...]
+
+    axes: tuple[int | None, ...]
+    """For each key the dimension of the channels, if there is a range for each of them."""
+
+    counts: tuple[int, ...]
+    """For each key the number of positions: 0 if it has no known number of channels."""
+
+    @staticmethod
+    def of(
+        keys: Sequence[str],
+        shapes: Sequence[tuple[int, ...]],
+        axes: Sequence[int | None],
+    ) -> EndsLayout:
+        """
+        Args:
+            keys: the keys.
+            shapes: those of the values of each key, with negative numbers for dynamic
+                sizes.
+            axes: the dimension of the channels of each key, which need not exist.
+        """
+        counts = map(_count, shapes, axes)
+        return EndsLayout(tuple(keys), tuple(axes), tuple(counts))
+
+    @property
+    def positions(self) -> Sequence[int]:
+        """The position of the ends of each key, or of those of its first channel."""
+        return [*accumulate(self.counts, initial=0)][:-1]
+
+    @property
+    def max_batches(self) -> int:
+        """Of how many batches there should be arrays at most before they are merged."""
+        return max(1, _MAX_ENDS // max(1, sum(self.counts)))
+
+    def nothing_seen(self) -> NDArray[np.float64]:
+        """The array of no values at all: smallest values, and then the largest."""
+        ends = np.empty((2, sum(self.counts)))
+        ends[0] = np.inf
+        ends[1] = -np.inf
+        return ends
+
+    def observations(
+        self,
+        observer: EndsObserver,
+        batches: Sequence[int],
+        ends: Sequence[NDArray[np.float64]],
+    ) -> Iterator[tuple[str, KeyObservation]]:
+        """
+        What was observed under each key that has values.
+
+        Args:
+            observer: what makes observations of ends.
+            batches: the numbers of batches.
+            ends: the array of each batch.
+        """
+        # With 0.0 added there is no -0.0, which would depend on the order.
+        lows, highs = np.stack(ends, axis=1) + 0.0
+        numbers = np.array(batches)
+        fields = zip(self.keys, self.axes, self.positions, self.counts, strict=True)
+        for key, axis, first, count in fields:
+            was_seen = (lows[:, first : first + count] < np.inf).any(axis=1)
+            if not was_seen.any():
+                continue
+            mine = first if axis is None else slice(first, first + count)
+            observation = observer.observe_ends(
+                lows[was_seen, mine], highs[was_seen, mine], numbers[was_seen]
+            )
+            yield key, KeyObservation(axis, observation)
+
+
+def _count(shape: tuple[int, ...], axis: int | None) -> int:
+    if axis is None:
+        return 1
+    return max(0, shape[axis]) if 0 <= axis < len(shape) else 0

@@ -1,0 +1,236 @@
+"""
+Calls of functions of Python that need no more than the ends of ranges: see
+[`EndsFunction`][xdsl_quant.host_functions.EndsFunction].
+
+Compiled code finds the smallest and the largest value while it computes the values. It
+uses instructions that take no care of NaN, as these are the fastest. So it adds up the
+products of all values with zero, too: the sum is NaN if a value is NaN or infinite, and
+zero otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.host_functions import EndsFunction
+
+from .boundary import Boundary
+from .mlir_bindings import bindings, ops_in
+from .runtime_library import array_at, guarded
+
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+_EndsCallback = Callable[[NDArray[np.intp], NDArray[np.float64]], object]
+
+
+def have_ends(arguments: Sequence[Boundary], axis: int | None) -> bool:
+    """Whether compiled code can find the ends of the range of an argument."""
+    if len(arguments) != 1:
+        return False
+    shape = arguments[0].shape
+    has_channels = axis is None or (0 <= axis < len(shape) and shape[axis] > 0)
+    return has_channels and scalar_or_element_type(arguments[0].type_).name in _FLOATS
+
+
+def find_ends(module: Any, functions: Mapping[str, EndsFunction]) -> dict[str, object]:
+    """
+    Let the code find ends of ranges in place of calling functions.
+
+    Args:
+        module: the module, which is changed.
+        functions: the functions whose calls go.
+
+    Returns:
+        what is called in place of these: functions as ctypes has them, by symbols. They
+        must stay alive.
+    """
+    callbacks: dict[str, object] = {}
+    prefix = _unused_prefix(module)
+    for calls in _groups(module, functions):
+        group = [functions[call.attributes["callee"].value] for call in calls]
+        name = f"{prefix}{len(callbacks)}"
+        counts = _call_with_ends(name, calls, [function.axis for function in group])
+        positions = [
+            np.arange(function.position, function.position + count)
+            for function, count in zip(group, counts, strict=True)
+        ]
+        callback = _callback(group[0].see_ends, np.concatenate(positions))
+        callbacks[f"_mlir_ciface_{name}"] = callback
+        _declare(module, name, sum(counts))
+        for call in calls:
+            call.erase()
+    for function in ops_in(module, "func.func"):
+        if function.attributes["sym_name"].value in functions:
+            function.erase()
+    return callbacks
+
+
+def _groups(
+    module: Any, functions: Mapping[str, EndsFunction]
+) -> Iterable[Sequence[Any]]:
+    """Calls in the same block of functions with the same `see_ends`."""
+    groups: dict[tuple[Any, _EndsCallback], list[Any]] = {}
+    for call in ops_in(module, "func.call"):
+        if (function := functions.get(call.attributes["callee"].value)) is not None:
+            groups.setdefault((call.block, function.see_ends), []).append(call)
+    return groups.values()
+
+
+def _unused_prefix(module: Any) -> str:
+    """The beginning of names that no function has."""
+    taken = [op.attributes["sym_name"].value for op in ops_in(module, "func.func")]
+    prefix = "see_ends_"
+    while any(name.startswith(prefix) for name in taken):
+        prefix += "_"
+    return prefix
+
+
+def _callback(see_ends: _EndsCallback, positions: NDArray[np.intp]) -> object:
+    dtype = np.dtype(np.float64)
+
+    def called(address: int) -> None:
+        guarded(lambda: see_ends(positions, array_at(address, 2, dtype)))
+
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(called)
+
+
+# Ops
+
+
+class _Ends(NamedTuple):
+    """Tensors of rank 0, or with the channels as their only dimension."""
+
+    low: Any
+
+    high: Any
+
+    check: Any
+    """NaN if a value is NaN or infinite, and 0 otherwise."""
+
+
+def _call_with_ends(
+    name: str, calls: Sequence[Any], axes: Sequence[int | None]
+) -> Sequence[int]:
+    """
+    Call a function with all ends behind the last of the calls in a block; the number of
+    channels of each call.
+    """
+    ir, func, memref = bindings().ir, bindings().func, bindings().memref
+    reductions: list[_Ends] = []
+    for call, axis in zip(calls, axes, strict=True):
+        with ir.InsertionPoint(call), call.location:
+            reductions.append(_reduction(call.operands[0], axis))
+    counts = [math.prod(reduction.low.type.shape) for reduction in reductions]
+    last = calls[-1]
+    # Whatever can share a loop comes before the end of the block.
+    with ir.InsertionPoint.at_block_terminator(last.block), last.location:
+        # Bufferization takes very long for a tensor that changes many times.
+        ends = memref.alloc(_type_of_ends(sum(counts)), [], [])
+        starts = accumulate(counts, initial=0)
+        for reduction, start in zip(reductions, starts, strict=False):
+            _store(reduction, ends, start)
+        func.call([], name, [ends])
+    return counts
+
+
+def _type_of_ends(count: int) -> Any:
+    ir = bindings().ir
+    return ir.MemRefType.get([2, count], ir.F64Type.get())
+
+
+def _declare(module: Any, name: str, count: int) -> None:
+    ir, type_ = bindings().ir, _type_of_ends(count)
+    with ir.InsertionPoint.at_block_begin(module.body):
+        function = bindings().func.FuncOp(name, ([type_], []), visibility="private")
+    function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+
+
+def _store(reduction: _Ends, ends: Any, start: int) -> None:
+    """Store ends as f64, beginning at a position."""
+    arith, scf = bindings().arith, bindings().scf
+    if not reduction.low.type.rank:
+        _store_at(reduction, [], ends, _index(start))
+        return
+    for channel in scf.for_(reduction.low.type.get_dim_size(0)):
+        _store_at(reduction, [channel], ends, arith.addi(channel, _index(start)))
+        scf.yield_([])
+
+
+def _store_at(
+    reduction: _Ends, channel: Sequence[Any], ends: Any, position: Any
+) -> None:
+    ir, arith, memref = bindings().ir, bindings().arith, bindings().memref
+    low, high, check = (
+        bindings().tensor.extract(value, channel) for value in reduction
+    )
+    is_nan = arith.cmpf(arith.CmpFPredicate.UNO, check, check)
+    for row, value in enumerate((low, high)):
+        value = arith.select(is_nan, check, value)
+        if value.type != (f64 := ir.F64Type.get()):
+            value = arith.extf(f64, value)
+        memref.store(value, ends, [_index(row), position])
+
+
+def _index(number: int) -> Any:
+    return bindings().arith.constant(bindings().ir.IndexType.get(), number)
+
+
+def _reduction(values: Any, axis: int | None) -> _Ends:
+    ir, arith, linalg = bindings().ir, bindings().arith, bindings().linalg
+    rank = values.type.rank
+    f32, f64 = ir.F32Type.get(), ir.F64Type.get()
+    type_ = f64 if values.type.element_type == f64 else f32
+    sizes = [] if axis is None else [values.type.get_dim_size(axis)]
+    outs = [_filled(sizes, type_, start) for start in (math.inf, -math.inf, 0.0)]
+    identity = ir.AffineMap.get_identity(rank)
+    kept = [] if axis is None else [ir.AffineExpr.get_dim(axis)]
+    reduced = ir.AffineMap.get(rank, 0, kept)
+    kinds = ("parallel" if i == axis else "reduction" for i in range(rank))
+    generic = linalg.GenericOp(
+        [out.type for out in outs],
+        [values],
+        outs,
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in (identity, *[reduced] * 3)]),
+        ir.ArrayAttr.get(
+            [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+        ),
+    )
+    elements = [values.type.element_type, *[type_] * 3]
+    block = generic.regions[0].blocks.append(
+        *elements, arg_locs=[generic.location] * len(elements)
+    )
+    with ir.InsertionPoint(block):
+        value, *sofar = block.arguments
+        if value.type != type_:
+            value = arith.extf(type_, value)
+        linalg.YieldOp(_combined(value, _Ends(*sofar)))
+    return _Ends(*generic.results)
+
+
+def _combined(value: Any, sofar: _Ends) -> _Ends:
+    """What is known with one value more."""
+    arith = bindings().arith
+    flags = arith.FastMathFlags
+    # Vectors, which compute sums in another order, are one instruction each.
+    extremes = {"fastmath": flags.nnan | flags.nsz}
+    product = arith.mulf(
+        value, arith.constant(value.type, 0.0), fastmath=flags.contract
+    )
+    return _Ends(
+        arith.minnumf(sofar.low, value, **extremes),
+        arith.maxnumf(sofar.high, value, **extremes),
+        arith.addf(sofar.check, product, fastmath=flags.contract | flags.reassoc),
+    )
+
+
+def _filled(sizes: Sequence[int], type_: Any, start: float) -> Any:
+    empty = bindings().tensor.empty(sizes, type_)
+    return bindings().linalg.fill(bindings().arith.constant(type_, start), outs=[empty])
