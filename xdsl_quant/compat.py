@@ -767,6 +767,39 @@ def _print_declaration(func: FuncOp, printer: Printer) -> None:
     printer.print_op_attributes(func.attributes, print_keyword=True)
 
 
+# --------------------------------------------------------------------------- resources
+
+
+def name_resources_once() -> None:
+    """
+    Find the data of a resource whose name is taken, as it is if a text is parsed again.
+
+    Attributes and data of one text then have the same new name.
+    """
+    from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+    from xdsl.parser import AttrParser, Parser
+
+    def parse_handle(
+        self: AttrParser, dialect_name: str, interface: OpAsmDialectInterface
+    ) -> str:
+        name = self.parse_identifier(" for resource handle")
+        handles: dict[tuple[str, str], str] = vars(self).setdefault(
+            "_resource_handles", {}
+        )
+        if (handle := handles.get((dialect_name, name))) is None:
+            handle = interface.declare_resource(name)
+            handles[dialect_name, name] = handle
+            self.dialect_resources.add((dialect_name, handle))
+        return handle
+
+    resources = OpAsmDialectInterface()
+    resources.declare_resource("a")
+    parser = Parser(Context(), "a a")
+    parse = parser._parse_dialect_resource_handle  # pyright: ignore[reportPrivateUsage] no public way
+    if parse("builtin", resources) != parse("builtin", resources):
+        AttrParser._parse_dialect_resource_handle = parse_handle  # pyright: ignore[reportPrivateUsage] no public way
+
+
 # --------------------------------------------------------------------------- applying
 
 _CONSTANT_FIXES: tuple[Callable[[], None], ...] = (
@@ -774,6 +807,7 @@ _CONSTANT_FIXES: tuple[Callable[[], None], ...] = (
     compare_splats_by_bits,
     parse_dense_hexadecimal_floats,
     exchange_packed_integers,
+    name_resources_once,
 )
 """The fixes of attributes, which operations of every dialect may have."""
 

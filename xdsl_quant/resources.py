@@ -1,9 +1,15 @@
-"""The data of `dense_resource` attributes, which xDSL keeps as text beside the module."""
+"""
+The data of `dense_resource` attributes.
+
+xDSL keeps it beside the module, as the hexadecimal text that it read. Here it is kept as
+bytes, half as many, and the text is made when it is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from binascii import unhexlify
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
@@ -20,6 +26,8 @@ from xdsl.ir import Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_PREFIX = "0x"
+
 _HEADER_SIZE = 4
 """The bytes in front of the data that say how the data is to be aligned."""
 
@@ -27,30 +35,121 @@ _PIECE = 1 << 16
 """Digits that are read together, an even number."""
 
 
-def _resources() -> OpAsmDialectInterface:
-    resources = Builtin.get_interface(OpAsmDialectInterface)
-    assert resources is not None
-    return resources
+class _Blob(NamedTuple):
+    """What a resource consists of."""
+
+    header: bytes
+
+    data: bytes
+
+    is_upper_case: bool
+    """How the text has its letters."""
+
+    @staticmethod
+    def of(text: str) -> _Blob:
+        """
+        Raises:
+            ValueError: if the text is not hexadecimal, or has no header.
+        """
+        start = len(_PREFIX) + 2 * _HEADER_SIZE
+        # A copy of a large text takes memory that the system has to find first.
+        pieces = (text[i : i + _PIECE] for i in range(start, len(text), _PIECE))
+        try:
+            header = unhexlify(text[len(_PREFIX) : start])
+            data = b"".join(map(unhexlify, pieces))
+        except ValueError as e:
+            raise ValueError(f"its text is not hexadecimal: {e}") from None
+        if len(header) < _HEADER_SIZE:
+            raise ValueError("its text has no header of four bytes")
+        return _Blob(header, data, any(letter in text for letter in "ABCDEF"))
+
+    @property
+    def text(self) -> str:
+        digits = f"{self.header.hex()}{self.data.hex()}"
+        return _PREFIX + (digits.upper() if self.is_upper_case else digits)
+
+
+def _has_both_cases(text: str) -> bool:
+    return all(any(x in text for x in letters) for letters in ("abcdef", "ABCDEF"))
+
+
+class _Resources(OpAsmDialectInterface):
+    """The resources of a dialect, as bytes wherever their text can be made of these."""
+
+    def __init__(self, texts: dict[str, str]):
+        super().__init__()
+        self._blob_storage = texts
+        self._blobs: dict[str, _Blob] = {}
+
+    def parse_resource(self, key: str, val: str):
+        super().parse_resource(key, val)
+        if _has_both_cases(val):
+            return
+        try:
+            self._keep(key, _Blob.of(val))
+        except ValueError:
+            # It stays a text, and whoever needs the data is told.
+            pass
+
+    def lookup(self, key: str) -> str | None:
+        if (blob := self._blobs.get(key)) is not None:
+            return blob.text
+        return super().lookup(key)
+
+    def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
+        return {key: text for key in keys if (text := self.lookup(key))}
+
+    def data(self, key: str) -> bytes | None:
+        """
+        The bytes of all elements, or `None` if there is no such resource.
+
+        Raises:
+            ValueError: if its text is not hexadecimal, or has no header.
+        """
+        if (blob := self._blobs.get(key)) is not None:
+            return blob.data
+        text = super().lookup(key)
+        return _Blob.of(text).data if text else None
+
+    def add(self, key: str, header: bytes, data: bytes) -> str:
+        """Add a resource under `key` or a name like it; the name."""
+        key = self.declare_resource(key)
+        self._keep(key, _Blob(header, data, is_upper_case=False))
+        return key
+
+    def _keep(self, key: str, blob: _Blob) -> None:
+        self._blobs[key] = blob
+        # It is there, but there is no text of it.
+        self._blob_storage[key] = ""
+
+
+def keep_resources_as_bytes() -> _Resources:
+    """Let the dialect `builtin` keep resources as bytes from now on; all of them."""
+    interface = Builtin.get_interface(OpAsmDialectInterface)
+    assert interface is not None
+    if not isinstance(interface, _Resources):
+        interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage] no public way
+        texts = interface._blob_storage  # pyright: ignore[reportPrivateUsage] no public way
+        resources = _Resources(texts)
+        interfaces[interfaces.index(interface)] = resources
+        return resources
+    return interface
 
 
 def resource_data(value: DenseResourceAttr) -> bytes | None:
-    """The bytes of all elements, or `None` if there is no data for the attribute."""
-    if not (text := _resources().lookup(value.resource_handle.data)):
-        return None
-    # xDSL only takes it with a prefix.
-    header_end = len("0x") + 2 * _HEADER_SIZE
-    bytes.fromhex(text[len("0x") : header_end])
-    # A copy of a large text takes memory that the system has to find first.
-    starts = range(header_end, len(text), _PIECE)
-    return b"".join(bytes.fromhex(text[start : start + _PIECE]) for start in starts)
+    """
+    The bytes of all elements, or `None` if there is no data for the attribute.
+
+    Raises:
+        ValueError: if it is damaged.
+    """
+    return keep_resources_as_bytes().data(value.resource_handle.data)
 
 
 def new_resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:
     """An attribute with the elements of an array, under `key` or a name like it."""
-    resources = _resources()
-    key = resources.declare_resource(key)
     header = array.itemsize.to_bytes(_HEADER_SIZE, "little")
-    resources.parse_resource(key, f"0x{header.hex()}{array.tobytes().hex()}")
+    key = keep_resources_as_bytes().add(key, header, array.tobytes())
     return DenseResourceAttr.from_params(key, type_)
 
 

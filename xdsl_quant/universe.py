@@ -12,6 +12,7 @@ from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
 from xdsl_quant import compat
+from xdsl_quant.resources import keep_resources_as_bytes
 
 
 def get_quant():
@@ -228,6 +229,9 @@ def _load_stablehlo_casts(ctx: Context) -> None:
 # Lowered modules are read by xDSL's own dialects, which need it, too.
 compat.apply_on_load()
 compat.after_loading("stablehlo", _load_stablehlo_casts)
+
+# Before the first text is parsed.
+keep_resources_as_bytes()
 
 # A name that xDSL itself has, too, would make every tool refuse to start.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(

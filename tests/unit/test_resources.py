@@ -14,7 +14,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
-from xdsl_quant.resources import new_resource, replace_resources, resource_data
+from xdsl_quant.loading import parse_module
+from xdsl_quant.resources import (
+    keep_resources_as_bytes,
+    new_resource,
+    replace_resources,
+    resource_data,
+)
 
 
 def test_data_and_names():
@@ -32,15 +38,114 @@ def test_large_data():
     assert resource_data(value) == array.tobytes()
 
 
-def test_a_header_that_is_no_number():
+# Texts
+
+
+def interface() -> OpAsmDialectInterface:
     interface = Builtin.get_interface(OpAsmDialectInterface)
     assert interface is not None
-    for text in ("0xZZ0000000000803f", "0x080"):
-        key = interface.declare_resource("bad_header")
-        interface.parse_resource(key, text)
-        value = DenseResourceAttr.from_params(key, TensorType(f32, (1,)))
-        with pytest.raises(ValueError, match="hexadecimal"):
-            resource_data(value)
+    return interface
+
+
+def parsed(text: str) -> str:
+    """The key of a resource with a text."""
+    key = interface().declare_resource("parsed")
+    interface().parse_resource(key, text)
+    return key
+
+
+def data_of(key: str) -> bytes | None:
+    return resource_data(DenseResourceAttr.from_params(key, TensorType(f32, (1,))))
+
+
+@pytest.mark.parametrize(
+    "digits", ["", "0000803f", "0000803F", "00aF803f", "12" * 99_999]
+)
+def test_text_stays_what_it_is(digits: str):
+    text = f"0x04000000{digits}"
+    key = parsed(text)
+    assert interface().lookup(key) == text
+    assert interface().build_resources([key, "nowhere"]) == {key: text}
+    assert data_of(key) == bytes.fromhex(digits)
+    assert interface().lookup(key) == text
+
+
+def test_text_is_not_kept():
+    """But for the few with letters of both kinds there are only bytes."""
+    before = keep_resources_as_bytes()._blob_storage.copy()  # pyright: ignore[reportPrivateUsage] what is kept
+    key = parsed("0x04000000aa00803f")
+    assert keep_resources_as_bytes()._blob_storage == {**before, key: ""}  # pyright: ignore[reportPrivateUsage] what is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0xZZ0000000000803f", "is not hexadecimal: Non-hexadecimal digit found"),
+        ("0x0400000000 0080", "is not hexadecimal: Odd-length string"),
+        ("0x04000000000", "is not hexadecimal: Odd-length string"),
+        ("0x0400", "has no header of four bytes"),
+        ("0x", "has no header of four bytes"),
+    ],
+)
+def test_text_without_data(text: str, message: str):
+    key = parsed(text)
+    assert interface().lookup(key) == text
+    with pytest.raises(ValueError, match=f"^its text {message}$"):
+        data_of(key)
+
+
+def test_text_that_is_no_blob():
+    key = interface().declare_resource("no_blob")
+    with pytest.raises(ValueError, match="Blob must be a hex string"):
+        interface().parse_resource(key, "04000000")
+    with pytest.raises(KeyError, match="wasn't declared"):
+        interface().parse_resource("not_declared", "0x04000000")
+
+
+def test_resources_from_before(monkeypatch: pytest.MonkeyPatch):
+    """What was parsed before the package was imported has its data."""
+    xdsl = OpAsmDialectInterface()
+    key = xdsl.declare_resource("before")
+    xdsl.parse_resource(key, "0x040000000000803F")
+    monkeypatch.setattr(Builtin, "_interfaces", [xdsl])
+    assert data_of(key) == bytes.fromhex("0000803F")
+    assert interface().lookup(key) == "0x040000000000803F"
+    assert keep_resources_as_bytes() is interface()
+
+
+TEXT = """
+builtin.module {
+  %0 = arith.constant dense_resource<again> : tensor<2xf32>
+  %1 = arith.constant dense_resource<again> : tensor<2xf32>
+}
+{-#
+  dialect_resources: {
+    builtin: {
+      again: "0x040000000000803F000000C0"
+    }
+  }
+#-}
+"""
+
+
+def test_text_that_is_parsed_again():
+    """Names are new ones, but data is what it was."""
+    keys: list[str] = []
+    for _ in range(3):
+        values = [
+            op.properties["value"]
+            for op in parse_module(TEXT).walk()
+            if isinstance(op, ConstantOp)
+        ]
+        one, other = values
+        assert isinstance(one, DenseResourceAttr)
+        assert one == other
+        assert resource_data(one) == bytes.fromhex("0000803F000000C0")
+        keys.append(one.resource_handle.data)
+    assert len(set(keys)) == 3
+
+
+# Attributes
 
 
 def test_no_data():

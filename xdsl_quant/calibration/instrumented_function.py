@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import StringIO
@@ -51,6 +51,7 @@ from xdsl_quant.transforms.quant_convert_simulated_quantization import (
 from xdsl_quant.transforms.quant_remove_instrumentation import (
     QuantRemoveInstrumentationPass,
 )
+from xdsl_quant.unlowered import unlowered
 
 from .ends import EndsLayout
 
@@ -102,11 +103,15 @@ class InstrumentedFunction:
 
         Raises:
             ValueError: if there is no such function, no `quant.stats_ref` in what it runs,
-                two with one key, or one whose values cannot be shown.
+                two with one key, one whose values cannot be shown, or an op that must be
+                lowered first.
         """
         module = module.clone()
         function = entry_function(module, entry)
-        refs = _checked_refs(module, function)
+        functions = functions_run(module, function)
+        if (message := unlowered(functions)) is not None:
+            raise ValueError(message)
+        refs = _checked_refs(function, functions)
         prefix = _unused_prefix(module, "see_")
         for index, ref in enumerate(refs):
             _replace_with_call(ref, f"{prefix}{index}", module)
@@ -216,8 +221,9 @@ def _refs_in(op: Operation) -> Iterator[StatisticsRefOp]:
     return (inner for inner in op.walk() if isinstance(inner, StatisticsRefOp))
 
 
-def _checked_refs(module: ModuleOp, function: FuncOp) -> Sequence[StatisticsRefOp]:
-    functions = functions_run(module, function)
+def _checked_refs(
+    function: FuncOp, functions: Iterable[FuncOp]
+) -> Sequence[StatisticsRefOp]:
     refs = [ref for function in functions for ref in _refs_in(function)]
     if not refs:
         raise ValueError(

@@ -538,6 +538,14 @@ def function(body: str) -> str:
             "module:2:3: error: 'quant.const_fake_quant' op cannot be converted: range 1.0 "
             "to -1.0 is reversed",
         ),
+        (
+            function(
+                "  %y = stablehlo.add %x, %x : tensor<2xf32>\n"
+                '  %z = quant.stats_ref %y "x" : tensor<2xf32>'
+            ),
+            "module:2:3: error: 'stablehlo.add' op cannot be run: run "
+            "'convert-stablehlo-to-linalg' first",
+        ),
     ],
 )
 def test_what_is_not_calibrated(text: str, message: str):
