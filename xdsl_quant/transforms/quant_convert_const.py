@@ -4,10 +4,8 @@ values and a `quant.scast`.
 
 All elements of a constant are quantized at once, by
 [`quantize`][xdsl_quant.numerics.quantize], so results are those of running the lowered
-cast. With `nearest-away` they are also those of MLIR 14 for f32 values and 8-bit storage.
-For other types MLIR rounds before it adds the zero point, which is another number where a
-negative value is halfway between two stored ones, and it always divides in the expressed
-type, of whatever precision.
+cast. With `nearest-away` they are those of MLIR 14, which divides in f64: see
+[`quantize_constant`][xdsl_quant.numerics.constant_quantization.quantize_constant].
 
 A resource stays a resource, under a name of its own, if stored values have 8, 16 or 32
 bits. How narrower ones are laid out in a resource is not settled: they become a dense
@@ -98,11 +96,14 @@ def _quantized_array(
     """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics import QuantizationParameters, quantize
+    from xdsl_quant.numerics.constant_quantization import quantize_constant
 
     if (reason := why_not_lowerable(quantized_type)) is not None:
         raise ValueError(reason)
     parameters = QuantizationParameters.from_type(quantized_type)
     expressed = _numbers(value, parameters.expressed_dtype)
+    if rounding_mode == "nearest-away":
+        return quantize_constant(expressed, parameters)
     return quantize(expressed, parameters, rounding_mode=rounding_mode)
 
 
@@ -163,7 +164,7 @@ class QuantConvertConstPass(ModulePass):
     name = "quant-convert-const"
 
     rounding_mode: RoundingMode = "nearest-even"
-    """How a value between two stored ones is rounded."""
+    """How a value between two stored ones is rounded; `nearest-away` is MLIR 14's way."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         casts = [

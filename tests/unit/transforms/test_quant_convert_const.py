@@ -2,10 +2,12 @@
 
 import random
 import re
-import struct
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from xdsl.utils.exceptions import PassFailedException
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp
 from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.numerics.constant_quantization import quantize_constant
 from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
@@ -60,10 +63,19 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("rounding_mode", ["truncate", "nearest-even", "nearest-away"])
+@pytest.mark.parametrize(
+    ("rounding_mode", "expected"),
+    [
+        ("truncate", partial(quantize, rounding_mode="truncate")),
+        ("nearest-even", quantize),
+        ("nearest-away", quantize_constant),
+    ],
+)
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_stored_values_are_those_of_quantize(
-    parameters: QuantizationParameters, rounding_mode: RoundingMode
+    parameters: QuantizationParameters,
+    rounding_mode: RoundingMode,
+    expected: Callable[[Any, QuantizationParameters], NDArray[Any]],
 ):
     generator = np.random.default_rng(0)
     values = (10 * generator.standard_normal((4, 3, 4))).astype(np.float32)
@@ -81,55 +93,58 @@ def test_stored_values_are_those_of_quantize(
     assert scast.result.type == quantized
     stored = stored_op.value
     assert isinstance(stored, DenseIntOrFPElementsAttr)
-    expected = quantize(values, parameters, rounding_mode=rounding_mode)
-    assert stored.data.data == expected.tobytes()
+    assert stored.data.data == expected(values, parameters).tobytes()
 
 
 # MLIR 14
 
 
+EXPRESSED: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+
+STORAGE = (
+    ("i8", -128, 127),
+    ("u8", 0, 255),
+    ("i8<-127:127>", -127, 127),
+    ("i4", -8, 7),
+    ("u5", 0, 31),
+    ("i16", -100, 100),
+    ("u12<1:4000>", 1, 99),
+    ("i32", -99, 99),
+)
+
+
 def random_constant(source: random.Random) -> tuple[str, str, str]:
-    """The text of a constant, its shape and its quantized type."""
+    """The text of a constant, its type, and the type that it is quantized to."""
     rows, columns = source.randint(2, 4), source.randint(2, 4)
-    scales = [source.choice((0.5, 0.1, 1.0, 3.7)) for _ in range(columns)]
-    values = [
-        # Halves are where rounding modes differ.
-        source.choice((source.randint(-300, 300) * 0.25, source.uniform(-99, 99)))
-        for _ in range(rows * columns)
-    ]
+    scales = [source.choice((0.5, 0.1, 1.0, 3.7, 0.005)) for _ in range(columns)]
     numbers = [
-        f"{struct.unpack('<f', struct.pack('<f', value))[0]:.17e}" for value in values
+        # Halves are where rounding modes differ.
+        source.choice((source.randint(-300, 300) * 0.5, source.uniform(-300, 300)))
+        * scales[i % columns]
+        for i in range(rows * columns)
     ]
-    lines = [
-        f"[{', '.join(numbers[start : start + columns])}]"
-        for start in range(0, len(numbers), columns)
-    ]
-    # With any width but 8 MLIR rounds before it adds the zero point. Numbers that f32 does
-    # not hold, like those of i32, are divided in f64 here.
-    storage, low, high = source.choice(
-        (
-            ("i8", -128, 127),
-            ("u8", 0, 255),
-            ("i8<-127:127>", -127, 127),
-            ("i4", 0, 0),
-            ("u5", 0, 0),
-            ("i16", 0, 0),
-            ("u12<1:4000>", 0, 0),
-        )
-    )
+    expressed = source.choice((*EXPRESSED, "f32"))
+    values = np.array(numbers).astype(EXPRESSED[expressed])
+    storage, low, high = source.choice(STORAGE)
     parts = [f"{scale}:{source.randint(low, high)}" for scale in scales]
     type_ = source.choice(
         (
-            f"!quant.uniform<{storage}:f32:1, {{{', '.join(parts)}}}>",
-            f"!quant.uniform<{storage}:f32, {parts[0]}>",
+            f"!quant.uniform<{storage}:{expressed}:1, {{{', '.join(parts)}}}>",
+            f"!quant.uniform<{storage}:{expressed}, {parts[0]}>",
         )
     )
-    return f"dense<[{', '.join(lines)}]>", f"{rows}x{columns}x", type_
+    shape = f"{rows}x{columns}x"
+    text = f'dense<"0x{values.tobytes().hex().upper()}">'
+    return text, f"tensor<{shape}{expressed}>", f"tensor<{shape}{type_}>"
 
 
 def function(index: int, constant: tuple[str, str, str]) -> str:
-    value, shape, type_ = constant
-    expressed, quantized = f"tensor<{shape}f32>", f"tensor<{shape}{type_}>"
+    value, expressed, quantized = constant
     return (
         f"func @f{index}() -> {quantized} {{\n%c = arith.constant {value} : {expressed}\n"
         f'%0 = "quant.qcast"(%c) : ({expressed}) -> {quantized}\n'
@@ -140,7 +155,7 @@ def function(index: int, constant: tuple[str, str, str]) -> str:
 @needs_mlir_14
 def test_random_constants_become_what_mlir_14_makes_of_them():
     source = random.Random(0)
-    text = "\n".join(function(i, random_constant(source)) for i in range(300))
+    text = "\n".join(function(i, random_constant(source)) for i in range(600))
     assert MLIR_OPT_14 is not None
     done = subprocess.run(
         [MLIR_OPT_14, "-quant-convert-const", "-"],
@@ -152,7 +167,7 @@ def test_random_constants_become_what_mlir_14_makes_of_them():
     expected = re.findall(r"arith\.constant (.*)", done.stdout)
     module = convert(parse(text.replace("func @", "func.func @")), "nearest-away")
     values = [str(op.value) for op in module.walk() if isinstance(op, ConstantOp)]
-    assert len(values) == 300
+    assert len(values) == 600
     assert values == expected
 
 
