@@ -2,18 +2,27 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from xdsl_quant.calibration import Statistics, calibrate, checkpoint, recording
+from xdsl_quant.calibration import (
+    Statistics,
+    calibrate,
+    checkpoint,
+    ends,
+    recording,
+)
 from xdsl_quant.calibration import batches as calibrating
 from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
 from xdsl_quant.loading import apply_passes, parse_module
@@ -241,8 +250,8 @@ class Interruption(Exception):
     pass
 
 
-def interrupted(count: int) -> Iterator[Any]:
-    yield from BATCHES[:count]
+def interrupted(count: int, batches: Sequence[Any] = BATCHES) -> Iterator[Any]:
+    yield from batches[:count]
     raise Interruption
 
 
@@ -278,6 +287,33 @@ def test_resuming(
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.json"]
     if executor is not None:
         executor.shutdown()
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    observer=st.sampled_from(OBSERVERS),
+    chosen=st.lists(st.integers(0, len(BATCHES) - 1), min_size=1, max_size=9),
+    cuts=st.lists(st.integers(0, 9), max_size=4),
+    at_once=st.sampled_from([1, 8, 1 << 17]),
+)
+def test_resuming_anywhere(
+    observer: str, chosen: list[int], cuts: list[int], at_once: int
+):
+    """Interruptions change nothing, wherever and however often they are."""
+    batches = [BATCHES[index] for index in chosen]
+    options: Any = {"observer": observer, "axes": {"sum": 1}}
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        # How many batches wait to be merged when the run is interrupted.
+        patch.setattr(ends, "_MAX_ENDS", at_once)
+        options["checkpoint"] = Path(directory) / "checkpoint.json"
+        for cut in sorted(cuts):
+            with pytest.raises(Interruption):
+                calibrate(TEXT, interrupted(cut, batches), **options)
+        resumed = calibrate(TEXT, batches, **options)
+        del options["checkpoint"]
+    expected = calibrate(TEXT, batches, **options)
+    assert resumed == expected
+    assert resumed.to_text() == expected.to_text()
 
 
 def test_checkpoints_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
