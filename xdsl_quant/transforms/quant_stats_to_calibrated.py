@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     BytesAttr,
     DenseIntOrFPElementsAttr,
@@ -138,8 +139,10 @@ def _ranges(op: StatisticsOp) -> _Ranges:
     if op.axis_stats is None or op.axis is None:
         return _Ranges(layer)
     pairs, axis = _pairs(op, op.axis_stats), op.axis.value.data
-    # There may be one for each element of the slices from the axis on.
     size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
+    if size == DYNAMIC_INDEX:
+        return _Ranges(layer, axis, pairs)
+    # There may be one for each element of the slices from the axis on.
     slices = pairs.reshape(size, -1, 2)
     axis_ranges = slices[:, 0, :]
     if slices.shape[1] > 1:

@@ -25,6 +25,7 @@ from xdsl_quant.calibration import (
 )
 from xdsl_quant.calibration import batches as calibrating
 from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
+from xdsl_quant.execution import compile
 from xdsl_quant.loading import apply_passes, parse_module
 
 TEXT = """
@@ -203,6 +204,30 @@ func.func @f(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
         "<1.000000e+00:5.000000e+00> axis 1 [<1.000000e+00:3.000000e+00>, " in printed
     )
     assert "quant.stats %y <1.000000e+00:2.500000e+01> : tensor<2x2xf32>" in printed
+
+
+def test_channels_of_dynamic_size(tmp_path: Path):
+    """They have ranges and types, and another number of channels is an error."""
+    text = """
+func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %y = quant.stats_ref %x "x" : tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+"""
+    file = tmp_path / "stats.json"
+    values = np.array([[-127, 254, 0], [127, 2, 508]], np.float32)
+    calibrate(text, [values], axes={"x": 1}).save(file)
+    module = parse_module(text)
+    apply_passes(
+        module,
+        f'quant-import-stats{{file="{file}"}},quant-stats-to-calibrated,'
+        "quant-calibrated-to-uniform{symmetric=true narrow-range=true}",
+    )
+    assert ":1, {1.000000e+00,2.000000e+00,4.000000e+00}>>" in str(module)
+    quantize = compile(module)
+    assert quantize(values).tolist() == values.tolist()
+    with pytest.raises(ValueError, match="size of dimension 1 must be 3"):
+        quantize(np.zeros((2, 4), np.float32))
 
 
 # Workers

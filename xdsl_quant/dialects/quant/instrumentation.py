@@ -558,8 +558,9 @@ class StatisticsOp(_RealValueOp):
         if not isinstance(axis_stats.get_element_type(), AnyFloat):
             raise self._error("axisStats must have a floating point element type")
         shape = axis_stats.get_shape()
-        counts = _slice_counts(self.input.type, self.axis.value.data)
-        if len(shape) != 2 or shape[1] != 2 or shape[0] not in counts:
+        axis = self.axis.value.data
+        are_pairs = len(shape) == 2 and shape[1] == 2
+        if not are_pairs or not _may_be_slices(self.input.type, axis, shape[0]):
             raise self._error(
                 "axisStats must have shape [N,2] where N = the slice size defined by "
                 "the axis dim"
@@ -593,17 +594,19 @@ class StatisticsOp(_RealValueOp):
         return ("layerStats", "axisStats", "axis")
 
 
-def _slice_counts(type_: Attribute, axis: int) -> Sequence[int]:
-    """How many ranges there may be along a dimension of a tensor."""
+def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
+    """Whether there may be so many ranges along a dimension of a tensor."""
     if not isinstance(type_, TensorType):
-        return ()
+        return False
     shape = type_.get_shape()
     if not 0 <= axis < len(shape):
-        return ()
+        return False
     slice_shape = shape[axis:]
+    if slice_shape[0] == DYNAMIC_INDEX:
+        return count > 0
     if DYNAMIC_INDEX in slice_shape:
-        return slice_shape[:1]
-    return (slice_shape[0], math.prod(slice_shape))
+        return count == slice_shape[0]
+    return count in (slice_shape[0], math.prod(slice_shape))
 
 
 @irdl_op_definition
