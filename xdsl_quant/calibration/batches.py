@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, SupportsIndex, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.entry_function import check_function_name
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.observers import EndsObserver, parse_observer
 
@@ -72,13 +73,15 @@ def calibrate(
             there are no batches; if no batch has a value for a key, unless `missing` is
             `keep`; if a `quant.stats_ref` is at a place of which there are no statistics;
             if the function cannot be run; if the checkpoint is of another run.
-        TypeError: if `batches` is no iterable, or arguments of the function are wrong.
+        TypeError: if `batches` is no iterable, or another argument or one of the function
+            is of a wrong type.
         OSError: if the checkpoint cannot be read or written.
     """
+    axes = {} if axes is None else axes
+    _check_arguments(module, entry, axes, executor, missing)
     if isinstance(module, str):
         module = parse_module(module)
     kind = parse_observer(observer)
-    axes = dict(axes or {})
     function = InstrumentedFunction.of(module, entry)
     if unknown := sorted(axes.keys() - set(function.keys)):
         raise ValueError(
@@ -110,6 +113,34 @@ def calibrate(
                 "function gets there"
             )
     return statistics
+
+
+def _check_arguments(
+    module: object, entry: object, axes: object, executor: object, missing: object
+) -> None:
+    if not isinstance(module, ModuleOp | str):
+        raise TypeError(
+            f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
+        )
+    check_function_name(entry, "entry")
+    if not _are_dimensions(axes):
+        raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
+    if executor is not None and not hasattr(executor, "submit"):
+        raise TypeError(
+            "executor must have a method 'submit', like those of concurrent.futures, but "
+            f"it is of type {type(executor).__name__}"
+        )
+    if missing not in ("error", "keep"):
+        raise ValueError(f"missing must be 'error' or 'keep', not {missing!r}")
+
+
+def _are_dimensions(axes: object) -> bool:
+    if not isinstance(axes, Mapping):
+        return False
+    return all(
+        isinstance(key, str) and isinstance(dimension, SupportsIndex)
+        for key, dimension in cast("Mapping[object, object]", axes).items()
+    )
 
 
 class _Gathered:
@@ -152,10 +183,17 @@ class _Gathered:
         )
         for seen in waiting:
             if seen.observations:
-                merged = merged.merge(Statistics(observer, seen.observations, 0))
+                merged = self._merged_with(merged, seen)
             inputs = chained(inputs, seen.digest)
         self._state = _State(merged, inputs, [])
         return self._state
+
+    def _merged_with(self, statistics: Statistics, seen: Seen) -> Statistics:
+        more = Statistics(statistics.observer, seen.observations, 0)
+        try:
+            return statistics.merge(more)
+        except ValueError as e:
+            raise ValueError(f"batch {seen.batch}, {e}") from None
 
     def _of_ends(self, waiting: Sequence[Seen]) -> dict[str, KeyObservation]:
         if not isinstance(observer := self._task.observer, EndsObserver):

@@ -133,14 +133,25 @@ class Statistics:
     def __post_init__(self):
         parse_observer(self.observer)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Statistics of {len(self.observations)} keys in {self.batch_count} batches, "
+            f"observer '{self.observer}'>"
+        )
+
     def merge(self, other: Statistics) -> Statistics:
         """
         The statistics of the batches of both. This is associative and commutative.
 
         Raises:
+            TypeError: if `other` is something else.
             ValueError: if observers or channels are different ones, or a moving average
                 has the same batch in both.
         """
+        if not isinstance(cast(object, other), Statistics):
+            raise TypeError(
+                f"statistics merge with statistics, not with {type(other).__name__}"
+            )
         if parse_observer(self.observer) != parse_observer(other.observer):
             raise ValueError(
                 f"statistics of observers '{self.observer}' and '{other.observer}' do not "

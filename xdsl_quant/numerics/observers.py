@@ -489,8 +489,13 @@ def parse_observer(text: str) -> Observer:
     The observer that a text stands for, e.g. `min-max`, `entropy` or `percentile=99.9`.
 
     Raises:
+        TypeError: if it is no text.
         ValueError: if there is no such observer, or its number is wrong.
     """
+    if not isinstance(cast(object, text), str):
+        raise TypeError(
+            f"observer must be a text such as 'min-max', not {type(text).__name__}"
+        )
     name, equals, number = text.partition("=")
     if (known := _OBSERVERS.get(name)) is None:
         raise ValueError(

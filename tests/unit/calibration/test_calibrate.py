@@ -641,6 +641,40 @@ def test_wrong_options(args: Any, options: Any, message: str):
         calibrate(TEXT, *args, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"module": None}, "module must be a ModuleOp or MLIR text, not NoneType"),
+        (
+            {"entry": 3},
+            "entry is the name of the function, or None, but it is of type int",
+        ),
+        ({"observer": 7}, "observer must be a text such as 'min-max', not int"),
+        ({"axes": ["x"]}, "axes must be a dict of dimensions by keys, not ['x']"),
+        (
+            {"axes": {"x": "1"}},
+            "axes must be a dict of dimensions by keys, not {'x': '1'}",
+        ),
+        (
+            {"executor": 4},
+            "executor must have a method 'submit', like those of concurrent.futures, but "
+            "it is of type int",
+        ),
+    ],
+)
+def test_options_of_wrong_types(options: dict[str, Any], message: str):
+    given: dict[str, Any] = {"module": TEXT, "batches": BATCHES, **options}
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        calibrate(**given)
+
+
+def test_what_is_done_with_missing_keys_is_a_word():
+    missing: Any = "ignore"
+    message = "^missing must be 'error' or 'keep', not 'ignore'$"
+    with pytest.raises(ValueError, match=message):
+        calibrate(TEXT, BATCHES, missing=missing)
+
+
 @pytest.mark.parametrize("batches", [None, 3.0])
 def test_no_iterable(batches: Any, tmp_path: Path):
     message = (
@@ -654,8 +688,6 @@ def test_no_iterable(batches: Any, tmp_path: Path):
 
 def test_channels_that_differ_between_batches():
     batches = [(np.zeros((size, 3), np.float32), 0.0) for size in (2, 4)]
-    message = (
-        r"^key 'x': observations with 2 channels and with 4 channels do not merge$"
-    )
+    message = r"^batch 1, key 'x': observations with 2 channels and with 4 channels do not merge$"
     with pytest.raises(ValueError, match=message):
         calibrate(TEXT, batches, axes={"x": 0})

@@ -312,3 +312,17 @@ def test_no_json(tmp_path: Path):
         Statistics.load(file)
     with pytest.raises(FileNotFoundError):
         Statistics.load(tmp_path / "missing")
+
+
+def test_repr():
+    assert repr(Statistics("percentile=90")) == (
+        "<Statistics of 0 keys in 0 batches, observer 'percentile=90'>"
+    )
+
+
+def test_merging_with_something_else():
+    other: Any = 3
+    with pytest.raises(
+        TypeError, match=r"^statistics merge with statistics, not with int$"
+    ):
+        Statistics().merge(other)
