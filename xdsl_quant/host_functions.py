@@ -34,8 +34,9 @@ class EndsFunction:
     and calls another function with the ends of many tensors at once: of all that have the
     same one and are in the same block, when the end of that is reached.
 
-    It calls the function itself if the tensor has no such dimension, or one of dynamic
-    size, or elements other than `f16`, `bf16`, `f32` and `f64`. So does an interpreter.
+    It calls the function itself if the tensor has no such dimension, or one of size 0 or
+    of dynamic size, or elements other than `f16`, `bf16`, `f32` and `f64`. So does an
+    interpreter.
     """
 
     function: Callable[[NDArray[Any]], object]
@@ -53,6 +54,21 @@ class EndsFunction:
 
     axis: int | None = None
     """A dimension for each index of which there are ends, at positions in a row."""
+
+    def __post_init__(self):
+        for name in ("function", "see_ends"):
+            if not callable(value := getattr(self, name)):
+                raise TypeError(
+                    f"{name} must be a function, not {type(value).__name__}"
+                )
+        if not isinstance(cast(object, self.position), int):
+            raise TypeError(
+                f"position must be an integer, not {type(self.position).__name__}"
+            )
+        if not isinstance(cast(object, self.axis), int | None):
+            raise TypeError(
+                f"axis must be an integer or None, not {type(self.axis).__name__}"
+            )
 
     def __call__(self, values: NDArray[Any]) -> object:
         return self.function(values)

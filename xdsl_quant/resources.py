@@ -83,6 +83,8 @@ class _Resources(OpAsmDialectInterface):
 
     def parse_resource(self, key: str, val: str):
         super().parse_resource(key, val)
+        # A text may have data for a name twice.
+        self._blobs.pop(key, None)
         if _has_both_cases(val):
             return
         try:

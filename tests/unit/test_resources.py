@@ -113,6 +113,18 @@ def test_resources_from_before(monkeypatch: pytest.MonkeyPatch):
     assert keep_resources_as_bytes() is interface()
 
 
+@pytest.mark.parametrize("text", ["0x0400000001", "0x04000000aA", "0x04000000ZZ"])
+def test_last_text_of_a_name(text: str):
+    key = parsed("0x0400000002")
+    interface().parse_resource(key, text)
+    assert interface().lookup(key) == text
+    if "Z" in text:
+        with pytest.raises(ValueError, match="is not hexadecimal"):
+            data_of(key)
+    else:
+        assert data_of(key) == bytes.fromhex(text[-2:])
+
+
 TEXT = """
 builtin.module {
   %0 = arith.constant dense_resource<again> : tensor<2xf32>

@@ -161,12 +161,24 @@ class _Gathered:
         return self._merged().inputs
 
     def add(self, seen: Seen) -> None:
-        """Add what was seen in the next batch."""
+        """
+        Add what was seen in the next batch.
+
+        Raises:
+            ValueError: if it does not merge with what was seen before, which stays.
+        """
         waiting = self._state.waiting
-        waiting.append(seen)
         # Histograms are large.
-        if seen.observations or len(waiting) >= self._task.layout.max_batches:
-            self._merged()
+        if not seen.observations and len(waiting) < self._task.layout.max_batches:
+            waiting.append(seen)
+            return
+        statistics, inputs, _ = self._merged()
+        of_batch = {**self._of_ends([seen]), **seen.observations}
+        try:
+            merged = statistics.merge(Statistics(statistics.observer, of_batch, 1))
+        except ValueError as e:
+            raise ValueError(f"batch {seen.batch}, {e}") from None
+        self._state = _State(merged, chained(inputs, seen.digest), [])
 
     def write(self, saved: Checkpoint) -> None:
         """Write a checkpoint."""
@@ -174,26 +186,15 @@ class _Gathered:
         saved.write(state.statistics, state.inputs)
 
     def _merged(self) -> _State:
+        """The state with no batches that are waiting."""
         statistics, inputs, waiting = self._state
-        if not waiting:
-            return self._state
-        observer = statistics.observer
-        merged = statistics.merge(
-            Statistics(observer, self._of_ends(waiting), len(waiting))
-        )
-        for seen in waiting:
-            if seen.observations:
-                merged = self._merged_with(merged, seen)
-            inputs = chained(inputs, seen.digest)
-        self._state = _State(merged, inputs, [])
+        if waiting:
+            of_batches = self._of_ends(waiting)
+            merged = Statistics(statistics.observer, of_batches, len(waiting))
+            for seen in waiting:
+                inputs = chained(inputs, seen.digest)
+            self._state = _State(statistics.merge(merged), inputs, [])
         return self._state
-
-    def _merged_with(self, statistics: Statistics, seen: Seen) -> Statistics:
-        more = Statistics(statistics.observer, seen.observations, 0)
-        try:
-            return statistics.merge(more)
-        except ValueError as e:
-            raise ValueError(f"batch {seen.batch}, {e}") from None
 
     def _of_ends(self, waiting: Sequence[Seen]) -> dict[str, KeyObservation]:
         if not isinstance(observer := self._task.observer, EndsObserver):

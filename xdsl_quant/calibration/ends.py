@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -17,7 +18,10 @@ from xdsl_quant.numerics.observers import EndsObserver
 from .statistics import KeyObservation
 
 _MAX_ENDS = 1 << 17
-"""Most positions of all batches that are kept before they are merged: 2 MiB of ends."""
+"""Most positions of all batches that are kept before they are merged."""
+
+_MAX_BATCHES = 1 << 10
+"""Most batches that are kept: with few positions, other things take more memory."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class EndsLayout:
         counts = map(_count, shapes, axes)
         return EndsLayout(tuple(keys), tuple(axes), tuple(counts))
 
-    @property
+    @cached_property
     def positions(self) -> Sequence[int]:
         """The position of the ends of each key, or of those of its first channel."""
         return [*accumulate(self.counts, initial=0)][:-1]
@@ -56,7 +60,7 @@ class EndsLayout:
     @property
     def max_batches(self) -> int:
         """Of how many batches there should be arrays at most before they are merged."""
-        return max(1, _MAX_ENDS // max(1, sum(self.counts)))
+        return max(1, min(_MAX_BATCHES, _MAX_ENDS // max(1, sum(self.counts))))
 
     def nothing_seen(self) -> NDArray[np.float64]:
         """The array of no values at all: smallest values, and then the largest."""

@@ -140,7 +140,13 @@ class InstrumentedFunction:
             ends: the positions of the ends that are enough, if they are. The viewer may see
                 some values nevertheless.
         """
-        return _runnable(self, ends)
+        # Threads need it at the same time, and it takes long to compile.
+        with _lock:
+            return _runnable(self, ends)
+
+
+_lock = threading.RLock()
+"""Held while a function is compiled."""
 
 
 def _unused_prefix(module: ModuleOp, prefix: str) -> str:
@@ -274,12 +280,14 @@ def _error(op: Operation, message: str) -> ValueError:
 class _Current(threading.local):
     """Who looks at the values of the call that a thread is in."""
 
-    viewer: Viewer
+    viewer: Viewer | None = None
 
     def see(self, key: str, value: NDArray[Any]) -> None:
+        assert self.viewer is not None
         self.viewer.see(key, value)
 
     def see_ends(self, positions: NDArray[np.intp], ends: NDArray[np.float64]) -> None:
+        assert self.viewer is not None
         self.viewer.see_ends(positions, ends)
 
 
@@ -315,12 +323,13 @@ def _runnable(function: InstrumentedFunction, ends: EndsLayout | None) -> Run:
         )
 
     def run(viewer: Viewer, arguments: tuple[ArrayLike, ...]) -> None:
-        current.viewer = viewer
+        # What makes an array of an argument may run the function, too.
+        before, current.viewer = current.viewer, viewer
         try:
             call(*arguments)
         except InterpretationError as e:
             raise ValueError(str(e)) from None
         finally:
-            del current.viewer
+            current.viewer = before
 
     return run

@@ -117,8 +117,8 @@ class BatchTask:
         if isinstance(self.observer, EndsObserver) and not self.histograms:
             try:
                 return self._run(batch, arguments, self.layout)
-            except _UnclearEndsError:
-                # The values tell what is wrong with them.
+            except (_UnclearEndsError, _ObservationError):
+                # The values tell what is wrong with them, in the order of the keys.
                 pass
         return self._run(batch, arguments, None)
 

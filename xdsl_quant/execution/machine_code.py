@@ -39,13 +39,20 @@ from .streaming_stores import mark_results, stream_marked_results, streamable_op
 from .tensor_fixes import (
     check_has_no_llvm,
     copy_what_while_loops_carry,
+    define_undefined_tensors,
     has_dynamic_branches,
     may_write_results_at_once,
     read_initial_values_as_inputs,
     reshape_where_sizes_are_dynamic,
 )
 
-_TO_ONE_FUNCTION = ("inline", "symbol-dce", "canonicalize")
+_TO_ONE_FUNCTION = (
+    # Of tensors that blocks pass on, bufferization frees some too early.
+    "lift-cf-to-scf",
+    "inline",
+    "symbol-dce",
+    "canonicalize",
+)
 
 _TO_LINALG = (
     "func.func(shape-to-shape-lowering)",
@@ -159,6 +166,7 @@ class MachineCode:
         # Inlining may leave out what is only needed to find sizes wrong.
         check_sizes(module)
         _run(module, _TO_ONE_FUNCTION)
+        define_undefined_tensors(module)
         callbacks = find_ends(module, host_calls.ends_functions)
         read_initial_values_as_inputs(module)
         _run(module, _TO_LINALG)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +62,10 @@ def find_ends(module: Any, functions: Mapping[str, EndsFunction]) -> dict[str, o
             np.arange(function.position, function.position + count)
             for function, count in zip(group, counts, strict=True)
         ]
-        callback = _callback(group[0].see_ends, np.concatenate(positions))
+        all_positions = np.concatenate(positions)
+        # It is the same array in each call.
+        all_positions.flags.writeable = False
+        callback = _callback(group[0].see_ends, all_positions)
         callbacks[f"_mlir_ciface_{name}"] = callback
         _declare(module, name, sum(counts))
         for call in calls:
@@ -77,11 +80,20 @@ def _groups(
     module: Any, functions: Mapping[str, EndsFunction]
 ) -> Iterable[Sequence[Any]]:
     """Calls in the same block of functions with the same `see_ends`."""
-    groups: dict[tuple[Any, _EndsCallback], list[Any]] = {}
+    groups: dict[tuple[Any, ...], list[Any]] = {}
     for call in ops_in(module, "func.call"):
         if (function := functions.get(call.attributes["callee"].value)) is not None:
-            groups.setdefault((call.block, function.see_ends), []).append(call)
+            key = call.block, *_identity(function.see_ends)
+            groups.setdefault(key, []).append(call)
     return groups.values()
+
+
+def _identity(function: _EndsCallback) -> tuple[int, ...]:
+    """What tells a function from others, also from others that are equal."""
+    if isinstance(function, MethodType):
+        # It is a new object whenever one asks for it.
+        return id(function.__self__), id(function.__func__)
+    return (id(function),)
 
 
 def _unused_prefix(module: Any) -> str:
@@ -134,9 +146,7 @@ def _call_with_ends(
     with ir.InsertionPoint.at_block_terminator(last.block), last.location:
         # Bufferization takes very long for a tensor that changes many times.
         ends = memref.alloc(_type_of_ends(sum(counts)), [], [])
-        starts = accumulate(counts, initial=0)
-        for reduction, start in zip(reductions, starts, strict=False):
-            _store(reduction, ends, start)
+        _store_all(reductions, ends)
         func.call([], name, [ends])
     return counts
 
@@ -153,15 +163,24 @@ def _declare(module: Any, name: str, count: int) -> None:
     function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
 
-def _store(reduction: _Ends, ends: Any, start: int) -> None:
-    """Store ends as f64, beginning at a position."""
+def _store_all(reductions: Sequence[_Ends], ends: Any) -> None:
+    """Store the ends of all calls side by side."""
     arith, scf = bindings().arith, bindings().scf
-    if not reduction.low.type.rank:
-        _store_at(reduction, [], ends, _index(start))
-        return
-    for channel in scf.for_(reduction.low.type.get_dim_size(0)):
-        _store_at(reduction, [channel], ends, arith.addi(channel, _index(start)))
-        scf.yield_([])
+    by_count: dict[int, list[tuple[_Ends, int]]] = {}
+    start = 0
+    for reduction in reductions:
+        shape = reduction.low.type.shape
+        if shape:
+            by_count.setdefault(shape[0], []).append((reduction, start))
+        else:
+            _store_at(reduction, [], ends, _index(start))
+        start += math.prod(shape)
+    for count, group in by_count.items():
+        for channel in scf.for_(count):
+            for reduction, start in group:
+                position = arith.addi(channel, _index(start))
+                _store_at(reduction, [channel], ends, position)
+            scf.yield_([])
 
 
 def _store_at(

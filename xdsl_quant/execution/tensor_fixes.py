@@ -37,6 +37,34 @@ def has_dynamic_branches(module: Any) -> bool:
     )
 
 
+def define_undefined_tensors(module: Any) -> None:
+    """
+    Give a value to tensors that have none where control flow passes by, as bufferization
+    knows no others. Nothing reads them.
+
+    Raises:
+        CompilationError: if one has a dynamic size, which would be taken for that of the
+            values that are there where control flow does not pass by.
+    """
+    ir, tensor = bindings().ir, bindings().tensor
+    for poison in ops_in(module, "ub.poison"):
+        (undefined,) = poison.results
+        if not isinstance(type_ := undefined.type, ir.RankedTensorType):
+            continue
+        if not type_.has_static_shape:
+            raise CompilationError(
+                f"blocks pass on a value of type '{type_}' that is not defined on all ways "
+                "through them, so they cannot be compiled: write scf.if, scf.for or "
+                "scf.while"
+            )
+        with ir.InsertionPoint(poison), poison.location:
+            empty = tensor.empty(
+                type_.shape, type_.element_type, encoding=type_.encoding
+            )
+        undefined.replace_all_uses_with(empty)
+        poison.erase()
+
+
 def read_initial_values_as_inputs(module: Any) -> None:
     """
     Let no `linalg.generic` without a reduction read what it writes to.

@@ -688,6 +688,48 @@ def test_no_iterable(batches: Any, tmp_path: Path):
 
 def test_channels_that_differ_between_batches():
     batches = [(np.zeros((size, 3), np.float32), 0.0) for size in (2, 4)]
-    message = r"^batch 1, key 'x': observations with 2 channels and with 4 channels do not merge$"
-    with pytest.raises(ValueError, match=message):
+    message = "batch 1, key 'x': observations with 2 channels and with 4 channels do not merge"
+    with pytest.raises(ValueError, match=f"^{message}$"):
         calibrate(TEXT, batches, axes={"x": 0})
+
+
+def test_checkpoint_of_batches_before_one_that_does_not_merge(tmp_path: Path):
+    sizes = (2, 2, 2, 4, 2)
+    batches = [(np.full((size, 3), i, np.float32), 0.0) for i, size in enumerate(sizes)]
+    options: Any = {"axes": {"x": 0}, "checkpoint": tmp_path / "checkpoint.json"}
+    with pytest.raises(ValueError, match=r"^batch 3, key 'x'"):
+        calibrate(TEXT, batches, **options)
+    saved = Statistics.load(options["checkpoint"])
+    assert saved == calibrate(TEXT, batches[:3], axes={"x": 0})
+    # It is of these batches.
+    good = [*batches[:3], batches[4]]
+    assert calibrate(TEXT, good, **options) == calibrate(TEXT, good, axes={"x": 0})
+
+
+def test_argument_that_calibrates():
+    """What makes an array of itself may run the same function."""
+
+    class Argument:
+        def __array__(self, *args: object, **options: object) -> NDArray[Any]:
+            calibrate(TEXT, BATCHES[:1])
+            return ARRAYS[1]
+
+    batch: Any = (Argument(), 1.0)
+    assert calibrate(TEXT, [batch]) == calibrate(TEXT, [(ARRAYS[1], 1.0)])
+
+
+def test_threads_compile_once(monkeypatch: pytest.MonkeyPatch):
+    from xdsl_quant import execution
+
+    count = 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return compile(*args, **options)
+
+    monkeypatch.setattr(execution, "compile", counted)
+    text = TEXT.replace('"scalar"', '"another key"')
+    with ThreadPoolExecutor(4) as executor:
+        calibrate(text, BATCHES, executor=executor)
+    assert count == 1

@@ -270,7 +270,6 @@ func.func @f(%c: i1, %x: tensor<?xf32>) -> tensor<?xf32> {
     check(text, batches, values, observer)
 
 
-@may_be_refused
 def test_loop_of_blocks():
     text = """
 func.func @f(%n: index, %x: tensor<2xf32>) -> tensor<2xf32> {

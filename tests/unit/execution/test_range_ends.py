@@ -1,6 +1,7 @@
 """Ends of ranges that compiled code finds, in loops that it shares."""
 
 import sys
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -35,6 +36,8 @@ class Viewer:
     def see_ends(self, positions: Array, ends: Array) -> None:
         assert ends.dtype == np.float64
         assert ends.shape == (2, len(positions))
+        assert not positions.flags.writeable
+        assert not ends.flags.writeable
         self.ends.append((positions.tolist(), ends.copy()))
 
     def see(self, values: Array) -> None:
@@ -263,6 +266,46 @@ func.func @f(%x: tensor<?xf32>) {
     function = compile(text, host_functions={"a": EndsFunction(print, fail, 4)})
     with pytest.raises(LookupError, match=r"^\[4\] \[\[1.0\], \[2.0\]\]$"):
         function([1, 2])
+
+
+def test_functions_that_are_equal_but_not_the_same():
+    @dataclass(frozen=True)
+    class Equal:
+        seen: tuple[list[Any]] = field(compare=False)
+
+        def __call__(self, positions: Array, ends: Array) -> None:
+            self.seen[0].append(positions.tolist())
+
+    text = """
+func.func private @a(tensor<?xf32>)
+func.func private @b(tensor<?xf32>)
+func.func @f(%x: tensor<?xf32>) {
+  func.call @a(%x) : (tensor<?xf32>) -> ()
+  func.call @b(%x) : (tensor<?xf32>) -> ()
+  return
+}
+"""
+    lists: list[list[Any]] = [[], []]
+    functions = {
+        name: EndsFunction(print, Equal((seen,)), index)
+        for index, (name, seen) in enumerate(zip("ab", lists, strict=True))
+    }
+    compile(text, host_functions=functions)([1, 2])
+    assert lists == [[[0]], [[1]]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3, print), "function must be a function, not int"),
+        ((print, None), "see_ends must be a function, not NoneType"),
+        ((print, print, 1.5), "position must be an integer, not float"),
+        ((print, print, 0, "x"), "axis must be an integer or None, not str"),
+    ],
+)
+def test_arguments_of_wrong_types(arguments: Any, message: str):
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        EndsFunction(*arguments)
 
 
 # Shared loops
