@@ -27,6 +27,27 @@ def check_is_llvm(module: Any) -> None:
         raise CompilationError(f"MLIR has no lowering to LLVM for a '{name}' op")
 
 
+def move_bf16_as_integers(module: Any) -> None:
+    """
+    Load and store bf16 as i16: LLVM makes vectors of the loads and stores, and with some
+    sizes it then ends the process, as it does not know how to put vectors of bf16 together.
+    """
+    ir, llvm = bindings().ir, bindings().llvm
+    with module.context:
+        bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
+    for load in ops_in(module, "llvm.load"):
+        (value,) = load.results
+        if value.type == bf16:
+            value.set_type(i16)
+            with ir.InsertionPoint.after(load), load.location:
+                number = llvm.bitcast(bf16, value)
+            value.replace_all_uses_except(number, number.owner.operation)
+    for store in ops_in(module, "llvm.store"):
+        if store.operands[0].type == bf16:
+            with ir.InsertionPoint(store), store.location:
+                store.operands[0] = llvm.bitcast(i16, store.operands[0])
+
+
 def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
     """
     Let an assertion that fails report its message and leave the function, where MLIR

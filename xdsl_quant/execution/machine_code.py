@@ -22,6 +22,7 @@ from .host_calls import HostCalls
 from .llvm_fixes import (
     check_is_llvm,
     mark_buffers_as_distinct,
+    move_bf16_as_integers,
     return_where_assertions_fail,
 )
 from .loop_fixes import (
@@ -197,6 +198,7 @@ class MachineCode:
         round_while_converting(module)
         _run(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
+        move_bf16_as_integers(module)
         return_where_assertions_fail(module, names)
         mark_buffers_as_distinct(module, names)
         return callbacks

@@ -343,3 +343,20 @@ def test_what_reads_its_outs_is_computed_once(m: str, n: str):
     broadcast, summed = compile(text)(*arrays)
     np.testing.assert_array_equal(broadcast, x + z + y)
     np.testing.assert_array_equal(summed, np.full(3, 61))
+
+
+@pytest.mark.parametrize("shape", [(17, 2), (2, 17), (33, 3), (16, 2)])
+def test_moving_bf16(shape: tuple[int, int]):
+    """LLVM ends the process at vectors of bf16 that it has put together."""
+    rows, columns = shape
+    text = f"""
+!t = tensor<{columns}x{rows}xbf16>
+func.func @f(%x: tensor<{rows}x{columns}xbf16>) -> !t {{
+  %e = tensor.empty() : !t
+  %t = linalg.transpose ins(%x : tensor<{rows}x{columns}xbf16>) outs(%e : !t)
+    permutation = [1, 0]
+  return %t : !t
+}}
+"""
+    x = np.random.default_rng(0).normal(size=shape).astype(ml_dtypes.bfloat16)
+    assert np.array_equal(compile(text)(x), x.T)
