@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from xdsl_quant.host_functions import EndsFunction, HostFunctions
 
 from .boundary import Boundary
 from .range_ends import have_ends
-from .runtime_library import array_at, guarded
+from .runtime_library import array_at, callback, guarded
 
 
 @dataclass(frozen=True)
@@ -84,5 +83,4 @@ def _callback(
             )
         )
 
-    pointers = [ctypes.c_void_p] * len(kinds)
-    return ctypes.CFUNCTYPE(None, *pointers)(called)
+    return callback(called, len(kinds))

@@ -10,7 +10,6 @@ zero otherwise.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MethodType
@@ -24,7 +23,7 @@ from xdsl_quant.host_functions import EndsFunction
 
 from .boundary import Boundary
 from .mlir_bindings import bindings, ops_in
-from .runtime_library import array_at, guarded
+from .runtime_library import array_at, callback, guarded
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -65,8 +64,8 @@ def find_ends(module: Any, functions: Mapping[str, EndsFunction]) -> dict[str, o
         all_positions = np.concatenate(positions)
         # It is the same array in each call.
         all_positions.flags.writeable = False
-        callback = _callback(group[0].see_ends, all_positions)
-        callbacks[f"_mlir_ciface_{name}"] = callback
+        symbol = f"_mlir_ciface_{name}"
+        callbacks[symbol] = _callback(group[0].see_ends, all_positions)
         _declare(module, name, sum(counts))
         for call in calls:
             call.erase()
@@ -111,7 +110,7 @@ def _callback(see_ends: _EndsCallback, positions: NDArray[np.intp]) -> object:
     def called(address: int) -> None:
         guarded(lambda: see_ends(positions, array_at(address, 2, dtype)))
 
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(called)
+    return callback(called, 1)
 
 
 # Ops

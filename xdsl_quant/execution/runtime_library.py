@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +154,35 @@ def guarded(function: Callable[[], object]) -> None:
         _keep(e)
 
 
+_callbacks_of_users: WeakSet[Callable[..., None]] = WeakSet()
+
+
+def callback(function: Callable[..., None], argument_count: int) -> object:
+    """
+    A function as compiled code calls it, with addresses. It must be `guarded` inside.
+
+    An interruption that comes before its first line is not lost, either.
+    """
+    _callbacks_of_users.add(function)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * argument_count)(function)
+
+
+class _Hook:
+    """
+    Keeps an exception that ctypes tells of and ignores, as it came from a callback of a
+    user. Of others the hook before tells.
+    """
+
+    def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]):
+        self._before = before
+
+    def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.object in _callbacks_of_users:
+            _keep(unraisable.exc_value or KeyboardInterrupt())
+        else:
+            self._before(unraisable)
+
+
 @contextmanager
 def muted() -> Generator[None]:
     """Let compiled code of this thread run without calling the functions of a user."""
@@ -178,6 +209,8 @@ def register(engine: Any, more: Mapping[str, Any]) -> None:
     Let the code of an `ExecutionEngine` call the functions by their names, and `more` of
     them, callbacks of ctypes that must stay alive.
     """
+    if more and not isinstance(sys.unraisablehook, _Hook):
+        sys.unraisablehook = _Hook(sys.unraisablehook)
     callbacks: dict[str, Any] = {**_CALLBACKS, **more}
     for name, callback in callbacks.items():
         pointer = ctypes.cast(callback, ctypes.c_void_p)

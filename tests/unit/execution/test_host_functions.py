@@ -1,7 +1,10 @@
 """Functions of Python that compiled code and the interpreter call."""
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from weakref import WeakSet
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant import execution
-from xdsl_quant.execution import CompilationError, compile, compiled_function
+from xdsl_quant.execution import (
+    CompilationError,
+    compile,
+    compiled_function,
+    runtime_library,
+)
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import parse_module
 
@@ -182,6 +190,35 @@ func.func @f(%c: i1) {
         function(False)
     monkeypatch.undo()
     assert function(True) is None
+
+
+def test_interruption_before_the_first_line_of_a_function(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """ctypes tells `sys.unraisablehook` of it, and goes on."""
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    callbacks = WeakSet[Any]()
+    monkeypatch.setattr(runtime_library, "_callbacks_of_users", callbacks)
+    interruption = KeyboardInterrupt()
+
+    def interrupted(x: Array) -> None:
+        (callback,) = callbacks
+        for hooked in (callback, print):
+            arguments = SimpleNamespace(exc_value=interruption, object=hooked)
+            sys.unraisablehook(cast("Any", arguments))
+
+    function = compile(
+        "func.func private @see(tensor<2xf32>)\n"
+        "func.func @f(%x: tensor<2xf32>) {\n"
+        "  func.call @see(%x) : (tensor<2xf32>) -> ()\n"
+        "  return\n}",
+        host_functions={"see": interrupted},
+    )
+    with pytest.raises(KeyboardInterrupt) as raised:
+        function([1, 2])
+    assert raised.value is interruption
+    assert [getattr(other, "object", None) for other in told] == [print]
 
 
 def test_first_failure_of_compiled_code():
