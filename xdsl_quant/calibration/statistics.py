@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.observations import BatchExtremes, Histogram, Observation
@@ -186,6 +188,8 @@ class Statistics:
     def _found_ranges(self, key: str) -> KeyStatistics:
         axis, observation, _ = self.observations[key]
         lows, highs = parse_observer(self.observer).ranges(observation)
+        if isinstance(observation, Histogram):
+            _warn_of_wide_bins(key, observation, lows, highs)
         layer = (float(lows.min()), float(highs.max()))
         if axis is None:
             return KeyStatistics(layer)
@@ -263,6 +267,29 @@ class Statistics:
             return Statistics(content["observer"], observations, count)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise ValueError(f"{name} is damaged") from None
+
+
+_MIN_BINS = 16
+"""Bins from 0 to the larger end of a range with which it is not much too wide."""
+
+
+def _warn_of_wide_bins(
+    key: str, histogram: Histogram, lows: NDArray[Any], highs: NDArray[Any]
+) -> None:
+    """Warn of ranges that are not known well, as a value is so much larger than these."""
+    ends = np.maximum(np.abs(lows), np.abs(highs))
+    are_wide = (ends > 0) & (ends < _MIN_BINS * histogram.widths)
+    if not are_wide.any():
+        return
+    low, high = (float(array[are_wide][0]) for array in (lows, highs))
+    values = histogram.lows[are_wide][0], histogram.highs[are_wide][0]
+    largest = float(max(values, key=abs))
+    warnings.warn(
+        f"key '{key}': the range {low:g} to {high:g} may be much too wide, as one value is "
+        f"{largest:g} and bins are as wide as this needs: leave such values out of the "
+        "samples",
+        stacklevel=2,
+    )
 
 
 def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:

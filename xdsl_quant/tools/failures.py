@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -28,7 +30,8 @@ def exit_code(
         130 if the user interrupts it, 141 if nobody reads its output any more.
     """
     try:
-        run(options)
+        with _short_warnings():
+            run(options)
         # Else what is left in the buffer is written when there is nobody to see an error.
         sys.stdout.flush()
     except Failure as message:
@@ -47,6 +50,18 @@ def exit_code(
         print("interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+@contextmanager
+def _short_warnings() -> Generator[None]:
+    """Let warnings be one line, without the place in the code that gives them."""
+
+    def show(message: Warning | str, *args: object) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _told(message: Failure | str) -> int:

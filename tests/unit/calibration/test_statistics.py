@@ -41,6 +41,7 @@ NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2)
 VALUES = st.dictionaries(st.sampled_from("abc"), NUMBERS)
 
 
+@pytest.mark.filterwarnings("ignore:.* may be much too wide")
 @pytest.mark.parametrize("observer", OBSERVERS)
 @settings(max_examples=30, deadline=None)
 @given(
@@ -326,3 +327,25 @@ def test_merging_with_something_else():
         TypeError, match=r"^statistics merge with statistics, not with int$"
     ):
         Statistics().merge(other)
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_values_that_make_bins_too_wide(axis: int | None):
+    """A bin is as wide as the largest value needs, so that others have few bins."""
+    kind = parse_observer("percentile=90")
+
+    def of(largest: float) -> Statistics:
+        values = np.linspace(-1, 1, 2001)
+        values[1000] = largest
+        rows = np.stack([values, values]) if axis == 0 else values
+        seen = KeyObservation.of(rows, axis, kind, 0, with_histogram=False)
+        return Statistics("percentile=90", {"a": seen}, 1)
+
+    (low, high), _, _ = of(60.0).ranges("a")
+    assert -1 <= low <= -0.9 <= 0.9 <= high <= 1
+    message = (
+        r"^key 'a': the range -1 to 1 may be much too wide, as one value is -300 and bins "
+        r"are as wide as this needs: leave such values out of the samples$"
+    )
+    with pytest.warns(UserWarning, match=message):
+        of(-300.0).ranges("a")

@@ -17,6 +17,8 @@ from xdsl_quant.display import calibration_report
 from xdsl_quant.display.histogram_svg import histogram_svg
 from xdsl_quant.numerics.observers import observe_histogram, parse_observer
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* may be much too wide")
+
 EVIL = """<script>alert("x")</script> & 'y'"""
 NORMAL = np.random.default_rng(0).standard_normal(4000).astype(np.float32)
 VALUES = {

@@ -119,6 +119,25 @@ def test_observer(capsys: pytest.CaptureFixture[str]):
     assert Statistics.load("stats.json").observer == "percentile=90"
 
 
+@pytest.mark.filterwarnings("default")
+def test_warning(capsys: pytest.CaptureFixture[str]):
+    """It is one line, without the place in the code."""
+    values = np.linspace(-1, 1, 1000, dtype=np.float32).reshape(-1, 2)
+    values[5, 0] = 1024
+    np.save("outlier.npy", values)
+    Path("one.mlir").write_text(
+        "func.func @f(%x: tensor<?x2xf32>) {\n"
+        '  %y = quant.stats_ref %x "x" : tensor<?x2xf32>\n  return\n}'
+    )
+    options = ("--inputs", "outlier.npy", "--observer", "percentile=90")
+    assert main(["one.mlir", *options, "-o", "stats.json"]) == 0
+    assert capsys.readouterr() == (
+        "x: -1.0 to 1.0\n",
+        "warning: key 'x': the range -1 to 1 may be much too wide, as one value is 1024 "
+        "and bins are as wide as this needs: leave such values out of the samples\n",
+    )
+
+
 def test_branch_that_no_batch_takes(capsys: pytest.CaptureFixture[str]):
     ranges = "f:argument:0: 1.0 to 2.0\nf:scf.if:0: 1.0 to 2.0\n"
     warning = "else.mlir: warning: no batch gets to these values: 'f:arith.addf:0'\n"
