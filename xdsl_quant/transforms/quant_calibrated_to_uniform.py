@@ -3,7 +3,8 @@ Choose uniform types for the ranges of calibrated ones.
 
 The range is widened to contain 0, which always has a stored value: otherwise
 [`choose_parameters`][xdsl_quant.numerics.choose_parameters], from which scale and zero
-point come, would move it and cut values off.
+point come, would move it and cut values off. It is also widened where the expressed type,
+f16 for example, has no scale that is so small.
 
 Calibrated types are replaced wherever values have them, in signatures, too. One that comes
 from a `quant.qcast` with ranges for each index of an axis, and is used by `quant.dcast`
@@ -12,11 +13,13 @@ alone, becomes per-axis. All types are chosen before the first is replaced.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     ModuleOp,
@@ -32,6 +35,8 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
     QuantizedType,
 )
+from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .diagnostics import fail
 from .simulated_quantization import AXIS, AXIS_STATS, Storage, quantized_counterpart
@@ -56,8 +61,27 @@ class _UniformTypes(TypeReplacement):
         assert expressed is not None
         low, high = quantized_type.min.data, quantized_type.max.data
         return quantized_counterpart(
-            expressed, min(low, 0.0), max(high, 0.0), self.storage
+            expressed, *_widened(low, high, expressed, self.storage), self.storage
         )
+
+
+def _widened(
+    lows: NDArray[Any] | float,
+    highs: NDArray[Any] | float,
+    type_: Attribute,
+    storage: Storage,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ranges that contain 0, and that need no smaller scale than the type has."""
+    import numpy as np
+
+    expressed_type = scalar_or_element_type(type_)
+    assert isinstance(expressed_type, AnyFloat)
+    smallest = FLOAT_FORMATS[type(expressed_type)].smallest
+    width = math.ldexp(smallest, storage.width)
+    lows = np.asarray(np.minimum(lows, 0.0))
+    highs = np.asarray(np.maximum(highs, 0.0))
+    are_narrow = (highs - lows > 0) & (highs - lows < width)
+    return lows, np.where(are_narrow, lows + width, highs)
 
 
 def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
@@ -87,13 +111,11 @@ def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
 
 
 def _per_axis_type(qcast: QuantizeCastOp, storage: Storage) -> Attribute:
-    import numpy as np
-
-    ranges = _axis_ranges(qcast)
+    lows, highs = _axis_ranges(qcast).T
+    type_ = qcast.input.type
     return quantized_counterpart(
-        qcast.input.type,
-        np.minimum(ranges[:, 0], 0.0),
-        np.maximum(ranges[:, 1], 0.0),
+        type_,
+        *_widened(lows, highs, type_, storage),
         storage,
         cast("IntegerAttr", qcast.attributes[AXIS]).value.data,
     )

@@ -180,6 +180,10 @@ class QuantInsertStatsRefsPass(ModulePass):
             raise PassFailedException(
                 f"keys {self.keys!r} is no regular expression: {e}"
             ) from None
+        symbols = {_symbol(inner_op) for inner_op in op.walk()}
+        for name in self.symbols:
+            if name not in symbols:
+                raise PassFailedException(f"there is no function '{name}'")
         selected = [
             candidate
             for candidate in _Scope().candidates_in(op, "")

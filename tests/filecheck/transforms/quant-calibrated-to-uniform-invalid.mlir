@@ -1,10 +1,10 @@
 // RUN: xdsl-opt %s -p quant-calibrated-to-uniform --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 // RUN: xdsl-opt %s -p 'quant-calibrated-to-uniform{bits=33}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=WIDE
 
-// CHECK:       'quant.qcast' op cannot be converted: scale 7.450581e-09 out of expressed type range [5.960464e-08, 6.550400e+04]
+// CHECK:       'quant.qcast' op cannot be converted: scale 1.000000e+05 out of expressed type range [5.960464e-08, 6.550400e+04]
 // WIDE: 'quant.qcast' op cannot be converted: 'i33' is no storage type, use 'i1' to 'i32' or 'u1' to 'u32'
 func.func @f(%x: f16) {
-  %0 = quant.qcast %x : f16 to !quant.calibrated<f16<0.0:1.89989805221557617e-6>>
+  %0 = quant.qcast %x : f16 to !quant.calibrated<f16<0.0:2.55e7>>
   return
 }
 

@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'quant-insert-stats-refs{symbols=nope}' --verify-diagnostics | filecheck %s --check-prefix=SYMBOLS
 
 // KEYS: keys '(' is no regular expression: missing ), unterminated subpattern at position 0
-// SYMBOLS: no float tensor is selected
+// SYMBOLS: there is no function 'nope'
 func.func @f(%x: tensor<2xf32>) {
   return
 }

@@ -9,9 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
+from xdsl_quant.calibration.statistics import KeyObservation
 from xdsl_quant.calibration.suggested_types import suggested_types
 from xdsl_quant.loading import apply_passes, parse_module, parse_passes
 from xdsl_quant.numerics import QuantizationParameters, measure_error
+from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.transforms.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -154,14 +156,14 @@ def test_without_histograms():
 
 # What has no type
 
-TINY = KeyStatistics((0.0, 1e-6))
+HUGE_FOR_F16 = KeyStatistics((0.0, 1e9))
 LARGE = KeyStatistics((0.0, 1e300))
 USUAL = KeyStatistics((-1.0, 1.0))
 
 
 def test_some_have_no_type():
     types = suggested_types(
-        {"half": TINY, "twice": LARGE, "input": USUAL, "square": USUAL},
+        {"half": HUGE_FOR_F16, "twice": LARGE, "input": USUAL, "square": USUAL},
         conversion(),
         parse_module(COUPLED),
     )
@@ -183,9 +185,11 @@ def test_channels_without_a_type():
 
 
 def test_what_has_no_type_is_first():
-    known = calibrate(
-        TEXT, [(x, 1e-6 * h) for x, h in BATCHES], observer="percentile=99"
-    )
+    observer = "percentile=99"
+    known = calibrate(TEXT, BATCHES, observer=observer)
+    huge = np.array([0, 1e9], np.float32)
+    half = KeyObservation.of(huge, None, parse_observer(observer), 0, False)
+    known = Statistics(observer, {**known.observations, "half": half}, 1)
     first, *others = evaluate(known, conversion(), TEXT)
     assert first.key == "half"
     assert first.quantized_type is None

@@ -103,9 +103,31 @@ def test_ranges_of_slices_become_those_of_their_index():
     assert parameters.scales.tolist() == [2 / 255, 4 / 255]
 
 
+@pytest.mark.parametrize("bits", [4, 8, 16])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("ends", [(-1e-7, 0.0), (0.0, 1e-7), (-1e-9, 1e-9)])
+def test_scale_is_as_small_as_the_expressed_type_has(
+    ends: Range, symmetric: bool, bits: int
+):
+    """A channel that is nearly always 0 has a type, too."""
+    source = test.TestOp(result_types=[TensorType(f16, (2,)), f16])
+    stats = StatisticsOp(source.res[0], (-1.0, 1.0), [ends, (-1.0, 1.0)], 0)
+    module = ModuleOp([source, stats, StatisticsOp(source.res[1], ends)])
+    smallest = 2.0**-24
+    for type_ in uniform(module, bits=bits, symmetric=symmetric):
+        scales = QuantizationParameters.from_type(type_).scales.reshape(-1)
+        assert smallest <= scales[0] <= 3 * smallest
+
+
+def test_channel_without_values():
+    source = test.TestOp(result_types=[f16])
+    (type_,) = uniform(ModuleOp([source, StatisticsOp(source.res[0], (0.0, 0.0))]))
+    assert QuantizationParameters.from_type(type_).scales.tolist() == 1 / 255
+
+
 def test_no_type_changes_if_one_of_many_fails():
     source = test.TestOp(result_types=[TENSOR, TensorType(f16, ())])
-    good, bad = (StatisticsOp(value, (0.0, 1e-6)) for value in source.res)
+    good, bad = (StatisticsOp(value, (0.0, 1e9)) for value in source.res)
     module = ModuleOp([source, good, bad])
     QuantStatsToCalibratedPass().apply(Context(), module)
     before = str(module)

@@ -140,9 +140,16 @@ def test_locations():
     assert str(ref.location) == 'loc("m":2:3)'
 
 
-@pytest.mark.parametrize(
-    "selection", [{"ops": ("linalg.conv",)}, {"symbols": ("mian",)}, {"keys": "main"}]
-)
+def test_function_that_is_not_there():
+    """Also if another one is."""
+    module = parse("func.func @main(%x: tensor<2xf32>) { return }")
+    pass_ = QuantInsertStatsRefsPass(symbols=("main", "mian"))
+    with pytest.raises(PassFailedException, match=r"^there is no function 'mian'$"):
+        pass_.apply(Context(), module)
+    assert "stats_ref" not in str(module)
+
+
+@pytest.mark.parametrize("selection", [{"ops": ("linalg.conv",)}, {"keys": "main"}])
 def test_selecting_nothing_is_a_mistake(selection: dict[str, object]):
     pass_ = replace(QuantInsertStatsRefsPass(), **selection)
     with pytest.raises(PassFailedException, match=r"^no float tensor is selected$"):
