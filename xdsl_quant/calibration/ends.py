@@ -57,7 +57,7 @@ class EndsLayout:
         """The position of the ends of each key, or of those of its first channel."""
         return [*accumulate(self.counts, initial=0)][:-1]
 
-    @property
+    @cached_property
     def max_batches(self) -> int:
         """Of how many batches there should be arrays at most before they are merged."""
         return max(1, min(_MAX_BATCHES, _MAX_ENDS // max(1, sum(self.counts))))
