@@ -45,8 +45,11 @@ class EndsFunction:
     see_ends: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
     """
     Is called with positions, of shape `(n,)`, and with ends for each of them, of shape
-    `(2, n)`: first the smallest values and then the largest. Both are NaN if a value is
-    NaN or infinite; without any value they are `inf` and `-inf`. A zero has any sign.
+    `(2, n)`: first the smallest values and then the largest. Without any value they are
+    `inf` and `-inf`. A zero has any sign.
+
+    If a value is NaN or infinite, both are NaN. Only where the tensor is a term or a factor
+    of another one in the same call they may be anything, as those of that one are NaN.
     """
 
     position: int = 0

@@ -5,13 +5,14 @@ Calls of functions of Python that need no more than the ends of ranges: see
 Compiled code finds the smallest and the largest value while it computes the values. It
 uses instructions that take no care of NaN, as these are the fastest. So it adds up the
 products of all values with zero, too: the sum is NaN if a value is NaN or infinite, and
-zero otherwise.
+zero otherwise. It does not do so for terms and factors of a tensor whose ends are found for
+the same call: where these are not finite, that is not either.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -123,8 +124,11 @@ class _Ends(NamedTuple):
 
     high: Any
 
-    check: Any
-    """NaN if a value is NaN or infinite, and 0 otherwise."""
+    check: Any = None
+    """
+    NaN if a value is NaN or infinite, and 0 otherwise. It is not there if the check of
+    another value is enough.
+    """
 
 
 def _call_with_ends(
@@ -136,9 +140,11 @@ def _call_with_ends(
     """
     ir, func, memref = bindings().ir, bindings().func, bindings().memref
     reductions: list[_Ends] = []
+    values = {call.operands[0] for call in calls}
     for call, axis in zip(calls, axes, strict=True):
         with ir.InsertionPoint(call), call.location:
-            reductions.append(_reduction(call.operands[0], axis))
+            is_checked = not _goes_into_one_of(values, call.operands[0])
+            reductions.append(_reduction(call.operands[0], axis, is_checked))
     counts = [math.prod(reduction.low.type.shape) for reduction in reductions]
     last = calls[-1]
     # Whatever can share a loop comes before the end of the block.
@@ -148,6 +154,17 @@ def _call_with_ends(
         _store_all(reductions, ends)
         func.call([], name, [ends])
     return counts
+
+
+def _goes_into_one_of(values: Collection[Any], value: Any) -> bool:
+    """Whether a value is a term or a factor of one of these."""
+    no_fastmath = bindings().ir.Attribute.parse("#arith.fastmath<none>")
+    return any(
+        use.owner.name in ("arith.addf", "arith.subf", "arith.mulf")
+        and use.owner.attributes["fastmath"] == no_fastmath
+        and use.owner.results[0] in values
+        for use in value.uses
+    )
 
 
 def _type_of_ends(count: int) -> Any:
@@ -186,12 +203,15 @@ def _store_at(
     reduction: _Ends, channel: Sequence[Any], ends: Any, position: Any
 ) -> None:
     ir, arith, memref = bindings().ir, bindings().arith, bindings().memref
-    low, high, check = (
-        bindings().tensor.extract(value, channel) for value in reduction
+    low, high, *checks = (
+        bindings().tensor.extract(value, channel)
+        for value in reduction
+        if value is not None
     )
-    is_nan = arith.cmpf(arith.CmpFPredicate.UNO, check, check)
     for row, value in enumerate((low, high)):
-        value = arith.select(is_nan, check, value)
+        for check in checks:
+            is_nan = arith.cmpf(arith.CmpFPredicate.UNO, check, check)
+            value = arith.select(is_nan, check, value)
         if value.type != (f64 := ir.F64Type.get()):
             value = arith.extf(f64, value)
         memref.store(value, ends, [_index(row), position])
@@ -201,13 +221,14 @@ def _index(number: int) -> Any:
     return bindings().arith.constant(bindings().ir.IndexType.get(), number)
 
 
-def _reduction(values: Any, axis: int | None) -> _Ends:
+def _reduction(values: Any, axis: int | None, is_checked: bool) -> _Ends:
     ir, arith, linalg = bindings().ir, bindings().arith, bindings().linalg
     rank = values.type.rank
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     type_ = f64 if values.type.element_type == f64 else f32
     sizes = [] if axis is None else [values.type.get_dim_size(axis)]
-    outs = [_filled(sizes, type_, start) for start in (math.inf, -math.inf, 0.0)]
+    starts = (math.inf, -math.inf, 0.0) if is_checked else (math.inf, -math.inf)
+    outs = [_filled(sizes, type_, start) for start in starts]
     identity = ir.AffineMap.get_identity(rank)
     kept = [] if axis is None else [ir.AffineExpr.get_dim(axis)]
     reduced = ir.AffineMap.get(rank, 0, kept)
@@ -216,12 +237,14 @@ def _reduction(values: Any, axis: int | None) -> _Ends:
         [out.type for out in outs],
         [values],
         outs,
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in (identity, *[reduced] * 3)]),
+        ir.ArrayAttr.get(
+            [ir.AffineMapAttr.get(m) for m in (identity, *[reduced] * len(outs))]
+        ),
         ir.ArrayAttr.get(
             [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
         ),
     )
-    elements = [values.type.element_type, *[type_] * 3]
+    elements = [values.type.element_type, *[type_] * len(outs)]
     block = generic.regions[0].blocks.append(
         *elements, arg_locs=[generic.location] * len(elements)
     )
@@ -229,24 +252,26 @@ def _reduction(values: Any, axis: int | None) -> _Ends:
         value, *sofar = block.arguments
         if value.type != type_:
             value = arith.extf(type_, value)
-        linalg.YieldOp(_combined(value, _Ends(*sofar)))
+        linalg.YieldOp(_combined(value, *sofar))
     return _Ends(*generic.results)
 
 
-def _combined(value: Any, sofar: _Ends) -> _Ends:
+def _combined(value: Any, low: Any, high: Any, check: Any = None) -> Sequence[Any]:
     """What is known with one value more."""
     arith = bindings().arith
     flags = arith.FastMathFlags
     # Vectors, which compute sums in another order, are one instruction each.
     extremes = {"fastmath": flags.nnan | flags.nsz}
-    product = arith.mulf(
-        value, arith.constant(value.type, 0.0), fastmath=flags.contract
-    )
-    return _Ends(
-        arith.minnumf(sofar.low, value, **extremes),
-        arith.maxnumf(sofar.high, value, **extremes),
-        arith.addf(sofar.check, product, fastmath=flags.contract | flags.reassoc),
-    )
+    ends = [
+        arith.minnumf(low, value, **extremes),
+        arith.maxnumf(high, value, **extremes),
+    ]
+    if check is None:
+        return ends
+    zero = arith.constant(value.type, 0.0)
+    product = arith.mulf(value, zero, fastmath=flags.contract)
+    total = arith.addf(check, product, fastmath=flags.contract | flags.reassoc)
+    return [*ends, total]
 
 
 def _filled(sizes: Sequence[int], type_: Any, start: float) -> Any:

@@ -195,6 +195,54 @@ func.func @f(%x: tensor<?xf16>, %y: tensor<2x3xf64>, %z: tensor<f32>) {
     assert ends.tolist() == [[1, 4, 1, -1, 5], [2, 1e300, 2, 3, 5]]
 
 
+TERMS = """
+func.func private @a(tensor<?xf32>)
+func.func private @b(tensor<?xf32>)
+func.func @f(%x: tensor<?xf32>, %c: i1) {{
+  func.call @a(%x) : (tensor<?xf32>) -> ()
+  {}
+  return
+}}
+"""
+SEEN = "func.call @b(%y) : (tensor<?xf32>) -> ()"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("ops", "is_own"),
+    [
+        *(
+            (f"%y = arith.{op} %x, %x : tensor<?xf32>\n{SEEN}", False)
+            for op in ("addf", "subf", "mulf")
+        ),
+        # These may be finite where a value is not.
+        (f"%y = arith.divf %x, %x : tensor<?xf32>\n{SEEN}", True),
+        (f"%y = arith.maxnumf %x, %x : tensor<?xf32>\n{SEEN}", True),
+        (f"%y = arith.addf %x, %x fastmath<nnan> : tensor<?xf32>\n{SEEN}", True),
+        # They are in another call, or in none.
+        (
+            "scf.if %c {\n%y = arith.addf %x, %x : tensor<?xf32>\n" + SEEN + "\n}",
+            True,
+        ),
+        ("%y = arith.addf %x, %x : tensor<?xf32>", True),
+    ],
+)
+def test_terms_and_factors(ops: str, is_own: bool, value: float):
+    """Where a tensor tells that they are not finite, they need not do so themselves."""
+    viewer = Viewer()
+    functions = {"a": viewer.function(0), "b": viewer.function(1)}
+    function = compile(TERMS.format(ops), host_functions=functions)
+    array = np.arange(99, dtype=np.float32) - 50
+    function(array, False)
+    *_, (_, ends) = viewer.ends
+    assert ends[:, 0].tolist() == [-50, 48]
+    array[70] = value
+    viewer.ends.clear()
+    function(array, False)
+    ((positions, ends),) = viewer.ends
+    assert np.isnan(ends[:, 0 if is_own else positions.index(1)]).all()
+
+
 def test_one_call_for_each_viewer():
     text = """
 func.func private @a(tensor<?xf32>)
