@@ -6,8 +6,10 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
+from operator import index
 from pathlib import Path
-from typing import Literal, NamedTuple, SupportsIndex, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -77,8 +79,8 @@ def calibrate(
             is of a wrong type.
         OSError: if the checkpoint cannot be read or written.
     """
-    axes = {} if axes is None else axes
-    _check_arguments(module, entry, axes, executor, missing)
+    _check_arguments(module, entry, executor, missing)
+    axes = _dimensions({} if axes is None else axes)
     if isinstance(module, str):
         module = parse_module(module)
     kind = parse_observer(observer)
@@ -116,15 +118,13 @@ def calibrate(
 
 
 def _check_arguments(
-    module: object, entry: object, axes: object, executor: object, missing: object
+    module: object, entry: object, executor: object, missing: object
 ) -> None:
     if not isinstance(module, ModuleOp | str):
         raise TypeError(
             f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
         )
     check_function_name(entry, "entry")
-    if not _are_dimensions(axes):
-        raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
     if executor is not None and not hasattr(executor, "submit"):
         raise TypeError(
             "executor must have a method 'submit', like those of concurrent.futures, but "
@@ -134,13 +134,15 @@ def _check_arguments(
         raise ValueError(f"missing must be 'error' or 'keep', not {missing!r}")
 
 
-def _are_dimensions(axes: object) -> bool:
-    if not isinstance(axes, Mapping):
-        return False
-    return all(
-        isinstance(key, str) and isinstance(dimension, SupportsIndex)
-        for key, dimension in cast("Mapping[object, object]", axes).items()
-    )
+def _dimensions(axes: object) -> dict[str, int]:
+    """Dimensions by keys; they may be integers of NumPy."""
+    if isinstance(axes, Mapping):
+        given = cast("Mapping[Any, Any]", axes)
+        with suppress(TypeError):
+            dimensions = {key: index(dimension) for key, dimension in given.items()}
+            if all(isinstance(key, str) for key in dimensions):
+                return dimensions
+    raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
 
 
 class _Gathered:

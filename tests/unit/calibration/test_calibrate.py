@@ -668,6 +668,14 @@ def test_options_of_wrong_types(options: dict[str, Any], message: str):
         calibrate(**given)
 
 
+@pytest.mark.parametrize("observer", ["min-max", "percentile=90"])
+def test_dimensions_of_numpy(observer: str):
+    axes: Any = {"x": np.int64(1)}
+    text = calibrate(TEXT, BATCHES, observer=observer, axes=axes).to_text()
+    expected = calibrate(TEXT, BATCHES, observer=observer, axes={"x": 1})
+    assert text == expected.to_text()
+
+
 def test_what_is_done_with_missing_keys_is_a_word():
     missing: Any = "ignore"
     message = "^missing must be 'error' or 'keep', not 'ignore'$"
