@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 from weakref import WeakSet
 
@@ -177,7 +178,9 @@ class _Hook:
         self._before = before
 
     def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
-        if unraisable.object in _callbacks_of_users:
+        function = unraisable.object
+        # Others may have no hash.
+        if isinstance(function, FunctionType) and function in _callbacks_of_users:
             _keep(unraisable.exc_value or KeyboardInterrupt())
         else:
             self._before(unraisable)

@@ -17,12 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from .arguments import expressed_array
 from .blocks import aligned, block_shape, pieces
 from .parameters import QuantizationParameters, check_parameters
+from .rounding import Rounder
 
 _PIECE = 1 << 14
 """Values that are computed together, in the caches."""
-
-_ALMOST_HALF = float(np.nextafter(0.5, 0.0))
-"""With a half, the number just below a half would become 1."""
 
 
 def quantize_constant(
@@ -53,11 +51,12 @@ def quantize_constant(
     if not values.size:
         return stored
     grid = blocks, [parameters.scales, parameters.zero_points]
+    round_ = Rounder("nearest-away", np.dtype(np.float64), _PIECE)
     views = aligned([values, stored], [grid])
     with np.errstate(all="ignore"):
         for x, s, scales, zero_points in pieces(views, _PIECE):
-            quotients = x.astype(np.float64) / scales
-            s[...] = _stored(quotients, zero_points, parameters)
+            quotients = np.divide(x.astype(np.float64), scales, order="C")
+            s[...] = _stored(quotients, zero_points, parameters, round_)
     return stored
 
 
@@ -65,11 +64,12 @@ def _stored(
     quotients: NDArray[np.float64],
     zero_points: NDArray[Any],
     parameters: QuantizationParameters,
+    round_: Rounder,
 ) -> NDArray[np.float64]:
     is_added_first = parameters.expressed == "f32" and parameters.storage_width == 8
     if is_added_first:
         quotients += zero_points
-    quotients += np.copysign(_ALMOST_HALF, quotients)
+    round_(quotients.reshape(-1))
     np.trunc(quotients, out=quotients)
     if not is_added_first:
         quotients += zero_points

@@ -1,5 +1,6 @@
 """Tensors that blocks pass on: compiled code has the results of the interpreter."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,10 @@ TAIL = """
 """
 
 
-def check(text: str) -> None:
+def check(text: str, sizes: Sequence[int] = (1, 17, 60)) -> None:
     """Both results, with all branches and several sizes."""
     module, function = parse_module(text), compile(text)
-    for size in (1, 17, 60):
+    for size in sizes:
         for n in range(3):
             for c in (False, True):
                 x = np.arange(size, dtype=np.float32) + 1
@@ -89,9 +90,7 @@ def test_branches(name: str, one: str, other: str):
     check(f"!t = tensor<?xf32>\n{HEAD}{ops}  {branch}{TAIL}")
 
 
-def test_loop_of_blocks():
-    check(f"""!t = tensor<?xf32>
-{HEAD}
+LOOP = f"""{HEAD}
   cf.br ^loop(%v, %zero : !t, index)
 ^loop(%a: !t, %i: index):
   %d = arith.cmpi ult, %i, %n : index
@@ -99,7 +98,12 @@ def test_loop_of_blocks():
 ^body:
   %b = arith.subf %a, %p : !t
   %j = arith.addi %i, %one : index
-  cf.cond_br %c, ^loop(%b, %j : !t, index), ^loop(%a, %j : !t, index)
+"""
+
+
+def test_loop_of_blocks():
+    check(f"""!t = tensor<?xf32>
+{LOOP}  cf.cond_br %c, ^loop(%b, %j : !t, index), ^loop(%a, %j : !t, index)
 ^end(%r: !t):
   return %r : !t
 }}
@@ -107,15 +111,7 @@ def test_loop_of_blocks():
 
 
 TWO_EXITS = f"""
-{HEAD}
-  cf.br ^loop(%v, %zero : !t, index)
-^loop(%a: !t, %i: index):
-  %d = arith.cmpi ult, %i, %n : index
-  cf.cond_br %d, ^body, ^end(%a : !t)
-^body:
-  %b = arith.subf %a, %p : !t
-  %j = arith.addi %i, %one : index
-  cf.cond_br %c, ^loop(%b, %j : !t, index), ^other(%a : !t)
+{LOOP}  cf.cond_br %c, ^loop(%b, %j : !t, index), ^other(%a : !t)
 ^other(%o: !t):
   %s = arith.addf %o, %p : !t
   return %s : !t
@@ -127,13 +123,7 @@ TWO_EXITS = f"""
 
 
 def test_loop_with_two_exits():
-    text = f"!t = tensor<5xf32>\n{TWO_EXITS}"
-    module, function = parse_module(text), compile(text)
-    x = np.arange(5, dtype=np.float32)
-    for n in range(3):
-        for c in (False, True):
-            (expected,) = run_function(module, "f", x, c, n)
-            assert function(x, c, n).tolist() == expected.tolist()
+    check(f"!t = tensor<5xf32>\n{TWO_EXITS}", [5])
 
 
 def test_loop_with_two_exits_and_a_dynamic_size():

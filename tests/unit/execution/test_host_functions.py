@@ -204,7 +204,8 @@ def test_interruption_before_the_first_line_of_a_function(
 
     def interrupted(x: Array) -> None:
         (callback,) = callbacks
-        for hooked in (callback, print):
+        objects: tuple[object, ...] = (callback, print, [])
+        for hooked in objects:
             arguments = SimpleNamespace(exc_value=interruption, object=hooked)
             sys.unraisablehook(cast("Any", arguments))
 
@@ -218,7 +219,7 @@ def test_interruption_before_the_first_line_of_a_function(
     with pytest.raises(KeyboardInterrupt) as raised:
         function([1, 2])
     assert raised.value is interruption
-    assert [getattr(other, "object", None) for other in told] == [print]
+    assert [getattr(other, "object", None) for other in told] == [print, []]
 
 
 def test_first_failure_of_compiled_code():

@@ -68,7 +68,8 @@ def test_channels_and_blocks(shape: tuple[int, ...]):
     scales = np.array([0.1, 0.02, 0.3, 0.01])
     parameters = QuantizationParameters(scales, quantized_dimension=1)
     expected = expected_values(values, scales[:, None])
-    assert np.array_equal(quantize_constant(values, parameters), expected)
+    for array in (values, np.asfortranarray(values)):
+        assert np.array_equal(quantize_constant(array, parameters), expected)
     if shape[2] % 2 == 0:
         blocks = np.array([[[0.1, 0.2]] * 2])
         halves = {0: max(1, shape[0]), 1: 2, 2: shape[2] // 2}
