@@ -11,6 +11,7 @@ from benchmarks import (
     integer_kernels,
     kernels,
     large_types,
+    observers,
     passes,
     start_up,
 )
@@ -24,6 +25,7 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Kernels", kernels, kernels.report),
     ("Integer kernels", integer_kernels, integer_kernels.report),
     ("Calibration", calibration, calibration.report),
+    ("Observers", observers, observers.report),
 )
 
 _INTRODUCTION = """\

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from time import monotonic
 
-from xdsl_quant.numerics.observations import Histogram
+from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import parse_observer
 
 from .recording import Batch, digest_of

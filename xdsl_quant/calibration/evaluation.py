@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError, estimate_error
-from xdsl_quant.numerics.observations import Histogram
 from xdsl_quant.transforms.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )

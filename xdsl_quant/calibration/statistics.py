@@ -13,8 +13,15 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.observations import BatchExtremes, Histogram, Observation
-from xdsl_quant.numerics.observers import Observer, observe_histogram, parse_observer
+from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
+from xdsl_quant.numerics.histogram_errors import cut_off_fraction
+from xdsl_quant.numerics.observations import BatchExtremes, Observation
+from xdsl_quant.numerics.observers import (
+    ClippingObserver,
+    Observer,
+    observe_histogram,
+    parse_observer,
+)
 from xdsl_quant.transforms.statistics_file import VERSION, KeyStatistics
 
 _MAX_LISTED = 5
@@ -187,9 +194,10 @@ class Statistics:
 
     def _found_ranges(self, key: str) -> KeyStatistics:
         axis, observation, _ = self.observations[key]
-        lows, highs = parse_observer(self.observer).ranges(observation)
+        observer = parse_observer(self.observer)
+        lows, highs = observer.ranges(observation)
         if isinstance(observation, Histogram):
-            _warn_of_wide_bins(key, observation, lows, highs)
+            _warn_of_range(key, observer, observation, lows, highs)
         layer = (float(lows.min()), float(highs.max()))
         if axis is None:
             return KeyStatistics(layer)
@@ -269,27 +277,40 @@ class Statistics:
             raise ValueError(f"{name} is damaged") from None
 
 
-_MIN_BINS = 16
-"""Bins from 0 to the larger end of a range with which it is not much too wide."""
+_MAX_CUT_OFF = 0.05
+"""Part of the values that are not 0; a range that cuts off more of them is doubtful."""
+
+_MIN_COUNT = 1000
+"""Of so many values that are not 0 at least: of fewer ones, one is a large part."""
 
 
-def _warn_of_wide_bins(
-    key: str, histogram: Histogram, lows: NDArray[Any], highs: NDArray[Any]
+def _warn_of_range(
+    key: str,
+    observer: Observer,
+    histogram: Histogram,
+    lows: NDArray[Any],
+    highs: NDArray[Any],
 ) -> None:
-    """Warn of ranges that are not known well, as a value is so much larger than these."""
-    ends = np.maximum(np.abs(lows), np.abs(highs))
-    are_wide = (ends > 0) & (ends < _MIN_BINS * histogram.widths)
-    if not are_wide.any():
+    """Warn of a range that is not known well, or that cuts off many values."""
+    low, high = float(lows.min()), float(highs.max())
+    ends = histogram.parts_of(np.maximum(np.abs(lows), np.abs(highs)))
+    if ((ends > 0) & (ends <= SMALLEST_MAGNITUDE)).any():
+        values = float(histogram.lows.min()), float(histogram.highs.max())
+        warnings.warn(
+            f"key '{key}': the range {low:g} to {high:g} may be much too wide, as one "
+            f"value is {max(values, key=abs):g} and values that are 2**32 times smaller "
+            "are counted together; leave such values out of the samples",
+            stacklevel=2,
+        )
+    count = int(histogram.counts.sum() - histogram.zeros.sum())
+    if not isinstance(observer, ClippingObserver) or count < _MIN_COUNT:
         return
-    low, high = (float(array[are_wide][0]) for array in (lows, highs))
-    values = histogram.lows[are_wide][0], histogram.highs[are_wide][0]
-    largest = float(max(values, key=abs))
-    warnings.warn(
-        f"key '{key}': the range {low:g} to {high:g} may be much too wide, as one value is "
-        f"{largest:g} and bins are as wide as this needs: leave such values out of the "
-        "samples",
-        stacklevel=2,
-    )
+    if (part := cut_off_fraction(histogram, lows, highs)) > _MAX_CUT_OFF:
+        warnings.warn(
+            f"key '{key}': the range {low:g} to {high:g} cuts off {part:.1%} of the values "
+            "that are not 0; use more bits, or observer 'min-max'",
+            stacklevel=2,
+        )
 
 
 def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.constructor_arguments import bool_argument, int_argument
 from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.histogram import MIDDLE, Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError
-from xdsl_quant.numerics.observations import MAGNITUDES, Histogram
 from xdsl_quant.transforms.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -317,7 +317,7 @@ def _rough_mark(histogram: Histogram | None) -> str:
 def _is_rough(histogram: Histogram) -> bool:
     """Whether most of the values that are not 0 are in the bin in the middle."""
     zeros = histogram.zeros.sum()
-    middle = histogram.counts[..., MAGNITUDES - 1].sum() - zeros
+    middle = histogram.counts[..., MIDDLE].sum() - zeros
     return bool(2 * middle > histogram.counts.sum() - zeros)
 
 

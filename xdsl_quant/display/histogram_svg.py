@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.observations import MAGNITUDES, Histogram, bin_indices
+from xdsl_quant.numerics.histogram import BIN_ENDS, Histogram
 
 _WIDTH, _HEIGHT, _FOOT = 240, 44, 4
 
@@ -29,21 +29,19 @@ def histogram_svg(
             same for all of them.
         title: what it shows, as text.
     """
-    low, high = _extent(histogram)
-    # All is in bins: floats that are far apart have no difference.
-    width = float(histogram.widths)
-    first, last = low, high
+    used = np.flatnonzero(histogram.counts)
+    starts, stops = BIN_ENDS[used], BIN_ENDS[used + 1]
+    # All is in parts of the unit: floats that are far apart have no difference.
+    low, high = first, last = float(starts[0]), float(stops[-1])
     if stored is not None:
-        first, last = (bound / width for bound in stored)
+        first, last = histogram.parts_of(stored).tolist()
         low, high = min(low, first), max(high, last)
     unit = _WIDTH / (high - low)
-    middles = bin_indices() + 0.5 * np.sign(bin_indices())
-    bar_count = min(_BARS, max(1, round(high - low)))
-    used = np.flatnonzero(histogram.counts)
-    middles, counts = middles[used], histogram.counts[used]
+    bar_count = min(_BARS, int(used[-1] - used[0]) + 1)
+    middles, counts = (starts + stops) / 2, histogram.counts[used]
     bars = ((middles - low) * (bar_count / (high - low))).astype(np.int64)
     # A bin at the end of the range has values that are in it.
-    nearest = middles - 0.5 * np.sign(middles)
+    nearest = np.clip(0.0, starts, stops)
     is_in = (first <= nearest) & (nearest <= last)
     inside, outside = (
         np.bincount(bars, np.where(is_shown, counts, 0), bar_count)
@@ -67,13 +65,6 @@ def histogram_svg(
         f'<svg role="img" aria-label="{title}" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}"><title>{title}</title>{"".join(parts)}</svg>'
     )
-
-
-def _extent(histogram: Histogram) -> tuple[float, float]:
-    """The ends of the bins with values."""
-    used = np.flatnonzero(histogram.counts) - (MAGNITUDES - 1)
-    first, last = int(used[0]), int(used[-1])
-    return float(first - (first <= 0)), float(last + (last >= 0))
 
 
 def _bars(counts: NDArray[np.float64], largest: float, class_: str) -> str:

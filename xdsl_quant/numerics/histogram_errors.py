@@ -2,20 +2,22 @@
 What quantization costs, as far as a histogram tells.
 
 Zeros are known, and are kept. Other values are taken to be spread evenly over the part of
-their bin that is in range of the smallest and the largest value. How many values are
-saturated is exact but for the bins in which the ends of the range are.
+their bin that is between the smallest and the largest value. How many values are saturated
+is exact but for the bins in which the bounds of what can be stored are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .observations import BINS, MAGNITUDES, Histogram
+from .histogram import BIN_ENDS, BINS, MIDDLE, Histogram
 
-_CHANNELS = 16
+_CHANNELS = 8
 """Channels whose bins are looked at together, in the caches."""
 
 
@@ -53,42 +55,54 @@ def estimate_error(
         storage_min: the smallest stored value.
         storage_max: the largest stored value.
     """
-    counts = histogram.counts.reshape(-1, BINS)
-    widths = histogram.widths.reshape(-1, 1)
-
-    def column(numbers: ArrayLike) -> NDArray[np.float64]:
-        return np.broadcast_to(np.reshape(numbers, (-1, 1)), widths.shape) * 1.0
-
-    # All is in units of bins, in which squares are rarely out of range.
-    zero_points = column(zero_points)
-    columns = [
-        column(histogram.lows) / widths,
-        column(histogram.highs) / widths,
-        column(histogram.zeros),
-        column(scales) / widths,
-        storage_min - zero_points,
-        storage_max - zero_points,
-    ]
-    sums = np.empty((3, len(counts)))
+    # Whether a scale is larger or much larger than all values makes no difference.
+    scales = np.minimum(histogram.parts_of(scales), 2.0**100)
+    steps, zero_points = (
+        np.broadcast_to(np.ravel(numbers), histogram.exponents.size)[:, None]
+        for numbers in (scales, np.asarray(zero_points, np.float64))
+    )
+    columns = [steps, storage_min - zero_points, storage_max - zero_points]
+    sums = np.empty((3, len(steps)))
     with np.errstate(all="ignore"):
-        for start in range(0, len(counts), _CHANNELS):
-            rows = slice(start, start + _CHANNELS)
-            lows, highs, zeros, *quantizer = (numbers[rows] for numbers in columns)
-            sums[:, rows] = _sums(
-                counts[rows], lows, highs, zeros, _Quantizer(*quantizer)
-            )
-        # What is too small beside the widest bins is nothing.
-        units = np.square(widths[:, 0] / widths.max())
-    totals = counts.sum(axis=1)
+        for rows in channel_pieces(len(steps)):
+            values = SpreadValues(histogram, rows)
+            quantizer = Quantizer(*(numbers[rows] for numbers in columns))
+            sums[0, rows] = values.squares()
+            sums[1, rows] = values.squared_errors(quantizer)[:, 0]
+            sums[2, rows] = values.saturated(quantizer)
+        # What is too small beside the largest unit is nothing.
+        exponents = histogram.exponents.ravel()
+        weights = np.square(np.ldexp(1.0, exponents - exponents.max()))
+    totals = histogram.counts.reshape(-1, BINS).sum(axis=1)
     # Differences of what is rounded may be less than nothing.
     signal, noise = sums[0], np.maximum(sums[1], 0)
     saturated = np.clip(sums[2], 0, totals)
     return EstimatedError(
-        float(_ratio((signal * units).sum(), (noise * units).sum())),
+        float(_ratio((signal * weights).sum(), (noise * weights).sum())),
         float(saturated.sum() / totals.sum()),
         _ratio(signal, noise),
         saturated / totals,
     )
+
+
+def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) -> float:
+    """
+    The part of the values of a histogram that are out of ranges, of those that are not 0.
+
+    Args:
+        histogram: the values of a tensor, or of each channel.
+        lows: the smallest value in range, or one for each channel.
+        highs: the largest value in range, or one for each channel.
+    """
+    bounds = np.stack([histogram.parts_of(ends).ravel() for ends in (lows, highs)], 1)
+    inside = total = 0.0
+    for rows in channel_pieces(len(bounds)):
+        values = SpreadValues(histogram, rows)
+        up_to = values.sums_before(values.counts)
+        below = values.sums_below(up_to, bounds[rows])
+        inside += float((below[:, 1] - below[:, 0]).sum())
+        total += float(up_to[:, -1].sum())
+    return 1 - inside / total if total else 0.0
 
 
 def _ratio(signal: ArrayLike, noise: ArrayLike) -> NDArray[np.float64]:
@@ -97,31 +111,34 @@ def _ratio(signal: ArrayLike, noise: ArrayLike) -> NDArray[np.float64]:
     return np.where(np.equal(noise, 0), np.inf, ratio)
 
 
-# Bins, in units of their width. They end away from 0, but the one in the middle has two
-# ends.
-_ENDS = np.delete(np.arange(-MAGNITUDES, MAGNITUDES + 1.0), MAGNITUDES)
-_LENGTHS = np.diff(_ENDS)
-_MIDDLE = MAGNITUDES - 1
+def channel_pieces(count: int) -> Iterator[slice]:
+    """Slices of channels whose bins are looked at together."""
+    return (slice(i, i + _CHANNELS) for i in range(0, count, _CHANNELS))
 
 
-class _Quantizer(NamedTuple):
-    """How values in units of bins are quantized; all are of shape `(channels, 1)`."""
+class Quantizer(NamedTuple):
+    """How parts of the unit are quantized; all fields are of shape `(channels, 1)`."""
 
     steps: NDArray[np.float64]
-    """The scale."""
+    """The scale, as a part of the unit."""
 
     first: NDArray[np.float64]
-    """The smallest stored value, without the zero point."""
+    """The smallest stored value, zero-point-corrected."""
 
     last: NDArray[np.float64]
-    """The largest one."""
+    """The largest stored value, zero-point-corrected."""
 
     def nearest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What values are quantized to, all in units of the scale."""
+        """The zero-point-corrected stored values of multiples of the scale."""
         nearest = np.rint(values)
         # Much faster than `clip`.
         np.maximum(nearest, self.first, out=nearest)
         return np.minimum(nearest, self.last, out=nearest)
+
+    def squared_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The squared errors of values."""
+        nearest = self.nearest(values / self.steps)
+        return np.square(values - nearest * self.steps)
 
     def error_integrals(self, ends: NDArray[np.float64]) -> NDArray[np.float64]:
         """
@@ -144,81 +161,127 @@ class _Quantizer(NamedTuple):
         return (self.first - 0.5) * self.steps, (self.last + 0.5) * self.steps
 
 
-_Sums = NDArray[np.float64]
-"""
-Sums of squared values and squared errors, and the number of saturated values, along the
-first dimension; one of each for each channel.
-"""
+_MAGNITUDES = BIN_ENDS[MIDDLE + 1 : -1]
+"""The ends closer to 0 of the bins on one side, as parts of the unit."""
 
 
-def _sums(
-    counts: NDArray[np.int64],
-    lows: NDArray[np.float64],
-    highs: NDArray[np.float64],
-    zeros: NDArray[np.float64],
-    quantizer: _Quantizer,
-) -> _Sums:
-    """The sums for a histogram in which the smallest and the largest value are known."""
-    whole = counts.astype(np.float64)
-    whole[:, _MIDDLE] -= zeros[:, 0]
-    # The outermost bins have values in a part of them only.
-    bins = np.trunc(np.concatenate((lows, highs), axis=1)).astype(np.int64) + _MIDDLE
-    ends = np.clip(_ENDS[bins], lows, highs), np.clip(_ENDS[bins + 1], lows, highs)
-    cut = np.take_along_axis(whole, bins, axis=1)
-    cut[:, 1:] *= bins[:, :1] != bins[:, 1:]
-    np.put_along_axis(whole, bins, 0, axis=1)
-    return _sums_of_bins(whole, quantizer) + _sums_of_parts(*ends, cut, quantizer)
+class SpreadValues:
+    """
+    The values of some channels of a histogram without zeros, those of each bin spread
+    evenly. All are parts of the unit, in which squares are rarely out of range.
+    """
 
+    def __init__(self, histogram: Histogram, rows: slice):
+        """
+        Args:
+            histogram: the values.
+            rows: the channels; a tensor is one.
+        """
+        self.lows, self.highs = (
+            histogram.parts_of(ends).reshape(-1, 1)[rows]
+            for ends in (histogram.lows, histogram.highs)
+        )
+        """The smallest and the largest value of each channel, of shape `(channels, 1)`."""
+        self.counts = histogram.counts.reshape(-1, BINS)[rows].astype(np.float64)
+        """Number of values in each bin, of shape `(channels, BINS)`."""
+        self.counts[:, MIDDLE] -= histogram.zeros.ravel()[rows]
+        # The outermost bins have values in a part of them only.
+        self.ends = np.clip(BIN_ENDS, self.lows, self.highs)
+        """The numbers between which bins are, of shape `(channels, BINS + 1)`."""
+        widths = np.diff(self.ends)
+        # Values of a bin may all be the same, or as good as the same.
+        are_points = (widths < 1e-6 * np.diff(BIN_ENDS)) & (self.counts > 0)
+        self._points = np.nonzero(are_points)
+        self.widths = np.where(widths > 0, widths, 1.0)
+        """The widths of bins, and 1 for those without width."""
 
-_SQUARES = (_ENDS[:-1] ** 2 + _ENDS[:-1] * _ENDS[1:] + _ENDS[1:] ** 2) / 3
+    @property
+    def total(self) -> NDArray[np.float64]:
+        """The number of values of each channel, of shape `(channels, 1)`."""
+        return self.counts.sum(axis=1, keepdims=True)
 
+    def squares(self) -> NDArray[np.float64]:
+        """The sum of the squares of each channel, of shape `(channels,)`."""
+        starts, stops = self.ends[:, :-1], self.ends[:, 1:]
+        squares = (starts * starts + starts * stops + stops * stops) / 3
+        return (self.counts * squares).sum(axis=1)
 
-def _sums_of_bins(counts: NDArray[np.float64], quantizer: _Quantizer) -> _Sums:
-    """The sums for values spread over whole bins."""
-    errors = np.diff(quantizer.error_integrals(_ENDS), axis=1)
-    errors /= _LENGTHS
-    lowest, highest = quantizer.bounds
-    up_to = np.cumsum(counts, axis=1)
-    below = _number_below(lowest, counts, up_to)
-    above = up_to[:, -1:] - _number_below(highest, counts, up_to)
-    noise = np.einsum("ij,ij->i", counts, errors)
-    return np.stack((counts @ _SQUARES, noise, (below + above)[:, 0]))
+    def squared_errors(self, quantizer: Quantizer) -> NDArray[np.float64]:
+        """The sum of the squared errors of each channel, of shape `(channels, 1)`."""
+        errors = np.diff(quantizer.error_integrals(self.ends), axis=1)
+        errors /= self.widths
+        if self._points[0].size:
+            at_starts = quantizer.squared_error(self.ends[:, :-1])
+            errors[self._points] = at_starts[self._points]
+        return np.einsum("ij,ij->i", self.counts, errors)[:, None]
 
+    def clipping_errors(self, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """
+        What the squared errors of the values beyond bounds sum up to at least: as if each
+        value were at the end of its bin that is closer to 0.
 
-def _number_below(
-    values: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    up_to: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    bins = np.clip(np.trunc(values), -_MIDDLE, _MIDDLE).astype(np.int64) + _MIDDLE
-    count = np.take_along_axis(counts, bins, axis=1)
-    part = np.clip((values - _ENDS[bins]) / _LENGTHS[bins], 0, 1)
-    return np.take_along_axis(up_to, bins, axis=1) + (part - 1) * count
+        Args:
+            bounds: a bound for the magnitudes of each channel, of shape `(channels, 1)`.
+        """
+        first = np.searchsorted(_MAGNITUDES, bounds)
+        is_any = first < len(_MAGNITUDES)
+        squares, sums, counts = (
+            np.take_along_axis(moments, np.where(is_any, first, 0), axis=1)
+            for moments in self._moments
+        )
+        errors = squares - 2 * bounds * sums + bounds * bounds * counts
+        return np.where(is_any, errors, 0.0)
 
+    @cached_property
+    def _moments(self) -> list[NDArray[np.float64]]:
+        """
+        For each bin of one side the sums of the squares, of the magnitudes, and the number
+        of the values in it and in all bins on both sides that are further from 0.
+        """
+        folded = self.counts[:, MIDDLE + 1 :] + self.counts[:, MIDDLE - 1 :: -1]
+        return [
+            np.cumsum((folded * _MAGNITUDES**power)[:, ::-1], axis=1)[:, ::-1]
+            for power in (2, 1, 0)
+        ]
 
-def _sums_of_parts(
-    starts: NDArray[np.float64],
-    stops: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    quantizer: _Quantizer,
-) -> _Sums:
-    """The sums for values spread over parts of bins, or all the same."""
-    lengths = stops - starts
-    is_point = lengths < 1e-6
-    lengths = np.where(is_point, 1.0, lengths)
-    squares = (starts * starts + starts * stops + stops * stops) / 3
+    def saturated(self, quantizer: Quantizer) -> NDArray[np.float64]:
+        """How many values are out of range once rounded, of shape `(channels,)`."""
+        lowest, highest = quantizer.bounds
+        up_to = self.sums_before(self.counts)
+        # What is at a bound, and may be rounded either way, is not out of range.
+        below = self.sums_below(up_to, np.nextafter(lowest, -np.inf))
+        inside_or_below = self.sums_below(up_to, np.nextafter(highest, np.inf))
+        return (up_to[:, -1:] - inside_or_below + below)[:, 0]
 
-    integrals = (quantizer.error_integrals(ends) for ends in (starts, stops))
-    start_integrals, stop_integrals = integrals
-    nearest = quantizer.nearest(starts / quantizer.steps) * quantizer.steps
-    errors = (stop_integrals - start_integrals) / lengths
-    errors = np.where(is_point, np.square(starts - nearest), errors)
+    @staticmethod
+    def sums_before(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For each end of a bin the sum of a weight of each bin below it."""
+        sums = np.zeros((len(weights), BINS + 1))
+        np.cumsum(weights, axis=1, out=sums[:, 1:])
+        return sums
 
-    lowest, highest = quantizer.bounds
-    below = np.clip((lowest - starts) / lengths, 0, 1)
-    above = np.clip((stops - highest) / lengths, 0, 1)
-    is_outside = (starts < lowest) | (starts > highest)
-    saturated = np.where(is_point, is_outside, below + above)
-    return np.stack(
-        [(counts * each).sum(axis=1) for each in (squares, errors, saturated)]
-    )
+    def sums_below(
+        self, sums: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """
+        The sums of what is below values.
+
+        Args:
+            sums: sums before each bin, as from `sums_before`.
+            values: some values for each channel, of shape `(channels, n)`.
+        """
+        bins = np.clip(np.searchsorted(BIN_ENDS, values, "right") - 1, 0, BINS - 1)
+        starts, widths, before, after = (
+            np.take_along_axis(array, positions, axis=1)
+            for array, positions in (
+                (self.ends, bins),
+                (self.widths, bins),
+                (sums, bins),
+                (sums, bins + 1),
+            )
+        )
+        stops = np.take_along_axis(self.ends, bins + 1, axis=1)
+        parts = np.where(
+            stops > starts, np.clip((values - starts) / widths, 0, 1), values > starts
+        )
+        return before + parts * (after - before)

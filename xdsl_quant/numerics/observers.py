@@ -4,13 +4,14 @@ Observers: how ranges of values are found by looking at batches of them.
 | name | range |
 |---|---|
 | `min-max` | from the smallest to the largest value |
-| `moving-average=0.9` | moving averages of the ends of the range of each batch |
+| `moving-average=0.9` | moving averages of min and max of each batch |
 | `percentile=99.99` | the middle 99.99 percent of all values |
 | `entropy=8` | loses the least information if stored values have 8 bits |
 | `mse=8` | has the smallest mean squared error if stored values have 8 bits |
 
 The last three count the values in a histogram whose size does not depend on how many
-there are.
+there are. `entropy=8,symmetric` and `mse=8,symmetric` find ranges for types whose zero
+point is in the middle.
 """
 
 from __future__ import annotations
@@ -24,20 +25,15 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .observations import (
-    BINS,
-    MAGNITUDES,
-    BatchExtremes,
-    Extremes,
-    Histogram,
-    Observation,
-    bin_indices,
-)
+from .choosing import choose_parameters
+from .histogram import BIN_ENDS, Histogram
+from .histogram_errors import Quantizer, SpreadValues, channel_pieces
+from .observations import BatchExtremes, Extremes, Observation
 
 Ranges = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Smallest and largest values, each of shape `()`, or `(n,)` for channels."""
 
-MAX_BITS = 8
+MAX_BITS = 16
 """What stored values may have at most where a histogram has to be finer than they are."""
 
 
@@ -235,33 +231,25 @@ class PercentileObserver(_HistogramObserver):
         total = up_to[..., -1:]
         outside = np.floor(total * ((100 - self.percentile) / 200))
         # The first bin up to which there are more, and the last one from which on.
-        first = (up_to > outside).argmax(axis=-1) - (MAGNITUDES - 1)
-        last = (up_to >= total - outside).argmax(axis=-1) - (MAGNITUDES - 1)
-        # Bins end away from 0, but the one in the middle has two ends.
-        low_ends = _in_units(first - (first <= 0), histogram)
-        high_ends = _in_units(last + (last >= 0), histogram)
+        first = (up_to > outside).argmax(axis=-1)
+        last = (up_to >= total - outside).argmax(axis=-1)
+        low_ends = histogram.values_of(BIN_ENDS[first])
+        high_ends = histogram.values_of(BIN_ENDS[last + 1])
         return (
             np.asarray(np.maximum(histogram.lows, low_ends)),
             np.asarray(np.minimum(histogram.highs, high_ends)),
         )
 
 
-def _in_units(bins: NDArray[Any], histogram: Histogram) -> NDArray[np.float64]:
-    """The numbers at which so many bins end, for each channel."""
-    # The last bin of the largest floats has no end.
-    with np.errstate(over="ignore"):
-        return bins * histogram.widths
+_BOUNDS_PER_OCTAVE = 32
+"""Candidates for a bound from one power of two to the next: they are 2.2 % apart."""
 
-
-_Costs = Callable[[NDArray[np.float64], NDArray[np.float64], int], NDArray[np.float64]]
-"""
-What a bound costs, for each channel. Arguments are the lower and the upper ends of the
-ranges in bins, each of shape `(channels, 1)`, and the bound in bins.
-"""
+_MIN_BOUND = 2.0**-32
+"""The smallest candidate for a bound, as a part of the largest magnitude."""
 
 
 @dataclass(frozen=True)
-class _ClippingObserver(_HistogramObserver):
+class ClippingObserver(_HistogramObserver):
     """
     The best of the ranges that contain 0, and in which values of more than a bound are cut
     off on both sides.
@@ -269,6 +257,9 @@ class _ClippingObserver(_HistogramObserver):
 
     bits: int = 8
     """Number of bits of a stored value."""
+
+    symmetric: bool = False
+    """Whether the type that is chosen for the range has its zero point in the middle."""
 
     def __post_init__(self):
         if not 2 <= self.bits <= MAX_BITS:
@@ -278,201 +269,143 @@ class _ClippingObserver(_HistogramObserver):
             )
 
     @abstractmethod
-    def candidates(self) -> Iterator[int]:
-        """Bounds in bins, the largest one first."""
-
-    @abstractmethod
-    def costs(self, counts: NDArray[np.float64]) -> _Costs:
+    def best_bounds(self, values: SpreadValues) -> NDArray[np.float64]:
         """
-        What bounds cost.
-
-        Args:
-            counts: number of values in each bin, of shape `(channels, bins)`.
+        The bound of the best range of each channel, as a part of the unit, of shape
+        `(channels, 1)`; the largest one of several.
         """
 
     def ranges(self, observation: Observation) -> Ranges:
         histogram = cast(Histogram, observation)
-        shape = histogram.lows.shape
-        widths = histogram.widths.ravel()
-        lows = np.minimum(histogram.lows.ravel(), 0)
-        highs = np.maximum(histogram.highs.ravel(), 0)
-        counts = histogram.counts.reshape(-1, BINS)
-        # In bins: bounds of the range are rarely at the end of one.
-        low_bins, high_bins = (
-            ends[:, None] / widths[:, None] for ends in (lows, highs)
-        )
-        best = np.empty(len(counts))
-        for start in range(0, len(counts), _CHANNELS):
-            rows = slice(start, start + _CHANNELS)
-            best[rows] = self._best(
-                counts[rows].astype(np.float64), low_bins[rows], high_bins[rows]
-            )
-        bounds = _in_units(best.reshape(shape), histogram)
+        bounds = np.empty(histogram.lows.shape)
+        with np.errstate(all="ignore"):
+            for rows in channel_pieces(bounds.size):
+                best = self.best_bounds(SpreadValues(histogram, rows))
+                bounds.reshape(-1)[rows] = best[:, 0]
+        bounds = histogram.values_of(bounds)
         return (
-            np.asarray(np.maximum(lows.reshape(shape), -bounds)),
-            np.asarray(np.minimum(highs.reshape(shape), bounds)),
+            np.asarray(np.maximum(np.minimum(histogram.lows, 0), -bounds)),
+            np.asarray(np.minimum(np.maximum(histogram.highs, 0), bounds)),
         )
 
-    def _best(
-        self,
-        counts: NDArray[np.float64],
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """The bound that costs the least, for each channel; the largest of several."""
-        costs = self.costs(counts)
-        best = np.full(len(counts), float(MAGNITUDES))
-        least = np.full(len(counts), np.inf)
-        for bound in self.candidates():
-            cost = costs(np.maximum(lows, -bound), np.minimum(highs, bound), bound)
-            best = np.where(cost < least, bound, best)
+    @staticmethod
+    def bounds_to_try(
+        values: SpreadValues,
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """
+        Bounds of each channel, the magnitude of the largest value first, and what the
+        squared errors of the values beyond them sum up to at least. Smaller bounds have
+        larger errors.
+        """
+        bounds = np.maximum(np.abs(values.lows), np.abs(values.highs))
+        while bounds.max() > _MIN_BOUND:
+            yield bounds, values.clipping_errors(bounds)
+            bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
+
+    def quantizer(self, values: SpreadValues, bounds: NDArray[np.float64]) -> Quantizer:
+        """What quantizes values of a range that ends at bounds, with a type for it."""
+        parameters = choose_parameters(
+            np.maximum(np.minimum(values.lows, 0), -bounds)[:, 0],
+            np.minimum(np.maximum(values.highs, 0), bounds)[:, 0],
+            storage=f"i{self.bits}",
+            symmetric=self.symmetric,
+            expressed="f64",
+            quantized_dimension=0,
+        )
+        zero_points = parameters.zero_points[:, None].astype(np.float64)
+        return Quantizer(
+            parameters.scales[:, None],
+            parameters.storage_min - zero_points,
+            parameters.storage_max - zero_points,
+        )
+
+
+@dataclass(frozen=True)
+class MeanSquaredErrorObserver(ClippingObserver):
+    """The range with the smallest mean squared error."""
+
+    def best_bounds(self, values: SpreadValues) -> NDArray[np.float64]:
+        best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
+        for bounds, clipping_errors in self.bounds_to_try(values):
+            if (clipping_errors >= least).all():
+                break
+            errors = values.squared_errors(self.quantizer(values, bounds))
+            best = np.where(errors < least, bounds, best)
+            least = np.minimum(errors, least)
+        return best
+
+
+@dataclass(frozen=True)
+class EntropyObserver(ClippingObserver):
+    """
+    The range with which stored values tell the most of the values, among those whose mean
+    squared error is not larger than that of the range of all values.
+    """
+
+    def best_bounds(self, values: SpreadValues) -> NDArray[np.float64]:
+        candidates: list[tuple[NDArray[np.float64], Quantizer, NDArray[np.bool_]]] = []
+        largest = np.full(values.lows.shape, np.inf)
+        for bounds, clipping_errors in self.bounds_to_try(values):
+            if (clipping_errors >= largest).all():
+                break
+            quantizer = self.quantizer(values, bounds)
+            errors = values.squared_errors(quantizer)
+            if not candidates:
+                largest = errors
+            if (is_small := errors <= largest).any():
+                candidates.append((bounds, quantizer, is_small))
+        best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
+        if len(candidates) == 1:
+            return best
+        divergence = _Divergence(values)
+        for bounds, quantizer, is_small in candidates:
+            cost = np.where(is_small, divergence.of(quantizer), np.inf)
+            best = np.where(cost < least, bounds, best)
             least = np.minimum(cost, least)
         return best
 
 
-_CHANNELS = 32
-"""Channels whose bins are looked at together, in the caches."""
-
-_STEP = 16
-"""From one bound to the next, in bins."""
-
-
-@dataclass(frozen=True)
-class EntropyObserver(_ClippingObserver):
+class _Divergence:
     """
-    The range in which stored values tell the most of the values: of the histogram and that
-    of the stored values, the Kullback-Leibler divergence is the smallest.
+    What stored values do not tell of values: the Kullback-Leibler divergence of the values
+    in range from all values, plus that of the stored values, each spread evenly over the
+    values that it stands for, from the values in range.
 
-    See S. Migacz, 8-bit inference with TensorRT, GTC 2017. A millionth of all values is
-    spread over the range, as else nothing could be cut off where no values are.
+    Zeros are left out, as every range stores them exactly. Compare S. Migacz, 8-bit
+    inference with TensorRT, GTC 2017, which leaves out the first bin. The divergence of
+    samples is too large by half a value for each bin that a stored value has beside its
+    first one, which is subtracted: G. A. Miller, Note on the bias of information
+    estimates, 1955.
     """
 
-    def candidates(self) -> Iterator[int]:
-        # A range with fewer bins than there are stored values loses nothing.
-        return iter(range(MAGNITUDES, (1 << self.bits) - 1, -_STEP))
-
-    def costs(self, counts: NDArray[np.float64]) -> _Costs:
-        return _Divergences(counts, 1 << self.bits)
-
-
-class _Divergences:
-    """
-    The divergence for any bound. All that is the same for all bounds is computed once.
-
-    Stored values are looked up by their first bins in sums over all bins before: that is
-    exact, because counts are integers.
-    """
-
-    def __init__(self, counts: NDArray[np.float64], levels: int):
-        self._counts = counts
-        self._up_to = _sums_before(counts)
-        self._is_used = counts > 0
-        self._used_up_to = _sums_before(self._is_used)
-        self._totals = self._up_to[:, -1:]
-        self._parts = counts / self._totals
-        # The logarithm of a bin without values is not wanted, but must be there.
-        self._divisible = np.where(self._is_used, self._parts, 1.0)
-        self._levels = np.arange(levels + 1)
-
-    def __call__(
-        self, lows: NDArray[np.float64], highs: NDArray[np.float64], bound: int
-    ) -> NDArray[np.float64]:
-        first = np.maximum(np.trunc(lows), 1 - bound).astype(np.int64) + MAGNITUDES - 1
-        last = np.minimum(np.trunc(highs), bound - 1).astype(np.int64) + MAGNITUDES - 1
-        sizes = last - first + 1
-        # The first bin of each stored value, and the one behind all of them.
-        starts = first - (-self._levels * sizes) // self._levels[-1]
-        sums, used = (
-            np.diff(np.take_along_axis(before, starts, axis=1)).astype(np.float64)
-            for before in (self._up_to, self._used_up_to)
+    def __init__(self, values: SpreadValues):
+        counts = values.counts
+        densities = np.where(counts > 0, counts / values.widths, 1.0)
+        self._values = values
+        self._counts = values.sums_before(counts)
+        self._used_bins = values.sums_before((counts > 0).astype(np.float64))
+        self._logarithms = values.sums_before(
+            (counts * np.log(densities)).astype(np.float64)
         )
-        # Of a stored value it is not known from which of its bins it is.
-        means = np.divide(sums, used, out=np.zeros_like(sums), where=used > 0)
-        window = slice(int(first.min()), int(last.max()) + 1)
-        stored = np.zeros_like(self._counts)
-        stored[:, window] = _spread(means, starts, window) * self._is_used[:, window]
-        kept = stored.sum(axis=1, keepdims=True)
-        evenly = 1 / sizes
-        nothing = np.where(kept > 0, 0, evenly)
-        parts = np.divide(means, kept, out=evenly + 0 * means, where=kept > 0)
-        q = _spread(_with_even_part(parts, evenly), starts, window, outside=1.0)
 
-        bins = np.arange(window.start, window.stop)
-        is_inside = (first <= bins) & (bins <= last)
-        logarithms = np.log(self._divisible[:, window] / q)
-        divergence = np.zeros_like(self._counts)
-        divergence[:, window] = self._parts[:, window] * logarithms * is_inside
-        # What is cut off counts as what is at the end of the range.
-        below = np.take_along_axis(self._up_to, first, axis=1)
-        above = self._totals - np.take_along_axis(self._up_to, last + 1, axis=1)
-        for end, more, others in ((first, below, above), (last, above, below)):
-            count = np.take_along_axis(self._counts, end, axis=1)
-            exact = count + more + np.where(first == last, others, 0)
-            q_end = np.where(
-                count > 0,
-                np.take_along_axis(q, end - window.start, axis=1),
-                _with_even_part(nothing, evenly),
-            )
-            p_end = exact / self._totals
-            ratio = np.divide(p_end, q_end, out=np.ones_like(p_end), where=p_end > 0)
-            np.put_along_axis(divergence, end, p_end * np.log(ratio), axis=1)
-        return divergence.sum(axis=1)
-
-
-def _sums_before(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Sums of all bins before each, and of all of them at the end."""
-    sums = np.zeros((len(counts), BINS + 1), np.int64)
-    np.cumsum(counts, axis=1, out=sums[:, 1:])
-    return sums
-
-
-def _spread(
-    values: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    window: slice,
-    outside: float = 0.0,
-) -> NDArray[np.float64]:
-    """The number of its stored value for each bin of a window, if it has one."""
-    padded = np.pad(values, ((0, 0), (1, 1)), constant_values=outside)
-    ends = np.pad(
-        starts, ((0, 0), (1, 1)), constant_values=((0, 0), (window.start, window.stop))
-    )
-    repeats = np.diff(ends)
-    return np.repeat(padded.ravel(), repeats.ravel()).reshape(len(values), -1)
-
-
-def _with_even_part(
-    parts: NDArray[np.float64], evenly: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return (1 - 1e-6) * parts + 1e-6 * evenly
-
-
-@dataclass(frozen=True)
-class MeanSquaredErrorObserver(_ClippingObserver):
-    """
-    The range with the smallest mean squared error. All values of a bin are taken for the
-    one in its middle.
-    """
-
-    def candidates(self) -> Iterator[int]:
-        return iter(range(MAGNITUDES, 0, -_STEP))
-
-    def costs(self, counts: NDArray[np.float64]) -> _Costs:
-        indices = bin_indices()
-        values = indices + 0.5 * np.sign(indices)
-        steps = (1 << self.bits) - 1
-
-        def errors(
-            lows: NDArray[np.float64], highs: NDArray[np.float64], bound: int
-        ) -> NDArray[np.float64]:
-            scales = (highs - lows) / steps
-            scales = np.where(scales > 0, scales, 1.0)
-            zero_points = np.rint(-lows / scales)
-            stored = np.rint(values / scales)
-            stored = np.clip(stored, -zero_points, steps - zero_points)
-            return (counts * np.square(stored * scales - values)).sum(axis=1)
-
-        return errors
+    def of(self, quantizer: Quantizer) -> NDArray[np.float64]:
+        """The divergence for each channel, in nats, of shape `(channels, 1)`."""
+        values = self._values
+        steps, first, last = quantizer
+        levels = np.arange(int((last - first).max()) + 2)
+        # Each stored value stands for what is nearer to it than to its neighbors.
+        ends = np.clip((first + levels - 0.5) * steps, values.lows, values.highs)
+        counts, used_bins, logarithms = (
+            values.sums_below(sums, ends)
+            for sums in (self._counts, self._used_bins, self._logarithms)
+        )
+        stored = np.diff(counts)
+        densities = np.where(stored > 0, stored / np.diff(ends), 1.0)
+        known = (stored * np.log(densities)).sum(axis=1, keepdims=True)
+        bias = np.maximum(np.diff(used_bins) - 1, 0).sum(axis=1, keepdims=True) / 2
+        count = counts[:, -1:] - counts[:, :1]
+        unknown = logarithms[:, -1:] - logarithms[:, :1] - known - bias
+        return unknown / count - np.log(count / self._counts[:, -1:])
 
 
 _OBSERVERS: dict[str, tuple[Callable[..., Observer], type[int | float] | None]] = {
@@ -486,7 +419,8 @@ _OBSERVERS: dict[str, tuple[Callable[..., Observer], type[int | float] | None]] 
 
 def parse_observer(text: str) -> Observer:
     """
-    The observer that a text stands for, e.g. `min-max`, `entropy` or `percentile=99.9`.
+    The observer that a text stands for, e.g. `min-max`, `percentile=99.9`, `entropy` or
+    `mse=4,symmetric`.
 
     Raises:
         TypeError: if it is no text.
@@ -496,21 +430,32 @@ def parse_observer(text: str) -> Observer:
         raise TypeError(
             f"observer must be a text such as 'min-max', not {type(text).__name__}"
         )
-    name, equals, number = text.partition("=")
+    observer, comma, flag = text.partition(",")
+    name, equals, number = observer.partition("=")
     if (known := _OBSERVERS.get(name)) is None:
         raise ValueError(
             f"there is no observer '{name}', use one of {', '.join(_OBSERVERS)}"
         )
     class_, number_type = known
-    if not equals:
-        return class_()
+    numbers = [_number(name, number, number_type)] if equals else []
+    if not comma:
+        return class_(*numbers)
+    if flag != "symmetric" or number_type is not int:
+        expected = "only 'symmetric'" if number_type is int else "nothing"
+        raise ValueError(
+            f"observer '{name}' takes {expected} after a comma, but got '{flag}'"
+        )
+    return class_(*numbers, symmetric=True)
+
+
+def _number(name: str, text: str, number_type: type[int | float] | None) -> int | float:
     if number_type is None:
-        raise ValueError(f"observer '{name}' takes no number, but got '{number}'")
+        raise ValueError(f"observer '{name}' takes no number, but got '{text}'")
     try:
-        value = number_type(number)
+        value = number_type(text)
     except ValueError:
         value = math.nan
     if math.isnan(value):
         kind = "an integer" if number_type is int else "a number"
-        raise ValueError(f"observer '{name}' takes {kind}, but got '{number}'")
-    return class_(value)
+        raise ValueError(f"observer '{name}' takes {kind}, but got '{text}'")
+    return value

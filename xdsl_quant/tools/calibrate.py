@@ -38,10 +38,11 @@ from the pass quant-insert-stats-refs, with the keys that the pass always gives.
 _EPILOG = """\
 observers:
   min-max              from the smallest to the largest value
-  moving-average=0.9   moving averages of the ends of the range of each batch
+  moving-average=0.9   moving averages of min and max of each batch
   percentile=99.99     the middle 99.99 percent of all values
   entropy=8            loses the least information if stored values have 8 bits
   mse=8                has the smallest squared error if stored values have 8 bits
+                       (mse=8,symmetric: for types with the zero point in the middle)
 
 examples:
   xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json

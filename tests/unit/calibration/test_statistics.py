@@ -257,7 +257,7 @@ def test_damaged_files(change: Callable[[Any], Any], message: str, tmp_path: Pat
 @pytest.mark.parametrize(
     "members",
     [
-        {"used_bins": [4095]},
+        {"used_bins": [0, 7425]},
         {"counts": [1]},
         {"counts": [-1, 1]},
         {"counts": [], "used_bins": []},
@@ -330,8 +330,8 @@ def test_merging_with_something_else():
 
 
 @pytest.mark.parametrize("axis", [None, 0])
-def test_values_that_make_bins_too_wide(axis: int | None):
-    """A bin is as wide as the largest value needs, so that others have few bins."""
+def test_values_that_are_too_small_to_be_counted_apart(axis: int | None):
+    """The bin around 0 is as wide as the largest value needs."""
     kind = parse_observer("percentile=90")
 
     def of(largest: float) -> Statistics:
@@ -341,11 +341,36 @@ def test_values_that_make_bins_too_wide(axis: int | None):
         seen = KeyObservation.of(rows, axis, kind, 0, with_histogram=False)
         return Statistics("percentile=90", {"a": seen}, 1)
 
-    (low, high), _, _ = of(60.0).ranges("a")
-    assert -1 <= low <= -0.9 <= 0.9 <= high <= 1
+    (low, high), _, _ = of(1e9).ranges("a")
+    assert (low, high) == (-1 + 6 / 64, 1 - 6 / 64)
     message = (
-        r"^key 'a': the range -1 to 1 may be much too wide, as one value is -300 and bins "
-        r"are as wide as this needs: leave such values out of the samples$"
+        r"^key 'a': the range -4 to 1 may be much too wide, as one value is "
+        r"-1e\+10 and values that are 2\*\*32 times smaller are counted together; leave "
+        r"such values out of the samples$"
     )
     with pytest.warns(UserWarning, match=message):
-        of(-300.0).ranges("a")
+        of(-1e10).ranges("a")
+
+
+def test_range_that_cuts_off_many_values():
+    values = np.random.default_rng(0).standard_normal(5000)
+
+    def of(observer: str, count: int) -> Statistics:
+        kind = parse_observer(observer)
+        array = np.append(values[:count], np.zeros(count))
+        seen = KeyObservation.of(array, None, kind, 0, with_histogram=False)
+        return Statistics(observer, {"a": seen}, 1)
+
+    low, high = of("mse=3", 5000).ranges("a").layer
+    part = np.mean((values < low) | (values > high))
+    assert 0.02 < part < 0.05
+    message = (
+        r"^key 'a': the range -1\.\d+ to 1\.\d+ cuts off 1\d\.\d% of the values that are "
+        r"not 0; use more bits, or observer 'min-max'$"
+    )
+    with pytest.warns(UserWarning, match=message):
+        low, high = of("mse=2", 5000).ranges("a").layer
+    assert np.mean((values < low) | (values > high)) > 0.1
+    # Of few values, one is a large part. Percentiles say themselves what they cut off.
+    of("mse=2", 999).ranges("a")
+    of("percentile=50", 5000).ranges("a")

@@ -123,7 +123,7 @@ def test_observer(capsys: pytest.CaptureFixture[str]):
 def test_warning(capsys: pytest.CaptureFixture[str]):
     """It is one line, without the place in the code."""
     values = np.linspace(-1, 1, 1000, dtype=np.float32).reshape(-1, 2)
-    values[5, 0] = 1024
+    values[5, 0] = 1e10
     np.save("outlier.npy", values)
     Path("one.mlir").write_text(
         "func.func @f(%x: tensor<?x2xf32>) {\n"
@@ -132,9 +132,10 @@ def test_warning(capsys: pytest.CaptureFixture[str]):
     options = ("--inputs", "outlier.npy", "--observer", "percentile=90")
     assert main(["one.mlir", *options, "-o", "stats.json"]) == 0
     assert capsys.readouterr() == (
-        "x: -1.0 to 1.0\n",
-        "warning: key 'x': the range -1 to 1 may be much too wide, as one value is 1024 "
-        "and bins are as wide as this needs: leave such values out of the samples\n",
+        "x: -1.0 to 4.0\n",
+        "warning: key 'x': the range -1 to 4 may be much too wide, as one value is 1e+10 "
+        "and values that are 2**32 times smaller are counted together; leave such values "
+        "out of the samples\n",
     )
 
 

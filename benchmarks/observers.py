@@ -1,0 +1,84 @@
+"""
+How good are the ranges that observers find?
+
+A cell is the signal to quantization noise ratio in dB of 200,000 values that are quantized
+to `i8` with the range, widened to contain 0. The column *onnxruntime* is its entropy
+calibration with the numbers that it has by default, which is the range of all values here.
+
+*One outlier* is the ratio of 200,000 normal values without the outlier, if the range is
+the 99.99th percentile of all of them; *exact* is with NumPy's percentiles of the values.
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.report import Options, main, number, table, target
+from tests.unit.numerics.distributions import distributions, onnxruntime_range
+from xdsl_quant.numerics import choose_parameters, measure_error
+from xdsl_quant.numerics.observers import parse_observer
+
+_OBSERVERS = ("min-max", "percentile=99.99", "entropy", "mse")
+
+
+def _observed_range(observer: str, values: NDArray[np.float32]) -> tuple[float, float]:
+    known = parse_observer(observer)
+    low, high = known.ranges(known.observe(values))
+    return float(low), float(high)
+
+
+def _sqnr(values: NDArray[np.float32], bounds: tuple[float, float]) -> float:
+    low, high = bounds
+    parameters = choose_parameters(min(low, 0.0), max(high, 0.0))
+    return float(measure_error(values, parameters).sqnr)
+
+
+def _distributions(options: Options) -> Iterator[str]:
+    rows = {
+        name: [_sqnr(values, _observed_range(each, values)) for each in _OBSERVERS]
+        for name, values in distributions().items()
+    }
+    header = ["SQNR in dB", *_OBSERVERS]
+    if not find_spec("onnxruntime"):
+        yield table(header, ([name, *map(number, row)] for name, row in rows.items()))
+        return
+    for name, values in distributions().items():
+        rows[name].append(_sqnr(values, onnxruntime_range(values)))
+    yield table(
+        [*header, "onnxruntime"],
+        ([name, *map(number, row)] for name, row in rows.items()),
+    )
+    entropy = _OBSERVERS.index("entropy")
+    yield target(
+        "entropy: at most 0.5 dB below onnxruntime",
+        max(row[-1] - row[entropy] for row in rows.values()),
+        0.5,
+        " dB",
+        "",
+    )
+
+
+def _outliers(options: Options) -> Iterator[str]:
+    values = distributions()["normal"]
+    outliers = (4e3, 4e4, 4e5, 4e7)
+    exact = tuple(np.percentile(values, [0.005, 99.995]).tolist())
+    found = [
+        _observed_range("percentile=99.99", np.append(values, np.float32(outlier)))
+        for outlier in outliers
+    ]
+    yield table(
+        ["one outlier", "exact", *(f"{outlier:g}" for outlier in outliers)],
+        [["SQNR in dB", *(number(_sqnr(values, each)) for each in (exact, *found))]],
+    )
+
+
+def report(options: Options) -> Iterator[str]:
+    """All tables and targets."""
+    yield from _distributions(options)
+    yield from _outliers(options)
+
+
+if __name__ == "__main__":
+    main(__doc__, report)

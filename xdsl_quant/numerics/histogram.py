@@ -1,0 +1,307 @@
+"""
+Histograms of values: counts in bins that are narrower the closer they are to 0.
+
+The magnitudes of all bins are fixed parts of a power of two, the unit, that no value
+reaches. Below the unit each octave, from a power of two to the next, is cut into bins of
+one width: the octave just below the unit into 1024, the next one into 512, and so on, but
+none into fewer than 64. Magnitudes that are more than 32 octaves below the unit are in one
+bin around 0.
+
+If the unit doubles, each octave becomes the one below it, which has as many bins or half
+as many. So a bin is always part of exactly one bin of any larger unit, and the counts of
+merged histograms do not depend on the values that came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .observations import (
+    Observation,
+    check_channels,
+    integers_from_json,
+    ranges_from_json,
+    union,
+)
+
+_OCTAVES = 32
+"""Octaves below the unit."""
+
+_FINEST_BITS = 10
+"""Bins of the octave just below the unit, as a power of two."""
+
+_COARSEST_BITS = 6
+"""Bins that an octave has at least, as a power of two."""
+
+
+def _magnitudes() -> NDArray[np.float64]:
+    """The lower ends of all bins of positive values, as parts of the unit."""
+    octaves: list[NDArray[np.float64]] = []
+    for octave in reversed(range(_OCTAVES)):
+        count = 1 << max(_FINEST_BITS - octave, _COARSEST_BITS)
+        octaves.append(np.ldexp(1 + np.arange(count) / count, -1 - octave))
+    return np.concatenate(octaves)
+
+
+_LOWER_ENDS = _magnitudes()
+
+SMALLEST_MAGNITUDE = _LOWER_ENDS[0]
+"""Smaller magnitudes are all in the bin around 0, as a part of the unit."""
+
+MIDDLE = len(_LOWER_ENDS)
+"""The position of the bin around 0, and the number of bins on each side of it."""
+
+BINS = 2 * MIDDLE + 1
+"""Bins of a histogram."""
+
+BIN_ENDS = np.concatenate((-1.0, -_LOWER_ENDS[::-1], _LOWER_ENDS, 1.0), axis=None)
+"""The numbers between which bins are, as parts of the unit, in ascending order."""
+
+_MIN_EXPONENT = -1000
+"""Of the smallest unit. Its reciprocal is an f64."""
+
+_MIN_F32_EXPONENT = -94
+"""Of the smallest unit with which subnormal f32 values are all in the bin around 0."""
+
+_PIECE = 1 << 16
+"""Values that are counted at once, in the caches."""
+
+_PIECE_CHANNELS = 8
+"""Channels that are counted at once: they have about as many bins as a piece has values."""
+
+
+def bins_of(values: ArrayLike) -> NDArray[np.int64]:
+    """
+    The positions of the bins of values, which are given as parts of the unit.
+
+    A bin does not contain its end that is away from 0, so the bin of a value is the mirror
+    image of that of the negative value.
+    """
+    magnitudes = np.abs(values)
+    above = np.minimum(np.searchsorted(_LOWER_ENDS, magnitudes, "right"), MIDDLE)
+    return MIDDLE + np.where(np.less(values, 0), -above, above)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Observation):
+    """How many values there are in each bin, for a tensor or for each channel."""
+
+    KIND: ClassVar[str] = "histogram"
+
+    exponents: NDArray[np.int64]
+    """The unit, as an exponent of two: the smallest one above all magnitudes."""
+
+    counts: NDArray[np.int64]
+    """Number of values in each bin, with the bins along the last dimension."""
+
+    zeros: NDArray[np.int64]
+    """Number of those in the middle that are 0, which quantization keeps."""
+
+    def values_of(self, parts: ArrayLike) -> NDArray[np.float64]:
+        """Values that are given as parts of the units of the channels."""
+        # The unit of the largest floats is infinite.
+        with np.errstate(over="ignore"):
+            return np.asarray(np.ldexp(parts, self.exponents), np.float64)
+
+    def parts_of(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Values as parts of the units of the channels."""
+        return np.asarray(np.ldexp(values, -self.exponents), np.float64)
+
+    @property
+    def of_tensor(self) -> Histogram:
+        """The histogram of the values of all channels."""
+        rows, exponents = self.counts.reshape(-1, BINS), self.exponents.ravel()
+        largest = exponents.max()
+        counts = np.zeros(BINS, np.int64)
+        for exponent in np.unique(exponents):
+            sums = rows[exponents == exponent].sum(axis=0)
+            counts += _coarser(sums, largest - exponent)
+        return Histogram(
+            np.asarray(self.lows.min()),
+            np.asarray(self.highs.max()),
+            np.asarray(largest),
+            counts,
+            np.asarray(self.zeros.sum()),
+        )
+
+    def of_channel(self, channel: int) -> Histogram:
+        """The histogram of the values of one channel."""
+        return Histogram(*(np.asarray(array[channel]) for array in self._arrays()))
+
+    @classmethod
+    def of(
+        cls, values: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any]
+    ) -> Histogram:
+        """
+        The histogram of values, all finite.
+
+        Args:
+            values: an array of shape `(channels, n)`, f32 or f64.
+            lows: smallest values, of shape `()` if there is one channel that is none, or
+                `(channels,)`.
+            highs: largest values.
+        """
+        exponents = _exponents(lows, highs)
+        counts = _counted(values, exponents.reshape(-1, 1))
+        # With an axis it takes four times as long.
+        axis = None if len(values) == 1 else 1
+        zeros = np.count_nonzero(values == 0, axis)
+        return cls(
+            lows,
+            highs,
+            exponents,
+            counts.reshape(*lows.shape, BINS),
+            np.array(zeros, np.int64).reshape(lows.shape),
+        )
+
+    def _merge(self, other: Self) -> Self:
+        check_channels(self.lows, other.lows)
+        exponents = np.maximum(self.exponents, other.exponents)
+        counts = _coarser(self.counts, exponents - self.exponents)
+        counts += _coarser(other.counts, exponents - other.exponents)
+        zeros = np.asarray(self.zeros + other.zeros)
+        return type(self)(*union(self, other), np.asarray(exponents), counts, zeros)
+
+    def to_json(self) -> dict[str, Any]:
+        # Most bins of most channels are empty.
+        flat = self.counts.ravel()
+        used = np.flatnonzero(flat)
+        return {
+            "lows": self.lows.tolist(),
+            "highs": self.highs.tolist(),
+            "exponents": self.exponents.tolist(),
+            "used_bins": used.tolist(),
+            "counts": flat[used].tolist(),
+            "zeros": self.zeros.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> Self:
+        lows, highs = ranges_from_json(state)
+        used = integers_from_json(state["used_bins"], (len(state["used_bins"]),))
+        counts = np.zeros((*lows.shape, BINS), np.int64)
+        if used.size and not 0 <= used.min() <= used.max() < counts.size:
+            raise ValueError("there is no such bin")
+        counts.ravel()[used] = integers_from_json(state["counts"], used.shape)
+        exponents, zeros = (
+            integers_from_json(state[name], lows.shape)
+            for name in ("exponents", "zeros")
+        )
+        is_possible = (
+            (exponents == _exponents(lows, highs))
+            & (counts.min(axis=-1) >= 0)
+            & (counts.max(axis=-1) > 0)
+            & (zeros >= 0)
+            & (zeros <= counts[..., MIDDLE])
+        )
+        if not is_possible.all():
+            raise ValueError("no histogram")
+        return cls(lows, highs, exponents, counts, zeros)
+
+
+def _exponents(lows: NDArray[Any], highs: NDArray[Any]) -> NDArray[np.int64]:
+    """The smallest exponents of units above all magnitudes from lows to highs."""
+    magnitudes = np.maximum(np.abs(lows), np.abs(highs))
+    _, exponents = np.frexp(magnitudes)
+    exponents = np.maximum(exponents.astype(np.int64), _MIN_EXPONENT)
+    return np.where(magnitudes == 0, _MIN_EXPONENT, exponents)
+
+
+# Counting: the leading bits of a float, which are its sign, its exponent and the first 10
+# bits of its significand, say in which bin it is.
+
+_LEADING_BITS = 9 + _FINEST_BITS
+
+_DROPPED_F32_BITS = 32 - _LEADING_BITS
+
+_DROPPED_F64_BITS = 52 - _FINEST_BITS
+
+_SCALED_EXPONENT = 2
+"""
+The unit of values that are counted, as an exponent of two: with it, the factor that makes
+it of any unit of f32 is a normal f32.
+"""
+
+
+@cache
+def _bins_by_leading_bits() -> NDArray[np.int64]:
+    """The bin for the leading bits of an f32 whose unit is that of values to count."""
+    leading = np.arange(1 << _LEADING_BITS, dtype=np.uint32) << _DROPPED_F32_BITS
+    values = np.nan_to_num(leading.view(np.float32)).astype(np.float64)
+    return bins_of(np.ldexp(values, -_SCALED_EXPONENT))
+
+
+def _counted(values: NDArray[Any], exponents: NDArray[np.int64]) -> NDArray[np.int64]:
+    if values.dtype == np.float32:
+        is_small = exponents < _MIN_F32_EXPONENT
+        if (values[is_small[:, 0]] != 0).any():
+            values = values.astype(np.float64)
+        # What is left of these channels is 0, for which every factor will do.
+        else:
+            exponents = np.where(is_small, 0, exponents)
+    factors = np.ldexp(1.0, _SCALED_EXPONENT - exponents).astype(values.dtype)
+    counts = np.empty((len(values), BINS), np.int64)
+    # A bin for each value is eight bytes: they and the counts stay in the caches.
+    for first in range(0, len(values), _PIECE_CHANNELS):
+        rows = slice(first, first + _PIECE_CHANNELS)
+        counts[rows] = _counted_in_cache(values[rows], factors[rows])
+    return counts
+
+
+def _counted_in_cache(values: NDArray[Any], factors: NDArray[Any]) -> NDArray[np.int64]:
+    channels, count = values.shape
+    bins_by_leading_bits = _bins_by_leading_bits()
+    firsts = np.arange(channels, dtype=np.int64)[:, None] * BINS
+    counts = np.zeros(channels * BINS, np.int64)
+    step = _PIECE // channels
+    for start in range(0, count, step):
+        # Powers of two are exact factors. What becomes too small is in the middle anyway.
+        scaled = values[:, start : start + step] * factors
+        bins = bins_by_leading_bits.take(_leading_bits(scaled))
+        if channels > 1:
+            bins += firsts
+        counts += np.bincount(bins.ravel(), minlength=counts.size)
+    return counts.reshape(channels, BINS)
+
+
+def _leading_bits(scaled: NDArray[Any]) -> NDArray[np.uint32]:
+    """The leading bits of values as those of f32; f64 values are overwritten."""
+    if scaled.dtype == np.float64:
+        # Rounded towards 0, they stay in their bins.
+        bits = scaled.view(np.uint64)
+        bits >>= _DROPPED_F64_BITS
+        bits <<= _DROPPED_F64_BITS
+        scaled = scaled.astype(np.float32)
+    leading = scaled.view(np.uint32)
+    leading >>= _DROPPED_F32_BITS
+    return leading
+
+
+# Merging
+
+
+@cache
+def _bins_of_larger_unit(shift: int) -> NDArray[np.int64]:
+    """For each bin the one that it is part of if the unit is `2**shift` times as large."""
+    above = bins_of(np.ldexp(_LOWER_ENDS, -shift))
+    return np.concatenate((2 * MIDDLE - above[::-1], MIDDLE, above), axis=None)
+
+
+def _coarser(counts: NDArray[np.int64], shifts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The counts, a copy, in the bins of units that are `2**shift` times as large."""
+    result = counts.reshape(-1, BINS).copy()
+    shifts = shifts.ravel()
+    for shift in np.unique(shifts[shifts > 0]).tolist():
+        is_shifted = shifts == shift
+        targets = _bins_of_larger_unit(min(shift, _OCTAVES))
+        firsts = np.flatnonzero(np.diff(targets, prepend=-1))
+        coarse = np.zeros((int(is_shifted.sum()), BINS), np.int64)
+        coarse[:, targets[firsts]] = np.add.reduceat(result[is_shifted], firsts, axis=1)
+        result[is_shifted] = coarse
+    return result.reshape(counts.shape)
