@@ -4,18 +4,22 @@ PYTHON ?= python3
 SECONDS ?= 600
 SEED ?= 0
 
+# An advertisement in the output of mkdocs-material.
+export NO_MKDOCS_2_WARNING := 1
+
 BIN := .venv/bin
 READY := .venv/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint format fuzz bench notebook docs clean
+.PHONY: help venv demo tests pytest filecheck lint pages format fuzz bench notebook docs clean
 
 help:
 	@echo "make demo       run the main job on a real int8 model and show its result"
-	@echo "make tests      pytest, filecheck and lint: all that CI runs"
+	@echo "make tests      pytest, filecheck, lint and pages: all that CI runs"
 	@echo "make pytest     unit, execution and conformance tests"
 	@echo "make filecheck  lit tests of the text"
 	@echo "make lint       ruff and basedpyright"
+	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       hold random inputs against MLIR (SECONDS=600 SEED=0)"
 	@echo "make bench      measure speed and memory beside MLIR, onnxruntime and torch"
@@ -40,7 +44,7 @@ venv: $(READY)
 demo: $(READY)
 	$(BIN)/python -m examples.wake_word
 
-tests: pytest filecheck lint
+tests: pytest filecheck lint pages
 
 pytest: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist loadscope
@@ -52,6 +56,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
+
+# The tests run the notebooks. With --quiet, --strict would let every warning pass.
+pages: $(READY)
+	EXECUTE_NOTEBOOKS=false $(BIN)/mkdocs build --strict --site-dir .venv/site
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -69,7 +77,6 @@ notebook: $(READY)
 	$(BIN)/jupyter lab docs/notebooks
 
 docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 clean:
