@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant import __version__
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.evaluation import evaluate
 from xdsl_quant.calibration.suggested_types import suggested_types
@@ -66,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
     )
     parser.add_argument("module", help="file with the module, - for standard input")
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -13,6 +14,9 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from .array_files import read_inputs
+
+_BYTECODE = b"ML\xefR"
+"""How a file with MLIR bytecode begins."""
 
 
 class Failure(Exception):
@@ -91,19 +95,31 @@ def failure(place: str, error: BaseException) -> Failure:
 
 def read_text(path: str) -> str:
     """
-    The text of a file, or of the standard input for `-`.
+    The text of a module in a file, or on the standard input for `-`.
 
     Raises:
-        Failure: if it cannot be read.
+        Failure: if it cannot be read, or is no text.
     """
     try:
-        if path == "-":
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise Failure(f"{path}: error: this is no text in UTF-8") from error
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise failure(path, error) from error
+    if data.startswith(_BYTECODE):
+        raise Failure(
+            f"{path}: error: expected the text of a module, but got MLIR bytecode; "
+            "mlir-opt turns it into text"
+        )
+    try:
+        # With whatever a line ends with.
+        text = io.TextIOWrapper(io.BytesIO(data), "utf-8").read()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Failure(
+            f"{path}: error: expected the text of a module, but got a binary file; use "
+            "UTF-8 text, like that of a .mlir file"
+        )
+    return text
 
 
 def read_values(text: str) -> list[ArrayLike]:

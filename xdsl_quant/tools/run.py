@@ -11,6 +11,7 @@ from typing import Any, get_args
 from numpy.typing import NDArray
 from xdsl.utils.exceptions import InterpretationError
 
+from xdsl_quant import __version__
 from xdsl_quant.array_types import shape_text
 from xdsl_quant.entry_function import entry_function
 from xdsl_quant.interpreters import run_function
@@ -45,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
     )
     parser.add_argument("module", help="file with the module, - for standard input")
     parser.add_argument(

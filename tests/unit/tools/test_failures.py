@@ -5,12 +5,14 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from xdsl_quant.tools import calibrate, run
 from xdsl_quant.tools.failures import Failure, exit_code, read_text
 
 OPTIONS = argparse.Namespace(module="m.mlir")
@@ -149,17 +151,69 @@ func.func @f() -> tensor<1000000000000000xf32> {
 # Reading
 
 
-def test_text_that_is_none(tmp_path: Path):
-    path = tmp_path / "x.npy"
-    np.save(path, np.array([-1], np.int8))
+BINARY = (
+    "error: expected the text of a module, but got a binary file; use UTF-8 text, like "
+    "that of a .mlir file"
+)
+BYTECODE = (
+    "error: expected the text of a module, but got MLIR bytecode; mlir-opt turns it into "
+    "text"
+)
+DATA = pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x93NUMPY\x01", BINARY),
+        (b"\x7fELF\x01\x00", BINARY),
+        (b"ML\xefR\x0d", BYTECODE),
+    ],
+)
+
+
+@DATA
+def test_file_that_is_no_text(data: bytes, message: str, tmp_path: Path):
+    path = tmp_path / "m.mlir"
+    path.write_bytes(data)
     with pytest.raises(Failure) as caught:
         read_text(str(path))
-    assert str(caught.value) == f"{path}: error: this is no text in UTF-8"
+    assert str(caught.value) == f"{path}: {message}"
 
 
-def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch):
-    with io.TextIOWrapper(io.BytesIO(b"\x93NUMPY"), "utf-8") as stream:
+@DATA
+def test_standard_input_that_is_no_text(
+    data: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    # In the locale C, Python takes every byte for a character.
+    with io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape") as stream:
         monkeypatch.setattr("sys.stdin", stream)
         with pytest.raises(Failure) as caught:
             read_text("-")
-    assert str(caught.value) == "-: error: this is no text in UTF-8"
+    assert str(caught.value) == f"-: {message}"
+
+
+def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    data = "// \u00e9\r\nbuiltin.module {}\r".encode()
+    path = tmp_path / "m.mlir"
+    path.write_bytes(data)
+    expected = "// \u00e9\nbuiltin.module {}\n"
+    assert read_text(str(path)) == expected
+    with io.TextIOWrapper(io.BytesIO(data), "ascii") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert read_text("-") == expected
+
+
+# Versions
+
+
+@pytest.mark.parametrize(
+    ("name", "main"),
+    [("xdsl-quant-run", run.main), ("xdsl-quant-calibrate", calibrate.main)],
+)
+def test_version(
+    name: str,
+    main: Callable[[Sequence[str]], int],
+    capsys: pytest.CaptureFixture[str],
+):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"{name} {metadata.version('xdsl-quant')}\n"
