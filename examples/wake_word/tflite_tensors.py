@@ -16,6 +16,8 @@ import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs] has neither stubs nor hints
 from numpy.typing import NDArray
 
+from xdsl_quant.extras import missing_package
+
 Stored = NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
 """Stored values: integers of at most 32 bits."""
 
@@ -96,14 +98,13 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 
 def model_paths() -> dict[str, Path]:
-    """The models that the package `pymicro-wakeword` brings, by name."""
+    """
+    The models that the package `pymicro-wakeword` brings (licence: Apache-2.0), by name.
+    """
     # The package is not imported: that would load its TensorFlow Lite library.
     spec = find_spec("pymicro_wakeword")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(
-            "the models are in the package pymicro-wakeword: "
-            "pip install 'xdsl-quant[demo]'"
-        )
+        raise missing_package("the demo", "pymicro-wakeword", "demo")
     models = Path(spec.submodule_search_locations[0]) / "models"
     return {path.stem: path for path in sorted(models.glob("*.tflite"))}
 

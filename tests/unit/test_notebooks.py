@@ -106,7 +106,7 @@ def test_notebook_begins_with_a_title_and_what_to_install(path: Path):
     first = _read(path).cells[0]
     assert first.cell_type == "markdown"
     assert first.source.startswith("# ")
-    assert "pip install 'xdsl-quant[mlir,notebook" in first.source
+    assert "pip install '.[mlir,notebook" in first.source
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl_quant.extras import missing_package
+
 from .calibration_report import CalibrationReport, calibration_report
 from .error_plot import plot_error
 from .ir_view import IRComparison, IRView, compare, show
@@ -25,10 +27,28 @@ __all__ = [
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Add the cell magic `%%quant`. IPython calls this for `%load_ext`."""
-    from IPython.core.magic import no_var_expand
+    """
+    Add the cell magic `%%quant`. IPython calls this for `%load_ext`.
+
+    Args:
+        ipython: the shell, an `InteractiveShell`.
+
+    Raises:
+        ImportError: if IPython is not installed.
+        TypeError: if it is no shell, like what `get_ipython()` returns outside of one.
+    """
+    try:
+        from IPython.core.interactiveshell import InteractiveShell
+        from IPython.core.magic import no_var_expand
+    except ModuleNotFoundError:
+        raise missing_package("%%quant", "IPython", "notebook") from None
 
     from .cell_magic import quant
 
+    if not isinstance(ipython, InteractiveShell):
+        raise TypeError(
+            f"expected an IPython shell, but got {type(ipython).__name__}; use "
+            "'%load_ext xdsl_quant.display' in IPython or a notebook"
+        )
     # IPython would take the braces of pass options for Python expressions.
     ipython.register_magic_function(no_var_expand(quant), magic_kind="cell")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.extras import missing_package
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import RoundingMode
 
@@ -50,9 +51,7 @@ def plot_error(
     except ModuleNotFoundError as e:
         if e.name is None or e.name.partition(".")[0] != "matplotlib":
             raise
-        raise ImportError(
-            "plot_error needs matplotlib: pip install 'xdsl-quant[notebook]'"
-        ) from None
+        raise missing_package("plot_error", "matplotlib", "notebook") from None
     if not isinstance(quantized_type, QuantizationParameters):
         quantized_type = QuantizationParameters.from_type(quantized_type)
     return error_figure(expressed_values, quantized_type, rounding_mode)

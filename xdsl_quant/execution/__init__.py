@@ -1,7 +1,7 @@
 """
 Compile a module with MLIR and call it on NumPy arrays.
 
-Compiling needs the extra `mlir`: `pip install 'xdsl-quant[mlir]'`.
+Compiling needs the extra `mlir`: `pip install '.[mlir]'` in a checkout of xdsl-quant.
 """
 
 from .bound_call import BoundCall

@@ -4,6 +4,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from xdsl_quant.extras import missing_package
+
 
 class Bindings(NamedTuple):
     """The modules of the bindings. Few of them have annotations that a checker finds."""
@@ -46,9 +48,7 @@ def bindings() -> Bindings:
             import_module("mlir.passmanager"),
         )
     except ImportError:
-        raise ImportError(
-            "compiled execution needs MLIR: pip install 'xdsl-quant[mlir]'"
-        ) from None
+        raise missing_package("compiled execution", "MLIR", "mlir") from None
 
 
 def ops_in(module: Any, *names: str) -> list[Any]:

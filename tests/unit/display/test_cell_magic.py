@@ -1,5 +1,6 @@
 """The cell magic `%%quant`, in an IPython shell of its own."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from xdsl_quant.display import IRComparison, IRView
+from xdsl_quant.display import IRComparison, IRView, load_ipython_extension
 from xdsl_quant.display.cell_magic import QuantMagicError
 
 IR = """\
@@ -177,3 +178,25 @@ def test_help(shell: Any, capsys: pytest.CaptureFixture[str], line: str):
     text = capsys.readouterr().out
     assert text.startswith("Run passes on the IR in this cell")
     assert "\nUsage: %%quant [-h] [-p PASSES] [--no-aliases]\n" in text
+
+
+# Loading
+
+
+def test_without_ipython(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "IPython.core.interactiveshell", None)
+    with pytest.raises(ImportError) as e:
+        load_ipython_extension(None)
+    assert str(e.value) == (
+        "%%quant needs IPython, which is not installed; run pip install '.[notebook]' in a "
+        "checkout of xdsl-quant"
+    )
+
+
+def test_what_is_no_shell():
+    with pytest.raises(TypeError) as e:
+        load_ipython_extension(None)
+    assert str(e.value) == (
+        "expected an IPython shell, but got NoneType; use '%load_ext xdsl_quant.display' "
+        "in IPython or a notebook"
+    )

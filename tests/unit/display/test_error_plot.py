@@ -328,5 +328,6 @@ def test_missing_matplotlib(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ImportError) as e:
         plot_error([1.0], PER_LAYER)
     assert str(e.value) == (
-        "plot_error needs matplotlib: pip install 'xdsl-quant[notebook]'"
+        "plot_error needs matplotlib, which is not installed; run pip install "
+        "'.[notebook]' in a checkout of xdsl-quant"
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,20 @@ def wrong(result: ModelResult) -> tuple[int, int]:
 
 def test_models():
     assert list(model_paths()) == list(MODELS)
+
+
+def test_licence_of_the_models_is_what_the_documentation_says():
+    assert metadata.metadata("pymicro-wakeword")["License"] == "Apache-2.0"
+
+
+def test_models_that_are_not_installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pymicro_wakeword", None)
+    with pytest.raises(ImportError) as e:
+        model_paths()
+    assert str(e.value) == (
+        "the demo needs pymicro-wakeword, which is not installed; run pip install "
+        "'.[demo]' in a checkout of xdsl-quant"
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)

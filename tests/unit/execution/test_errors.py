@@ -367,7 +367,8 @@ except ImportError as e:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert printed.stdout == (
-        "compiled execution needs MLIR: pip install 'xdsl-quant[mlir]'\n"
+        "compiled execution needs MLIR, which is not installed; run pip install "
+        "'.[mlir]' in a checkout of xdsl-quant\n"
     )
 
 
