@@ -30,8 +30,10 @@ help:
 $(READY): $(PACKAGES) Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or later is needed: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Installing xDSL, NumPy, MLIR and the tools of tests and documentation into .venv:"
+	@echo "1.6 GB, which takes some minutes."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	$(BIN)/python -m pip install --disable-pip-version-check \
 		-e '.[dev]' -e examples/ml_dialect
 	@# Real StableHLO, for tests. What it says to depend on is an xdsl of long ago.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -72,9 +74,10 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
+# Jupyter starts as root, the user of many containers, only if it is told to.
 notebook: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'jupyterlab>=4,<5'
-	$(BIN)/jupyter lab docs/notebooks
+	$(BIN)/jupyter lab docs/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict

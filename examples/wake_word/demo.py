@@ -89,10 +89,11 @@ def report(name: str, result: ModelResult) -> str:
         for tensor, wrong_floats, wrong_integers in result.tensors
     ]
     tensors = [tensor for tensor, _, _ in result.tensors]
+    constants = sum(tensor.is_constant for tensor in tensors)
     total = (
         f"{len(rows)} tensors",
         "",
-        f"{sum(tensor.is_constant for tensor in tensors)} model",
+        f"{constants} model",
         f"{sum(tensor.stored.size for tensor in tensors):,}",
         f"{result.wrong_floats:,}",
         f"{result.wrong_integers:,}",
@@ -107,6 +108,9 @@ def report(name: str, result: ModelResult) -> str:
             *_table(header, rows, total),
             f"largest |stored - zero point|: {distance:,}; {exact} below "
             f"{EXACT_BELOW:,}, where f32 loses no integer",
+            f"{len(rows) - constants} of {len(rows)} tensors are activations, which the "
+            "model has no values for: they are random",
+            "the casts of each tensor are run, the network is not",
             f"seconds: {seconds}",
             "",
         )

@@ -1,0 +1,49 @@
+"""What the Makefile runs. Nothing here runs it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def commands(target: str, *options: str, **variables: str) -> str:
+    """The commands that `make` would run for a target."""
+    # Options of a `make` that runs the tests are none of this one.
+    environment = {name: os.environ[name] for name in os.environ if name[:4] != "MAKE"}
+    return subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", *options, target],
+        cwd=ROOT,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("user", "end"),
+    [("0", "docs/notebooks --allow-root"), ("1000", "docs/notebooks"), ("10", "books")],
+)
+def test_notebooks_as_root(user: str, end: str, tmp_path: Path):
+    program = tmp_path / "id"
+    program.write_text(f"#!/bin/sh\necho {user}\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    printed = commands("notebook", "--old-file=.venv/.ready", PATH=path)
+    assert printed.splitlines()[-1].strip().endswith(end)
+
+
+def test_installing_says_what_it_does():
+    printed = commands("demo", "--always-make").replace("\\\n", "")
+    said, _, others = printed.partition(" -m venv .venv")
+    assert 'echo "Installing ' in said
+    (install,) = (line for line in others.splitlines() if "'.[dev]'" in line)
+    assert "--quiet" not in install
+
+
+def test_tests_check_the_pages():
+    printed = commands("tests", "--old-file=.venv/.ready")
+    assert "EXECUTE_NOTEBOOKS=false .venv/bin/mkdocs build --strict --site" in printed
