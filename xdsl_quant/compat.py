@@ -71,7 +71,9 @@ from xdsl.traits import (
     Pure,
     get_effects,
 )
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken
 
 if TYPE_CHECKING:
     from xdsl.dialects.arith import FloatingPointLikeBinaryOperation
@@ -94,6 +96,35 @@ def _verifies(op: Operation) -> bool:
     except (VerifyException, ValueError):
         return False
     return True
+
+
+# ------------------------------------------------------------------------------ tokens
+
+
+def name_prefixes_in_errors() -> None:
+    """
+    Say which of `%`, `!`, `#` and `^` has no name after it.
+
+    xDSL's message has a placeholder for it, which is not filled.
+    """
+    placeholder = "{first_char}"
+    try:
+        MLIRLexer(Input("%", "")).lex()
+    except ParseError as error:
+        if placeholder not in error.msg:
+            return
+
+    lex_prefixed_ident = MLIRLexer._lex_prefixed_ident  # pyright: ignore[reportPrivateUsage] no public way
+
+    def lex(self: MLIRLexer, start_pos: int) -> MLIRToken:
+        try:
+            return lex_prefixed_ident(self, start_pos)
+        except ParseError as error:
+            prefix = self.input.content[start_pos]
+            message = error.msg.replace(placeholder, prefix)
+            raise ParseError(error.span, message) from None
+
+    MLIRLexer._lex_prefixed_ident = lex  # pyright: ignore[reportPrivateUsage] no public way
 
 
 # --------------------------------------------------------------------------- constants
@@ -847,6 +878,7 @@ def apply_all() -> None:
     To be called where operations are built or parsed without a `Context` that loads
     their dialects later: it imports the dialects that it fixes.
     """
+    name_prefixes_in_errors()
     for dialect_name in _FIXES:
         apply(dialect_name)
 
@@ -863,8 +895,10 @@ def apply_on_load() -> None:
     """
     Apply the fixes of each dialect when a `Context` loads it.
 
-    Dialects that were imported before are fixed at once.
+    Dialects that were imported before are fixed at once, and so is the lexer, which reads
+    the first token before any dialect is loaded.
     """
+    name_prefixes_in_errors()
     for dialect_name in _FIXES:
         if f"xdsl.dialects.{dialect_name}" in sys.modules:
             apply(dialect_name)

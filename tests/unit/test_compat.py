@@ -539,6 +539,8 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, ResultDef
 from xdsl.parser import AttrParser
 from xdsl.traits import NoMemoryEffect, RecursiveMemoryEffect
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from xdsl_quant import compat
 
@@ -549,7 +551,7 @@ CASTS = (
 CLASSES = (
     arith.Arith, *CASTS, tensor.ReshapeOp, tensor.EmptyOp, GenericOp, func.FuncOp,
     builtin.Float80Type, builtin.Float128Type, builtin.DenseIntOrFPElementsAttr,
-    AttrParser, AttrParser._TensorLiteralElement,
+    AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
 )
 
 def snapshot(class_):
@@ -570,6 +572,7 @@ def changed(action):
 """
 
 FIXES: Sequence[tuple[str, Sequence[str]]] = (
+    ("name_prefixes_in_errors", ("MLIRLexer",)),
     ("store_wide_floats", ("Float80Type", "Float128Type")),
     ("compare_splats_by_bits", ("DenseIntOrFPElementsAttr",)),
     ("parse_dense_hexadecimal_floats", ("_TensorLiteralElement",)),
@@ -613,6 +616,9 @@ import json
 def accept(*_):
     pass
 
+def refuse(*_):
+    raise ParseError(None, "Expected suffix identifier after %")
+
 for class_ in (*CASTS, tensor.ReshapeOp):
     definition = class_.get_irdl_definition()
     definition.operands[0] = ("input", OperandDef(AnyAttr()))
@@ -629,11 +635,29 @@ builtin.DenseIntOrFPElementsAttr.is_splat = lambda self: False
 builtin.DenseIntOrFPElementsAttr.print_without_type = (
     lambda self, printer: printer.print_string(f'dense<"0x01{"00" * 12}">')
 )
+MLIRLexer._lex_prefixed_ident = refuse
 AttrParser._TensorLiteralElement.to_type = lambda self, parser, type: math.inf
 AttrParser._parse_dialect_resource_handle = lambda self, name, interface: "a_0"
 print(json.dumps(changed(compat.apply_all)))
 """
     assert json.loads(run("python", "-c", SNAPSHOT + script)) == []
+
+
+# ----------------------------------------------------------------------------- tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix"),
+    [
+        ("%", "%"),
+        ("func.func @f(%x: !) { return }", "!"),
+        ("func.func @f() { ^ }", "^"),
+        ("module attributes {a = #} {}", "#"),
+    ],
+)
+def test_prefix_without_a_name(text: str, prefix: str):
+    printed = run("xdsl-opt", "--parsing-diagnostics", stdin=text)
+    assert f"Expected suffix identifier after {prefix}\n" in printed
 
 
 # ----------------------------------------------------------------------- arith, tensor

@@ -45,7 +45,9 @@ def load_ipython_extension(ipython: Any) -> None:
 
     from .cell_magic import quant
 
-    if not isinstance(ipython, InteractiveShell):
+    # The annotations of IPython are incomplete.
+    shell_class: type[Any] = InteractiveShell
+    if not isinstance(ipython, shell_class):
         raise TypeError(
             f"expected an IPython shell, but got {type(ipython).__name__}; use "
             "'%load_ext xdsl_quant.display' in IPython or a notebook"
