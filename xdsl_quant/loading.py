@@ -121,15 +121,16 @@ def parse_module(
         verify_module(parsed)
     except ParseError as e:
         location = e.span.get_location()
-        raise IRError(f"{location}: error: {e.msg.strip()}") from e
+        raise IRError(f"{location}: error: {e.msg.strip()}") from None
     except VerifyException as e:
-        raise IRError(f"{file_name}: error: {_sentence(e)}") from e
+        raise IRError(f"{file_name}: error: {_sentence(e)}") from None
     except RecursionError:
         raise IRError(f"{file_name}: error: the text is nested too deeply") from None
     except IRError:
         raise
     except ValueError as e:
-        # Of the name of a block, for example, which xDSL does not check as a parser.
+        # Of the name of a block, for example, which xDSL does not check as a parser. Where
+        # it comes from is not in the sentence.
         raise IRError(f"{file_name}: error: {' '.join(map(str, e.args))}") from e
     return parsed
 
@@ -174,7 +175,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
         reason = _sentence(e)
         subject = "" if op.name in reason else f"'{op.name}' op "
-        raise IRError(f"{_place_around(op)}error: {subject}{reason}{note}") from e
+        raise IRError(f"{_place_around(op)}error: {subject}{reason}{note}") from None
 
 
 def parse_passes(pipeline: str) -> Sequence[ModulePass]:
@@ -189,13 +190,13 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
         specs = [*parse_pipeline(pipeline)]
     except ValueError as e:
         # Of an integer with thousands of digits.
-        raise IRError(f"pass-pipeline: error: {e}") from e
+        raise IRError(f"pass-pipeline: error: {e}") from None
     except ArgSpecParseError as e:
         # A title, the place, the text, a mark below it, and what is wrong.
         _, where, *_, message = str(e).splitlines()
         value = search(_UNQUOTED, pipeline)
         hint = f": {value[1]} must be in double quotes" if value else ""
-        raise IRError(f"{where}: error: {message.strip()}{hint}") from e
+        raise IRError(f"{where}: error: {message.strip()}{hint}") from None
     if unknown := [spec.name for spec in specs if spec.name not in known]:
         raise IRError(
             f"pass-pipeline: error: Unrecognized passes: {unknown}"
@@ -217,7 +218,7 @@ def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:
         return pass_type.from_pass_spec(spec)
     except ValueError as e:
         reason = options_mistake(pass_type, spec) or e
-        raise IRError(f"pass-pipeline: error: pass {spec.name}: {reason}") from e
+        raise IRError(f"pass-pipeline: error: pass {spec.name}: {reason}") from None
 
 
 def apply_passes(
@@ -247,7 +248,7 @@ def apply_passes(
             # Passes of this package say where the error is.
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
-            raise IRError(f"{start}{_sentence(e)}{note}") from e
+            raise IRError(f"{start}{_sentence(e)}{note}") from None
         verify_module(module, f" (after the pass {module_pass.name})")
 
 

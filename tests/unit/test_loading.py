@@ -1,9 +1,14 @@
 """Modules from text and passes by name, and what is said of mistakes."""
 
+from collections.abc import Callable
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp, f32, i8
+from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
@@ -168,6 +173,41 @@ def test_pass_that_fails():
         "f.mlir:2:3: error: 'quant.qcast' op cannot be lowered: type "
         "'!quant.any<i8:f32>' has no scale (in the pass lower-quant-ops)"
     )
+
+
+def apply_to_any(pipeline: str) -> None:
+    text = QUANTIZE.replace("uniform<i8:f32, 0.5>", "any<i8:f32>")
+    apply_passes(parse_module(text), pipeline)
+
+
+class _Spoil(ModulePass):
+    """Leaves an invalid module."""
+
+    name = "spoil"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = op.body.block
+        block.add_op(ConstantOp(IntegerAttr(1, i8), f32))
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: parse_module("func.func @f(%x: tensor<2y>) { return }"),
+        lambda: parse_module(QUANTIZE.replace("f32", "f64", 1)),
+        lambda: parse_module("builtin.module {" * 2000 + "}" * 2000),
+        lambda: parse_passes("canonicalize{"),
+        lambda: parse_passes("canonicalise"),
+        lambda: parse_passes(f"quant-calibrated-to-uniform{{bits={'1' * 5000}}}"),
+        lambda: parse_passes("lower-quant-ops{fuse=yes}"),
+        lambda: apply_to_any("lower-quant-ops"),
+        lambda: apply_passes(parse_module(QUANTIZE), [_Spoil()]),
+    ],
+)
+def test_one_traceback_for_one_mistake(mistake: Callable[[], object]):
+    with pytest.raises(IRError) as e:
+        mistake()
+    assert "".join(format_exception(e.value)).count("Traceback") == 1
 
 
 def test_reason_that_is_not_in_the_first_line():
