@@ -60,6 +60,11 @@ class FloatFormat(NamedTuple):
         """Whether every finite double is a value of this format."""
         return self.precision >= 53 and self.min_exponent <= -1022
 
+    @property
+    def is_wider_than_double(self) -> bool:
+        """Whether there are numbers of this format between doubles."""
+        return self.precision > 53
+
     def nearest(self, value: float) -> float:
         """
         The value of this format that is nearest to `value`, ties to even.

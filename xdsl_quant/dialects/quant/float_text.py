@@ -42,9 +42,9 @@ def float_text(value: float, float_format: FloatFormat) -> str:
     short = f"{value:.5e}"
     # The correctly rounded text is the closest one with six digits: if even that one
     # does not read back, neither does the truncated one.
-    if _reads_back(float(short), value, float_format):
+    if _reads_back(short, value, float_format):
         short = _short_text(value)
-        if _reads_back(float(short), value, float_format):
+        if _reads_back(short, value, float_format):
             return short
     long = _long_text(value, 2 + float_format.precision * 59 // 196)
     return long if "." in long else hex_text(value)
@@ -62,7 +62,8 @@ def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
     def text(value: float) -> str:
         return _text_in_range(value, float_format)
 
-    if len(values) < MANY:
+    # Long texts of wide formats have more digits than fit an integer of NumPy.
+    if len(values) < MANY or float_format.is_wider_than_double:
         return list(map(text, values))
     from .float_text_bulk import plain_texts
 
@@ -85,12 +86,25 @@ def hex_text(value: float) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:X}"
 
 
-def _reads_back(text_value: float, value: float, float_format: FloatFormat) -> bool:
+def _reads_back(text: str, value: float, float_format: FloatFormat) -> bool:
+    text_value = float(text)
     if text_value == value:
-        return True
+        return not float_format.is_wider_than_double or _is_nearest_to(
+            text, value, float_format
+        )
     if float_format.holds_doubles or not math.isfinite(text_value):
         return False
     return math.copysign(float_format.nearest(abs(text_value)), value) == value
+
+
+def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
+    """Whether no number of a format that is wider than a double is nearer to the text."""
+    # Its import takes as long as all of this module, and few types are so wide.
+    from fractions import Fraction
+
+    exponent = math.frexp(value)[1] - float_format.precision
+    distance = Fraction(text) - Fraction(value)
+    return 2 * abs(distance) <= Fraction(2) ** exponent
 
 
 @cache

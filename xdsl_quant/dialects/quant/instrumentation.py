@@ -64,6 +64,7 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from .type_syntax import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
 
 Range = tuple[float, float]
@@ -116,7 +117,8 @@ def _parse_bound(parser: Parser) -> float:
             parser.raise_error("bound of a range does not fit f32", start)
     text = parser.lexer.input.content[start : parser.pos]
     if not text.startswith("0x"):
-        parser.raise_error("bound of a range needs a decimal point", start)
+        hint = float_spelling_hint(parser.lexer.input.content, start)
+        parser.raise_error(f"bound of a range needs a decimal point{hint}", start)
     if number >> 32:
         parser.raise_error(
             "hexadecimal float constant out of range for type", start, parser.pos

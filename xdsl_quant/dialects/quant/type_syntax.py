@@ -184,6 +184,19 @@ def parse_quantized_type(parser: AttrParser, name: str) -> QuantizedType:
         parser.raise_error(str(e), syntax.name_pos)
 
 
+_POINTLESS = re.compile(r"(-?[0-9]+)([eE][-+]?[0-9]+)?(?![\w.$])", re.ASCII)
+
+
+def float_spelling_hint(content: str, position: int) -> str:
+    """
+    The end of an error message about a number without a decimal point, which says how to
+    spell it: Python writes `1e-17`, which is no float of MLIR.
+    """
+    if (literal := _POINTLESS.match(content, position)) is None:
+        return ""
+    return f"; write {literal[1]}.0{literal[2] or ''}"
+
+
 _INTEGER_TYPE = re.compile(r"(s|u)?i([0-9]+)")
 _UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
 _FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
@@ -257,6 +270,7 @@ class TypeSyntax:
         if not token.text.startswith("0x"):
             self.parser.raise_error(
                 "unexpected decimal integer literal for a floating point value"
+                + float_spelling_hint(self.content, token.span.start)
             )
         if sign < 0:
             self.parser.raise_error(

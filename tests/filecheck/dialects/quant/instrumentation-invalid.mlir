@@ -146,9 +146,9 @@ func.func @f(%x: f32) {
 
 // -----
 
-// CHECK: bound of a range needs a decimal point
+// CHECK: bound of a range needs a decimal point; write -1.0e-17
 func.func @f(%x: f32) {
-  %0 = quant.stats %x <1:2.0> : f32
+  %0 = quant.stats %x <-1e-17:2.0> : f32
   return
 }
 

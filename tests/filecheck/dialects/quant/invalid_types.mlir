@@ -386,14 +386,14 @@ func.func private @f(
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:26
-// CHECK:       unexpected decimal integer literal for a floating point value
+// CHECK:       unexpected decimal integer literal for a floating point value; write 1.0
 func.func private @f(
   !quant.uniform<i8:f32, 1>)
 
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:26
-// CHECK:       unexpected decimal integer literal for a floating point value
+// CHECK:       unexpected decimal integer literal for a floating point value; write 1.0e-3
 func.func private @f(
   !quant.uniform<i8:f32, 1e-3>)
 
@@ -616,7 +616,7 @@ func.func private @f(
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:34
-// CHECK:       unexpected decimal integer literal for a floating point value
+// CHECK:       unexpected decimal integer literal for a floating point value; write 2.0
 func.func private @f(
   !quant.uniform<i8:f32:0, {1.0, 2}>)
 
@@ -816,7 +816,7 @@ func.func private @f(
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:25
-// CHECK:       unexpected decimal integer literal for a floating point value
+// CHECK:       unexpected decimal integer literal for a floating point value; write 1.0
 func.func private @f(
   !quant.calibrated<f32<1:2>>)
 

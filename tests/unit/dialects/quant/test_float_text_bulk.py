@@ -6,7 +6,7 @@ from array import array
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, i8
+from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, f80, i8
 
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.float_formats import MANY, FloatFormat, float_format
@@ -62,6 +62,7 @@ def test_texts_are_those_of_single_numbers(
         (f64, 2.0**-24, "5.9604644775390625E-8"),
         (f64, 8e-14, "8.0E-14"),
         (f32, 0.99871999, "0.99871999"),
+        (f80, 0.998, "0.997999999999999998223"),
         (f16, 0.0999755859375, "9.997550e-02"),
     ],
 )

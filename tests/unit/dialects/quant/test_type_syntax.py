@@ -237,7 +237,7 @@ RAGGED = "tensor literal is invalid; ranks are not consistent between elements"
         ("{{1.0}5}", "expected '}'"),
         (
             "{5{1.0}}",
-            "unexpected decimal integer literal for a floating point value",
+            "unexpected decimal integer literal for a floating point value; write 5.0",
         ),
         ("1.0", "expected '{'"),
         ("{1.0:}", "expected integer value"),
@@ -245,6 +245,18 @@ RAGGED = "tensor literal is invalid; ranks are not consistent between elements"
         ("{1.0:-}", "expected integer value"),
         (
             "{1, 2}",
+            "unexpected decimal integer literal for a floating point value; write 1.0",
+        ),
+        (
+            "{1.0, -1e-17:3}",
+            "unexpected decimal integer literal for a floating point value; write 1.0e-17",
+        ),
+        (
+            "{25E+3}",
+            "unexpected decimal integer literal for a floating point value; write 25.0E+3",
+        ),
+        (
+            "{1e}",
             "unexpected decimal integer literal for a floating point value",
         ),
         ("{.5}", "Expected three consecutive '.' for an ellipsis"),
