@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import ParseError, PassFailedException
 
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp
@@ -169,6 +169,58 @@ def test_random_constants_become_what_mlir_14_makes_of_them():
     values = [str(op.value) for op in module.walk() if isinstance(op, ConstantOp)]
     assert len(values) == 600
     assert values == expected
+
+
+# Differences from MLIR 14: each is a row in docs/differences.md
+
+
+def constants_of_mlir_14(constant: tuple[str, str, str]) -> list[str]:
+    """The constants in what MLIR 14 makes of a function with a constant and a cast."""
+    assert MLIR_OPT_14 is not None
+    done = subprocess.run(
+        [MLIR_OPT_14, "-quant-convert-const", "-"],
+        input=function(0, constant),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return re.findall(r"arith\.constant (.*)", done.stdout)
+
+
+SPARSE = (
+    "sparse<[[0, 0], [1, 2]], 5.0>",
+    "tensor<2x3xf32>",
+    "tensor<2x3x!quant.uniform<i8:f32, 0.5:3>>",
+)
+OUTSIDE = (
+    "dense<[5.0, -1.0]>",
+    "tensor<2xf32>",
+    "tensor<2x!quant.uniform<i8:f32:0, {0.5:200, 1.0:-200}>>",
+)
+
+
+@needs_mlir_14
+def test_mlir_14_takes_sparse_constants():
+    assert constants_of_mlir_14(SPARSE) == [
+        "sparse<[[0, 0], [1, 2]], 13> : tensor<2x3xi8>"
+    ]
+
+
+def test_sparse_constants_are_refused():
+    with pytest.raises(ParseError) as error:
+        parse(function(0, SPARSE).replace("func @", "func.func @"))
+    assert error.value.msg == "attribute expected"
+
+
+@needs_mlir_14
+def test_mlir_14_takes_zero_points_outside_of_the_storage_type():
+    assert constants_of_mlir_14(OUTSIDE) == ["dense<[127, -128]> : tensor<2xi8>"]
+
+
+def test_zero_points_outside_of_the_storage_type_are_refused():
+    module = parse(function(0, OUTSIDE).replace("func @", "func.func @"))
+    with pytest.raises(PassFailedException, match="zero point -200 does not fit"):
+        convert(module, "nearest-away")
 
 
 # What becomes of the ops
