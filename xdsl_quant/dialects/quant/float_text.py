@@ -99,7 +99,7 @@ def _reads_back(text: str, value: float, float_format: FloatFormat) -> bool:
 
 def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
     """Whether no number of a format that is wider than a double is nearer to the text."""
-    # Its import takes as long as all of this module, and few types are so wide.
+    # Few types are so wide: `xdsl-opt` starts without it.
     from fractions import Fraction
 
     exponent = math.frexp(value)[1] - float_format.precision
