@@ -16,6 +16,7 @@ from benchmarks import (
     start_up,
 )
 from benchmarks.report import Options, Report, add_options, environment
+from xdsl_quant.atomic_files import write_text_atomically
 
 _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Casts in one function", casts_in_one_function, casts_in_one_function.report),
@@ -72,7 +73,7 @@ def main() -> None:
         print(f"{paragraph}\n", flush=True)
         written.append(paragraph.strip())
     if arguments.write is not None:
-        arguments.write.write_text("\n\n".join(written) + "\n")
+        write_text_atomically(arguments.write, "\n\n".join(written) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ import math
 import os
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.atomic_files import write_text_atomically
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
@@ -139,9 +139,9 @@ class CalibrationReport:
         Write the page to a file.
 
         Raises:
-            OSError: if the file cannot be written.
+            OSError: if the file cannot be written; it is as it was before.
         """
-        Path(path).write_text(self.page(title), encoding="utf-8")
+        write_text_atomically(path, self.page(title))
 
     def _html(self, count: int) -> str:
         shown = self.evaluations[:count]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from xdsl_quant.atomic_files import open_atomically
 
 
 def read_inputs(text: str) -> list[ArrayLike]:
@@ -141,14 +144,25 @@ def write_results(path: str, results: Sequence[NDArray[Any]]) -> None:
     for them.
 
     Raises:
-        OSError: if the file cannot be written.
+        OSError: if the file cannot be written; it is as it was before.
     """
     arrays = [_storable(np.asarray(result)) for result in results]
-    if path.endswith(".npy"):
-        np.save(path, arrays[0])
-        return
     named: dict[str, Any] = {f"result{i}": array for i, array in enumerate(arrays)}
-    np.savez(path, **named)
+    with open_atomically(path) as stream:
+        if path.endswith(".npy"):
+            np.save(_Stream(stream), arrays[0])
+        else:
+            np.savez(stream, **named)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream that NumPy writes to in pieces: of a file it does not say why it cannot."""
+
+    stream: BinaryIO
+
+    def write(self, data: bytes) -> int:
+        return self.stream.write(data)
 
 
 def _storable(array: NDArray[Any]) -> NDArray[Any]:

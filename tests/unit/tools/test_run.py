@@ -348,3 +348,18 @@ def test_reader_that_has_gone():
         )
     assert (result.returncode, result.stderr) == (0, b"")
     assert np.load("y.npy") == 1
+
+
+@pytest.mark.parametrize("name", ["y.npy", "y.npz"])
+def test_full_disk(name: str, small_disk: Path, capsys: pytest.CaptureFixture[str]):
+    """The old file stays, and nothing else."""
+    file = small_disk / name
+    Path("large.mlir").write_text(IDENTITY.format("tensor<?xf32>"))
+    np.save("small.npy", np.ones(4, np.float32))
+    np.save("large.npy", np.ones(1 << 16, np.float32))
+    outputs(capsys, "large.mlir", "--input", "small.npy", "--output", str(file))
+    before = file.read_bytes()
+    assert main(["large.mlir", "--input", "large.npy", "--output", str(file)]) == 1
+    assert capsys.readouterr().err == f"{file}: error: no space left on device\n"
+    assert file.read_bytes() == before
+    assert os.listdir(small_disk) == [name]
