@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from operator import index
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -19,7 +20,7 @@ from xdsl_quant.numerics.observers import EndsObserver, parse_observer
 
 from .checkpoint import Checkpoint, chained
 from .instrumented_function import InstrumentedFunction
-from .recording import Batch, BatchTask, Seen
+from .recording import Batch, BatchTask, NumberedBatch, Seen
 from .statistics import KeyObservation, Statistics
 
 _MAX_WAITING = 32
@@ -44,7 +45,8 @@ def calibrate(
 
     Values are looked at where they are computed. A key may have several in a batch, if it
     is in a loop or in a function that is called more than once: they count as one larger
-    value. In a batch that does not get there, it has none.
+    value. In a batch that does not get there, it has none. A batch with an argument that
+    has no elements, although its type allows some, is left out with a warning.
 
     All other ops for instrumentation are identities, but fake quantization rounds: to
     exactly as many bits as it says.
@@ -72,12 +74,13 @@ def calibrate(
 
     Raises:
         ValueError: if a batch has NaN or infinite values, which the message says where; if
-            there are no batches; if no batch has a value for a key, unless `missing` is
-            `keep`; if a `quant.stats_ref` is at a place of which there are no statistics;
-            if the function cannot be run; if the checkpoint is of another run.
+            there are no batches but empty ones; if no batch has a value for a key, unless
+            `missing` is `keep`; if a `quant.stats_ref` is at a place of which there are no
+            statistics; if the function cannot be run; if the checkpoint is of another run
+            or damaged.
         TypeError: if `batches` is no iterable, or another argument or one of the function
             is of a wrong type.
-        OSError: if the checkpoint cannot be read or written.
+        OSError: if the checkpoint cannot be read or written, or another run uses it.
     """
     _check_arguments(module, entry, executor, missing)
     axes = _dimensions({} if axes is None else axes)
@@ -89,23 +92,11 @@ def calibrate(
         raise ValueError(
             f"there is a dimension for key '{unknown[0]}', which no op has"
         )
-    remaining = _iterator(batches)
+    numbered = _not_empty(_iterator(batches), function)
     task = BatchTask(function, kind, axes, histograms, checkpoint is not None)
     saved = None if checkpoint is None else Checkpoint(Path(checkpoint), task.digest())
-    gathered = _Gathered(task, Statistics(observer), "")
-    if saved is not None:
-        gathered = _Gathered(task, *saved.read(observer, histograms))
-        saved.skip(remaining, gathered.statistics.batch_count, gathered.inputs)
-    start = gathered.statistics.batch_count
-    try:
-        for seen in _results(task, remaining, start, executor):
-            gathered.add(seen)
-            if saved is not None and saved.is_old:
-                gathered.write(saved)
-    finally:
-        if saved is not None:
-            gathered.write(saved)
-    statistics = gathered.statistics
+    with nullcontext() if saved is None else saved.locked():
+        statistics = _gathered(task, Statistics(observer), numbered, executor, saved)
     if not statistics.batch_count:
         raise ValueError("there are no batches")
     for key in function.keys:
@@ -143,6 +134,43 @@ def _dimensions(axes: object) -> dict[str, int]:
             if all(isinstance(key, str) for key in dimensions):
                 return dimensions
     raise TypeError(f"axes must be a dict of dimensions by keys, not {axes!r}")
+
+
+def _not_empty(
+    batches: Iterator[Batch], function: InstrumentedFunction
+) -> Iterator[NumberedBatch]:
+    """The batches that have values, with their numbers among all."""
+    for number, batch in enumerate(batches):
+        if (argument := function.empty_argument(batch)) is None:
+            yield number, batch
+            continue
+        warnings.warn(
+            f"batch {number} is left out, its argument {argument} has no elements",
+            stacklevel=2,
+        )
+
+
+def _gathered(
+    task: BatchTask,
+    nothing: Statistics,
+    batches: Iterator[NumberedBatch],
+    executor: Executor | None,
+    saved: Checkpoint | None,
+) -> Statistics:
+    """The statistics of all batches: of those in the checkpoint, and of the others."""
+    gathered = _Gathered(task, nothing, "")
+    if saved is not None:
+        gathered = _Gathered(task, *saved.read(nothing.observer, task.histograms))
+        saved.skip(batches, gathered.statistics.batch_count, gathered.inputs)
+    try:
+        for seen in _results(task, batches, executor):
+            gathered.add(seen)
+            if saved is not None and saved.is_old:
+                gathered.write(saved)
+    finally:
+        if saved is not None:
+            gathered.write(saved)
+    return gathered.statistics
 
 
 class _Gathered:
@@ -230,17 +258,16 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _results(
-    task: BatchTask, batches: Iterator[Batch], start: int, executor: Executor | None
+    task: BatchTask, batches: Iterator[NumberedBatch], executor: Executor | None
 ) -> Iterator[Seen]:
     """What was seen in each batch, in their order."""
-    numbered = enumerate(batches, start)
     if executor is None:
-        yield from (task(index, batch) for index, batch in numbered)
+        yield from (task(number, batch) for number, batch in batches)
         return
     waiting: deque[Future[Seen]] = deque()
     try:
-        for index, batch in numbered:
-            waiting.append(executor.submit(task, index, batch))
+        for number, batch in batches:
+            waiting.append(executor.submit(task, number, batch))
             if len(waiting) == _MAX_WAITING:
                 yield waiting.popleft().result()
         while waiting:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
 from time import monotonic
 
+from xdsl_quant.atomic_files import write_text_atomically
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.transforms.statistics_file import read_content
 
-from .recording import Batch, digest_of
-from .statistics import Statistics, read_content
+from .checkpoint_lock import locked
+from .recording import NumberedBatch, digest_of
+from .statistics import Statistics
 
 _SECONDS = 10.0
 """From one checkpoint to the next. There is always one at the end, also after an error."""
@@ -32,6 +35,16 @@ class Checkpoint:
         self._task = task
         self._time = monotonic()
 
+    def locked(self) -> AbstractContextManager[None]:
+        """
+        A context in which no other run uses the file.
+
+        Raises:
+            BlockingIOError: if another run uses it.
+            OSError: if its directory does not exist or cannot be written.
+        """
+        return locked(self._path)
+
     @property
     def is_old(self) -> bool:
         return monotonic() - self._time > _SECONDS
@@ -42,15 +55,13 @@ class Checkpoint:
         is no file, those of no batches.
 
         Raises:
-            OSError: if the file cannot be read, or its directory does not exist.
-            ValueError: if it is no checkpoint of the same task and observer, only one of
-                both has histograms, or there is no digest.
+            OSError: if the file cannot be read.
+            ValueError: if it is damaged or no checkpoint of the same task and observer, or
+                only one of both has histograms.
         """
         if not self._path.exists():
-            # Now, and not after all batches.
-            self._path.absolute().parent.stat()
             return Statistics(observer), ""
-        content = read_content(self._path)
+        content = read_content(self._path, "delete it", needs_digest=True)
         statistics = Statistics.from_content(content, str(self._path))
         if content.get("task") != self._task:
             raise ValueError(
@@ -71,13 +82,9 @@ class Checkpoint:
                     f"checkpoint {self._path} is of a run {other} histograms, but this one "
                     f"is {this} them"
                 )
-        if not isinstance(inputs := content.get("inputs"), str):
-            raise ValueError(
-                f"checkpoint {self._path} does not say of which inputs it is: delete it"
-            )
-        return statistics, inputs
+        return statistics, content["inputs"]
 
-    def skip(self, batches: Iterator[Batch], count: int, inputs: str) -> None:
+    def skip(self, batches: Iterator[NumberedBatch], count: int, inputs: str) -> None:
         """
         Skip the batches that the statistics are of.
 
@@ -85,7 +92,7 @@ class Checkpoint:
             ValueError: if there are not as many, or they are others.
         """
         given, skipped = "", 0
-        for skipped, batch in enumerate(islice(batches, count), 1):
+        for skipped, (_, batch) in enumerate(islice(batches, count), 1):
             try:
                 given = chained(given, digest_of(batch))
             except (TypeError, ValueError):
@@ -102,9 +109,10 @@ class Checkpoint:
         )
 
     def write(self, statistics: Statistics, inputs: str) -> None:
-        """Write the file at once: it is either the old or the new one."""
-        new = self._path.with_name(f"{self._path.name}.new")
+        """
+        Raises:
+            OSError: if the file cannot be written; it is as it was before.
+        """
         text = statistics.state_text(task=self._task, inputs=inputs)
-        new.write_text(text, encoding="utf-8")
-        os.replace(new, self._path)
+        write_text_atomically(self._path, text)
         self._time = monotonic()

@@ -12,6 +12,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import StringIO
@@ -94,6 +95,9 @@ class InstrumentedFunction:
     prefix: str
     """What stands for `see_` in their names."""
 
+    argument_shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the arguments, with negative numbers for dynamic sizes."""
+
     @staticmethod
     def of(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         """
@@ -126,9 +130,24 @@ class InstrumentedFunction:
         # Text of one process is for others.
         replace_resources(module, _resource_data)
         keys = tuple(ref.stats_key.data for ref in refs)
-        shapes = tuple(map(_shape, refs))
-        name = function.sym_name.data
-        return InstrumentedFunction(_text(module), name, keys, shapes, prefix)
+        return InstrumentedFunction(
+            _text(module),
+            function.sym_name.data,
+            keys,
+            tuple(_shape(ref.input.type) for ref in refs),
+            prefix,
+            tuple(_shape(argument.type) for argument in function.args),
+        )
+
+    def empty_argument(self, batch: ArrayLike | tuple[ArrayLike, ...]) -> int | None:
+        """The first argument in a batch that has no elements, if its type allows some."""
+        arguments = batch if isinstance(batch, tuple) else (batch,)
+        for index, (argument, shape) in enumerate(
+            zip(arguments, self.argument_shapes, strict=False)
+        ):
+            if 0 not in shape and _has_no_elements(argument):
+                return index
+        return None
 
     def runnable(self, ends: EndsLayout | None = None) -> Run:
         """
@@ -196,8 +215,7 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     return function
 
 
-def _shape(ref: StatisticsRefOp) -> tuple[int, ...]:
-    type_: Attribute = ref.input.type
+def _shape(type_: Attribute) -> tuple[int, ...]:
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
@@ -272,6 +290,13 @@ def _check_type(ref: StatisticsRefOp) -> None:
 def _error(op: Operation, message: str) -> ValueError:
     where = place(op.location)
     return ValueError(f"{where}{'error: ' if where else ''}'{op.name}' op {message}")
+
+
+def _has_no_elements(argument: ArrayLike) -> bool:
+    # What is no array is an error when the function is called.
+    with suppress(TypeError, ValueError):
+        return np.size(argument) == 0
+    return False
 
 
 # Calls

@@ -22,6 +22,10 @@ Batch = ArrayLike | tuple[ArrayLike, ...]
 """The arguments of a function: a tuple, or the only one of them."""
 
 
+NumberedBatch = tuple[int, Batch]
+"""A batch and its number."""
+
+
 class _ObservationError(ValueError):
     """What is wrong with the values of a key, which the message names."""
 

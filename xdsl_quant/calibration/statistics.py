@@ -7,12 +7,12 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.atomic_files import write_text_atomically
 from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
 from xdsl_quant.numerics.histogram_errors import cut_off_fraction
 from xdsl_quant.numerics.observations import BatchExtremes, Observation
@@ -22,7 +22,12 @@ from xdsl_quant.numerics.observers import (
     observe_histogram,
     parse_observer,
 )
-from xdsl_quant.transforms.statistics_file import VERSION, KeyStatistics
+from xdsl_quant.transforms.statistics_file import (
+    VERSION,
+    KeyStatistics,
+    content_digest,
+    read_content,
+)
 
 _MAX_LISTED = 5
 """Most keys that an error message lists."""
@@ -209,35 +214,33 @@ class Statistics:
     def save(self, path: str | os.PathLike[str]) -> None:
         """
         Write a JSON file that `quant-import-stats` reads. Beside the ranges it contains
-        all that was observed, so that it can be loaded and merged.
+        all that was observed, so that it can be loaded and merged. An error leaves the file
+        as it was.
 
         Raises:
             OSError: if the file cannot be written.
         """
-        Path(path).write_text(self.to_text(), encoding="utf-8")
+        write_text_atomically(path, self.to_text())
 
     def to_text(self) -> str:
         """The text of the file."""
         keys = sorted(self.observations)
         ranges = {key: _entry(self.ranges(key)) for key in keys}
-        return _text({"statistics": _object(ranges), **self._state()})
+        return _text({"statistics": ranges, **self._state()})
 
     def state_text(self, **more: str) -> str:
         """
         The text of a file without ranges, which take long to find with some observers. It
         can be loaded, and has more members.
         """
-        return _text(
-            {name: json.dumps(value) for name, value in more.items()} | self._state()
-        )
+        return _text({**more, **self._state()})
 
-    def _state(self) -> dict[str, str]:
+    def _state(self) -> dict[str, Any]:
         keys = sorted(self.observations)
-        observations = {key: _state(self.observations[key]) for key in keys}
         return {
-            "observer": json.dumps(self.observer),
-            "batches": str(self.batch_count),
-            "observations": _object(observations),
+            "observer": self.observer,
+            "batches": self.batch_count,
+            "observations": {key: _state(self.observations[key]) for key in keys},
         }
 
     @staticmethod
@@ -247,9 +250,10 @@ class Statistics:
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if it is not such a file.
+            ValueError: if it is not such a file, or not as it was saved.
         """
-        return Statistics.from_content(read_content(path), str(path))
+        content = read_content(path, "calibrate again", needs_digest=True)
+        return Statistics.from_content(content, str(path))
 
     @staticmethod
     def from_content(content: Mapping[str, Any], name: str) -> Statistics:
@@ -259,12 +263,6 @@ class Statistics:
         Raises:
             ValueError: if there are none; the message calls the file `name`.
         """
-        if (version := content.get("version")) != VERSION:
-            raise ValueError(
-                f"{name} has version {version!r}, but only version {VERSION} is known"
-            )
-        if "observations" not in content:
-            raise ValueError(f"{name} has ranges, but not what was observed")
         try:
             kind = parse_observer(content["observer"]).OBSERVATION
             observations = {
@@ -311,23 +309,6 @@ def _warn_of_range(
             "that are not 0; use more bits, or observer 'min-max'",
             stacklevel=2,
         )
-
-
-def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """
-    The content of a JSON file.
-
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if it is no JSON object.
-    """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise ValueError(f"{path} is no JSON: {e}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is no JSON object")
-    return cast("dict[str, Any]", content)
 
 
 def _entry(statistics: KeyStatistics) -> dict[str, Any]:
@@ -378,19 +359,23 @@ def _natural_number(value: object) -> int:
     return value
 
 
-def _text(members: Mapping[str, str]) -> str:
-    """The JSON of a file, with a line for each member of the first two levels."""
-    members = {"version": str(VERSION), **members}
-    lines = ",\n".join(f'  "{name}": {text}' for name, text in members.items())
-    return f"{{\n{lines}\n}}\n"
+def _text(content: Mapping[str, Any]) -> str:
+    """
+    The JSON of a file with these members and their digest, with a line for each member of
+    the first two levels.
+    """
+    digest = content_digest({"version": VERSION, **content})
+    content = {"version": VERSION, "digest": digest, **content}
+    lines = (f"{json.dumps(name)}: {_json(value)}" for name, value in content.items())
+    return "{\n  " + ",\n  ".join(lines) + "\n}\n"
 
 
-def _object(members: Mapping[str, Any]) -> str:
-    """The JSON of an object of the first level, with a line for each member."""
-    if not members:
-        return "{}"
+def _json(value: Any) -> str:
+    """The JSON of a member of the first level: for an object a line for each member."""
+    if not isinstance(value, dict) or not value:
+        return json.dumps(value, allow_nan=False)
     lines = (
-        f"    {json.dumps(key)}: {json.dumps(value, allow_nan=False)}"
-        for key, value in members.items()
+        f"{json.dumps(name)}: {json.dumps(member, allow_nan=False)}"
+        for name, member in cast("dict[str, Any]", value).items()
     )
-    return "{\n" + ",\n".join(lines) + "\n  }"
+    return "{\n    " + ",\n    ".join(lines) + "\n  }"

@@ -18,13 +18,18 @@ It is JSON:
 
 For each key there is the range of all elements and, perhaps, one for each index of the
 dimension `axis`. What else it says about a key is not looked at.
+
+A file that calibration saves has a member `digest`, which tells whether the other members
+are those that were saved. A file that is written by hand needs none.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -47,6 +52,51 @@ class KeyStatistics(NamedTuple):
     """Smallest and largest element with each index."""
 
 
+def content_digest(content: Mapping[str, Any]) -> str:
+    """What tells the content of a file from others: its digest itself does not count."""
+    members = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(members, sort_keys=True).encode()).hexdigest()
+
+
+def read_content(
+    path: str | os.PathLike[str], advice: str, *, needs_digest: bool
+) -> dict[str, Any]:
+    """
+    The members of a file.
+
+    Args:
+        path: the file.
+        advice: what to do if it is not as it was saved.
+        needs_digest: whether it must have been saved, and not written by hand.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is no JSON object or of another version, or its digest is missing
+            or that of other content.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"{path} is no JSON: {e}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is no JSON object")
+    members = cast("dict[str, Any]", content)
+    if (version := _member(members, "version", str(path))) != VERSION:
+        raise ValueError(
+            f"{path} has version {version!r}, but only version {VERSION} is known"
+        )
+    if "digest" not in members:
+        if needs_digest:
+            raise ValueError(
+                f"{path} is not as it was saved, it has no digest; {advice}"
+            )
+    elif members["digest"] != content_digest(members):
+        raise ValueError(
+            f"{path} is not as it was saved, its digest is that of other content; {advice}"
+        )
+    return members
+
+
 def read_statistics(path: Path) -> dict[str, KeyStatistics]:
     """
     The ranges in a file, by their keys.
@@ -55,17 +105,14 @@ def read_statistics(path: Path) -> dict[str, KeyStatistics]:
         OSError: if the file cannot be read.
         ValueError: if it is not what it should be.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise ValueError(f"{path} is no JSON: {e}") from None
+    content = read_content(
+        path,
+        "save it again, or remove its member 'digest' if you edited ranges on purpose",
+        needs_digest=False,
+    )
     statistics = _member(content, "statistics", str(path))
     if not isinstance(statistics, dict):
         raise ValueError(f"'statistics' of {path} is no object")
-    if (version := _member(content, "version", str(path))) != VERSION:
-        raise ValueError(
-            f"{path} has version {version!r}, but only version {VERSION} is known"
-        )
     return {
         key: _key_statistics(entry, f"key '{key}' of {path}")
         for key, entry in cast("dict[str, Any]", statistics).items()

@@ -314,6 +314,7 @@ def test_resuming(
         executor.shutdown()
 
 
+@pytest.mark.filterwarnings("ignore:.* may be much too wide")
 @settings(deadline=None, max_examples=100)
 @given(
     observer=st.sampled_from(OBSERVERS),
@@ -491,21 +492,22 @@ def test_batches_have_no_digests_without_a_checkpoint(monkeypatch: pytest.Monkey
         calibrate(TEXT, BATCHES, executor=executor)
 
 
-@pytest.mark.parametrize("inputs", [None, 1])
-def test_checkpoint_without_digest(inputs: object, tmp_path: Path):
-    """Checkpoints of older versions have none."""
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"digest"', '"diegst"', "it has no digest"),
+        ('"batches": 6', '"batches": 5', "its digest is that of other content"),
+    ],
+)
+def test_damaged_checkpoint(old: str, new: str, reason: str, tmp_path: Path):
     file = tmp_path / "checkpoint.json"
     calibrate(TEXT, BATCHES, checkpoint=file)
-    content = json.loads(file.read_text())
-    del content["inputs"]
-    if inputs is not None:
-        content["inputs"] = inputs
-    file.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"^checkpoint ") as info:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    with pytest.raises(ValueError, match=f"{reason}; delete it$") as info:
         calibrate(TEXT, BATCHES, checkpoint=file)
-    assert str(info.value) == (
-        f"checkpoint {file} does not say of which inputs it is: delete it"
-    )
+    assert str(info.value).startswith(f"{file} is not as it was saved, ")
 
 
 # Mistakes
@@ -519,11 +521,6 @@ def test_checkpoint_without_digest(inputs: object, tmp_path: Path):
             (np.full((1, 3), 3e38, np.float32), 0.0),
             ValueError,
             "batch 1, key 'sum': there are infinite values",
-        ),
-        (
-            (np.zeros((0, 3), np.float32), 0.0),
-            ValueError,
-            "batch 1, key 'x': there are no values",
         ),
         (
             (np.zeros((2, 2), np.float32), 0.0),
@@ -639,6 +636,64 @@ def test_what_is_not_calibrated(text: str, message: str):
 def test_wrong_options(args: Any, options: Any, message: str):
     with pytest.raises(ValueError, match=f"^{message}"):
         calibrate(TEXT, *args, **options)
+
+
+EMPTY = (np.zeros((0, 3), np.float32), 0.0)
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("with_workers", [False, True])
+def test_empty_batches(observer: str, with_workers: bool, tmp_path: Path):
+    """They are left out, also if a run is resumed, and others keep their numbers."""
+    batches = [EMPTY, *BATCHES[:2], EMPTY, *BATCHES[2:], EMPTY]
+    expected = calibrate(TEXT, BATCHES, observer=observer)
+    executor = ThreadPoolExecutor(2) if with_workers else None
+    options: Any = {"observer": observer, "checkpoint": tmp_path / "checkpoint.json"}
+
+    def warnings(given: Iterator[Any] | Sequence[Any]) -> tuple[list[str], Statistics]:
+        with pytest.warns(UserWarning, match="is left out") as record:
+            statistics = calibrate(TEXT, given, executor=executor, **options)
+        return [str(warning.message) for warning in record], statistics
+
+    with pytest.raises(Interruption):
+        warnings(interrupted(5, batches))
+    texts, statistics = warnings(batches)
+    assert texts == [
+        f"batch {number} is left out, its argument 0 has no elements"
+        for number in (0, 3, 8)
+    ]
+    assert statistics.batch_count == 6
+    for key in expected.observations:
+        assert statistics.ranges(key) == expected.ranges(key)
+    if executor is not None:
+        executor.shutdown()
+
+
+def test_number_of_a_batch_after_an_empty_one():
+    batches = [EMPTY, BATCHES[0], (X * np.float32(np.nan), S)]
+    with pytest.warns(UserWarning, match="^batch 0 is left out"):
+        with pytest.raises(ValueError, match=r"^batch 2, key 'x': there are NaN among"):
+            calibrate(TEXT, batches)
+
+
+@pytest.mark.parametrize("empty", [np.zeros(0, np.float32), []])
+def test_nothing_but_empty_batches(empty: Any):
+    text = """func.func @f(%x: tensor<?xf32>) {
+      %y = quant.stats_ref %x "x" : tensor<?xf32>
+      return
+    }"""
+    with pytest.warns(UserWarning, match="is left out"):
+        with pytest.raises(ValueError, match=r"^there are no batches"):
+            calibrate(text, [empty])
+
+
+def test_argument_that_is_always_empty():
+    text = """func.func @f(%x: tensor<0xf32>, %y: f32) {
+      %z = quant.stats_ref %y "y" : f32
+      return
+    }"""
+    statistics = calibrate(text, [(np.zeros(0, np.float32), 2.0)])
+    assert statistics.ranges("y").layer == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,18 @@ def test_blocks(axes: dict[str, int]):
     assert statistics.ranges("b").axis_ranges == channels
 
 
+PART = """
+func.func @f(%x: tensor<?xf32>, %n: index) {
+  %0 = tensor.extract_slice %x[0] [%n] [1] : tensor<?xf32> to tensor<?xf32>
+  %1 = quant.stats_ref %0 "part" : tensor<?xf32>
+  return
+}
+"""
+
+
 def test_no_values():
-    nothing = np.zeros((0, 3), np.float32)
-    with pytest.raises(ValueError, match=r"^batch 0, key 'a': there are no values$"):
-        calibrate(TEXT, [(nothing, 0, False)])
+    values = np.ones(3, np.float32)
+    assert calibrate(PART, [(values, 2)]).ranges("part").layer == (1, 1)
+    message = r"^batch 1, key 'part': there are no values"
+    with pytest.raises(ValueError, match=message):
+        calibrate(PART, [(values, 2), (values, 0)])

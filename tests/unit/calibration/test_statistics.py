@@ -4,9 +4,11 @@ import json
 import pickle
 import re
 from collections.abc import Callable
-from functools import reduce
+from contextlib import suppress
+from functools import cache, reduce
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +18,11 @@ from hypothesis import strategies as st
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.statistics import KeyObservation
 from xdsl_quant.numerics.observers import observe_histogram, parse_observer
-from xdsl_quant.transforms.statistics_file import KeyStatistics, read_statistics
+from xdsl_quant.transforms.statistics_file import (
+    KeyStatistics,
+    content_digest,
+    read_statistics,
+)
 
 OBSERVERS = ("min-max", "moving-average=0.75", "percentile=90", "entropy=4", "mse=4")
 
@@ -89,7 +95,9 @@ def test_files(observer: str, axis: int | None, with_histogram: bool, tmp_path: 
 def test_text():
     text = statistics("min-max", {"b": [1.5, -2.0], "a": [0.0, 3.0]}, axis=0).to_text()
     assert text == (
-        '{\n  "version": 1,\n  "statistics": {\n'
+        '{\n  "version": 1,\n  "digest": '
+        '"0f6bb31fa39b2df0ce46c171f9496c905e28bf1d43240d759aa9117fbd1dd53f",\n'
+        '  "statistics": {\n'
         '    "a": {"min": 0.0, "max": 3.0, "axis": 0, "axis_min": [0.0, 3.0], '
         '"axis_max": [0.0, 3.0]},\n'
         '    "b": {"min": -2.0, "max": 1.5, "axis": 0, "axis_min": [1.5, -2.0], '
@@ -102,6 +110,7 @@ def test_text():
     )
     assert json.loads(Statistics().to_text()) == {
         "version": 1,
+        "digest": "2b8824a4a91dadd4724c5eeebb3b07a3b8af8b3c175924147073c3bd5e4e045c",
         "statistics": {},
         "observer": "min-max",
         "batches": 0,
@@ -195,6 +204,14 @@ def test_what_does_not_merge():
         average.merge(average)
 
 
+def signed(content: Any) -> str:
+    """The text of a file with this content and the digest that it should have."""
+    if not isinstance(content, dict):
+        return json.dumps(content)
+    content = cast("dict[str, Any]", content)
+    return json.dumps({**content, "digest": content_digest(content)})
+
+
 def without(name: str) -> Callable[[Any], Any]:
     return lambda content: {k: v for k, v in content.items() if k != name}
 
@@ -218,12 +235,12 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (without("version"), "has version None, but only version 1 is known"),
+        (without("version"), "has no 'version'"),
         (
             replaced(version=2),
             "has version 2, but only version 1 is known",
         ),
-        (without("observations"), "has ranges, but not what was observed"),
+        (without("observations"), "is damaged"),
         (without("batches"), "is damaged"),
         (without("observer"), "is damaged"),
         (replaced(observer="mse"), "is damaged"),
@@ -249,7 +266,7 @@ def with_observation(**members: Any) -> Callable[[Any], Any]:
 def test_damaged_files(change: Callable[[Any], Any], message: str, tmp_path: Path):
     file = tmp_path / "stats.json"
     content = json.loads(statistics("min-max", {"a": [1.0, 2.0]}).to_text())
-    file.write_text(json.dumps(change(content)))
+    file.write_text(signed(change(content)))
     with pytest.raises(ValueError, match=f"^{re.escape(f'{file} {message}')}$"):
         Statistics.load(file)
 
@@ -273,7 +290,7 @@ def test_damaged_histograms(members: dict[str, Any], tmp_path: Path):
     file = tmp_path / "stats.json"
     content = json.loads(statistics("mse", {"a": [1.0, 2.0]}).to_text())
     content["observations"]["a"].update(members)
-    file.write_text(json.dumps(content))
+    file.write_text(signed(content))
     with pytest.raises(ValueError, match=r"stats.json is damaged$"):
         Statistics.load(file)
 
@@ -285,7 +302,7 @@ def test_damaged_batches(batches: list[int], tmp_path: Path):
     content["observations"]["a"].update(
         lows=[1.0, 2.0], highs=[1.0, 2.0], batches=batches
     )
-    file.write_text(json.dumps(content))
+    file.write_text(signed(content))
     with pytest.raises(ValueError, match=r"stats.json is damaged$"):
         Statistics.load(file)
 
@@ -301,9 +318,89 @@ def test_damaged_histogram_beside(axis: int | None, tmp_path: Path):
     other = observe_histogram(np.ones(2), 0 if axis is None else None)
     for histogram in (other.to_json(), {}, None):
         content["observations"]["a"]["histogram"] = histogram
-        file.write_text(json.dumps(content))
+        file.write_text(signed(content))
         with pytest.raises(ValueError, match=r"stats.json is damaged$"):
             Statistics.load(file)
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> tuple[float, str, int]:
+    """Where in a text something is put, and in place of how many characters."""
+    characters = st.sampled_from('0123456789.-+eE,:[]{}" \nabcdfinostxT')
+    count, is_inserted = draw(st.sampled_from([(0, True), (1, True), (1, False)]))
+    return draw(st.floats(0, 1)), draw(characters) if is_inserted else "", count
+
+
+def edited(text: str, edit: tuple[float, str, int]) -> str:
+    where, new, count = edit
+    start = int(where * len(text))
+    return text[:start] + new + text[start + count :]
+
+
+@cache
+def saved_file(observer: str) -> tuple[Statistics, str, dict[str, KeyStatistics]]:
+    """Statistics, their text and their ranges, which take long to find."""
+    values = {"a": [0.25, 3.0], "b": [10.0, -12.5]}
+    saved = statistics(observer, values, with_histogram=True)
+    return saved, saved.to_text(), {key: saved.ranges(key) for key in values}
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+@settings(max_examples=300, deadline=None)
+@given(edits())
+def test_edits_are_noticed(observer: str, edit: tuple[float, str, int]):
+    """A saved file that anything happened to has the same statistics, or none."""
+    saved, text, ranges = saved_file(observer)
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "stats.json"
+        file.write_text(edited(text, edit))
+        with suppress(ValueError):
+            assert Statistics.load(file) == saved
+        with suppress(ValueError):
+            assert read_statistics(file) == ranges
+
+
+def test_ranges_that_are_edited_on_purpose(tmp_path: Path):
+    """Without a digest they are as good as those of a file that is written by hand."""
+    file = tmp_path / "stats.json"
+    text = statistics("min-max", {"a": [1.0, 2.0]}).to_text()
+    text = text.replace('"max": 2.0', '"max": 4.0')
+    file.write_text(text)
+    problem = f"{file} is not as it was saved, its digest is that of other content; "
+    message = (
+        "save it again, or remove its member 'digest' if you edited ranges on purpose"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(problem + message)}$"):
+        read_statistics(file)
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}calibrate again$"):
+        Statistics.load(file)
+    lines = text.splitlines(keepends=True)
+    assert lines.pop(2).startswith('  "digest": ')
+    file.write_text("".join(lines))
+    assert read_statistics(file) == {"a": KeyStatistics((1, 4))}
+    message = f"{file} is not as it was saved, it has no digest; calibrate again"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Statistics.load(file)
+
+
+def test_digest_is_that_of_the_content(tmp_path: Path):
+    """Not that of the text, which tools may indent otherwise."""
+    file = tmp_path / "stats.json"
+    saved = statistics("mse", {"a": [1.0, 2.0]})
+    content = json.loads(saved.to_text())
+    file.write_text(json.dumps(dict(reversed(content.items())), indent=8))
+    assert Statistics.load(file) == saved
+
+
+def test_full_disk(small_disk: Path):
+    file = small_disk / "stats.json"
+    small = statistics("min-max", {"a": [1.0, 2.0]})
+    small.save(file)
+    keys = {f"{key:0100}": [1.0, 2.0] for key in range(1000)}
+    with pytest.raises(OSError, match="No space left on device"):
+        statistics("min-max", keys).save(file)
+    assert Statistics.load(file) == small
+    assert [path.name for path in small_disk.iterdir()] == ["stats.json"]
 
 
 def test_no_json(tmp_path: Path):

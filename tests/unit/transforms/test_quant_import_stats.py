@@ -173,9 +173,11 @@ def test_entries_that_are_wrong(tmp_path: Path, entry: Any, message: str):
     ("content", "message"),
     [
         ("{", "FILE is no JSON: Expecting property name enclosed in double quotes"),
-        ("[]", "FILE has no 'statistics'"),
-        ("{}", "FILE has no 'statistics'"),
+        ("[]", "FILE is no JSON object"),
+        ("{}", "FILE has no 'version'"),
         ('{"statistics": {}}', "FILE has no 'version'"),
+        ('{"version": 1}', "FILE has no 'statistics'"),
+        ("[" * 100_000, "FILE is no JSON: "),
         ('{"version": 1, "statistics": []}', "'statistics' of FILE is no object"),
         (
             '{"version": 2, "statistics": {}}',
