@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,22 @@ def test_report_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
     assert main(["m.mlir", *options]) == 1
     assert capsys.readouterr().err == "taken: error: is a directory\n"
     assert Statistics.load("stats.json").batch_count == 1
+
+
+@pytest.mark.parametrize("option", ["-o", "--report", "--checkpoint"])
+def test_full_disk(option: str, small_disk: Path, capsys: pytest.CaptureFixture[str]):
+    """The old file stays, and nothing else."""
+    file, large = small_disk / "file", small_disk / "large"
+    options = ["m.mlir", "--inputs", "data.npz", "-o", "stats.json", option, str(file)]
+    assert main(options) == 0
+    before = file.read_bytes()
+    with suppress(OSError), large.open("wb") as stream:
+        stream.write(bytes(1 << 20))
+    capsys.readouterr()
+    assert main(options) == 1
+    assert capsys.readouterr().err == f"{file}: error: no space left on device\n"
+    assert file.read_bytes() == before
+    assert sorted(os.listdir(small_disk)) == ["file", "large"]
 
 
 class Terminal(io.StringIO):
