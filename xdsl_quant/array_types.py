@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
+from xdsl_quant.numerics.arguments import check_unmasked
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 
 _TEXT_LENGTH = 60
@@ -132,10 +133,12 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
         name: what to call the value in an error message, e.g. `argument 'x'`.
 
     Raises:
-        TypeError: if the type of the numbers is wrong, or `type_` is not supported.
+        TypeError: if the type of the numbers is wrong, an array is masked, or `type_` is
+            not supported.
         ValueError: if rank or shape are wrong, or a number does not fit the type.
     """
     dtype = numpy_dtype(type_)
+    check_unmasked(value, name)
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(cast(NDArray[Any], value))
         _check_shape(array, type_, name)

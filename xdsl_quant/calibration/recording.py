@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.loading import parse_module
+from xdsl_quant.numerics.arguments import check_unmasked
 from xdsl_quant.numerics.observers import EndsObserver, Observer
 
 from .ends import EndsLayout
@@ -146,10 +147,12 @@ def digest_of(batch: Batch) -> str:
     What tells the arguments of a batch from others.
 
     Raises:
-        TypeError, ValueError: if they are no arrays, numbers or lists of numbers.
+        TypeError, ValueError: if they are no arrays, numbers or lists of numbers, or are
+            masked.
     """
     digest = hashlib.blake2b()
     for argument in batch if isinstance(batch, tuple) else (batch,):
+        check_unmasked(argument, "an argument")
         array = np.asarray(argument)
         digest.update(f"{array.shape} {array.dtype}\n".encode())
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

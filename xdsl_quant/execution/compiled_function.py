@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.array_types import check_argument, shape_text, shortened
 from xdsl_quant.entry_function import check_argument_count
+from xdsl_quant.numerics.arguments import check_unmasked
 
 from . import runtime_library
 from .bound_call import BoundCall
@@ -284,6 +285,7 @@ def _check_output(
 ) -> None:
     if not isinstance(cast(object, output), np.ndarray):
         raise TypeError(f"{name} is a {type(output).__name__} but no array")
+    check_unmasked(output, name)
     if output.dtype != dtype:
         raise TypeError(f"{name} has dtype {output.dtype}, but the result has {dtype}")
     if output.shape != shape:

@@ -14,6 +14,33 @@ if TYPE_CHECKING:
     from .parameters import QuantizationParameters
 
 
+def check_unmasked(values: object, what: str) -> None:
+    """
+    Raises:
+        TypeError: if values are a masked array, or lists with one in them: its mask would
+            not count.
+    """
+    if _has_mask(values):
+        raise TypeError(
+            f"{what} must be without a mask, but there is a masked array; use its "
+            ".filled(value), or .compressed() to leave out what is masked"
+        )
+
+
+def _has_mask(values: object) -> bool:
+    if isinstance(values, np.ndarray):
+        # Importing `numpy.ma` takes long, and most arrays are nothing special.
+        array = cast("NDArray[Any]", values)
+        return type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
+    if not isinstance(values, list | tuple):
+        return False
+    items = cast("list[object] | tuple[object, ...]", values)
+    # A list of numbers has few types.
+    types = set(map(type, items))
+    is_nested = any(issubclass(kind, list | tuple | np.ndarray) for kind in types)
+    return is_nested and any(map(_has_mask, items))
+
+
 def expressed_array(
     values: ArrayLike, parameters: QuantizationParameters
 ) -> NDArray[Any]:
@@ -21,7 +48,7 @@ def expressed_array(
     Expressed values as an array. Python numbers are rounded to the expressed type.
 
     Raises:
-        TypeError: if an array has another dtype, or values are no numbers.
+        TypeError: if an array has another dtype or is masked, or values are no numbers.
     """
     expected = parameters.expressed_dtype
     if isinstance(values, np.ndarray | np.generic):
@@ -36,8 +63,8 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArr
     Stored values as an array.
 
     Raises:
-        TypeError: if an array has another dtype than the one that holds stored values,
-            or values are no integers.
+        TypeError: if an array has another dtype than the one that holds stored values, or
+            is masked, or values are no integers.
         ValueError: if a value is outside of the storage type.
     """
     expected = parameters.storage_dtype
@@ -54,6 +81,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArr
 def _with_dtype(
     values: NDArray[Any], expected: np.dtype[Any], what: str
 ) -> NDArray[Any]:
+    check_unmasked(values, what)
     array = np.asarray(values)
     if array.dtype.newbyteorder("=") != expected:
         raise TypeError(f"{what} have dtype {array.dtype}, but must have {expected}")
@@ -65,9 +93,10 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
     Values as an array whose dtype is of one of the kinds.
 
     Raises:
-        TypeError: if the dtype is of another kind.
+        TypeError: if the dtype is of another kind, or an array is masked.
         ValueError: if lists are ragged.
     """
+    check_unmasked(values, what)
     try:
         array = np.asarray(values)
     except ValueError:
@@ -100,13 +129,14 @@ def checked_out(
     What to read and what to write: they do not overlap.
 
     Raises:
-        TypeError: if `out` is no array of `dtype`.
+        TypeError: if `out` is no array of `dtype`, or is masked.
         ValueError: if `out` has another shape, is read-only or overlaps itself.
     """
     if out is None:
         return values, np.empty_like(values, dtype, subok=False)
     if not isinstance(cast(object, out), np.ndarray):
         raise TypeError(f"out is a {type(out).__name__}, but must be an array")
+    check_unmasked(out, "out")
     if out.dtype != dtype:
         raise TypeError(f"out has dtype {out.dtype}, but must have {dtype}")
     if out.shape != values.shape:
