@@ -27,6 +27,13 @@ NumberedBatch = tuple[int, Batch]
 """A batch and its number."""
 
 
+_ADVICE = (
+    "; leave out the sample, or select other keys with the options 'ops=' or 'keys=' of "
+    "quant-insert-stats-refs"
+)
+"""What to do with a value that has no range."""
+
+
 class _ObservationError(ValueError):
     """What is wrong with the values of a key, which the message names."""
 
@@ -56,7 +63,8 @@ class _Recorder:
             if (before := self.seen.get(key)) is not None:
                 observed = before.extend(observed)
         except ValueError as e:
-            raise _ObservationError(f"key '{key}': {e}") from None
+            advice = "" if value.size and np.isfinite(value).all() else _ADVICE
+            raise _ObservationError(f"key '{key}': {e}{advice}") from None
         self.seen[key] = observed
 
     def see_ends(self, positions: NDArray[np.intp], ends: NDArray[np.float64]) -> None:

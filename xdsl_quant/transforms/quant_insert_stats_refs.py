@@ -20,6 +20,10 @@ Some tensors are left alone: those without values, like the result of `tensor.em
 those in the regions of ops other than functions and control flow, like the reducer of a
 reduction, which are no place for another op. A value that has a `quant.stats_ref` keeps
 it, so that running the pass again changes nothing.
+
+Others are left alone unless the option `ops` or `keys` selects them: tensors without
+elements, results of ops that only move elements, whose range is that of the operand, and
+constants that are not finite or nothing but zeros. The option `keys=".*"` selects all.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
+from .default_selection import is_selected_by_default
 from .diagnostics import op_name
 
 _DIALECTS_OF_REGIONS = ("builtin", "func", "scf")
@@ -156,7 +161,8 @@ class QuantInsertStatsRefsPass(ModulePass):
     Put a `quant.stats_ref` with a unique key behind each float tensor: the results of ops
     and the arguments of functions and of the bodies of loops.
 
-    Of the selections below all that are given must agree.
+    Of the selections below all that are given must agree. Without `ops` and `keys`, values
+    that have the range of another one, or none that is of use, are left out.
     """
 
     name = "quant-insert-stats-refs"
@@ -184,13 +190,16 @@ class QuantInsertStatsRefsPass(ModulePass):
         for name in self.symbols:
             if name not in symbols:
                 raise PassFailedException(f"there is no function '{name}'")
+        candidates = [*filter(_may_be_instrumented, _Scope().candidates_in(op, ""))]
+        self._check_ops({candidate.op_name for candidate in candidates})
+        by_default = not self.ops and self.keys is None
         selected = [
             candidate
-            for candidate in _Scope().candidates_in(op, "")
-            if _may_be_instrumented(candidate)
-            and (not self.ops or candidate.op_name in self.ops)
+            for candidate in candidates
+            if (not self.ops or candidate.op_name in self.ops)
             and (not self.symbols or candidate.symbol in self.symbols)
             and pattern.fullmatch(candidate.key)
+            and (not by_default or is_selected_by_default(candidate.value))
         ]
         if not selected and (self.ops or self.symbols or self.keys is not None):
             raise PassFailedException("no float tensor is selected")
@@ -202,6 +211,19 @@ class QuantInsertStatsRefsPass(ModulePass):
             if candidate.value not in known:
                 keys[candidate.value] = _unique(candidate.key, taken)
         _insert(keys)
+
+    def _check_ops(self, available: set[str]) -> None:
+        """
+        Raises:
+            PassFailedException: if an op in `ops` defines no value that can be selected.
+        """
+        for name in self.ops:
+            if name not in available:
+                listed = ", ".join(f"'{known}'" for known in sorted(available))
+                raise PassFailedException(
+                    f"unknown op '{name}' in ops, it defines no float tensor in this "
+                    f"module; available: {listed or 'none'}"
+                )
 
 
 def _may_be_instrumented(candidate: _Candidate) -> bool:

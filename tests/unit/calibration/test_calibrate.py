@@ -262,7 +262,9 @@ def test_order_of_batches(observer: str):
 
 def test_error_on_a_worker():
     batches = [*BATCHES[:4], (np.full((1, 3), np.nan, np.float32), 0.0), *BATCHES]
-    message = r"^batch 4, key 'x': there are NaN among the values$"
+    message = (
+        r"^batch 4, key 'x': there are NaN among the values; leave out the sample, "
+    )
     with ThreadPoolExecutor(2) as executor:
         with pytest.raises(ValueError, match=message):
             calibrate(TEXT, batches, executor=executor)
@@ -598,11 +600,12 @@ def function(body: str) -> str:
         ),
         (
             function(
-                "  %y = stablehlo.add %x, %x : tensor<2xf32>\n"
-                '  %z = quant.stats_ref %y "x" : tensor<2xf32>'
+                "  %q = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> "
+                "tensor<2x!quant.uniform<i8:f32, 0.5>>\n"
+                '  %z = quant.stats_ref %x "x" : tensor<2xf32>'
             ),
-            "module:2:3: error: 'stablehlo.add' op cannot be run: run "
-            "'convert-stablehlo-to-linalg' first",
+            "module:2:3: error: 'stablehlo.uniform_quantize' op is a cast of the quant "
+            "dialect: run 'stablehlo-casts-to-quant' first",
         ),
     ],
 )
@@ -721,6 +724,39 @@ def test_options_of_wrong_types(options: dict[str, Any], message: str):
     given: dict[str, Any] = {"module": TEXT, "batches": BATCHES, **options}
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         calibrate(**given)
+
+
+@pytest.mark.usefixtures("each_way")
+def test_stablehlo():
+    """It is lowered where it is run, and keeps its keys."""
+    module = parse_module(
+        """func.func @main(%x: tensor<2x3xf32>) -> tensor<2xf32> {
+          %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>
+          %y = func.call @square(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+          %max = stablehlo.reduce(%y init: %lowest) applies stablehlo.maximum
+              across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+          return %max : tensor<2xf32>
+        }
+        func.func private @square(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+          %y = stablehlo.multiply %x, %x : tensor<2x3xf32>
+          return %y : tensor<2x3xf32>
+        }"""
+    )
+    apply_passes(module, "quant-insert-stats-refs")
+    before = str(module)
+    values = np.array([[1, -2, 3], [0.5, 0.25, -0.5]], np.float32)
+    statistics = calibrate(module, [values], axes={"square:stablehlo.multiply:0": 1})
+    assert str(module) == before
+    layers = {key: statistics.ranges(key).layer for key in statistics.observations}
+    assert layers == {
+        "main:argument:0": (-2, 3),
+        "main:func.call:0": (0.0625, 9),
+        "main:stablehlo.reduce:0": (0.25, 9),
+        "square:argument:0": (-2, 3),
+        "square:stablehlo.multiply:0": (0.0625, 9),
+    }
+    channels = statistics.ranges("square:stablehlo.multiply:0").axis_ranges
+    assert channels == [(0.25, 1), (0.0625, 4), (0.25, 9)]
 
 
 @pytest.mark.parametrize("observer", ["min-max", "percentile=90"])

@@ -139,11 +139,11 @@ def test_not_finite(value: float, what: str, axes: dict[str, int]):
     """The first key that has such a value is named, and batches before do not matter."""
     bad = np.ones((4, 3), np.float32)
     bad[2, 1] = value
-    message = rf"^batch 7, key 'a': there are {what} values$"
+    message = rf"^batch 7, key 'a': there are {what} values; leave out the sample, or "
     with pytest.raises(ValueError, match=message):
         calibrate(TEXT, [*batches(), (bad, 2, True)], axes=axes)
     overflow = np.full((4, 3), 3e38, np.float32)
-    message = r"^batch 7, key 'loop': there are infinite values$"
+    message = r"^batch 7, key 'loop': there are infinite values; leave out the sample, "
     with pytest.raises(ValueError, match=message):
         calibrate(TEXT, [*batches(), (overflow, 2, True)], axes=axes)
 
