@@ -3,7 +3,8 @@ A function that shows the values of which statistics are wanted.
 
 It is made of the entry function of a module, and of all that this calls: in place of each
 `quant.stats_ref` there is a call of a function of Python. It sees the value where that is,
-in a loop as often as the loop runs, and nothing has to be kept or returned.
+in a loop as often as the loop runs, and nothing has to be kept or returned. StableHLO's ops
+are lowered before.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ from xdsl_quant.host_functions import EndsFunction
 from xdsl_quant.loading import parse_module
 from xdsl_quant.places import place
 from xdsl_quant.resources import replace_resources, resource_data
+from xdsl_quant.transforms.convert_stablehlo_to_linalg import (
+    ConvertStableHLOToLinalgPass,
+)
 from xdsl_quant.transforms.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )
@@ -107,14 +111,14 @@ class InstrumentedFunction:
 
         Raises:
             ValueError: if there is no such function, no `quant.stats_ref` in what it runs,
-                two with one key, one whose values cannot be shown, or an op that must be
-                lowered first.
+                two with one key, one whose values cannot be shown, or an op of StableHLO
+                that cannot be lowered.
         """
         module = module.clone()
         function = entry_function(module, entry)
         functions = functions_run(module, function)
-        if (message := unlowered(functions)) is not None:
-            raise ValueError(message)
+        if unlowered(functions) is not None:
+            _lower(module)
         refs = _checked_refs(function, functions)
         prefix = _unused_prefix(module, "see_")
         for index, ref in enumerate(refs):
@@ -162,6 +166,19 @@ class InstrumentedFunction:
         # Threads need it at the same time, and it takes long to compile.
         with _lock:
             return _runnable(self, ends)
+
+
+def _lower(module: ModuleOp) -> None:
+    """
+    Lower StableHLO's ops. Each `quant.stats_ref` stays where it is.
+
+    Raises:
+        ValueError: if one cannot be lowered.
+    """
+    try:
+        ConvertStableHLOToLinalgPass().apply(Context(), module)
+    except PassFailedException as e:
+        raise ValueError(str(e).partition("\n")[0]) from None
 
 
 _lock = threading.RLock()

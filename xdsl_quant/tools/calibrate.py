@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute
 
 from xdsl_quant import __version__
 from xdsl_quant.calibration import Statistics, calibrate
@@ -17,7 +18,11 @@ from xdsl_quant.calibration.evaluation import evaluate
 from xdsl_quant.calibration.suggested_types import suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.display import CalibrationReport
-from xdsl_quant.entry_function import entry_function, functions_run
+from xdsl_quant.entry_function import (
+    check_argument_count,
+    entry_function,
+    functions_run,
+)
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.transforms.quant_calibrated_to_uniform import (
@@ -49,6 +54,8 @@ examples:
   xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy --batch-size 32 \\
       --observer percentile=99.99 -o stats.json
+  xdsl-quant-calibrate model.mlir --inputs x.npy --inputs weights.npy \\
+      --batch-size 32 --whole 1 -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json
   xdsl-quant-calibrate model.mlir --inputs x.npy -o stats.json \\
       --report report.html --types 'bits=4 symmetric=true'"""
@@ -98,8 +105,19 @@ def _parser() -> argparse.ArgumentParser:
         "--batch-size",
         type=int,
         metavar="N",
-        help="cut all arrays along their first dimension into batches of N, the last of "
-        "which may be smaller; by default there is one batch of whole arrays",
+        help="cut arrays along their first dimension into batches of N, the last of which "
+        "may be smaller; by default there is one batch of whole arrays. Every batch gets "
+        "the whole of a scalar, and of an array whose first dimension has the size that "
+        "the function says, such as weights",
+    )
+    parser.add_argument(
+        "--whole",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ARGUMENT",
+        help="the number of an argument, from 0, of which every batch gets the whole; more "
+        "than once for several",
     )
     parser.add_argument(
         "--axis",
@@ -161,7 +179,7 @@ def _run(options: argparse.Namespace) -> None:
     conversion = _conversion(options)
     module = _module(options)
     inputs = [value for text in options.inputs for value in read_values(text)]
-    batches = _batches(inputs, options.batch_size)
+    batches = _batches(inputs, options, module)
     shown = options.progress and sys.stderr.isatty()
     try:
         statistics = calibrate(
@@ -265,33 +283,97 @@ def _warn_of_missing(
 
 # Samples
 
+Rows = NDArray[Any] | list[Any]
+"""What can be cut into batches."""
+
 
 def _batches(
-    inputs: Sequence[ArrayLike], size: int | None
+    inputs: Sequence[ArrayLike], options: argparse.Namespace, module: ModuleOp
 ) -> Sequence[tuple[ArrayLike, ...]]:
     """The arguments for each batch. Lists stay lists: arguments say what they become."""
+    size = options.batch_size
     if size is None:
+        if options.whole:
+            raise Failure("--whole: error: unknown batches, add --batch-size")
         return [tuple(inputs)]
     if size < 1:
         raise Failure(f"--batch-size {size}: error: it is not positive")
-    rows = [_rows(value) for value in inputs]
-    counts = {None if these is None else len(these) for these in rows}
-    count = next(iter(counts), None)
-    if len(counts) != 1 or count is None:
-        listed = ", ".join("none" if r is None else str(len(r)) for r in rows)
-        raise Failure(
-            "--inputs: error: arrays must have the same number of samples in their first "
-            f"dimension, but have {listed}"
-        )
-    starts = range(0, count, size)
+    rows = _rows_to_cut(inputs, options, module)
     return [
-        tuple(these[i : i + size] for these in rows if these is not None)
-        for i in starts
+        tuple(
+            rows[i][start : start + size] if i in rows else value
+            for i, value in enumerate(inputs)
+        )
+        for start in range(0, _sample_count(inputs, rows, size), size)
     ]
 
 
-def _rows(value: ArrayLike) -> NDArray[Any] | list[Any] | None:
-    """What can be cut into batches."""
+def _sample_count(
+    inputs: Sequence[ArrayLike], rows: Mapping[int, Rows], size: int
+) -> int:
+    """
+    The number of samples in arrays that are cut.
+
+    Raises:
+        Failure: if they do not have the same number, or none.
+    """
+    counts = [len(these) for these in rows.values()]
+    if not counts:
+        if size in (len(these) for these in map(_rows, inputs) if these is not None):
+            # The function takes just as many samples as there are.
+            return size
+        raise Failure(
+            f"--batch-size {size}: error: no input is cut, the function says the sizes of "
+            "all; leave the option out"
+        )
+    if len(set(counts)) > 1:
+        raise Failure(
+            "--inputs: error: arrays that are cut must have the same number of samples in "
+            f"their first dimension, found {', '.join(map(str, counts))}; name those that "
+            "are not cut with --whole"
+        )
+    if not counts[0]:
+        raise Failure("--inputs: error: there are no samples")
+    return counts[0]
+
+
+def _rows_to_cut(
+    inputs: Sequence[ArrayLike], options: argparse.Namespace, module: ModuleOp
+) -> dict[int, Rows]:
+    """
+    The inputs that are cut into batches, by the numbers of their arguments.
+
+    Raises:
+        Failure: if the function takes other arguments.
+    """
+    try:
+        function = entry_function(module, options.entry)
+        name, types = function.sym_name.data, function.function_type.inputs.data
+        check_argument_count(name, len(types), len(inputs))
+    except (TypeError, ValueError) as error:
+        raise failure(options.module, error) from error
+    for index in options.whole:
+        if not 0 <= index < len(types):
+            raise Failure(
+                f"--whole {index}: error: unknown argument, function '{name}' has "
+                f"{len(types)}; count them from 0"
+            )
+    return {
+        index: rows
+        for index, (value, type_) in enumerate(zip(inputs, types, strict=True))
+        if index not in options.whole
+        and (rows := _rows(value)) is not None
+        and not _is_whole(rows, type_)
+    }
+
+
+def _is_whole(rows: Rows, type_: Attribute) -> bool:
+    """Whether the type of an argument says that it takes so many rows."""
+    return isinstance(type_, TensorType) and type_.get_shape()[:1] == (len(rows),)
+
+
+def _rows(value: ArrayLike) -> Rows | None:
+    """An input as what can be cut."""
     if isinstance(value, list):
         return cast("list[Any]", value)
     if isinstance(value, np.ndarray) and value.ndim:

@@ -93,6 +93,135 @@ def test_ranges(
     assert Statistics.load("stats.json").batch_count == count
 
 
+WEIGHTS = """
+func.func @f(%x: tensor<?x2xf32>, %w: tensor<{}x2xf32>, %b: f32, %s: tensor<f32>) {{
+  %0 = quant.stats_ref %x "x" : tensor<?x2xf32>
+  %1 = quant.stats_ref %w "w" : tensor<{}x2xf32>
+  %2 = quant.stats_ref %b "b" : f32
+  %3 = quant.stats_ref %s "s" : tensor<f32>
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"), [("3", ()), ("?", ("--whole", "1")), ("3", ("--whole", "1"))]
+)
+def test_inputs_that_are_no_samples(
+    rows: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    """Every batch gets the whole of weights and of scalars."""
+    Path("w.mlir").write_text(WEIGHTS.format(rows, rows))
+    np.save("w.npy", np.array([[1, 2], [3, 4], [-1, 7]], np.float32))
+    np.save("s.npy", np.float32(4))
+    inputs = [
+        part
+        for value in ("x.npy", "w.npy", "2.5", "s.npy")
+        for part in ("--inputs", value)
+    ]
+    options = (*inputs, "--batch-size", "2", *options, "--observer", "moving-average")
+    assert outputs(capsys, "w.mlir", *options) == (
+        "b: 2.5 to 2.5\ns: 4.0 to 4.0\nw: -1.0 to 7.0\nx: 1.26 to 4.96\n"
+    )
+    statistics = Statistics.load("stats.json")
+    assert statistics.batch_count == 3
+    assert statistics.observations["x"].observation.lows.tolist() == [1, -5, 9]
+    assert statistics.observations["w"].observation.lows.tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("size", ["2", "5"])
+def test_weights_with_as_many_rows_as_a_batch(
+    size: str, capsys: pytest.CaptureFixture[str]
+):
+    """The type of an argument says which of two inputs of one size is cut."""
+    Path("w.mlir").write_text(WEIGHTS.format("5", "5"))
+    np.save("w.npy", -X)
+    inputs = (
+        "--inputs",
+        "x.npy",
+        "--inputs",
+        "w.npy",
+        "--inputs",
+        "1",
+        "--inputs",
+        "2",
+    )
+    outputs(capsys, "w.mlir", *inputs, "--batch-size", size)
+    assert Statistics.load("stats.json").batch_count == {"2": 3, "5": 1}[size]
+    assert Statistics.load("stats.json").ranges("w").layer == (-10, 5)
+
+
+@pytest.mark.parametrize("size", ["5", "2", "7"])
+def test_function_of_so_many_samples(size: str, capsys: pytest.CaptureFixture[str]):
+    Path("five.mlir").write_text(TEXT.replace("?", "5"))
+    options = ("five.mlir", "--inputs", "data.npz", "--batch-size", size)
+    if size == "5":
+        outputs(capsys, *options)
+        assert Statistics.load("stats.json").batch_count == 1
+        return
+    assert error(capsys, *options) == (
+        f"--batch-size {size}: error: no input is cut, the function says the sizes of all; "
+        "leave the option out"
+    )
+
+
+def test_batches_of_the_size_of_the_function(capsys: pytest.CaptureFixture[str]):
+    Path("two.mlir").write_text(TEXT.replace("?", "2"))
+    np.savez("four.npz", x=X[:4], y=-X[:4])
+    outputs(capsys, "two.mlir", "--inputs", "four.npz", "--batch-size", "2")
+    assert Statistics.load("stats.json").batch_count == 2
+
+
+@pytest.mark.filterwarnings("default")
+def test_empty_array(capsys: pytest.CaptureFixture[str]):
+    np.savez("empty.npz", x=X[:0], y=X[:0])
+    assert main(["m.mlir", "--inputs", "empty.npz", "-o", "stats.json"]) == 1
+    assert capsys.readouterr().err == (
+        "warning: batch 0 is left out, its argument 0 has no elements\n"
+        "m.mlir: error: there are no batches\n"
+    )
+
+
+STABLEHLO = Path(__file__).parents[3] / "docs" / "examples" / "stablehlo_softmax.mlir"
+
+
+def test_stablehlo(capsys: pytest.CaptureFixture[str]):
+    """Keys are those of StableHLO's ops, and the file is for the module as it is."""
+    rows = np.array([[1, 2, 3, 4], [-1, 0, 2, 5.5]], np.float32)
+    weights = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    np.savez("x.npz", rows=rows, weights=weights)
+    model = str(STABLEHLO)
+    printed = outputs(capsys, model, "--inputs", "x.npz", "--report", "r.html")
+    logits = rows @ weights
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    sums = exponentials.sum(axis=1)
+    expected = {
+        "argument:0": rows,
+        "argument:1": weights,
+        "stablehlo.divide:0": exponentials / sums[:, None],
+        "stablehlo.dot_general:0": logits,
+        "stablehlo.exponential:0": exponentials,
+        "stablehlo.reduce:0": logits.max(axis=1),
+        "stablehlo.reduce:1": sums,
+        "stablehlo.subtract:0": logits - logits.max(axis=1, keepdims=True),
+    }
+    statistics = Statistics.load("stats.json")
+    assert sorted(statistics.observations) == [f"main:{key}" for key in expected]
+    for key, values in expected.items():
+        low, high = statistics.ranges(f"main:{key}").layer
+        assert np.allclose((low, high), (values.min(), values.max()), rtol=1e-5)
+    pipeline = "quant-insert-stats-refs,convert-stablehlo-to-linalg"
+    assert outputs(capsys, model, "--inputs", "x.npz", "-p", pipeline) == printed
+    module = parse_module(STABLEHLO.read_text())
+    passes = (
+        'quant-insert-stats-refs,quant-import-stats{file="stats.json"},'
+        "quant-stats-to-calibrated,quant-calibrated-to-uniform,quant-casts-to-stablehlo"
+    )
+    apply_passes(module, passes)
+    assert str(module).count("stablehlo.uniform_quantize") == len(expected)
+    assert capsys.readouterr().err == ""
+
+
 def test_file_is_imported(capsys: pytest.CaptureFixture[str]):
     outputs(capsys, "m.mlir", "--inputs", "data.npz", "--axis", "f:arith.addf:0=1")
     module = parse_module(TEXT)
@@ -172,7 +301,9 @@ def test_checkpoint(capsys: pytest.CaptureFixture[str]):
     np.savez("bad.npz", x=np.load("nan.npy"), y=-2 * X)
     options = ("--batch-size", "2", "--checkpoint", "c.json")
     message = (
-        "m.mlir: error: batch 2, key 'f:argument:0': there are NaN among the values"
+        "m.mlir: error: batch 2, key 'f:argument:0': there are NaN among the values; leave "
+        "out the sample, or select other keys with the options 'ops=' or 'keys=' of "
+        "quant-insert-stats-refs"
     )
     assert error(capsys, "m.mlir", "--inputs", "bad.npz", *options) == message
     assert json.loads(Path("c.json").read_text())["batches"] == 2
@@ -485,18 +616,38 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
                 "--batch-size",
                 "2",
             ),
-            "--inputs: error: arrays must have the same number of samples in their first "
-            "dimension, but have 5, 4",
+            "--inputs: error: arrays that are cut must have the same number of samples in "
+            "their first dimension, found 5, 4; name those that are not cut with --whole",
         ),
         (
             ("m.mlir", "--inputs", "x.npy", "--inputs", "3", "--batch-size", "2"),
-            "--inputs: error: arrays must have the same number of samples in their first "
-            "dimension, but have 5, none",
+            "m.mlir: error: batch 0: argument 1 has rank 0, but 'tensor<?x2xf32>' has rank "
+            "2",
         ),
         (
             ("m.mlir", "--inputs", '"text"', "--batch-size", "2"),
-            "--inputs: error: arrays must have the same number of samples in their first "
-            "dimension, but have none",
+            "m.mlir: error: function 'f' takes 2 arguments, but got 1",
+        ),
+        (
+            ("m.mlir", "--inputs", "1", "--inputs", '"text"', "--batch-size", "2"),
+            "--batch-size 2: error: no input is cut, the function says the sizes of all; "
+            "leave the option out",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--whole", "1"),
+            "--whole: error: unknown batches, add --batch-size",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--batch-size", "2", "--whole", "2"),
+            "--whole 2: error: unknown argument, function 'f' has 2; count them from 0",
+        ),
+        (
+            ("m.mlir", "--inputs", "data.npz", "--batch-size", "2", "--whole", "-1"),
+            "--whole -1: error: unknown argument, function 'f' has 2; count them from 0",
+        ),
+        (
+            ("m.mlir", "--inputs", "[]", "--inputs", "[]", "--batch-size", "2"),
+            "--inputs: error: there are no samples",
         ),
         (
             ("m.mlir", "--inputs", "x.npy"),
