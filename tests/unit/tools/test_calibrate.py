@@ -116,12 +116,12 @@ def test_inputs_that_are_no_samples(
     np.save("s.npy", np.float32(4))
     inputs = [
         part
-        for value in ("x.npy", "w.npy", "2.5", "s.npy")
+        for value in ("x.npy", "w.npy", "4", "s.npy")
         for part in ("--inputs", value)
     ]
     options = (*inputs, "--batch-size", "2", *options, "--observer", "moving-average")
     assert outputs(capsys, "w.mlir", *options) == (
-        "b: 2.5 to 2.5\ns: 4.0 to 4.0\nw: -1.0 to 7.0\nx: 1.26 to 4.96\n"
+        "b: 4.0 to 4.0\ns: 4.0 to 4.0\nw: -1.0 to 7.0\nx: 1.26 to 4.96\n"
     )
     statistics = Statistics.load("stats.json")
     assert statistics.batch_count == 3
