@@ -104,3 +104,30 @@ func.func @again(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
 // CHECK-NEXT:      func.return %3 : tensor<2xf32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
+
+// -----
+
+// What has the range of another value, or none that is of use, is for explicit selections.
+
+func.func @max(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<2x3xf32>
+  %max = stablehlo.reduce(%x init: %lowest) applies stablehlo.maximum across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  %maxes = stablehlo.broadcast_in_dim %max, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+  return %maxes : tensor<2x3xf32>
+}
+
+// CHECK:       builtin.module {
+// CHECK-NEXT:    func.func @max(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+// CHECK-NEXT:      %x_1 = quant.stats_ref %x "max:argument:0" : tensor<2x3xf32>
+// CHECK-NEXT:      %lowest = stablehlo.constant dense<0xff800000> : tensor<f32>
+// CHECK-NEXT:      %zero = stablehlo.constant dense<0.000000e+00> : tensor<2x3xf32>
+// CHECK-NEXT:      %one = stablehlo.constant dense<1.000000e+00> : tensor<2x3xf32>
+// CHECK-NEXT:      %one_1 = quant.stats_ref %one "max:stablehlo.constant:2" : tensor<2x3xf32>
+// CHECK-NEXT:      %max = stablehlo.reduce(%x_1 init: %lowest) applies stablehlo.maximum across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+// CHECK-NEXT:      %max_1 = quant.stats_ref %max "max:stablehlo.reduce:0" : tensor<2xf32>
+// CHECK-NEXT:      %maxes = stablehlo.broadcast_in_dim %max_1, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT:      func.return %maxes : tensor<2x3xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
