@@ -90,7 +90,8 @@ def _is_refused_with(comparison: Comparison, *beginnings: str) -> bool:
 # How types are printed
 
 
-def _signless_spelling(text: str) -> str:
+def signless_spelling(text: str) -> str:
+    """A text with `i8` and `u8` for the storage types `si8` and `ui8`."""
     return re.sub(r"([su])i(?=\d)", lambda m: "i" if m[1] == "s" else "u", text)
 
 
@@ -181,7 +182,7 @@ def mlir_type_text(text: str) -> str:
     """MLIR's text of a type that is printed like this here."""
     text = _mlir_zero_points(text)
     text = _mlir_hex_scales(text)
-    return _signless_spelling(text)
+    return signless_spelling(text)
 
 
 def _mlir_message(message: str) -> str:
@@ -363,6 +364,37 @@ def _is_wide_unsigned(comparison: Comparison) -> bool:
     )
 
 
+def _is_cast_of_signed_storage(comparison: Comparison) -> bool:
+    """Whether it is only for the spelling that MLIR refuses a storage cast."""
+    mlir, _ = comparison.messages
+    return (
+        isinstance(comparison.ours, Accepted)
+        and mlir == "storage type in quantized type expected to match integer type"
+        and _has_signed_storage(comparison.text)
+    )
+
+
+def _has_signed_storage(text: str) -> bool:
+    return any(signless_spelling(type_) != type_ for type_ in quantized_types(text))
+
+
+def _is_lowered_signed_storage(comparison: Comparison) -> bool:
+    return (
+        isinstance(comparison.ours, Accepted)
+        and not isinstance(comparison.mlir, Accepted)
+        and _has_signed_storage(comparison.text)
+    )
+
+
+def _is_stripped_signed_storage(comparison: Comparison) -> bool:
+    mlir, ours = comparison.mlir, comparison.ours
+    if not isinstance(ours, Accepted) or not _has_signed_storage(comparison.text):
+        return False
+    if not isinstance(mlir, Accepted):
+        return True
+    return re.sub(r"[su]i(?=\d)", "i", mlir.text) == ours.text
+
+
 def _is_space_before_bracket(comparison: Comparison) -> bool:
     mlir, _ = comparison.messages
     return mlir.startswith(
@@ -422,7 +454,7 @@ DIFFERENCES = (
         "si8 and ui8 are other types than i8 and u8, so they are printed as spelled; MLIR "
         "prints i8 and u8, which reads back as another type",
         ("!quant.any<si8:f32>", "!quant.uniform<ui4:f32, 1.000000e+00>"),
-        _is_printed_as(_signless_spelling),
+        _is_printed_as(signless_spelling),
     ),
     Difference(
         "sub-channel zero points are numbers",
@@ -577,6 +609,17 @@ DIFFERENCES = (
         "op",
     ),
     Difference(
+        "storage casts of storage with a sign",
+        "a `quant.scast` between i8 and a type with si8 or ui8 storage is valid; MLIR has "
+        "no valid `quant.scast` for these, as it takes no si8 and ui8 either",
+        (
+            _module("scast", "i8", "!quant.uniform<ui8:f32, 1.0>"),
+            _module("scast", "tensor<2x!quant.any<si4>>", "tensor<2xi4>"),
+        ),
+        _is_cast_of_signed_storage,
+        "op",
+    ),
+    Difference(
         "blocks are not axes",
         "MLIR takes a sub-channel type with blocks along one dimension for a per-axis type "
         "even if the blocks are larger than 1, and gives wrong numbers",
@@ -619,18 +662,28 @@ DIFFERENCES = (
         "lower-quant-ops",
     ),
     Difference(
-        "storage with a sign",
-        "casts to si8 or ui8 storage are an error with a reason; MLIR makes invalid IR or "
-        "aborts",
+        "storage with a sign, lowered",
+        "casts to and from si8 or ui8 storage are lowered like those of i8 and u8; MLIR "
+        "makes invalid IR or aborts",
         (
             _module(
                 "qcast", "tensor<2xf64>", "tensor<2x!quant.uniform<si2<0:1>:f64, 1.0>>"
             ),
+            _module("dcast", "!quant.uniform<ui8:f32, 1.0:3>", "f32"),
         ),
-        lambda c: (
-            isinstance(c.mlir, Crashed) and "is not signless, use" in c.messages[1]
-        ),
+        _is_lowered_signed_storage,
         "lower-quant-ops",
+    ),
+    Difference(
+        "storage with a sign, stripped",
+        "si8 and ui8 storage becomes i8 in signatures, as what arithmetic is done in; "
+        "MLIR makes si8 and ui8 of it, and invalid IR where a value is used",
+        (
+            "func.func private @f(!quant.any<ui8>)\n",
+            _BRANCH.format(type="!quant.any<si8>"),
+        ),
+        _is_stripped_signed_storage,
+        "strip-func-quant-types",
     ),
     Difference(
         "types without storage",

@@ -111,7 +111,8 @@ class _StorageTypes(TypeReplacement):
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        if (storage := StoredQuantizedType.cast_to_storage_type(type_)) is None:
+        storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
+        if storage is None:
             raise CompilationError(f"'{shortened(quantized_type)}' has no storage type")
         return storage
 

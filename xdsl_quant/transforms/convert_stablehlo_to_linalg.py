@@ -184,8 +184,8 @@ def _why_not_type(type_: Attribute, conversion: _Conversion) -> str | None:
 def _why_not_quantized(type_: QuantizedType, conversion: _Conversion) -> str | None:
     if not (conversion.moves or conversion.takes_stored):
         return _QUANTIZED_ARITHMETIC
-    if not isinstance(type_, StoredQuantizedType) or has_sign(type_.storage_type):
-        return f"takes stored values of type '{type_}', which has no signless storage"
+    if not isinstance(type_, StoredQuantizedType):
+        return f"takes stored values of type '{type_}', which has no storage type"
     return None
 
 

@@ -118,7 +118,7 @@ def _stored_attribute(
     value: Attribute, stored: NDArray[Any], quantized: Attribute
 ) -> Attribute:
     """The constant of stored values that takes the place of `value`."""
-    storage_type = _quantized_type(quantized).storage_type
+    storage_type = _quantized_type(quantized).signless_storage_type
     stored = _with_sign(stored, storage_type.bitwidth)
     if not isinstance(quantized, TensorType):
         return IntegerAttr(int(stored), storage_type)
@@ -141,7 +141,9 @@ def _replace(qcast: QuantizeCastOp, constant: ConstantOp, stored: Attribute) -> 
     stored_op = ConstantOp.create(
         properties={"value": stored},
         result_types=(
-            with_element_type(quantized, _quantized_type(quantized).storage_type),
+            with_element_type(
+                quantized, _quantized_type(quantized).signless_storage_type
+            ),
         ),
         location=constant.location,
     )

@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     PackableType,
-    Signedness,
     TensorType,
     f32,
     f64,
@@ -339,12 +338,6 @@ def why_not_lowerable(quantized_type: Attribute) -> str | None:
         quantized_type = quantized_type.to_uniform()
     if not isinstance(quantized_type, UniformType):
         return f"type '{quantized_type}' has no scale"
-    if quantized_type.storage_type.signedness.data is not Signedness.SIGNLESS:
-        width = quantized_type.storage_type_integral_width
-        return (
-            f"storage type '{quantized_type.storage_type_name}' is not signless, use "
-            f"'{'i' if quantized_type.is_signed else 'u'}{width}'"
-        )
     width = quantized_type.storage_type_integral_width
     low = default_storage_min(width, quantized_type.is_signed)
     high = default_storage_max(width, quantized_type.is_signed)

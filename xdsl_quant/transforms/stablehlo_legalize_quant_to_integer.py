@@ -39,8 +39,6 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.context import Context
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
     IntegerType,
     ModuleOp,
     TensorType,
@@ -118,6 +116,7 @@ from .stablehlo_integer_scales import (
     product_scaling,
     sum_scaling,
 )
+from .stablehlo_to_linalg.data_movement import elements_of_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -378,12 +377,7 @@ def _move(op: _MovingOp) -> Emission:
 
 def _constant(op: ConstantOp) -> Emission:
     storage = _storage(op.output.type)
-    value = op.value
-    stored = (
-        DenseResourceAttr(value.resource_handle, storage)
-        if isinstance(value, DenseResourceAttr)
-        else DenseIntOrFPElementsAttr(storage, value.data)
-    )
+    stored = elements_of_type(op.value, storage)
 
     def emit(code: Code, _: Sequence[SSAValue]) -> SSAValue:
         return code.op(ConstantOp, (), storage, {"value": stored})

@@ -33,7 +33,6 @@ from xdsl.dialects.builtin import (
     FunctionType,
     LocationAttr,
     ModuleOp,
-    Signedness,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
@@ -66,7 +65,8 @@ class _StorageTypes(TypeReplacement):
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        if (storage := StoredQuantizedType.cast_to_storage_type(type_)) is None:
+        storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
+        if storage is None:
             raise _NoStorageTypeError(
                 f"'{quantized_type}' has no storage type: give the value a uniform type "
                 "first"
@@ -99,17 +99,6 @@ def _is_function_branch(op: Operation) -> bool:
 
 def _why_not_castable(type_: Attribute, storage: Attribute) -> str | None:
     """Why there is no cast between a quantized type and its storage type, if so."""
-    quantized_type = QuantizedType.get_quantized_element_type(type_)
-    assert isinstance(quantized_type, StoredQuantizedType)
-    if quantized_type.storage_type.signedness.data is not Signedness.SIGNLESS:
-        signless = (
-            f"{'i' if quantized_type.is_signed else 'u'}"
-            f"{quantized_type.storage_type_integral_width}"
-        )
-        return (
-            "'quant.scast' takes signless integers only, use storage type "
-            f"'{signless}' instead of '{quantized_type.storage_type_name}'"
-        )
     # Whether a per-axis or sub-channel type fits its tensor is known to the cast.
     cast_op = StorageCastOp(Block(arg_types=(storage,)).args[0], type_)
     try:

@@ -111,24 +111,6 @@ func.func @f(%q: tensor<2x!quant.uniform<u8:f32:{0:1}, {1.0:255, 1.0:-200}>>) {
 
 // -----
 
-// Storage that is spelled with its signedness.
-
-// CHECK:       'quant.qcast' op cannot be lowered: storage type 'si8' is not signless, use 'i8'
-func.func @f(%x: f32) {
-  %0 = quant.qcast %x : f32 to !quant.uniform<si8:f32, 1.0>
-  return
-}
-
-// -----
-
-// CHECK:       'quant.dcast' op cannot be lowered: storage type 'ui4' is not signless, use 'u4'
-func.func @f(%q: !quant.uniform<ui4:f32, 1.0>) {
-  %0 = quant.dcast %q : !quant.uniform<ui4:f32, 1.0> to f32
-  return
-}
-
-// -----
-
 // In a nested region, of an op that is no function.
 
 // CHECK:       'quant.dcast' op cannot be lowered: type '!quant.any<i8:f32>' has no scale

@@ -9,15 +9,6 @@ func.func @f() {
 
 // -----
 
-// CHECK:       'quant.qcast' op cannot quantize its constant: storage type 'si8' is not signless, use 'i8'
-func.func @f() {
-  %c = arith.constant 1.0 : f32
-  %0 = quant.qcast %c : f32 to !quant.uniform<si8:f32, 1.0>
-  return
-}
-
-// -----
-
 // CHECK:       'quant.qcast' op cannot quantize its constant: NumPy has no dtype for expressed type 'f80', use one of f16, f32, f64, bf16, f8E5M2, f8E4M3, f8E4M3FN, f8E5M2FNUZ, f8E4M3FNUZ, f8E4M3B11FNUZ, f8E3M4, f8E8M0FNU, f6E2M3FN, f6E3M2FN, f4E2M1FN
 func.func @f() {
   %c = arith.constant 1.0 : f80

@@ -21,11 +21,3 @@ func.func @f(%a: tensor<4x20000x!quant.uniform<i16:f32, 1.0>>, %b: tensor<20000x
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x20000x!quant.uniform<i16:f32, 1.0>>, tensor<20000x4x!quant.uniform<i16:f32, 1.0>>) -> tensor<4x4x!quant.uniform<i16:f32, 1.0>>
   return %0 : tensor<4x4x!quant.uniform<i16:f32, 1.0>>
 }
-
-// -----
-
-// CHECK:       'stablehlo.multiply' op cannot be computed with integers: storage type 'ui8' is not signless, use 'u8'
-func.func @f(%a: tensor<4x!quant.uniform<ui8:f32, 1.0>>) -> tensor<4x!quant.uniform<ui8:f32, 1.0>> {
-  %0 = stablehlo.multiply %a, %a : tensor<4x!quant.uniform<ui8:f32, 1.0>>
-  return %0 : tensor<4x!quant.uniform<ui8:f32, 1.0>>
-}

@@ -37,22 +37,6 @@ func.func @function_value() {
 
 // -----
 
-// CHECK: 'func.func' op argument #0 cannot be stripped: 'quant.scast' takes signless integers only, use storage type 'i8' instead of 'si8'
-func.func @signed_storage(%a: !quant.uniform<si8:f32, 1.0>) {
-  "test.op"(%a) : (!quant.uniform<si8:f32, 1.0>) -> ()
-  return
-}
-
-// -----
-
-// CHECK: 'func.return' op operand #1 cannot be stripped: 'quant.scast' takes signless integers only, use storage type 'u4' instead of 'ui4'
-func.func @unsigned_storage(%a: i8) -> (i8, tensor<?x!quant.any<ui4>>) {
-  %b = "test.op"() : () -> tensor<?x!quant.any<ui4>>
-  return %a, %b : i8, tensor<?x!quant.any<ui4>>
-}
-
-// -----
-
 // CHECK: 'func.call' op result #0 cannot be stripped: scalar types may not use per-axis quantization
 func.func private @callee() -> !quant.uniform<i8:f32:0, {1.0}>
 func.func @no_cast() {

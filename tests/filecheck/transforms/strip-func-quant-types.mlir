@@ -302,6 +302,6 @@ func.func @no_cast(%a: !quant.any<si8>, %b: tensor<4x!quant.uniform<i8:f32:0, {1
   return %a : !quant.any<si8>
 }
 
-// CHECK:         func.func @no_cast(%a: si8, %b: tensor<4xi8>) -> si8 {
-// CHECK-NEXT:      func.return %a : si8
+// CHECK:         func.func @no_cast(%a: i8, %b: tensor<4xi8>) -> i8 {
+// CHECK-NEXT:      func.return %a : i8
 // CHECK-NEXT:    }

@@ -488,17 +488,6 @@ def test_a_ratio_that_is_too_large_is_not_interpreted_either():
         run_function(text, "f", np.array([1], np.int8))
 
 
-def test_storage_with_a_sign_of_its_own():
-    text = f"""
-func.func @f(%q: !quant.fixed_point<si8:f32, 1073741824p-30>) -> {B} {{
-  %e = quant.dcast %q : !quant.fixed_point<si8:f32, 1073741824p-30> to f32
-  %r = quant.qcast %e : f32 to {B}
-  return %r : {B}
-}}"""
-    with pytest.raises(PassFailedException, match="storage type 'si8' is not signless"):
-        _lowered(text, LowerQuantOpsPass())
-
-
 # Arithmetic
 
 

@@ -164,13 +164,13 @@ def test_registered():
           module { func.func private @f(!q) }
         }
         """,
-        # storage types and scales that have no cast, where none is needed
+        # scales that have no cast, where none is needed
         """
-        func.func private @g(!quant.any<si8:f32>) -> !quant.any<ui8>
-        func.func @f(%a: !quant.any<si8:f32>, %b: !quant.uniform<i8:f32:0, {1.0}>)
-            -> (!quant.any<si8:f32>, !quant.any<ui8>) {
-          %0 = call @g(%a) : (!quant.any<si8:f32>) -> !quant.any<ui8>
-          return %a, %0 : !quant.any<si8:f32>, !quant.any<ui8>
+        func.func private @g(!quant.any<i8:f32>) -> !quant.any<u8>
+        func.func @f(%a: !quant.any<i8:f32>, %b: !quant.uniform<i8:f32:0, {1.0}>)
+            -> (!quant.any<i8:f32>, !quant.any<u8>) {
+          %0 = call @g(%a) : (!quant.any<i8:f32>) -> !quant.any<u8>
+          return %a, %0 : !quant.any<i8:f32>, !quant.any<u8>
         }
         """,
         # nothing to do
@@ -335,15 +335,15 @@ func.func @good(%a: !q) -> !q {
         (
             """
             func.func @f() {
-              %a = "test.op"() : () -> !quant.any<ui8>
-              %b = func.call @g(%a) : (!quant.any<ui8>) -> !q loc("model.py":4:2)
+              %a = "test.op"() : () -> !quant.uniform<i8:f32:0, {1.0}>
+              %b = func.call @g(%a) : (!quant.uniform<i8:f32:0, {1.0}>) -> !q
+                loc("model.py":4:2)
               func.return
             }
-            func.func private @g(!quant.any<ui8>) -> !q
+            func.func private @g(!quant.uniform<i8:f32:0, {1.0}>) -> !q
             """,
             "model.py:4:2: error: 'func.call' op operand #0 cannot be stripped: "
-            "'quant.scast' takes signless integers only, use storage type 'u8' instead "
-            "of 'ui8'",
+            "scalar types may not use per-axis quantization",
         ),
         (
             """

@@ -300,6 +300,8 @@ class StorageCastOp(_CastOp):
     """
     View a stored value as a quantized one, or the other way round: the bits stay.
 
+    Stored values are signless integers, also those of storage spelled `si8` or `ui8`.
+
     Example:
 
     ```mlir
@@ -333,7 +335,7 @@ class StorageCastOp(_CastOp):
         )
         if (
             not isinstance(quantized, StoredQuantizedType)
-            or quantized.storage_type != stored
+            or quantized.signless_storage_type != stored
         ):
             raise VerifyException(
                 "storage type in quantized type expected to match integer type"

@@ -263,6 +263,17 @@ class StoredQuantizedType(QuantizedType, ABC):
             return None
         return with_element_type(quantized, element_type.storage_type)
 
+    @staticmethod
+    def cast_to_signless_storage_type(quantized: Attribute) -> TypeAttribute | None:
+        """
+        What `quant.scast` makes of a quantized type: `cast_to_storage_type` without the
+        signedness of `si8` and `ui8`. `None` if there is no storage type.
+        """
+        element_type = QuantizedType.get_quantized_element_type(quantized)
+        if not isinstance(element_type, StoredQuantizedType):
+            return None
+        return with_element_type(quantized, element_type.signless_storage_type)
+
     def cast_expressed_to_storage_type(
         self, candidate: Attribute
     ) -> TypeAttribute | None:

@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.dialects import stablehlo
+from xdsl_quant.dialects.stablehlo.constant import ElementsAttr
 
 from .element_types import bit_width, stored_type
 from .padding import Padding, padded, why_not_padded
@@ -39,20 +40,15 @@ def convert_constant(
     """A constant of the signless type."""
     assert isinstance(op, stablehlo.ConstantOp)
     type_ = stored_type(op.output.type)
-    value = op.value
-    if value.type != type_:
-        value = (
-            DenseResourceAttr(value.resource_handle, type_)
-            if isinstance(value, DenseResourceAttr)
-            else _with_type(value, type_)
-        )
-    return [code.add(arith.ConstantOp(value, type_))]
+    return [code.add(arith.ConstantOp(elements_of_type(op.value, type_), type_))]
 
 
-def _with_type(
-    value: DenseIntOrFPElementsAttr, type_: TensorType
-) -> DenseIntOrFPElementsAttr:
+def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
     """The same bits as numbers of another type."""
+    if value.type == type_:
+        return value
+    if isinstance(value, DenseResourceAttr):
+        return DenseResourceAttr(value.resource_handle, type_)
     integer_type = cast(TensorType[IntegerType], type_)
     width = bit_width(type_.element_type)
     if width in (8, 16, 32, 64):

@@ -77,5 +77,5 @@ def is_arithmetic(type_: Attribute) -> bool:
 
 def stored_type(type_: Attribute) -> TensorType:
     """The signless type of what is in memory for a tensor type, quantized or not."""
-    storage = StoredQuantizedType.cast_to_storage_type(type_)
-    return cast(TensorType, signless(storage or type_))
+    storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
+    return cast(TensorType, storage or signless(type_))

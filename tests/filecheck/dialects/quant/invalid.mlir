@@ -413,8 +413,8 @@ func.func @f(%x: i8) {
 // -----
 
 // CHECK:       storage type in quantized type expected to match integer type
-func.func @f(%x: i8) {
-  %0 = quant.scast %x : i8 to !quant.uniform<si8:f32, 1.0>
+func.func @f(%x: i16) {
+  %0 = quant.scast %x : i16 to !quant.uniform<si8:f32, 1.0>
   return
 }
 
@@ -422,7 +422,7 @@ func.func @f(%x: i8) {
 
 // CHECK:       storage type in quantized type expected to match integer type
 func.func @f(%x: !quant.uniform<ui8:f32, 1.0>) {
-  %0 = quant.scast %x : !quant.uniform<ui8:f32, 1.0> to i8
+  %0 = quant.scast %x : !quant.uniform<ui8:f32, 1.0> to i7
   return
 }
 
