@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MULTIPLIER_BITS = 31
 
+_Ratios = tuple["NDArray[Any]", "NDArray[Any]"]
+"""Numerators and denominators, as integers of any size."""
+
 _SPARE_BITS = 3
 """A multiplier with so many bits more than the result is off by 1/8 of a unit."""
 
@@ -97,10 +100,13 @@ class Scaling(NamedTuple):
     bits: int
     """The largest number of bits of a multiplier."""
 
+    low_parts: Sequence[NDArray[np.int64]] = ()
+    """What is to be added to each multiplier, times `2**bits`, if that is not enough."""
+
     @property
     def is_one(self) -> bool:
         """Whether nothing is to be multiplied."""
-        return all(
+        return not self.low_parts and all(
             bool((multipliers == 1 << self.shifts).all())
             for multipliers in self.multipliers
         )
@@ -171,7 +177,8 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     The scaling of two integers, each in units of its own scale, with one shift for both.
 
     The shift is that of the larger scale; the multiplier of the smaller one is rounded
-    to it, up in the middle. The sum of both products fits 64 bits.
+    to it, up in the middle. The sum of both products fits 64 bits. Where multipliers of 31
+    bits would make a sum be off by more than a quarter of a unit, they have two parts.
 
     Raises:
         ValueError: if a ratio of scales is too large or too small.
@@ -179,6 +186,7 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     import numpy as np
 
     from xdsl_quant.numerics import rescale_multiplier
+    from xdsl_quant.numerics.fixed_point_requantization import exact_ratios
 
     pairs = [rescale_multiplier([term.scales], target.scales) for term in terms]
     all_shifts = [shifts.astype(np.int64) for _, shifts in pairs]
@@ -190,29 +198,66 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     largest = max(term.largest for term in terms)
     bits = min(MULTIPLIER_BITS, 62 - largest.bit_length())
     scaling = _reduced(multipliers, shifts, bits)
-    _check_sum(terms, target, scaling)
+    ratios = [exact_ratios(term.scales, target.scales) for term in terms]
+    if _largest_error(terms, ratios, scaling) <= _LARGEST_ERROR:
+        return scaling
+    # Both sums of products, and what is carried from one to the other, fit 63 bits.
+    scaling = _in_two_parts(ratios, shifts, min(30, 61 - largest.bit_length()))
+    if (error := _largest_error(terms, ratios, scaling)) > _LARGEST_ERROR:
+        ratio = max(float((term.scales / target.scales).max()) for term in terms)
+        raise ValueError(
+            f"a scale {ratio:.6g} times that of the result is too large: its multiplier "
+            f"of {2 * scaling.bits} bits would make the sum be off by {error:.2g} units"
+        )
     return scaling
 
 
-def _check_sum(
-    terms: Sequence[Quantization], target: Quantization, scaling: Scaling
-) -> None:
+def _in_two_parts(
+    ratios: Sequence[_Ratios], shifts: NDArray[np.int64], bits: int
+) -> Scaling:
+    """
+    A scaling by exact ratios with so many bits, at most 30, in each part of a multiplier.
+    The shifts are those for multipliers of 31 bits.
+    """
     import numpy as np
 
-    if target.width > _EXACT_BITS:
-        return
-    ratios = [term.scales / target.scales for term in terms]
+    shifts = shifts + (2 * bits - MULTIPLIER_BITS)
+    powers = np.left_shift(1, shifts.astype(object))
+    multipliers = [
+        np.asarray((2 * dividends * powers + divisors) // (2 * divisors), np.int64)
+        for dividends, divisors in ratios
+    ]
+    return Scaling(
+        [multiplier >> bits for multiplier in multipliers],
+        shifts - bits,
+        bits,
+        [multiplier & (1 << bits) - 1 for multiplier in multipliers],
+    )
+
+
+def _largest_error(
+    terms: Sequence[Quantization], ratios: Sequence[_Ratios], scaling: Scaling
+) -> float:
+    """
+    How far multipliers make a sum be off at most, in units of the result: computed with
+    integers of any size.
+    """
+    import numpy as np
+
+    multipliers, shifts = scaling.multipliers, scaling.shifts
+    if scaling.low_parts:
+        shifts = shifts + scaling.bits
+        multipliers = [
+            (high << scaling.bits) + low
+            for high, low in zip(multipliers, scaling.low_parts, strict=True)
+        ]
+    powers = np.left_shift(1, shifts.astype(object))
     errors = sum(
-        term.largest
-        * np.abs(np.ldexp(multipliers.astype(float), -scaling.shifts) - ratio)
-        for term, multipliers, ratio in zip(
-            terms, scaling.multipliers, ratios, strict=True
+        np.abs(multiplier.astype(object) * divisors - dividends * powers)
+        * term.largest
+        / (divisors * powers)
+        for term, multiplier, (dividends, divisors) in zip(
+            terms, multipliers, ratios, strict=True
         )
     )
-    if np.max(errors) > _LARGEST_ERROR:
-        largest = max(float(ratio.max()) for ratio in ratios)
-        raise ValueError(
-            f"a scale {largest} times that of the result is too large: its multiplier of "
-            f"{scaling.bits} bits would make the sum be off by "
-            f"{float(np.max(errors)):.2g} units"
-        )
+    return float(np.max(errors))

@@ -17,7 +17,9 @@ the exact quotient of scales: the product of those of the operands, or one of th
 of the result. If `x` may have more than 32 bits, the lowest bits of `M` are rounded away,
 up in the middle, so that `x * M` fits 64 bits. For a sum, `S` is the smaller one of both
 shifts and the other multiplier is rounded to it; then both lose bits until the products fit
-63 bits. A quotient that is 1 is not multiplied by.
+63 bits. A quotient that is 1 is not multiplied by. Where a sum could still be off by more
+than a quarter of a unit, as with storage of 32 bits, `M1` and `M2` have two parts of up to
+30 bits each, and so have the products: `(high + (low >> bits) + (1 << (S - 1))) >> S`.
 
 With `rounding=double` the product of `scaled` is rounded as TOSA's `apply_scale_32` does
 with double rounding, where `x` has up to 32 bits. Sums of `add` and `subtract` and wider
@@ -176,6 +178,31 @@ def _rounded_shift(code: Code, value: SSAValue, shift: SSAValue) -> SSAValue:
     return code.elementwise(arith.ShRSIOp, (add(code, halves, one), one), i64)
 
 
+def _scaled_sum(
+    code: Code,
+    combine: Callable[[Code, SSAValue, SSAValue], SSAValue],
+    values: Sequence[SSAValue],
+    scaling: Scaling,
+    numbers: Mapping[str, SSAValue],
+) -> SSAValue:
+    """The sum or difference of two integers, each multiplied by its own scaling."""
+    sums = [
+        combine(
+            code,
+            _multiply(code, values[0], numbers[f"{kind}multiplier"]),
+            _multiply(code, values[1], numbers[f"other_{kind}multiplier"]),
+        )
+        for kind in (("", "low_") if scaling.low_parts else ("",))
+    ]
+    value = sums[0]
+    if scaling.low_parts:
+        bits = i64_constant(code, scaling.bits)
+        # What this rounds down is less than one, and what is rounded later is an integer.
+        carried = code.elementwise(arith.ShRSIOp, (sums[1], bits), i64)
+        value = add(code, value, carried)
+    return _rounded_shift(code, value, numbers["shift"])
+
+
 def _multiply(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
     flags = {"overflowFlags": arith.IntegerOverflowAttr("none")}
     return code.elementwise(arith.MuliOp, (value, other), i64, flags)
@@ -188,8 +215,9 @@ def _parameters(
     parameters = {name: array for name, array in zero_points.items() if array.any()}
     if scaling.is_one:
         return parameters
-    names = ("multiplier", "other_multiplier")
-    parameters |= dict(zip(names, scaling.multipliers, strict=False))
+    for kind, arrays in (("", scaling.multipliers), ("low_", scaling.low_parts)):
+        names = (f"{kind}multiplier", f"other_{kind}multiplier")
+        parameters |= dict(zip(names, arrays, strict=False))
     parameters["shift"] = scaling.shifts
     return parameters
 
@@ -273,12 +301,7 @@ def _arithmetic(op: _ArithmeticOp, rounding: ScaleRounding) -> Emission:
         elif scaling.is_one:
             value = combine(code, *values)
         else:
-            value = combine(
-                code,
-                _multiply(code, values[0], numbers["multiplier"]),
-                _multiply(code, values[1], numbers["other_multiplier"]),
-            )
-            value = _rounded_shift(code, value, numbers["shift"])
+            value = _scaled_sum(code, combine, values, scaling, numbers)
         return rescaling.stored(code, value, numbers)
 
     def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:

@@ -1,9 +1,9 @@
 // RUN: xdsl-opt %s -p stablehlo-legalize-quant-to-integer --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 
-// CHECK:       'stablehlo.add' op cannot be computed with integers: a scale 6990506.666666667 times that of the result is too large: its multiplier of 31 bits would make the sum be off by 0.33 units
-func.func @f(%a: tensor<4x!quant.uniform<i8:f32, 2097152.0>>) -> tensor<4x!quant.uniform<i8:f32, 0.3>> {
-  %0 = stablehlo.add %a, %a : (tensor<4x!quant.uniform<i8:f32, 2097152.0>>, tensor<4x!quant.uniform<i8:f32, 2097152.0>>) -> tensor<4x!quant.uniform<i8:f32, 0.3>>
-  return %0 : tensor<4x!quant.uniform<i8:f32, 0.3>>
+// CHECK:       'stablehlo.add' op cannot be computed with integers: a scale 2.23696e+08 times that of the result is too large: its multiplier of 58 bits would make the sum be off by 0.89 units
+func.func @f(%a: tensor<4x!quant.uniform<i32:f32, 67108864.0>>) -> tensor<4x!quant.uniform<i32:f32, 0.3>> {
+  %0 = stablehlo.add %a, %a : (tensor<4x!quant.uniform<i32:f32, 67108864.0>>, tensor<4x!quant.uniform<i32:f32, 67108864.0>>) -> tensor<4x!quant.uniform<i32:f32, 0.3>>
+  return %0 : tensor<4x!quant.uniform<i32:f32, 0.3>>
 }
 
 // -----

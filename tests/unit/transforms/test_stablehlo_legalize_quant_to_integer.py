@@ -638,10 +638,10 @@ I32 = quantization("i32", 1.0, 5)
 REFUSED = [
     (
         elementwise(
-            "add", (3,), [quantization("i8", 2.0**21)] * 2, quantization("i8", 0.3)
+            "add", (3,), [quantization("i32", 2.0**26)] * 2, quantization("i32", 0.3)
         ),
-        "a scale 6990506.666666667 times that of the result is too large: its multiplier "
-        "of 31 bits would make the sum be off by 0.33 units",
+        "a scale 2.23696e+08 times that of the result is too large: its multiplier of 58 "
+        "bits would make the sum be off by 0.89 units",
     ),
     (
         elementwise("uniform_quantize", (3,), [quantization("i8", 2.0**30)], I32),
