@@ -1,8 +1,8 @@
 """
 Scales as multipliers and shifts, for sums and products of quantized tensors.
 
-All arrays have a dimension for each dimension of the result. Its size is 1, or the number
-of scales along it.
+All arrays have a dimension for each dimension of the result, and at least one. Its size is
+1, or the number of scales along it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Quantization:
         from xdsl_quant.numerics import QuantizationParameters
 
         parameters = QuantizationParameters.from_type(self.quantized_type)
-        shape = [1] * self.rank
+        # NumPy makes numbers of 64 bits of what has no dimension.
+        shape = [1] * max(self.rank, 1)
         if parameters.quantized_dimension is not None:
             axis = parameters.quantized_dimension if self.axis is None else self.axis
             shape[axis] = -1
