@@ -2,6 +2,10 @@
 Quantize constants: a `quant.qcast` of an `arith.constant` becomes a constant of stored
 values and a `quant.scast`.
 
+A `stablehlo.constant` becomes a quantized `stablehlo.constant`, which holds stored values,
+be it quantized by `quant.qcast` or by `stablehlo.uniform_quantize`. Where StableHLO has no
+such constant, as for sub-channel types, it becomes what an `arith.constant` does.
+
 All elements of a constant are quantized at once, by
 [`quantize`][xdsl_quant.numerics.quantize], so results are those of running the lowered
 cast. With `nearest-away` they are those of MLIR 14, which divides in f64: see
@@ -16,23 +20,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     ShapedType,
+    Signedness,
     TensorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
@@ -53,6 +61,9 @@ if TYPE_CHECKING:
 
 _ScaledType = UniformType | FixedPointType
 """Types that say how a value is stored."""
+
+_CASTS = ("quant.qcast", "stablehlo.uniform_quantize")
+_CONSTANTS = ("arith.constant", "stablehlo.constant")
 
 
 def _bytes_of(value: DenseIntOrFPElementsAttr | DenseResourceAttr) -> bytes:
@@ -115,11 +126,14 @@ def _with_sign(stored: NDArray[Any], width: int) -> NDArray[Any]:
 
 
 def _stored_attribute(
-    value: Attribute, stored: NDArray[Any], quantized: Attribute
+    value: Attribute,
+    stored: NDArray[Any],
+    quantized: Attribute,
+    storage_type: IntegerType,
 ) -> Attribute:
     """The constant of stored values that takes the place of `value`."""
-    storage_type = _quantized_type(quantized).signless_storage_type
-    stored = _with_sign(stored, storage_type.bitwidth)
+    if storage_type.signedness.data is not Signedness.UNSIGNED:
+        stored = _with_sign(stored, storage_type.bitwidth)
     if not isinstance(quantized, TensorType):
         return IntegerAttr(int(stored), storage_type)
     container = cast("TensorType[_ScaledType]", quantized)
@@ -136,63 +150,131 @@ def _quantized_type(type_: Attribute) -> _ScaledType:
     return quantized_type
 
 
-def _replace(qcast: QuantizeCastOp, constant: ConstantOp, stored: Attribute) -> None:
-    quantized = qcast.result.type
-    stored_op = ConstantOp.create(
-        properties={"value": stored},
-        result_types=(
-            with_element_type(
-                quantized, _quantized_type(quantized).signless_storage_type
-            ),
-        ),
+class _StoredConstant(NamedTuple):
+    """The constant of stored values in place of one of expressed values."""
+
+    op_type: type[Operation]
+    value: Attribute
+    type_: Attribute
+    """That of the values, or the quantized type of StableHLO's quantized constants."""
+
+
+def _stored_constant(
+    constant: Operation, stored: NDArray[Any], quantized: Attribute
+) -> _StoredConstant:
+    value = constant.properties["value"]
+    quantized_type = _quantized_type(quantized)
+    op_type, storage_type = type(constant), quantized_type.storage_type
+    if _is_valid_constant(op_type, quantized, storage_type):
+        attribute = _stored_attribute(value, stored, quantized, storage_type)
+        return _StoredConstant(op_type, attribute, quantized)
+    storage_type = quantized_type.signless_storage_type
+    attribute = _stored_attribute(value, stored, quantized, storage_type)
+    return _StoredConstant(
+        ConstantOp, attribute, with_element_type(quantized, storage_type)
+    )
+
+
+def _is_valid_constant(
+    op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
+) -> bool:
+    """Whether a constant may have a quantized type, which those of StableHLO may."""
+    if op_type is ConstantOp:
+        return False
+    # Only the type of the value is looked at.
+    stored_type = cast(TensorType, with_element_type(quantized, storage_type))
+    value = DenseResourceAttr.from_params("stored", stored_type)
+    op = op_type.create(properties={"value": value}, result_types=(quantized,))
+    try:
+        op.verify()
+    except VerifyException:
+        return False
+    finally:
+        op.erase()
+    return True
+
+
+def _replace(cast_op: Operation, constant: Operation, stored: _StoredConstant) -> None:
+    stored_op = stored.op_type.create(
+        properties={"value": stored.value},
+        result_types=(stored.type_,),
         location=constant.location,
     )
-    stored_op.result.name_hint = constant.result.name_hint
+    result, name = cast_op.results[0], constant.results[0].name_hint
+    quantized = result.type
+    if stored.type_ == quantized:
+        stored_op.results[0].name_hint = result.name_hint or name
+        Rewriter.replace_op(cast_op, stored_op)
+        return
+    stored_op.results[0].name_hint = name
     scast = StorageCastOp.create(
-        operands=stored_op.results, result_types=(quantized,), location=qcast.location
+        operands=stored_op.results,
+        result_types=(quantized,),
+        location=cast_op.location,
     )
-    Rewriter.replace_op(qcast, (stored_op, scast))
+    Rewriter.replace_op(cast_op, (stored_op, scast))
+
+
+def _quantized_constant(op: Operation) -> Operation | None:
+    """The constant of floats that an op quantizes, if it does so."""
+    if op.name not in _CASTS:
+        return None
+    constant = op.operands[0].owner
+    if not isinstance(constant, Operation) or constant.name not in _CONSTANTS:
+        return None
+    expressed = scalar_or_element_type(op.operands[0].type)
+    is_scaled = isinstance(scalar_or_element_type(op.results[0].type), _ScaledType)
+    return constant if is_scaled and isinstance(expressed, AnyFloat) else None
 
 
 @dataclass(frozen=True)
 class QuantConvertConstPass(ModulePass):
     """
-    Replace each `quant.qcast` of an `arith.constant` by a constant of stored values and a
-    `quant.scast`. The constant of expressed values goes if nothing else uses it.
+    Replace each `quant.qcast` and `stablehlo.uniform_quantize` of a constant, which is an
+    `arith.constant` or a `stablehlo.constant`, by a constant of stored values and a
+    `quant.scast`, or by a quantized `stablehlo.constant` for one of these. The constant of
+    expressed values goes if nothing else uses it.
 
-    It is a pass of MLIR 14, with sub-channel types, resources and rounding modes added.
+    It is a pass of MLIR 14, with sub-channel types, resources, StableHLO and rounding modes
+    added.
     """
 
     name = "quant-convert-const"
 
     rounding_mode: RoundingMode = "nearest-even"
-    """How a value between two stored ones is rounded; `nearest-away` is MLIR 14's way."""
+    """
+    How `quant.qcast` rounds a value between two stored ones; `nearest-away` is MLIR 14's
+    way. `stablehlo.uniform_quantize` rounds to nearest, ties to even, in any case.
+    """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         casts = [
-            (qcast, constant)
-            for qcast in op.walk()
-            if isinstance(qcast, QuantizeCastOp)
-            and isinstance(constant := qcast.input.owner, ConstantOp)
-            and isinstance(scalar_or_element_type(qcast.result.type), _ScaledType)
+            (cast_op, constant, (constant, cast_op.result_types[0], cast_op.name))
+            for cast_op in op.walk()
+            if (constant := _quantized_constant(cast_op)) is not None
         ]
-        arrays: dict[tuple[ConstantOp, Attribute], NDArray[Any]] = {}
-        for qcast, constant in casts:
-            if (key := (constant, qcast.result.type)) not in arrays:
-                arrays[key] = self._quantized(qcast, constant)
-        attributes = {
-            (constant, type_): _stored_attribute(constant.value, array, type_)
-            for (constant, type_), array in arrays.items()
+        arrays: dict[tuple[Operation, Attribute, str], NDArray[Any]] = {}
+        for cast_op, constant, key in casts:
+            if key not in arrays:
+                arrays[key] = self._quantized(cast_op, constant)
+        # The first change of anything is a new resource.
+        stored = {
+            (constant, type_, name): _stored_constant(constant, array, type_)
+            for (constant, type_, name), array in arrays.items()
         }
-        for qcast, constant in casts:
-            _replace(qcast, constant, attributes[constant, qcast.result.type])
-        for constant in {constant: None for _, constant in casts}:
-            if constant.result.first_use is None:
+        for cast_op, constant, key in casts:
+            _replace(cast_op, constant, stored[key])
+        for constant in {constant: None for _, constant, _ in casts}:
+            if constant.results[0].first_use is None:
                 Rewriter.erase_op(constant)
 
-    def _quantized(self, qcast: QuantizeCastOp, constant: ConstantOp) -> NDArray[Any]:
-        quantized_type = _quantized_type(qcast.result.type)
+    def _quantized(self, cast_op: Operation, constant: Operation) -> NDArray[Any]:
+        is_qcast = isinstance(cast_op, QuantizeCastOp)
         try:
-            return _quantized_array(constant.value, quantized_type, self.rounding_mode)
+            return _quantized_array(
+                constant.properties["value"],
+                _quantized_type(cast_op.result_types[0]),
+                self.rounding_mode if is_qcast else "nearest-even",
+            )
         except (ValueError, ImportError) as e:
-            fail(qcast, f"'quant.qcast' op cannot quantize its constant: {e}")
+            fail(cast_op, f"'{cast_op.name}' op cannot quantize its constant: {e}")

@@ -249,3 +249,52 @@ func.func @resources() {
 // AWAY-NEXT:      }
 // AWAY-NEXT:    }
 // AWAY-NEXT:  #-}
+
+// -----
+
+// Constants of StableHLO: quantized ones, where StableHLO has them.
+
+func.func @stablehlo() {
+  %c = stablehlo.constant dense<[0.25, 0.75, 100.0, -9.0]> : tensor<4xf32>
+  %0 = stablehlo.uniform_quantize %c : (tensor<4xf32>) -> tensor<4x!quant.uniform<ui8:f32, 0.5:3>>
+  %1 = quant.qcast %c : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32:0, {0.5:3, 0.5, 0.5:1, 2.0:9}>>
+  %2 = quant.qcast %c : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32:{0:2}, {0.5, 1.0}>>
+  %3 = quant.qcast %c : tensor<4xf32> to tensor<4x!quant.uniform<ui7:f32, 1.0>>
+  %a = arith.constant dense<2.0> : tensor<2xf32>
+  %4 = stablehlo.uniform_quantize %a : (tensor<2xf32>) -> tensor<2x!quant.uniform<ui8:f32, 0.01>>
+  %r = stablehlo.constant dense_resource<kernel> : tensor<2xf32>
+  %5 = stablehlo.uniform_quantize %r : (tensor<2xf32>) -> tensor<2x!quant.uniform<ui16:f32, 0.5>>
+  %6 = stablehlo.uniform_quantize %5 : (tensor<2x!quant.uniform<ui16:f32, 0.5>>) -> tensor<2x!quant.uniform<i8:f32, 0.5>>
+  return
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      kernel: "0x040000000000004000000040"
+    }
+  }
+#-}
+
+// CHECK:       builtin.module {
+// CHECK-NEXT:    func.func @stablehlo() {
+// CHECK-NEXT:      %c = stablehlo.constant() <{value = dense<[4, 4, 203, 0]> : tensor<4xui8>}> : () -> tensor<4x!quant.uniform<ui8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %c_1 = stablehlo.constant() <{value = dense<[4, 2, -55, 4]> : tensor<4xi8>}> : () -> tensor<4x!quant.uniform<u8:f32:0, {5.000000e-01:3,5.000000e-01,5.000000e-01:1,2.000000e+00:9}>>
+// CHECK-NEXT:      %c_2 = arith.constant dense<[0, 2, 100, -9]> : tensor<4xi8>
+// CHECK-NEXT:      %0 = quant.scast %c_2 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32:{0:2}, {5.000000e-01, 1.000000e+00}>>
+// CHECK-NEXT:      %c_3 = arith.constant dense<[0, 1, -28, 0]> : tensor<4xi7>
+// CHECK-NEXT:      %1 = quant.scast %c_3 : tensor<4xi7> to tensor<4x!quant.uniform<ui7:f32, 1.000000e+00>>
+// CHECK-NEXT:      %a = arith.constant dense<-56> : tensor<2xi8>
+// CHECK-NEXT:      %2 = quant.scast %a : tensor<2xi8> to tensor<2x!quant.uniform<ui8:f32, 1.000000e-02>>
+// CHECK-NEXT:      %r = stablehlo.constant() <{value = dense_resource<kernel_quantized> : tensor<2xui16>}> : () -> tensor<2x!quant.uniform<ui16:f32, 5.000000e-01>>
+// CHECK-NEXT:      %3 = stablehlo.uniform_quantize %r : (tensor<2x!quant.uniform<ui16:f32, 5.000000e-01>>) -> tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK-NEXT:      func.return
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+
+// uniform_quantize rounds as it does; quant.qcast rounds as it is told to.
+
+// AWAY:       builtin.module {
+// AWAY-NEXT:    func.func @stablehlo() {
+// AWAY-NEXT:      %c = stablehlo.constant() <{value = dense<[4, 4, 203, 0]> : tensor<4xui8>}> : () -> tensor<4x!quant.uniform<ui8:f32, 5.000000e-01:3>>
+// AWAY-NEXT:      %c_1 = stablehlo.constant() <{value = dense<[4, 2, -55, 5]> : tensor<4xi8>}> : () -> tensor<4x!quant.uniform<u8:f32:0, {5.000000e-01:3,5.000000e-01,5.000000e-01:1,2.000000e+00:9}>>

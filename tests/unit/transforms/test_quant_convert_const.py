@@ -24,8 +24,11 @@ from xdsl.dialects.builtin import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, PassFailedException
 
+from tests.real_stablehlo import RealStableHLO
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.loading import IRError, apply_passes, parse_module
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.constant_quantization import quantize_constant
 from xdsl_quant.rounding_mode import RoundingMode
@@ -315,3 +318,127 @@ func.func @f() -> tensor<2x!quant.TYPE> {
     constants = [re.findall(r"dense<.*> : tensor<2xi8>", text) for text in texts]
     assert len(constants[0]) == 1
     assert constants[0] == constants[1]
+
+
+# StableHLO
+
+STABLEHLO = """
+func.func @f() -> tensor<{shape}{type}> {{
+  %x = stablehlo.constant dense<{values}> : tensor<{shape}f32>
+  %q = {cast}
+  return %q : tensor<{shape}{type}>
+}}"""
+
+CASTS = {
+    "quant.qcast": "quant.qcast %x : tensor<{shape}f32> to tensor<{shape}{type}>",
+    "stablehlo.uniform_quantize": (
+        "stablehlo.uniform_quantize %x : (tensor<{shape}f32>) -> tensor<{shape}{type}>"
+    ),
+}
+
+
+def stablehlo_text(cast: str, values: NDArray[Any], type_: str) -> str:
+    shape = "".join(f"{size}x" for size in values.shape)
+    return STABLEHLO.format(
+        shape=shape,
+        type=type_,
+        values=values.tolist(),
+        cast=CASTS[cast].format(shape=shape, type=type_),
+    )
+
+
+STABLEHLO_TYPES = {
+    "!quant.uniform<i8:f32, 0.05:3>": True,
+    "!quant.uniform<ui8:f32, 0.05:130>": True,
+    "!quant.uniform<ui4:f32, 0.5:9>": True,
+    "!quant.uniform<u4:f32, 0.5:9>": True,
+    "!quant.uniform<i16<-300:300>:f32:1, {0.1,0.2,0.4:-3}>": True,
+    # StableHLO has no such constants.
+    "!quant.uniform<i8:f32:{0:2}, {{0.1},{0.2}}>": False,
+    "!quant.uniform<u7:f32, 0.5:9>": False,
+}
+
+
+@pytest.mark.parametrize("cast", CASTS)
+@pytest.mark.parametrize("type_", STABLEHLO_TYPES)
+def test_constants_of_stablehlo(type_: str, cast: str):
+    is_known = STABLEHLO_TYPES[type_]
+    if not is_known and cast != "quant.qcast":
+        return
+    values = (10 * np.random.default_rng(0).standard_normal((4, 3))).astype(np.float32)
+    text = stablehlo_text(cast, values, type_)
+    module = parse_module(text)
+    apply_passes(module, "quant-convert-const")
+    names = [op.name for op in module.walk()]
+    assert cast not in names
+    assert ("quant.scast" in names) != is_known
+    assert names.count("stablehlo.constant") == is_known
+    (result,) = run_function(after_linalg(module), "f")
+    quantized = QuantizationParameters.from_type(quantized_type(type_))
+    np.testing.assert_array_equal(result, quantize(values, quantized))
+
+
+def quantized_type(text: str) -> Any:
+    function = parse_module(f"func.func private @f({text})").body.block.first_op
+    assert isinstance(function, func.FuncOp)
+    return function.function_type.inputs.data[0]
+
+
+def after_linalg(module: ModuleOp) -> ModuleOp:
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    return module
+
+
+@pytest.mark.parametrize("type_", [t for t, known in STABLEHLO_TYPES.items() if known])
+def test_constants_are_valid_in_real_stablehlo(type_: str):
+    real = RealStableHLO()
+    values: NDArray[Any] = np.array([[0.3, -1.0, 2.5]], np.float32)
+    module = parse_module(stablehlo_text("stablehlo.uniform_quantize", values, type_))
+    apply_passes(module, "quant-convert-const")
+    assert "uniform_quantize" not in str(module)
+    assert real.text(str(module)) is not None
+
+
+def test_numbers_are_those_of_real_stablehlo():
+    real = RealStableHLO()
+    # Halves, and values that saturate.
+    values = np.arange(-300, 300).reshape(2, 300).astype(np.float32) * 0.25
+    text = stablehlo_text(
+        "stablehlo.uniform_quantize", values, "!quant.uniform<i8:f32, 0.5:3>"
+    )
+    (expected,) = real.results(text)
+    module = parse_module(text)
+    apply_passes(module, "quant-convert-const{rounding-mode=nearest-away}")
+    (actual,) = real.results(str(module))
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_constant_of_stablehlo_that_is_used_otherwise_stays():
+    module = parse_module(
+        """
+        func.func @f() -> (tensor<2xf32>, tensor<2x!quant.uniform<i8:f32, 0.5>>) {
+          %x = stablehlo.constant dense<[0.5, 3.0]> : tensor<2xf32>
+          %q = stablehlo.uniform_quantize %x
+            : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32, 0.5>>
+          return %x, %q : tensor<2xf32>, tensor<2x!quant.uniform<i8:f32, 0.5>>
+        }"""
+    )
+    apply_passes(module, "quant-convert-const")
+    assert [op.name for op in module.walk()].count("stablehlo.constant") == 2
+    results = run_function(after_linalg(module), "f")
+    assert [result.tolist() for result in results] == [[0.5, 3.0], [1, 6]]
+
+
+def test_what_fails_for_a_constant_of_stablehlo_says_so():
+    text = stablehlo_text(
+        "quant.qcast", np.ones(2, np.float32), "!quant.uniform<i8:f32, 0.5:200>"
+    )
+    module = parse_module(text, "model.mlir")
+    before = str(module)
+    with pytest.raises(IRError) as error:
+        apply_passes(module, "quant-convert-const")
+    assert str(error.value).startswith(
+        "model.mlir:4:3: error: 'quant.qcast' op cannot quantize its constant: zero point "
+        "200 does not fit storage type 'i8'"
+    )
+    assert str(module) == before
