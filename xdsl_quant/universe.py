@@ -33,6 +33,14 @@ def get_stablehlo():
     return StableHLO
 
 
+def get_convert_quantized_stablehlo_to_linalg():
+    from xdsl_quant.transforms.convert_quantized_stablehlo_to_linalg import (
+        ConvertQuantizedStableHLOToLinalgPass,
+    )
+
+    return ConvertQuantizedStableHLOToLinalgPass
+
+
 def get_convert_stablehlo_to_linalg():
     from xdsl_quant.transforms.convert_stablehlo_to_linalg import (
         ConvertStableHLOToLinalgPass,
@@ -247,6 +255,9 @@ XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_passes={
         name: factory
         for name, factory in {
+            "convert-quantized-stablehlo-to-linalg": (
+                get_convert_quantized_stablehlo_to_linalg
+            ),
             "convert-stablehlo-to-linalg": get_convert_stablehlo_to_linalg,
             "lower-quant-ops": get_lower_quant_ops,
             "normalize-quant-types": get_normalize_quant_types,

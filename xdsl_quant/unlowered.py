@@ -11,9 +11,7 @@ from xdsl_quant.places import place
 
 _TO_LINALG = "convert-stablehlo-to-linalg"
 
-_QUANTIZED_TO_LINALG = (
-    f"stablehlo-legalize-quant-to-integer,stablehlo-casts-to-quant,{_TO_LINALG}"
-)
+_QUANTIZED_TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 
 
 def unlowered(ops: Iterable[Operation]) -> str | None:
@@ -29,12 +27,8 @@ def unlowered(ops: Iterable[Operation]) -> str | None:
     ]
     if not found:
         return None
-    advice = f"run '{_TO_LINALG}' first"
-    if any(map(_has_quantized_values, found)):
-        advice = (
-            f"run '{_QUANTIZED_TO_LINALG}' first, or "
-            "'stablehlo-legalize-quantized-op-to-qdq' in place of the first of these"
-        )
+    is_quantized = any(map(_has_quantized_values, found))
+    advice = f"run '{_QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG}' first"
     where = place(found[0].location)
     start = f"{where}error: " if where else ""
     return f"{start}'{found[0].name}' op cannot be run: {advice}"

@@ -11,6 +11,7 @@ from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 def test_what_the_plugin_offers():
     assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {"quant", "shape", "stablehlo"}
     assert set(XDSL_QUANT_UNIVERSE.all_passes) == {
+        "convert-quantized-stablehlo-to-linalg",
         "convert-stablehlo-to-linalg",
         "lower-quant-ops",
         "normalize-quant-types",

@@ -111,8 +111,8 @@ _CONVERSIONS: dict[type[Operation], _Conversion] = {
 # Checks
 
 _QUANTIZED_ARITHMETIC = (
-    "is arithmetic on a quantized tensor: run 'stablehlo-legalize-quantized-op-to-qdq' "
-    "or 'stablehlo-legalize-quant-to-integer' first"
+    "is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' "
+    "instead"
 )
 
 
@@ -139,7 +139,8 @@ def _why_not_cast(op: Operation) -> str | None:
         return None
     return (
         f"'{op.name}' op is a cast of the quant dialect: run "
-        "'stablehlo-casts-to-quant' first"
+        "'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' "
+        "first"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,9 @@ _SPARE_BITS = 3
 
 _LARGEST_ERROR = 0.25
 """How far, in units of the result, multipliers may make a sum be off."""
+
+_FACTOR_BITS = 30
+"""Differences of stored values of 32 bits times factors of so many fit 64 bits."""
 
 _EXACT_BITS = 16
 """Wider results have too many bits for such a promise."""
@@ -262,3 +266,27 @@ def _largest_error(
         )
     )
     return float(np.max(errors))
+
+
+def comparison_factors(lhs: Quantization, rhs: Quantization) -> tuple[int, int]:
+    """
+    The integers to multiply two integers by, each in units of its own per-tensor scale, to
+    compare them. The products fit 64 bits.
+
+    No fraction with so small a denominator lies between the quotient of scales and that of
+    these integers. So the order of values of up to 30 bits is exact, and what differs by
+    less than 2**-30 of itself may be equal: decimal fractions like 3 * 0.4 and 4 * 0.3 are.
+
+    Raises:
+        ValueError: if a ratio of scales is too large.
+    """
+    ratio = Fraction(float(lhs.scales.flat[0])) / Fraction(float(rhs.scales.flat[0]))
+    is_less = ratio < 1
+    nearest = (ratio if is_less else 1 / ratio).limit_denominator(1 << _FACTOR_BITS)
+    if not nearest:
+        raise ValueError(
+            f"a ratio of scales of {float(max(ratio, 1 / ratio)):.6g} is too large to "
+            "compare values"
+        )
+    first, second = nearest.as_integer_ratio()
+    return (first, second) if is_less else (second, first)

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, tensor
@@ -46,7 +46,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -69,9 +69,11 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.dialects.stablehlo import (
+    AbsOp,
     AddOp,
     BroadcastInDimOp,
     ClampOp,
+    CompareOp,
     ConcatenateOp,
     ConstantOp,
     ConvolutionOp,
@@ -79,6 +81,7 @@ from xdsl_quant.dialects.stablehlo import (
     MaximumOp,
     MinimumOp,
     MultiplyOp,
+    NegateOp,
     PadOp,
     ReduceOp,
     ReshapeOp,
@@ -115,9 +118,11 @@ from .stablehlo_integer_scales import (
     MULTIPLIER_BITS,
     Quantization,
     Scaling,
+    comparison_factors,
     product_scaling,
     sum_scaling,
 )
+from .stablehlo_legalize_quantized_op_to_qdq import decompose, is_quantized_op
 from .stablehlo_to_linalg.data_movement import elements_of_type
 
 if TYPE_CHECKING:
@@ -126,10 +131,11 @@ if TYPE_CHECKING:
 # Ops are built here without a context that would load their dialects.
 compat.apply_all()
 
-_ArithmeticOp = AddOp | SubtractOp | MultiplyOp | UniformQuantizeOp
+_ArithmeticOp = AddOp | SubtractOp | MultiplyOp | NegateOp | AbsOp | UniformQuantizeOp
 _ProductOp = DotGeneralOp | ConvolutionOp
-_RescalingOp = _ArithmeticOp | _ProductOp
 _OrderOp = MaximumOp | MinimumOp | ClampOp
+_RescaledOp = _OrderOp | SelectOp
+_RescalingOp = _ArithmeticOp | _ProductOp | _RescaledOp | CompareOp
 _ReducingOp = AddOp | MaximumOp | MinimumOp
 _MovingOp = (
     ReshapeOp
@@ -261,17 +267,21 @@ class _Rescaling:
 # Ops
 
 
-def _quantizations(op: Operation, rank: int) -> list[Quantization]:
-    """How the operands and the result are quantized."""
-    types = [_stored_type(value.type) for value in (*op.operands, *op.results)]
-    return [Quantization(type_, rank) for type_ in types if type_ is not None]
+def _quantizations(types: Sequence[Attribute]) -> list[Quantization]:
+    """How tensors are quantized, in terms of the dimensions of the last one."""
+    rank = len(cast(TensorType, types[-1]).get_shape())
+    stored_types = map(_stored_type, types)
+    return [Quantization(type_, rank) for type_ in stored_types if type_ is not None]
 
 
-def _arithmetic(op: _ArithmeticOp, rounding: ScaleRounding) -> Emission:
-    result_type = _storage(op.result.type)
+def _arithmetic(
+    op_type: type[Operation], types: Sequence[Attribute], rounding: ScaleRounding
+) -> Emission:
+    """An op on operands of all types but the last one, which is that of the result."""
+    result_type = _storage(types[-1])
     rank = len(result_type.get_shape())
-    *operands, target = _quantizations(op, rank)
-    is_sum = isinstance(op, AddOp | SubtractOp)
+    *operands, target = _quantizations(types)
+    is_sum = op_type in (AddOp, SubtractOp)
     if is_sum:
         scaling = sum_scaling(operands, target)
     else:
@@ -280,7 +290,7 @@ def _arithmetic(op: _ArithmeticOp, rounding: ScaleRounding) -> Emission:
             largest *= operand.largest
         scaling = product_scaling(operands, target, largest)
     rescaling = _Rescaling(scaling, target, rounding)
-    combine = subtract if isinstance(op, SubtractOp) else add
+    combine = subtract if op_type is SubtractOp else add
     names = ("operand_zero_point", "other_zero_point")
     zero_points = {
         name: operand.zero_points
@@ -296,7 +306,7 @@ def _arithmetic(op: _ArithmeticOp, rounding: ScaleRounding) -> Emission:
             for name, value, operand in zip(names, stored, operands, strict=False)
         ]
         if not is_sum:
-            value = values[0] if len(values) == 1 else _multiply(code, *values)
+            value = _PRODUCTS[op_type](code, *values)
             value = rescaling.scaled(code, value, numbers)
         elif scaling.is_one:
             value = combine(code, *values)
@@ -346,6 +356,27 @@ def _product(op: _ProductOp, rounding: ScaleRounding) -> Emission:
     return emit
 
 
+def _same(code: Code, value: SSAValue) -> SSAValue:
+    return value
+
+
+def _negate(code: Code, value: SSAValue) -> SSAValue:
+    return subtract(code, i64_constant(code, 0), value)
+
+
+def _absolute(code: Code, value: SSAValue) -> SSAValue:
+    return code.elementwise(arith.MaxSIOp, (value, _negate(code, value)), i64)
+
+
+_PRODUCTS: Mapping[type[Operation], Callable[..., SSAValue]] = {
+    AbsOp: _absolute,
+    MultiplyOp: _multiply,
+    NegateOp: _negate,
+    UniformQuantizeOp: _same,
+}
+"""What is computed of integers before it is scaled."""
+
+
 def _as_i64(code: Code, number: SSAValue) -> SSAValue:
     return number if number.type == i64 else extend(code, number, True)
 
@@ -386,6 +417,73 @@ def _order(op: _OrderOp) -> Emission:
             for value in stored
         ]
         return elementwise(code, inputs, {}, result_type, body)
+
+    return emit
+
+
+def _compare(op: CompareOp) -> Emission:
+    """Whether a relation holds between two values, each in units of its own scale."""
+    result_type = cast(TensorType, op.result.type)
+    operands = _quantizations(op.operand_types)
+    is_plain = _have_one_meaning(op.operand_types)
+    is_signed = operands[0].quantized_type.is_signed or not is_plain
+    direction = op.comparison_direction.data.value.lower()
+    prefix = "" if direction in ("eq", "ne") else "s" if is_signed else "u"
+    parameters: dict[str, NDArray[Any]] = {}
+    factors = (1, 1)
+    if not is_plain:
+        factors = comparison_factors(*operands)
+        parameters = {
+            name: operand.zero_points
+            for name, operand in zip(("lhs", "rhs"), operands, strict=True)
+            if operand.zero_points.any()
+        }
+
+    def in_one_unit(
+        code: Code, stored: SSAValue, index: int, zero_point: SSAValue | None
+    ) -> SSAValue:
+        if is_plain:
+            return stored
+        value = _centred(code, stored, operands[index], zero_point)
+        if (factor := factors[index]) == 1:
+            return value
+        return _multiply(code, value, i64_constant(code, factor))
+
+    def body(
+        code: Code, stored: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+    ) -> SSAValue:
+        lhs = in_one_unit(code, stored[0], 0, numbers.get("lhs"))
+        rhs = in_one_unit(code, stored[1], 1, numbers.get("rhs"))
+        comparison = arith.CmpiOp(lhs, rhs, prefix + direction)
+        comparison.location = code.location
+        code.ops.append(comparison)
+        return comparison.result
+
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        exprs = identity(len(result_type.get_shape()))
+        inputs = [Input(value, exprs) for value in stored]
+        return elementwise(code, inputs, parameters, result_type, body)
+
+    return emit
+
+
+def _rescaled(op: _RescaledOp, rounding: ScaleRounding) -> Emission:
+    """An op on operands that are given the scale and the zero point of the result."""
+    emission = _order(op) if isinstance(op, _OrderOp) else _move(op)
+    target = scalar_or_element_type(op.result.type)
+    rescalings: dict[int, Emission] = {}
+    for i, type_ in enumerate(op.operand_types):
+        if _stored_type(type_) is None or _have_one_meaning((type_, op.result.type)):
+            continue
+        types = type_, with_element_type(type_, cast(TypeAttribute, target))
+        rescalings[i] = _arithmetic(UniformQuantizeOp, types, rounding)
+
+    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+        operands = [
+            rescalings[i](code, (value,)) if i in rescalings else value
+            for i, value in enumerate(stored)
+        ]
+        return emission(code, operands)
 
     return emit
 
@@ -493,7 +591,7 @@ def _combined(
 def _quantized_values(op: Operation) -> list[SSAValue]:
     """The operands and results that have to be quantized."""
     operands = op.operands[1:] if isinstance(op, SelectOp) else op.operands
-    return [*operands, *op.results]
+    return [*operands] if isinstance(op, CompareOp) else [*operands, *op.results]
 
 
 def _meaning(quantized_type: StoredQuantizedType) -> Sequence[Attribute]:
@@ -508,9 +606,10 @@ def _meaning(quantized_type: StoredQuantizedType) -> Sequence[Attribute]:
 
 
 def _have_one_meaning(types: Sequence[Attribute]) -> bool:
+    """Whether stored values of tensors mean the same."""
     meanings = [
         _meaning(type_)
-        for type_ in types
+        for type_ in map(_stored_type, types)
         if isinstance(type_, UniformType | FixedPointType)
         and why_not_lowerable(type_) is None
     ]
@@ -528,23 +627,29 @@ def _emission(op: Operation, rounding: ScaleRounding) -> Emission | None:
         return None
     if isinstance(op, ReduceOp):
         return _reduce(op)
-    if not isinstance(op, _RescalingOp | _OrderOp | _MovingOp | ConstantOp):
+    if not isinstance(op, _RescalingOp | _MovingOp | ConstantOp):
         return None
-    types = [scalar_or_element_type(value.type) for value in _quantized_values(op)]
-    if not all(isinstance(type_, QuantizedType) for type_ in types):
+    types = [value.type for value in _quantized_values(op)]
+    if not all(map(_stored_type, types)):
         return None
     if isinstance(op, _RescalingOp):
         for type_ in types:
-            if (reason := why_not_lowerable(type_)) is not None:
+            reason = why_not_lowerable(scalar_or_element_type(type_))
+            if reason is not None:
                 raise ValueError(reason)
-        if isinstance(op, _ProductOp):
+    match op:
+        case DotGeneralOp() | ConvolutionOp():
             return _product(op, rounding)
-        return _arithmetic(op, rounding)
-    if not _have_one_meaning(types):
-        return None
-    if isinstance(op, ConstantOp):
-        return _constant(op)
-    return _order(op) if isinstance(op, _OrderOp) else _move(op)
+        case CompareOp():
+            return _compare(op)
+        case MaximumOp() | MinimumOp() | ClampOp() | SelectOp():
+            return _rescaled(op, rounding)
+        case ConstantOp():
+            return _constant(op) if _have_one_meaning(types) else None
+        case _ if isinstance(op, _MovingOp):
+            return _move(op) if _have_one_meaning(types) else None
+        case _:
+            return _arithmetic(type(op), types, rounding)
 
 
 # Values
@@ -594,12 +699,18 @@ class _StoredValues:
         return cast_op
 
 
-def _replace(op: Operation, emission: Emission, values: _StoredValues) -> StorageCastOp:
-    """Replace an op, and return the cast of the result."""
+def _replace(
+    op: Operation, emission: Emission, values: _StoredValues
+) -> StorageCastOp | None:
+    """Replace an op, and return the cast of the result if that is quantized."""
     code = Code(op.location)
+    result = op.results[0]
     stored = emission(code, [values.of(operand) for operand in op.operands])
-    stored.name_hint = op.results[0].name_hint
-    code.op(StorageCastOp, (stored,), op.results[0].type)
+    stored.name_hint = result.name_hint
+    if stored.type == result.type:
+        Rewriter.replace_op(op, code.ops)
+        return None
+    code.op(StorageCastOp, (stored,), result.type)
     cast_op = code.ops[-1]
     assert isinstance(cast_op, StorageCastOp)
     Rewriter.replace_op(op, code.ops)
@@ -609,10 +720,9 @@ def _replace(op: Operation, emission: Emission, values: _StoredValues) -> Storag
 @dataclass(frozen=True)
 class StablehloLegalizeQuantToIntegerPass(ModulePass):
     """
-    Replace quantized `add`, `subtract`, `multiply`, `dot_general`, `convolution` and
-    `uniform_quantize` of quantized tensors by arithmetic on stored integers, what only
-    moves or orders elements by the same on stored integers, and a `reduce` by `add`,
-    `maximum` or `minimum` by one of stored integers.
+    Replace quantized ops that have an integer form by arithmetic on stored integers: all
+    but `divide`, `exponential`, `logistic`, `tanh`, products of floats and quantized
+    weights, and a `reduce` by anything but one `add`, `maximum` or `minimum`.
 
     The result is at most one unit from that of `stablehlo-legalize-quantized-op-to-qdq`,
     for storage of up to 16 bits and floats that are as exact as that.
@@ -623,24 +733,42 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
     rounding: ScaleRounding = "single"
     """How the product of an integer and a multiplier is rounded."""
 
+    fallback: Literal["none", "qdq"] = "none"
+    """
+    What becomes of an op that has no integer form: `none` leaves it as it is, or fails if
+    it is one whose types and sizes do not allow for the form that it has; `qdq` makes what
+    `stablehlo-legalize-quantized-op-to-qdq` makes of it.
+    """
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        replaced = [
-            (inner_op, emission)
-            for inner_op in op.walk()
-            if (emission := self._emission(inner_op)) is not None
-        ]
+        emissions: dict[Operation, Emission] = {}
+        others: list[Operation] = []
+        for inner in op.walk():
+            if (emission := self._emission(inner)) is not None:
+                emissions[inner] = emission
+            elif inner.parent_op() not in emissions and is_quantized_op(inner):
+                others.append(inner)
         values = _StoredValues()
         with without_garbage_collection():
+            if self.fallback == "qdq":
+                for inner in others:
+                    decompose(inner)
             casts = [
-                _replace(quantized_op, emission, values)
-                for quantized_op, emission in replaced
+                _replace(inner, emission, values)
+                for inner, emission in emissions.items()
             ]
             for cast_op in casts:
-                if cast_op.result.first_use is None:
+                if cast_op is not None and cast_op.result.first_use is None:
                     Rewriter.erase_op(cast_op)
 
     def _emission(self, op: Operation) -> Emission | None:
         try:
             return _emission(op, self.rounding)
         except ValueError as e:
-            fail(op, f"'{op.name}' op cannot be computed with integers: {e}")
+            if self.fallback == "qdq":
+                return None
+            fail(
+                op,
+                f"'{op.name}' op cannot be computed with integers: {e}; use 'fallback=qdq' "
+                "to compute it with floats",
+            )

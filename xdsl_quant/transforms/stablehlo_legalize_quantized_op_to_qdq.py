@@ -38,7 +38,8 @@ _ComputingOp = (
 )
 
 
-def _is_quantized_op(op: Operation) -> bool:
+def is_quantized_op(op: Operation) -> bool:
+    """Whether an op computes with quantized tensors."""
     return isinstance(op, _ComputingOp) and any(
         QuantizedType.get_quantized_element_type(value.type) is not None
         for value in (*op.operands, *op.results)
@@ -50,7 +51,8 @@ def _expressed(type_: Attribute) -> Attribute:
     return QuantizedType.cast_to_expressed_type(type_) or type_
 
 
-def _replace(op: Operation) -> None:
+def decompose(op: Operation) -> None:
+    """Replace a quantized op by dequantization, the op on floats, and quantization."""
     code = Code(op.location)
     operands = [
         code.op(UniformDequantizeOp, (operand,), type_)
@@ -79,7 +81,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(ModulePass):
     name = "stablehlo-legalize-quantized-op-to-qdq"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        quantized_ops = [o for o in op.walk() if _is_quantized_op(o)]
+        quantized_ops = [o for o in op.walk() if is_quantized_op(o)]
         with without_garbage_collection():
             for quantized_op in quantized_ops:
-                _replace(quantized_op)
+                decompose(quantized_op)

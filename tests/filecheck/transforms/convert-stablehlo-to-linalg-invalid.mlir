@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p convert-stablehlo-to-linalg --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 
-// CHECK:       'stablehlo.add' op is arithmetic on a quantized tensor: run 'stablehlo-legalize-quantized-op-to-qdq' or 'stablehlo-legalize-quant-to-integer' first
+// CHECK:       'stablehlo.add' op is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' instead
 func.func @quantized(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) {
   %0 = stablehlo.add %x, %x : tensor<4x!quant.uniform<i8:f32, 0.5>>
   return
@@ -8,7 +8,7 @@ func.func @quantized(%x: tensor<4x!quant.uniform<i8:f32, 0.5>>) {
 
 // -----
 
-// CHECK:       'stablehlo.uniform_quantize' op is a cast of the quant dialect: run 'stablehlo-casts-to-quant' first
+// CHECK:       'stablehlo.uniform_quantize' op is a cast of the quant dialect: run 'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' first
 func.func @cast(%x: tensor<4xf32>) {
   %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
   return
@@ -53,7 +53,7 @@ func.func @sign(%x: tensor<4xui8>) {
 
 // -----
 
-// CHECK:       'stablehlo.reduce' op is arithmetic on a quantized tensor: run 'stablehlo-legalize-quantized-op-to-qdq' or 'stablehlo-legalize-quant-to-integer' first
+// CHECK:       'stablehlo.reduce' op is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' instead
 func.func @quantized_reduce(%x: tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01>>) {
   %0 = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [0] : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>, tensor<!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<!quant.uniform<i8:f32, 5.000000e-01>>
   return

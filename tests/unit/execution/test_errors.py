@@ -115,8 +115,7 @@ func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
   return %y : tensor<2x!q>
 }""",
             "module:3:3: error: 'stablehlo.add' op cannot be run: run "
-            "'stablehlo-legalize-quant-to-integer,stablehlo-casts-to-quant,"
-            "convert-stablehlo-to-linalg' first, or ",
+            "'convert-quantized-stablehlo-to-linalg' first",
         ),
         (
             signature("%x: tensor<*xf32>"),

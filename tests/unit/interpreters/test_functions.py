@@ -288,9 +288,7 @@ func.func private @g(%x: tensor<2x!q>) -> tensor<2x!q> {
   return %y : tensor<2x!q>
 }""",
             "module:7:3: error: 'stablehlo.add' op cannot be run: run "
-            "'stablehlo-legalize-quant-to-integer,stablehlo-casts-to-quant,"
-            "convert-stablehlo-to-linalg' first, or "
-            "'stablehlo-legalize-quantized-op-to-qdq' in place of the first of these",
+            "'convert-quantized-stablehlo-to-linalg' first",
         ),
     ],
 )
@@ -300,8 +298,7 @@ def test_stablehlo(text: str, message: str):
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("pass_", ["quant-to-integer", "quantized-op-to-qdq"])
-def test_passes_that_are_named_for_stablehlo(pass_: str):
+def test_the_pass_that_is_named_for_stablehlo():
     text = """!q = !quant.uniform<i8:f32, 0.5>
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   %c = stablehlo.constant() <{value = dense<1> : tensor<2xi8>}> : () -> tensor<2x!q>
@@ -311,11 +308,7 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %z : tensor<2xf32>
 }"""
     module = parse_module(text)
-    apply_passes(
-        module,
-        f"stablehlo-legalize-{pass_},stablehlo-casts-to-quant,"
-        "convert-stablehlo-to-linalg",
-    )
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
     assert run_function(module, None, [1.0, 2.0])[0].tolist() == [1.5, 2.5]
 
 

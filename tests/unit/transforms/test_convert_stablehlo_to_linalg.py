@@ -30,14 +30,14 @@ REFUSED = [
         f"%r = stablehlo.add %a, %a : tensor<4x{Q}>",
         f"tensor<4x{Q}>",
         "'stablehlo.add' op is arithmetic on a quantized tensor: run "
-        "'stablehlo-legalize-quantized-op-to-qdq' or "
-        "'stablehlo-legalize-quant-to-integer' first",
+        "'convert-quantized-stablehlo-to-linalg' instead",
     ),
     (
         f"%r = stablehlo.uniform_dequantize %a : (tensor<4x{Q}>) -> tensor<4xf32>",
         f"tensor<4x{Q}>",
         "'stablehlo.uniform_dequantize' op is a cast of the quant dialect: run "
-        "'stablehlo-casts-to-quant' first",
+        "'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' "
+        "first",
     ),
     (
         "%r = stablehlo.add %a, %a : tensor<4xcomplex<f32>>",

@@ -607,7 +607,7 @@ def test_locations_and_names():
 
 LEFT_ALONE = [
     f"%r = stablehlo.tanh %x : tensor<4x{Q}>",
-    f"%r = stablehlo.maximum %x, %x : (tensor<4x{Q}>, tensor<4x{Q}>) -> tensor<4x{R}>",
+    f"%r = stablehlo.divide %x, %x : (tensor<4x{Q}>, tensor<4x{Q}>) -> tensor<4x{R}>",
     f"%y = stablehlo.uniform_dequantize %x : (tensor<4x{Q}>) -> tensor<4xf32>\n"
     f"%r = stablehlo.uniform_quantize %y : (tensor<4xf32>) -> tensor<4x{Q}>",
 ]

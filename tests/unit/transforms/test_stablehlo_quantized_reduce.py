@@ -281,13 +281,13 @@ def test_what_to_run_first():
     text = reduction("add", SHAPE, [1], KINDS["i8"])
     assert (
         "'stablehlo.reduce' op is arithmetic on a quantized tensor: run "
-        "'stablehlo-legalize-quantized-op-to-qdq' or "
-        "'stablehlo-legalize-quant-to-integer' first"
+        "'convert-quantized-stablehlo-to-linalg' instead"
     ) in message_of(text, TO_LINALG)
     only_qdq = TO_QDQ.split(",")[0]
     assert (
         "'stablehlo.uniform_dequantize' op is a cast of the quant dialect: run "
-        "'stablehlo-casts-to-quant' first"
+        "'convert-quantized-stablehlo-to-linalg' instead, or 'stablehlo-casts-to-quant' "
+        "first"
     ) in message_of(text, f"{only_qdq},{TO_LINALG}")
     assert (
         "'quant.dcast' op is in the region of a reduction: run 'lower-quant-ops' first"
