@@ -54,7 +54,7 @@ def _weights(storage: str) -> QuantizationParameters:
 def _elementwise(op: str, storage: str, *scales: float) -> Array:
     shape = (SIZE, SIZE)
     *operands, result = _types(storage, *scales)
-    if op == "uniform_quantize":
+    if op in ("negate", "uniform_quantize"):
         operands = operands[:1]
     stored = [stored_values(i, shape, p) for i, p in enumerate(operands)]
     return _counts(elementwise(op, shape, operands, result), *stored)
@@ -98,7 +98,7 @@ def _convolution(storage: str) -> Array:
 
 def distances() -> Iterator[tuple[str, str, Array]]:
     """Op, storage type, and how many of 65536 results are 0, 1, ... units apart."""
-    for op in ("add", "subtract", "multiply", "uniform_quantize"):
+    for op in ("add", "subtract", "multiply", "maximum", "negate", "uniform_quantize"):
         for storage in ZERO_POINTS:
             largest = quantization(storage, 1.0).storage_max
             scale = 0.3 * 0.11 * largest if op == "multiply" else 0.37

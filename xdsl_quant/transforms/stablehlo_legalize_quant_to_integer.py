@@ -10,6 +10,7 @@ With `a`, `b` stored values less their zero points, `z` the zero point of the re
 | `uniform_quantize` of a quantized tensor | `scaled(a, M, S) + z` |
 | `add`, `subtract` | `((a * M1 ± b * M2 + (1 << (S - 1))) >> S) + z` |
 | `multiply` | `scaled(a * b, M, S) + z` |
+| `negate`, `abs` | `scaled(-a, M, S) + z`, `scaled(max(a, -a), M, S) + z` |
 | `dot_general`, `convolution` | `scaled(sum(a * b), M, S) + z` |
 
 `M` and `S` are those of [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier] for
@@ -25,11 +26,16 @@ With `rounding=double` the product of `scaled` is rounded as TOSA's `apply_scale
 with double rounding, where `x` has up to 32 bits. Sums of `add` and `subtract` and wider
 integers are always rounded once.
 
+`maximum`, `minimum`, `clamp` and `select` are applied to stored values, after those of
+operands whose type is not that of the result were rescaled as `uniform_quantize` does.
+`compare` compares `a * P` with `b * Q`, where `P / Q` is about the quotient of scales: see
+`comparison_factors` in `stablehlo_integer_scales`.
+
 Other ops: a constant becomes one of stored values; what only moves elements is applied to
-stored values, as are `maximum`, `minimum` and `clamp` of one type. A `reduce` of one type
-whose region is one `add`, `maximum` or `minimum` becomes one of stored values, where the
-sum is `a + b + z`, clamped at each step. All the rest keeps its quantized types, with
-`quant.scast` before and after it.
+stored values. A `reduce` of one type whose region is one `add`, `maximum` or `minimum`
+becomes one of stored values, where the sum is `a + b + z`, clamped at each step. All the
+rest keeps its quantized types, with `quant.scast` before and after it, or becomes
+dequantization, the op on floats, and quantization.
 """
 
 from __future__ import annotations
