@@ -56,17 +56,19 @@ def quantize(
     expressed: str,
     storage: Storage,
     rounding_mode: str,
+    zero_point_order: str = "before-rounding",
 ) -> NDArray[np.int64]:
     """
     Stored values. `scales` and `zero_points` have the shape of `values` or broadcast to
     it. With `truncate` the result is right only where nothing is out of range.
     """
+    is_added_last = zero_point_order == "after-rounding"
     truncate = rounding_mode == "truncate"
     compute = expressed if truncate else compute_type(expressed, storage, zero_points)
     dtype = DTYPES[compute]
     with np.errstate(all="ignore"):
         scaled = values.astype(dtype) / scales.astype(DTYPES[expressed]).astype(dtype)
-        if np.any(zero_points):
+        if np.any(zero_points) and not is_added_last:
             scaled = scaled + zero_points.astype(dtype)
         wide = scaled.astype(np.float64)
         if truncate:
@@ -79,6 +81,8 @@ def quantize(
                 np.trunc(wide) + np.sign(wide),
                 np.trunc(wide),
             )
+        if is_added_last:
+            rounded = rounded + zero_points
         # NaN compares false, so it becomes the smallest stored value.
         clamped = np.where(rounded > storage.low, rounded, storage.low)
         clamped = np.where(clamped < storage.high, clamped, storage.high)

@@ -7,6 +7,7 @@ infinities, where the ops that MLIR lowers to have no defined result.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,17 @@ from xdsl_quant import execution, numerics
 from xdsl_quant.interpreters import register_implementations
 from xdsl_quant.loading import multiverse_context, parse_module
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
 from xdsl_quant.transforms.strip_func_quant_types import StripFuncQuantTypesPass
 
-ROUNDING_MODES: tuple[RoundingMode, ...] = ("truncate", "nearest-even", "nearest-away")
+ROUNDINGS = [
+    Rounding("truncate"),
+    Rounding("nearest-even"),
+    Rounding("nearest-away"),
+    Rounding("nearest-even", "after-rounding"),
+    Rounding("nearest-away", "after-rounding"),
+]
 
 Values = tuple[NDArray[Any], NDArray[Any]]
 """Stored values of a quantization, and expressed values of a dequantization."""
@@ -36,21 +43,28 @@ Values = tuple[NDArray[Any], NDArray[Any]]
 CONTEXT = multiverse_context()
 
 
-def _by_reference(case: Case, operands: Values, rounding_mode: RoundingMode) -> Values:
+def _options(rounding: Rounding) -> dict[str, Any]:
+    return {
+        "rounding_mode": rounding.mode,
+        "zero_point_order": rounding.zero_point_order,
+    }
+
+
+def _by_reference(case: Case, operands: Values, rounding: Rounding) -> Values:
     x, s = operands
     parameters = (*case.full_parameters(), case.parameters.expressed, case.storage)
-    stored = reference.quantize(x, *parameters, rounding_mode)
+    stored = reference.quantize(x, *parameters, *rounding)
     wide = s.astype(np.int64)
     return stored.astype(s.dtype), reference.dequantize(
-        wide, *parameters, rounding_mode
+        wide, *parameters, rounding.mode
     )
 
 
-def _by_numerics(case: Case, operands: Values, rounding_mode: RoundingMode) -> Values:
+def _by_numerics(case: Case, operands: Values, rounding: Rounding) -> Values:
     x, s = operands
     return (
-        numerics.quantize(x, case.parameters, rounding_mode=rounding_mode),
-        numerics.dequantize(s, case.parameters, rounding_mode=rounding_mode),
+        numerics.quantize(x, case.parameters, **_options(rounding)),
+        numerics.dequantize(s, case.parameters, rounding_mode=rounding.mode),
     )
 
 
@@ -66,10 +80,10 @@ def _call(case: Case, function: Any, operands: Values) -> Values:
 
 
 def _by_interpreter(
-    case: Case, module: ModuleOp, operands: Values, rounding_mode: RoundingMode
+    case: Case, module: ModuleOp, operands: Values, rounding: Rounding
 ) -> Values:
     interpreter = Interpreter(module)
-    register_implementations(interpreter, CONTEXT, rounding_mode=rounding_mode)
+    register_implementations(interpreter, CONTEXT, **_options(rounding))
 
     def function(*arguments: object) -> Any:
         return interpreter.call_op("main", arguments)
@@ -77,9 +91,9 @@ def _by_interpreter(
     return _call(case, function, operands)
 
 
-def _lowered(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> ModuleOp:
+def _lowered(module: ModuleOp, rounding: Rounding, fuse: bool) -> ModuleOp:
     lowered = module.clone()
-    LowerQuantOpsPass(rounding_mode, fuse).apply(CONTEXT, lowered)
+    LowerQuantOpsPass(fuse=fuse, **_options(rounding)).apply(CONTEXT, lowered)
     StripFuncQuantTypesPass().apply(CONTEXT, lowered)
     return lowered
 
@@ -111,42 +125,49 @@ def _check(
 
 
 def _where_defined(
-    case: Case, operands: Values, rounding_mode: RoundingMode
+    case: Case, operands: Values, rounding: Rounding
 ) -> NDArray[np.bool_]:
     x, _ = operands
-    if rounding_mode != "truncate":
+    if rounding.mode != "truncate":
         return np.ones(x.shape, np.bool_)
     return reference.is_convertible(
         x, *case.full_parameters(), case.parameters.expressed, case.storage
     )
 
 
-def _check_agreement(case: Case, operands: Values, rounding_mode: RoundingMode) -> None:
+def _check_agreement(case: Case, operands: Values, rounding: Rounding) -> None:
     everywhere = np.ones(case.shape, np.bool_)
-    defined = _where_defined(case, operands, rounding_mode)
-    expected = _by_numerics(case, operands, rounding_mode)
-    by_reference = _by_reference(case, operands, rounding_mode)
+    defined = _where_defined(case, operands, rounding)
+    expected = _by_numerics(case, operands, rounding)
+    by_reference = _by_reference(case, operands, rounding)
     _check(case, by_reference, expected, defined, "reference")
 
     module = parse_module(module_text(case), ctx=CONTEXT)
-    by_casts = _by_interpreter(case, module, operands, rounding_mode)
+    by_casts = _by_interpreter(case, module, operands, rounding)
     _check(case, by_casts, expected, everywhere, "interpreter on casts")
     for fuse in (False, True):
-        lowered = _lowered(module, rounding_mode, fuse)
-        by_ops = _by_interpreter(case, lowered, operands, rounding_mode)
+        lowered = _lowered(module, rounding, fuse)
+        by_ops = _by_interpreter(case, lowered, operands, rounding)
         _check(
             case, by_ops, expected, defined, f"interpreter on lowered casts, {fuse=}"
         )
-        function = execution.compile(module, rounding_mode=rounding_mode, fuse=fuse)
+        function = execution.compile(module, fuse=fuse, **_options(rounding))
         by_code = _call(case, function, operands)
         _check(case, by_code, expected, defined, f"compiled, {fuse=}")
 
 
-@pytest.mark.parametrize("rounding_mode", ROUNDING_MODES)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_all_agree(case: Case, rounding_mode: RoundingMode):
+def _cases_and_roundings() -> Iterator[Any]:
+    for case in CASES:
+        for rounding in ROUNDINGS:
+            # Without zero points there is one order.
+            if case.parameters.has_zero_points or rounding == Rounding(rounding.mode):
+                yield pytest.param(case, rounding, id=" ".join((case.name, *rounding)))
+
+
+@pytest.mark.parametrize(("case", "rounding"), [*_cases_and_roundings()])
+def test_all_agree(case: Case, rounding: Rounding):
     operands = case.expressed_values(), case.stored_values()
-    _check_agreement(case, operands, rounding_mode)
+    _check_agreement(case, operands, rounding)
 
 
 @st.composite
@@ -210,10 +231,8 @@ def _cases() -> st.SearchStrategy[Case]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(data=st.data(), case=_cases(), rounding_mode=st.sampled_from(ROUNDING_MODES))
-def test_all_agree_on_random_types(
-    data: st.DataObject, case: Case, rounding_mode: RoundingMode
-):
+@given(data=st.data(), case=_cases(), rounding=st.sampled_from(ROUNDINGS))
+def test_all_agree_on_random_types(data: st.DataObject, case: Case, rounding: Rounding):
     seed = data.draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
     scales, zero_points = case.full_parameters()
@@ -222,4 +241,4 @@ def test_all_agree_on_random_types(
     with np.errstate(all="ignore"):
         x = ((steps - zero_points) * scales).astype(p.expressed_dtype)
     s = random.integers(p.storage_min, p.storage_max, case.shape, endpoint=True)
-    _check_agreement(case, (x, s.astype(p.storage_dtype)), rounding_mode)
+    _check_agreement(case, (x, s.astype(p.storage_dtype)), rounding)

@@ -23,7 +23,7 @@ from xdsl_quant.numerics import (
 )
 from xdsl_quant.numerics.arguments import expressed_array
 from xdsl_quant.numerics.blocks import aligned, block_shape
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding
 
 # Colours that remain different to the colour-blind.
 _BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
@@ -243,7 +243,7 @@ def _plot_sqnr_bars(axes: Any, sqnr: NDArray[Any], name: str) -> None:
 def error_figure(
     expressed_values: ArrayLike,
     parameters: QuantizationParameters,
-    rounding_mode: RoundingMode,
+    rounding: Rounding,
 ) -> ErrorFigure:
     """See [`plot_error`][xdsl_quant.display.plot_error]."""
     values = expressed_array(expressed_values, parameters)
@@ -251,10 +251,11 @@ def error_figure(
     left_out = exact.size - int(np.count_nonzero(np.isfinite(exact)))
     if left_out == values.size:
         raise ValueError("there is nothing to plot: no value is finite")
-    stored = quantize(values, parameters, rounding_mode=rounding_mode)
-    back = dequantize(stored, parameters, rounding_mode=rounding_mode)
+    mode, order = rounding
+    stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
+    back = dequantize(stored, parameters, rounding_mode=mode)
     measured = _finite(values, parameters) if left_out else (values, parameters)
-    error = measure_error(*measured, rounding_mode=rounding_mode)
+    error = measure_error(*measured, rounding_mode=mode, zero_point_order=order)
     per = _granularity(parameters)
     figure: Any = ErrorFigure(
         figsize=(9, 3.6 if per is None else 6.2), dpi=100, layout="constrained"
@@ -265,7 +266,9 @@ def error_figure(
         errors = back.astype(np.float64) - exact
     _plot_errors(figure.add_subplot(rows[0, 1]), errors, parameters.scales.max())
     if per is not None:
-        each = measure_error(values, parameters, per=per, rounding_mode=rounding_mode)
+        each = measure_error(
+            values, parameters, per=per, rounding_mode=mode, zero_point_order=order
+        )
         axes = figure.add_subplot(rows[1, :])
         _plot_sqnr(figure, axes, np.asarray(each.sqnr), per, parameters)
     note = f"; {left_out} values left out: NaN or infinite" if left_out else ""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.extras import missing_package
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 if TYPE_CHECKING:
     from .error_figure import ErrorFigure
@@ -20,6 +20,7 @@ def plot_error(
     quantized_type: QuantizedType | QuantizationParameters,
     *,
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
 ) -> ErrorFigure:
     """
     Plot what is lost when values are quantized and dequantized again.
@@ -35,6 +36,7 @@ def plot_error(
             expressed type; or Python numbers, which are rounded to that.
         quantized_type: a uniform type, or quantization parameters.
         rounding_mode: how values between two stored ones are rounded.
+        zero_point_order: when the zero point is added.
 
     Returns:
         A matplotlib figure, which is not known to pyplot. A notebook shows it, and
@@ -42,8 +44,8 @@ def plot_error(
 
     Raises:
         TypeError: if an array has another dtype, or `quantized_type` is no type.
-        ValueError: if there are no finite values, the type does not fit the shape, or it
-            is no uniform type.
+        ValueError: if there are no finite values, the type does not fit the shape or is no
+            uniform type, or there is no such rounding.
         ImportError: if matplotlib is not installed.
     """
     try:
@@ -54,4 +56,5 @@ def plot_error(
         raise missing_package("plot_error", "matplotlib", "notebook") from None
     if not isinstance(quantized_type, QuantizationParameters):
         quantized_type = QuantizationParameters.from_type(quantized_type)
-    return error_figure(expressed_values, quantized_type, rounding_mode)
+    rounding = Rounding(rounding_mode, zero_point_order)
+    return error_figure(expressed_values, quantized_type, rounding)

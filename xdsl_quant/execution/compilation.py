@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple, cast, get_args
+from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.entry_function import check_function_name
 from xdsl_quant.host_functions import HostFunctions, check_are_functions
 from xdsl_quant.loading import IRError, parse_module, verify_module
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
@@ -28,7 +28,7 @@ class _Key(NamedTuple):
 
     text: str
     entry: str | None
-    rounding_mode: RoundingMode
+    rounding: Rounding
     fuse: bool
 
 
@@ -43,6 +43,7 @@ def compile(
     entry: str | None = None,
     *,
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
     fuse: bool = True,
     host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
@@ -63,6 +64,7 @@ def compile(
             `main`.
         rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
             values that do not fit the storage type.
+        zero_point_order: when `lower-quant-ops` adds the zero point.
         fuse: whether each cast becomes one loop with its scales as constants.
         host_functions: the functions of Python that the module declares and calls, by
             name: see [`host_functions`][xdsl_quant.host_functions]. With these nothing is
@@ -70,13 +72,14 @@ def compile(
 
     Raises:
         TypeError: if the module or another argument is something else.
+        ValueError: if there is no such rounding.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature, is not installed.
     """
-    if rounding_mode not in get_args(RoundingMode):
-        known = "', '".join(get_args(RoundingMode))
-        raise ValueError(f"rounding mode '{rounding_mode}' is none of '{known}'")
+    rounding = Rounding(rounding_mode, zero_point_order)
+    if (mistake := rounding.mistake()) is not None:
+        raise ValueError(mistake)
     if not isinstance(cast(object, module), ModuleOp | str):
         raise TypeError(
             f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
@@ -87,7 +90,7 @@ def compile(
     host_functions = {} if host_functions is None else host_functions
     check_are_functions(host_functions)
     key = _Key(
-        module if isinstance(module, str) else str(module), entry, rounding_mode, fuse
+        module if isinstance(module, str) else str(module), entry, rounding, fuse
     )
     if host_functions:
         return _compile(module, key, host_functions)
@@ -112,6 +115,6 @@ def _compile(
         raise CompilationError(str(e)) from None
     entry_point = EntryPoint.of(module, key.entry, host_functions.keys())
     wrapper = EntryWrapper.of(entry_point)
-    lowered = lower(entry_point.module, key.rounding_mode, key.fuse)
+    lowered = lower(entry_point.module, key.rounding, key.fuse)
     host_calls = HostCalls.of(entry_point.host_declarations, host_functions)
     return CompiledFunction(wrapper, lowered, host_calls)

@@ -25,7 +25,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.loading import multiverse_context
 from xdsl_quant.resources import replace_resources, resource_data
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
 from xdsl_quant.transforms.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
@@ -57,7 +57,7 @@ _MOVING_OPS = (
 """Ops, or dialects of ops, that do the same with stored values as with others."""
 
 
-def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
+def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
     """
     Lower a module, which is changed, and return the text of what is in it.
 
@@ -74,7 +74,11 @@ def lower(module: ModuleOp, rounding_mode: RoundingMode, fuse: bool) -> str:
         QuantRemoveInstrumentationPass().apply(ctx, module)
         # A dynamic size that is wrong must not become a read out of bounds.
         LowerQuantOpsPass(
-            rounding_mode, fuse, runtime_checks=True, keep_qdq=True
+            rounding.mode,
+            fuse,
+            runtime_checks=True,
+            keep_qdq=True,
+            zero_point_order=rounding.zero_point_order,
         ).apply(ctx, module)
     except PassFailedException as e:
         raise CompilationError(str(e)) from None

@@ -27,8 +27,8 @@ from xdsl_quant.host_functions import (
     check_host_functions,
 )
 from xdsl_quant.loading import parse_module
-from xdsl_quant.numerics.rounding import check_rounding_mode
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.numerics.rounding import check_rounding
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.unlowered import unlowered
 
 from .host import HostFailure
@@ -40,6 +40,7 @@ def run_function(
     name: str | None,
     *arguments: ArrayLike,
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
     host_functions: HostFunctions | None = None,
 ) -> tuple[NDArray[Any], ...]:
     """
@@ -52,6 +53,7 @@ def run_function(
             [`check_argument`][xdsl_quant.array_types.check_argument] takes them. They are
             not written to.
         rounding_mode: how casts that are not lowered round.
+        zero_point_order: when casts that are not lowered add the zero point.
         host_functions: the functions of Python that the module declares and calls, by
             name: see [`host_functions`][xdsl_quant.host_functions].
 
@@ -60,7 +62,7 @@ def run_function(
         with the arguments.
 
     Raises:
-        ValueError: if there is no such function or rounding mode, Python cannot define
+        ValueError: if there is no such function or rounding, Python cannot define one
             one of `host_functions`, or an argument has the wrong shape; an
             [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
         TypeError: if the number of arguments or the type of one is wrong.
@@ -68,7 +70,7 @@ def run_function(
             calls are nested too deeply.
         Exception: whatever a function of Python raises that the module calls.
     """
-    check_rounding_mode(rounding_mode)
+    check_rounding(Rounding(rounding_mode, zero_point_order))
     check_function_name(name, "the second argument")
     host_functions = {} if host_functions is None else host_functions
     check_are_functions(host_functions)
@@ -80,7 +82,10 @@ def run_function(
     values = _check_arguments(function, arguments)
     interpreter = Interpreter(module)
     register_implementations(
-        interpreter, rounding_mode=rounding_mode, host_functions=host_functions
+        interpreter,
+        rounding_mode=rounding_mode,
+        zero_point_order=zero_point_order,
+        host_functions=host_functions,
     )
     try:
         results = interpreter.call_op(function, values)

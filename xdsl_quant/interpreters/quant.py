@@ -8,8 +8,9 @@ if both types have integer scales: that is how `lower-quant-ops` lowers it.
 from __future__ import annotations
 
 from functools import cache, lru_cache, partial
-from typing import cast
+from typing import Any, cast
 
+from numpy.typing import NDArray
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
 from xdsl.ir import Attribute
 
@@ -32,7 +33,7 @@ from xdsl_quant.numerics import (
     quantize,
     requantize_fixed_point,
 )
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding
 
 from .implementations import interpreter_functions
 from .values import failure, numbers, signed, wrapped
@@ -45,7 +46,7 @@ def _parameters_of(type_: Attribute) -> QuantizationParameters:
 
 
 def _quantize(
-    rounding_mode: RoundingMode,
+    rounding: Rounding,
     interpreter: Interpreter,
     op: QuantizeCastOp,
     args: PythonValues,
@@ -59,17 +60,28 @@ def _quantize(
         except ValueError as e:
             raise failure(op, f"cannot be computed: {e}") from None
     values = numbers(args[0], op.input.type)
-    return (quantize(values, parameters, rounding_mode=rounding_mode),)
+    return (_stored(values, parameters, rounding),)
+
+
+def _stored(
+    values: NDArray[Any], parameters: QuantizationParameters, rounding: Rounding
+) -> NDArray[Any]:
+    return quantize(
+        values,
+        parameters,
+        rounding_mode=rounding.mode,
+        zero_point_order=rounding.zero_point_order,
+    )
 
 
 def _dequantize(
-    rounding_mode: RoundingMode,
+    rounding: Rounding,
     interpreter: Interpreter,
     op: DequantizeCastOp,
     args: PythonValues,
 ) -> PythonValues:
     parameters = _parameters_of(op.input.type)
-    return (dequantize(args[0], parameters, rounding_mode=rounding_mode),)
+    return (dequantize(args[0], parameters, rounding_mode=rounding.mode),)
 
 
 def _cast_storage(
@@ -111,27 +123,27 @@ def _simulated(
 
 
 def _simulate(
-    rounding_mode: RoundingMode,
+    rounding: Rounding,
     interpreter: Interpreter,
     op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp,
     args: PythonValues,
 ) -> PythonValues:
     values = numbers(args[0], op.input.type)
     parameters = _simulated(op)
-    stored = quantize(values, parameters, rounding_mode=rounding_mode)
-    return (dequantize(stored, parameters, rounding_mode=rounding_mode),)
+    stored = _stored(values, parameters, rounding)
+    return (dequantize(stored, parameters, rounding_mode=rounding.mode),)
 
 
 @cache
-def quant_functions(rounding_mode: RoundingMode) -> InterpreterFunctions:
-    """The ops of the dialect, with this rounding mode."""
+def quant_functions(rounding: Rounding) -> InterpreterFunctions:
+    """The ops of the dialect, with this rounding."""
     return interpreter_functions(
         {
-            QuantizeCastOp: partial(_quantize, rounding_mode),
-            DequantizeCastOp: partial(_dequantize, rounding_mode),
+            QuantizeCastOp: partial(_quantize, rounding),
+            DequantizeCastOp: partial(_dequantize, rounding),
             StorageCastOp: _cast_storage,
-            ConstFakeQuantOp: partial(_simulate, rounding_mode),
-            ConstFakeQuantPerAxisOp: partial(_simulate, rounding_mode),
+            ConstFakeQuantOp: partial(_simulate, rounding),
+            ConstFakeQuantPerAxisOp: partial(_simulate, rounding),
             StatisticsOp: _identity,
             StatisticsRefOp: _identity,
             CoupledRefOp: _identity,

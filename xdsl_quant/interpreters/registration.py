@@ -8,7 +8,7 @@ from xdsl.interpreters import builtin, cf, func, scf
 from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
 from xdsl_quant.host_functions import HostFunctions
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .arith import ARITH
 from .cf import CF
@@ -26,6 +26,7 @@ def register_implementations(
     ctx: Context | None = None,
     *,
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
     host_functions: HostFunctions | None = None,
 ) -> None:
     """
@@ -41,6 +42,7 @@ def register_implementations(
             interpreter must not have any of them yet.
         rounding_mode: how `quant.qcast` and `quant.dcast` round where they are not
             lowered; the same as the option of `lower-quant-ops`.
+        zero_point_order: when `quant.qcast` adds the zero point there.
         host_functions: what is called in place of functions without a body, by name. What
             one raises is the cause of a
             [`HostFailure`][xdsl_quant.interpreters.host.HostFailure].
@@ -56,7 +58,7 @@ def register_implementations(
         CF,
         LINALG,
         MATH,
-        quant_functions(rounding_mode),
+        quant_functions(Rounding(rounding_mode, zero_point_order)),
         SCF,
         SHAPE,
         TENSOR,

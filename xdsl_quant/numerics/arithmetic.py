@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 from .float_dtypes import float_dtype, float_info, rounded
 from .parameters import QuantizationParameters
@@ -91,7 +91,7 @@ class Arithmetic:
     def __init__(
         self,
         parameters: QuantizationParameters,
-        rounding_mode: RoundingMode,
+        rounding: Rounding,
         size: int,
         *,
         only_dequantizes: bool = False,
@@ -99,18 +99,21 @@ class Arithmetic:
         """
         Args:
             parameters: of the whole array.
-            rounding_mode: of quantization; `truncate` computes in the expressed type.
+            rounding: of quantization; `truncate` computes in the expressed type.
             size: the number of elements of the whole array.
             only_dequantizes: whether nothing is quantized, which needs fewer buffers.
         """
         self.parameters = parameters
         self._expressed = parameters.expressed_dtype
-        self._compute = compute_dtype(parameters, rounding_mode)
+        self._compute = compute_dtype(parameters, rounding.mode)
         bounds = (parameters.storage_min, parameters.storage_max)
         is_small = _largest_integer(parameters, bounds) <= 1 << _precision(_F32)
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
         """The dtype of the buffers, in which the compute type is contained."""
-        self._rounding_mode: RoundingMode = rounding_mode
+        self._rounding_mode: RoundingMode = rounding.mode
+        self._adds_to_rounded = (
+            parameters.has_zero_points and rounding.zero_point_order == "after-rounding"
+        )
         # Stored values may be out of the storage range.
         largest = _largest_integer(parameters, storage_range(parameters.storage))
         self._has_exact_integers = largest <= 1 << _precision(self._compute)
@@ -202,7 +205,8 @@ class Arithmetic:
         self, expressed: NDArray[Any], operands: list[NDArray[Any]]
     ) -> NDArray[Any]:
         """
-        `expressed / scale + zero_point` in a one-dimensional buffer.
+        `expressed / scale + zero_point` in a one-dimensional buffer, with the quotient
+        rounded if the zero point is added after rounding.
 
         Args:
             expressed: at most `limit` expressed values.
@@ -217,6 +221,10 @@ class Arithmetic:
         if self._rounds:
             self._round_to_compute(flat)
         if len(operands) > 1:
+            if self._adds_to_rounded:
+                self._round(flat)
+                np.trunc(flat, out=flat)
+            # A sum of integers is exact, or beyond the storage range.
             np.add(values, operands[1], out=values)
             if self._rounds:
                 self._round_to_compute(flat)

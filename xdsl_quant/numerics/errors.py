@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .arguments import expressed_array
 from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
 from .blocks import aligned, block_shape, pieces
 from .parameters import QuantizationParameters, check_parameters
-from .rounding import check_rounding_mode
+from .rounding import check_rounding
 
 ErrorScope = Literal["tensor", "channel", "block"]
 """What errors are measured for."""
@@ -61,6 +61,7 @@ def measure_error(
     *,
     per: ErrorScope = "tensor",
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
 ) -> QuantizationError:
     """
     What quantizing values and dequantizing them again changes. All is computed and summed
@@ -73,13 +74,15 @@ def measure_error(
         per: `tensor` for one number each; `channel` for one for each index of the quantized
             dimension; `block` for one for each block, in the shape of the scales.
         rounding_mode: the rounding mode of quantization.
+        zero_point_order: when quantization adds the zero point.
 
     Raises:
         TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if there are no values, they have the wrong shape, or the parameters
-            have no channels or blocks to measure.
+        ValueError: if there are no values, they have the wrong shape, the parameters have
+            no channels or blocks to measure, or there is no such rounding.
     """
-    check_rounding_mode(rounding_mode)
+    rounding = Rounding(rounding_mode, zero_point_order)
+    check_rounding(rounding)
     check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
     blocks = block_shape(parameters, values.shape)
@@ -89,7 +92,7 @@ def measure_error(
     sums = [np.zeros(measured) for _ in range(5)]
     scope = values.shape if per == "tensor" else blocks
     grids = [(blocks, numbers_of(parameters)), (scope, sums)]
-    meter = _Meter(parameters, rounding_mode, values.size)
+    meter = _Meter(parameters, rounding, values.size)
     with np.errstate(all="ignore"):
         for x, *numbers in pieces(aligned([values], grids), LARGE_PIECE):
             operands = meter.arithmetic.operands(*numbers[:-5])
@@ -120,9 +123,9 @@ class _Meter:
     """Adds up the errors of pieces."""
 
     def __init__(
-        self, parameters: QuantizationParameters, rounding_mode: RoundingMode, size: int
+        self, parameters: QuantizationParameters, rounding: Rounding, size: int
     ):
-        self.arithmetic = Arithmetic(parameters, rounding_mode, size)
+        self.arithmetic = Arithmetic(parameters, rounding, size)
         limit = self.arithmetic.limit
         self._stored = np.empty(limit, parameters.storage_dtype)
         self._returned = np.empty(limit, parameters.expressed_dtype)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .arguments import checked_out, expressed_array, stored_array
 from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
 from .blocks import aligned, block_shape, pieces
 from .parameters import QuantizationParameters, check_parameters
-from .rounding import check_rounding_mode
+from .rounding import check_rounding
 
 Grid = tuple[tuple[int, ...], list[NDArray[Any]]]
 
@@ -40,10 +40,12 @@ def quantize(
     parameters: QuantizationParameters,
     *,
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """
-    Stored values of expressed ones: `clamp(round(x / scale + zero_point), min, max)`.
+    Stored values of expressed ones: `clamp(round(x / scale + zero_point), min, max)`, or
+    `clamp(round(x / scale) + zero_point, min, max)`.
 
     What is out of range, infinities included, becomes the nearest end of the storage
     range; NaN becomes its lower end.
@@ -55,6 +57,8 @@ def quantize(
         rounding_mode: how a value between two stored ones is rounded. `truncate`
             computes in the expressed type, as MLIR does; the other modes compute in f32
             or f64 where the stored values are not exact in the expressed type.
+        zero_point_order: which of the two formulas it is. `after-rounding` is not there
+            for `truncate`.
         out: where to put the stored values. It may overlap `expressed_values`.
 
     Returns:
@@ -62,16 +66,18 @@ def quantize(
 
     Raises:
         TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if an array has the wrong shape, or elements of `out` overlap.
+        ValueError: if an array has the wrong shape, elements of `out` overlap, or there
+            is no such rounding.
     """
-    check_rounding_mode(rounding_mode)
+    rounding = Rounding(rounding_mode, zero_point_order)
+    check_rounding(rounding)
     check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
     grid = _grid(parameters, values.shape)
     values, out = checked_out(values, out, parameters.storage_dtype)
     if not values.size:
         return out
-    arithmetic = Arithmetic(parameters, rounding_mode, values.size)
+    arithmetic = Arithmetic(parameters, rounding, values.size)
     with np.errstate(all="ignore"):
         for expressed, stored, *numbers in _large_pieces([values, out], [grid]):
             operands = arithmetic.operands(*numbers)
@@ -112,16 +118,15 @@ def dequantize(
         ValueError: if an array has the wrong shape, or a stored value is outside of the
             storage type, e.g. 8 for `i4`.
     """
-    check_rounding_mode(rounding_mode)
+    rounding = Rounding(rounding_mode)
+    check_rounding(rounding)
     check_parameters(parameters)
     values = stored_array(stored_values, parameters)
     grid = _grid(parameters, values.shape)
     values, out = checked_out(values, out, parameters.expressed_dtype)
     if not values.size:
         return out
-    arithmetic = Arithmetic(
-        parameters, rounding_mode, values.size, only_dequantizes=True
-    )
+    arithmetic = Arithmetic(parameters, rounding, values.size, only_dequantizes=True)
     with np.errstate(all="ignore"):
         for stored, expressed, *numbers in _large_pieces([values, out], [grid]):
             operands = arithmetic.operands(*numbers)
@@ -138,6 +143,7 @@ def requantize(
     target: QuantizationParameters,
     *,
     rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder = "before-rounding",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """
@@ -151,6 +157,7 @@ def requantize(
         source: the parameters of `stored_values`.
         target: the parameters of the result, with the expressed type of `source`.
         rounding_mode: the mode of both steps.
+        zero_point_order: when the zero point of `target` is added.
         out: where to put the stored values. It may overlap `stored_values`.
 
     Returns:
@@ -158,10 +165,12 @@ def requantize(
 
     Raises:
         TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
-        ValueError: if the expressed types differ, an array has the wrong shape, or a
-            stored value is outside of the storage type of `source`.
+        ValueError: if the expressed types differ, an array has the wrong shape, a
+            stored value is outside of the storage type of `source`, or there is no such
+            rounding.
     """
-    check_rounding_mode(rounding_mode)
+    rounding = Rounding(rounding_mode, zero_point_order)
+    check_rounding(rounding)
     check_parameters(source)
     check_parameters(target)
     if source.expressed != target.expressed:
@@ -175,8 +184,7 @@ def requantize(
     if not values.size:
         return out
     first, second = (
-        Arithmetic(parameters, rounding_mode, values.size)
-        for parameters in (source, target)
+        Arithmetic(parameters, rounding, values.size) for parameters in (source, target)
     )
     limit = min(first.limit, second.limit)
     count = len(numbers_of(source))

@@ -15,18 +15,15 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 ROUNDING_MODES: tuple[RoundingMode, ...] = get_args(RoundingMode)
 
 
-def check_rounding_mode(rounding_mode: str) -> None:
-    """Raise a `ValueError` if there is no such mode."""
-    if rounding_mode not in ROUNDING_MODES:
-        modes = ", ".join(map(repr, ROUNDING_MODES))
-        raise ValueError(
-            f"rounding mode is one of {modes}, but {rounding_mode!r} was given"
-        )
+def check_rounding(rounding: Rounding) -> None:
+    """Raise a `ValueError` if there is no such rounding."""
+    if (mistake := rounding.mistake()) is not None:
+        raise ValueError(mistake)
 
 
 class Rounder:

@@ -16,7 +16,7 @@ from xdsl_quant.array_types import shape_text
 from xdsl_quant.entry_function import entry_function
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder
 
 from .array_files import check_files, check_output, write_results
 from .failures import Failure, exit_code, failure, read_text, read_values
@@ -83,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
         default="nearest-even",
         help="how casts round that are not lowered (default: %(default)s)",
     )
+    parser.add_argument(
+        "--zero-point-order",
+        choices=get_args(ZeroPointOrder),
+        default="before-rounding",
+        help="when casts that are not lowered add the zero point (default: %(default)s)",
+    )
     return parser
 
 
@@ -110,6 +116,7 @@ def _run(options: argparse.Namespace) -> None:
             function.sym_name.data,
             *inputs,
             rounding_mode=options.rounding_mode,
+            zero_point_order=options.zero_point_order,
         )
     except (InterpretationError, TypeError, ValueError, ImportError) as error:
         raise failure(options.module, error) from error

@@ -6,7 +6,9 @@ expressed type, convert to an integer by truncation, and clamp that integer only
 storage range is narrowed. A value that does not fit the storage type is undefined.
 
 With another rounding mode every input has a defined result,
-`clamp(round(expressed / scale + zero_point), storage_min, storage_max)`:
+`clamp(round(expressed / scale + zero_point), storage_min, storage_max)`, or
+`clamp(round(expressed / scale) + zero_point, storage_min, storage_max)` with
+`zero-point-order=after-rounding`:
 
 * It is computed in the expressed type if that has 16 bits or more and holds all stored
   values, the zero point and their differences exactly (and the halves between them, if
@@ -47,6 +49,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import compat
 from xdsl_quant.dialects.quant import (
@@ -68,7 +71,12 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
-from xdsl_quant.rounding_mode import RoundingMode, ScaleRounding
+from xdsl_quant.rounding_mode import (
+    Rounding,
+    RoundingMode,
+    ScaleRounding,
+    ZeroPointOrder,
+)
 
 from .cast_folding import find_folds, remove_folded
 from .diagnostics import fail
@@ -170,7 +178,7 @@ class LowerQuantCast(RewritePattern):
     Lower one `quant.qcast` or `quant.dcast`.
 
     The pattern does not fold casts away. It raises `PassFailedException` for a type that
-    has no lowering.
+    has no lowering, and when it is made with options that do not go together.
     """
 
     rounding_mode: RoundingMode = "truncate"
@@ -185,6 +193,9 @@ class LowerQuantCast(RewritePattern):
     scale_rounding: ScaleRounding = "single"
     """How the product with an integer multiplier is rounded."""
 
+    zero_point_order: ZeroPointOrder = "before-rounding"
+    """When the zero point is added."""
+
     _arithmetic: dict[Attribute, Arithmetic] = field(
         default_factory=dict[Attribute, Arithmetic], init=False, compare=False
     )
@@ -196,6 +207,14 @@ class LowerQuantCast(RewritePattern):
         compare=False,
     )
     """One for each pair of types that was lowered."""
+
+    def __post_init__(self) -> None:
+        if (mistake := self._rounding.mistake()) is not None:
+            raise PassFailedException(mistake)
+
+    @property
+    def _rounding(self) -> Rounding:
+        return Rounding(self.rounding_mode, self.zero_point_order)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, CastOp):
@@ -247,7 +266,7 @@ class LowerQuantCast(RewritePattern):
             quantized_type.to_uniform()
             if isinstance(quantized_type, FixedPointType)
             else cast(UniformType, quantized_type),
-            self.rounding_mode,
+            self._rounding,
             self.fuse,
         )
         self._arithmetic[quantized_type] = arithmetic
@@ -509,13 +528,20 @@ class LowerQuantOpsPass(ModulePass):
     scale_rounding: ScaleRounding = "single"
     """How the product with an integer multiplier is rounded: see `apply_scale`."""
 
+    zero_point_order: ZeroPointOrder = "before-rounding"
+    """When the zero point is added; MLIR, which truncates, adds it before that."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pattern = LowerQuantCast(
+            self.rounding_mode,
+            self.fuse,
+            self.runtime_checks,
+            self.scale_rounding,
+            self.zero_point_order,
+        )
         casts = [o for o in op.walk() if isinstance(o, CastOp)]
         folds = {} if self.keep_qdq else find_folds(casts)
         lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
-        pattern = LowerQuantCast(
-            self.rounding_mode, self.fuse, self.runtime_checks, self.scale_rounding
-        )
         for cast_op in lowered:
             pattern.check(cast_op, folds.get(cast_op.input))
         with without_garbage_collection():

@@ -7,8 +7,9 @@ be it quantized by `quant.qcast` or by `stablehlo.uniform_quantize`. Where Stabl
 such constant, as for sub-channel types, it becomes what an `arith.constant` does.
 
 All elements of a constant are quantized at once, by
-[`quantize`][xdsl_quant.numerics.quantize], so results are those of running the lowered
-cast. With `nearest-away` they are those of MLIR 14, which divides in f64: see
+[`quantize`][xdsl_quant.numerics.quantize], so results are those of running the cast that
+is lowered with the same options. With `nearest-away` and no `zero-point-order` they are
+those of MLIR 14, which divides in f64 and has an order for each type: see
 [`quantize_constant`][xdsl_quant.numerics.constant_quantization.quantize_constant].
 
 A resource stays a resource, under a name of its own, if stored values have 8, 16 or 32
@@ -40,7 +41,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.dialects.quant import QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
@@ -50,7 +51,7 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.resources import new_resource, resource_data
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .diagnostics import fail
 from .quantization_arithmetic import why_not_lowerable
@@ -96,10 +97,10 @@ def _numbers(value: Attribute, dtype: np.dtype[Any]) -> NDArray[Any] | float:
 
 
 def _quantized_array(
-    value: Attribute, quantized_type: _ScaledType, rounding_mode: RoundingMode
+    value: Attribute, quantized_type: _ScaledType, rounding: Rounding | None
 ) -> NDArray[Any]:
     """
-    The stored values of a constant.
+    The stored values of a constant, without a rounding those of MLIR 14.
 
     Raises:
         ValueError: if it cannot be quantized.
@@ -113,9 +114,14 @@ def _quantized_array(
         raise ValueError(reason)
     parameters = QuantizationParameters.from_type(quantized_type)
     expressed = _numbers(value, parameters.expressed_dtype)
-    if rounding_mode == "nearest-away":
+    if rounding is None:
         return quantize_constant(expressed, parameters)
-    return quantize(expressed, parameters, rounding_mode=rounding_mode)
+    return quantize(
+        expressed,
+        parameters,
+        rounding_mode=rounding.mode,
+        zero_point_order=rounding.zero_point_order,
+    )
 
 
 def _with_sign(stored: NDArray[Any], width: int) -> NDArray[Any]:
@@ -247,7 +253,25 @@ class QuantConvertConstPass(ModulePass):
     way. `stablehlo.uniform_quantize` rounds to nearest, ties to even, in any case.
     """
 
+    zero_point_order: ZeroPointOrder | None = None
+    """
+    When the zero point is added. Unset, it is before rounding, and with `nearest-away` as
+    in MLIR 14: before rounding for f32 stored in 8 bits, and otherwise after it.
+    """
+
+    @property
+    def _rounding(self) -> Rounding | None:
+        """The rounding of the lowered cast; `None` for that of MLIR 14."""
+        if self.zero_point_order is not None:
+            return Rounding(self.rounding_mode, self.zero_point_order)
+        if self.rounding_mode == "nearest-away":
+            return None
+        return Rounding(self.rounding_mode)
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rounding = self._rounding
+        if rounding is not None and (mistake := rounding.mistake()) is not None:
+            raise PassFailedException(mistake)
         casts = [
             (cast_op, constant, (constant, cast_op.result_types[0], cast_op.name))
             for cast_op in op.walk()
@@ -274,7 +298,7 @@ class QuantConvertConstPass(ModulePass):
             return _quantized_array(
                 constant.properties["value"],
                 _quantized_type(cast_op.result_types[0]),
-                self.rounding_mode if is_qcast else "nearest-even",
+                self._rounding if is_qcast else Rounding(),
             )
         except (ValueError, ImportError) as e:
             fail(cast_op, f"'{cast_op.name}' op cannot quantize its constant: {e}")

@@ -40,7 +40,7 @@ from xdsl_quant.dialects.quant.types import (
     float_array,
     int_array,
 )
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding
 
 from .emission import Code
 
@@ -72,7 +72,7 @@ class Arithmetic:
     """How the scales and zero points of one type become ops and constants."""
 
     quantized_type: UniformType
-    rounding_mode: RoundingMode
+    rounding: Rounding
     fuse: bool
 
     # What the type says
@@ -119,7 +119,11 @@ class Arithmetic:
     @property
     def _as_mlir(self) -> bool:
         """Whether the ops have to be those of MLIR."""
-        return self.rounding_mode == "truncate" and not self.fuse
+        return self._truncates and not self.fuse
+
+    @property
+    def _truncates(self) -> bool:
+        return self.rounding.mode == "truncate"
 
     @cached_property
     def _compute(self) -> AnyFloat:
@@ -127,7 +131,7 @@ class Arithmetic:
         The float type to compute in: MLIR's mode computes in the expressed type, the
         others in the first of that type, f32 and f64 that is wide enough.
         """
-        if self.rounding_mode == "truncate":
+        if self._truncates:
             return self.expressed
         for float_type in (self.expressed, f32):
             if self._is_wide_enough(float_type):
@@ -180,7 +184,7 @@ class Arithmetic:
     @cached_property
     def _zero_point_attr(self) -> IntegerAttr | FloatAttr:
         zero_point = self.zero_points[0]
-        if self.rounding_mode == "truncate":
+        if self._truncates:
             return _integer_attr(zero_point, self.storage.width.data)
         return _float_attr(float(zero_point), self._compute)
 
@@ -206,7 +210,7 @@ class Arithmetic:
     ) -> list[DenseIntOrFPElementsAttr]:
         """Scales and, if they are used, zero points of this shape as constants."""
         scales = _dense(self._scales_of(quantizing), self._compute, shape)
-        if self.rounding_mode != "truncate":
+        if not self._truncates:
             if not self.has_zero_points:
                 return [scales]
             zero_points = [*map(float, self.zero_points)]
@@ -226,7 +230,7 @@ class Arithmetic:
     def _zero_point_operand(self, code: Code, zero_point: SSAValue) -> SSAValue:
         """A zero point as a float."""
         operand = code.lift(zero_point)
-        if self.rounding_mode != "truncate":
+        if not self._truncates:
             return operand
         return code.elementwise(self._int_to_float, (operand,), self._compute)
 
@@ -246,23 +250,33 @@ class Arithmetic:
             value = code.elementwise(arith.ExtFOp, (value,), self._compute)
         divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
         value = code.elementwise(divide, (value, scale), self._compute, _FASTMATH)
-        if zero_point is not None:
-            offset = self._zero_point_operand(code, zero_point)
-            value = code.elementwise(
-                arith.AddfOp, (value, offset), self._compute, _FASTMATH
-            )
-        if self.rounding_mode == "truncate":
-            return self._truncate(code, value)
-        return self._round_and_clamp(code, value)
+        if self._truncates:
+            return self._truncate(code, self._add(code, value, zero_point))
+        if self.rounding.zero_point_order == "before-rounding":
+            value = self._round(code, self._add(code, value, zero_point))
+        else:
+            # A sum of integers is exact, or beyond the storage range.
+            value = self._add(code, self._round(code, value), zero_point)
+        return self._clamp_and_convert(code, value)
 
-    def _round_and_clamp(self, code: Code, value: SSAValue) -> SSAValue:
-        compute = self._compute
+    def _add(
+        self, code: Code, value: SSAValue, zero_point: SSAValue | None
+    ) -> SSAValue:
+        if zero_point is None:
+            return value
+        offset = self._zero_point_operand(code, zero_point)
+        return code.elementwise(arith.AddfOp, (value, offset), self._compute, _FASTMATH)
+
+    def _round(self, code: Code, value: SSAValue) -> SSAValue:
         round_op = (
             math_dialect.RoundEvenOp
-            if self.rounding_mode == "nearest-even"
+            if self.rounding.mode == "nearest-even"
             else math_dialect.RoundOp
         )
-        value = code.elementwise(round_op, (value,), compute, _FASTMATH)
+        return code.elementwise(round_op, (value,), self._compute, _FASTMATH)
+
+    def _clamp_and_convert(self, code: Code, value: SSAValue) -> SSAValue:
+        compute = self._compute
         bounds = [
             code.constant(_float_attr(float(bound), self._compute), compute)
             for bound in (self._min, self._max)

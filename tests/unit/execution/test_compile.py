@@ -49,6 +49,15 @@ def test_rounding_modes():
     check(truncate(x), [[3, 3, 4], [5, 1, 1]], np.int8)
 
 
+@pytest.mark.parametrize("fuse", [False, True])
+def test_zero_point_order(fuse: bool):
+    x = np.array([[-3.75, 0.25, 0.75], [1e30, -np.inf, np.nan]], np.float32)
+    before = compile(QUANTIZE, fuse=fuse)
+    check(before(x), [[-4, 4, 4], [127, -128, -128]], np.int8)
+    after = compile(QUANTIZE, zero_point_order="after-rounding", fuse=fuse)
+    check(after(x), [[-5, 3, 5], [127, -128, -128]], np.int8)
+
+
 def test_simulated_quantization_is_computed():
     function = compile(
         """

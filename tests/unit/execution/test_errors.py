@@ -174,10 +174,10 @@ def test_entries():
 
 
 def test_rounding_mode():
-    with pytest.raises(
-        ValueError, match=r"^rounding mode 'up' is none of 'truncate', "
-    ):
+    with pytest.raises(ValueError, match=r"^rounding mode is one of .* but 'up' was"):
         compile(ADD, rounding_mode="up")  # pyright: ignore[reportArgumentType] the test
+    with pytest.raises(ValueError, match="'after-rounding' needs rounding to nearest"):
+        compile(ADD, rounding_mode="truncate", zero_point_order="after-rounding")
 
 
 @pytest.mark.parametrize(

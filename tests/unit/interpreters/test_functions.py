@@ -224,6 +224,10 @@ def test_what_is_no_module(value: object):
 def test_unknown_rounding_mode():
     with pytest.raises(ValueError, match=r"^rounding mode is one of .* but 'up' was"):
         run_function(TWO_FUNCTIONS, None, 1.0, rounding_mode="up")  # pyright: ignore[reportArgumentType] the mistake
+    with pytest.raises(
+        ValueError, match=r"^zero point order is one of .* but 'up' was"
+    ):
+        run_function(TWO_FUNCTIONS, None, 1.0, zero_point_order="up")  # pyright: ignore[reportArgumentType] the mistake
 
 
 def test_recursion_without_an_end():

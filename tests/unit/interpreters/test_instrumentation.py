@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import InterpretationError
 
+from xdsl_quant import execution
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder
 from xdsl_quant.transforms.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )
@@ -57,6 +58,26 @@ func.func @f(%x: {type_}) -> {type_} {{
     (expected,) = run_function(module, "f", x, rounding_mode=rounding_mode)
     assert same_bits(result, expected)
     assert not same_bits(result, x)
+
+
+def test_zero_point_order_of_fake_quantization():
+    # Scale 0.5, and zero point 3, which is odd.
+    type_ = "tensor<?xf32>"
+    text = f"""
+func.func @f(%x: {type_}) -> {type_} {{
+  %y = quant.const_fake_quant %x <-1.5:2.0> bits 3 : {type_}
+  return %y : {type_}
+}}"""
+    x = np.array([-0.75, -0.25, 0.25, 0.75, 1.25, 99], np.float32)
+    results: dict[ZeroPointOrder, list[float]] = {
+        "before-rounding": [-0.5, -0.5, 0.5, 0.5, 1.5, 2.0],
+        "after-rounding": [-1.0, 0.0, 0.0, 1.0, 1.0, 2.0],
+    }
+    for order, expected in results.items():
+        (result,) = run_function(text, "f", x, zero_point_order=order)
+        assert result.tolist() == expected
+        compiled = execution.compile(text, zero_point_order=order)
+        assert compiled(x).tolist() == expected
 
 
 def test_number_of_bits():

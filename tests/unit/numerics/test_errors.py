@@ -95,6 +95,21 @@ def test_errors_of_channels_and_blocks(mode: Any):
         assert np.allclose(a[:, 0], b, rtol=1e-12)
 
 
+def test_zero_point_order():
+    # The second value becomes 2 if the zero point is added before rounding.
+    parameters = QuantizationParameters(1, 1, storage_max=1)
+    before = measure_error([-0.25, 0.5], parameters)
+    assert before.saturated_fraction == 0.5
+    after = measure_error([-0.25, 0.5], parameters, zero_point_order="after-rounding")
+    assert after.saturated_fraction == 0
+    # 2 - 3 and 3 - 3.
+    parameters = QuantizationParameters(1, 3)
+    before = measure_error([-0.5], parameters)
+    assert (before.max_absolute, before.sqnr) == (0.5, 0)
+    after = measure_error([-1.5], parameters, zero_point_order="after-rounding")
+    assert after.max_absolute == 0.5
+
+
 def test_order_in_memory_does_not_matter():
     transposed = QuantizationParameters(
         AXIS.scales, AXIS.zero_points, quantized_dimension=1

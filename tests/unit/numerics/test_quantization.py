@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -36,10 +37,15 @@ from xdsl_quant.numerics import (
     requantize,
 )
 from xdsl_quant.numerics.rounding import ROUNDING_MODES
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
 EXPRESSED = ("f16", "bf16", "f32", "f64")
 SEEDS = st.integers(0, 1 << 32)
+ROUNDINGS = [
+    *map(Rounding, ROUNDING_MODES),
+    Rounding("nearest-even", "after-rounding"),
+    Rounding("nearest-away", "after-rounding"),
+]
 
 
 PIECES = st.sampled_from((None, (8, 1), (40, 24), (80, 37)))
@@ -74,23 +80,29 @@ def _out(
 
 @pytest.mark.parametrize("expressed", EXPRESSED)
 @settings(max_examples=50, deadline=None)
-@given(data=st.data(), shape=shapes(), seed=SEEDS, mode=st.sampled_from(ROUNDING_MODES))
+@given(data=st.data(), shape=shapes(), seed=SEEDS, rounding=st.sampled_from(ROUNDINGS))
 def test_quantize_is_the_reference(
     expressed: str,
     data: st.DataObject,
     shape: tuple[int, ...],
     seed: int,
-    mode: RoundingMode,
+    rounding: Rounding,
 ):
     parameters = data.draw(parameters_for(shape, expressed))
     values = expressed_values(parameters, shape, seed)
     expected = reference.quantize(
-        values, *full(parameters, shape), expressed, storage_of(parameters), mode
+        values, *full(parameters, shape), expressed, storage_of(parameters), *rounding
     )
     values = in_memory(values, data.draw(st.sampled_from(LAYOUTS)))
     out = _out(data.draw, shape, parameters.storage_dtype)
     with _cut(data.draw(PIECES)):
-        actual = quantize(values, parameters, rounding_mode=mode, out=out)
+        actual = quantize(
+            values,
+            parameters,
+            rounding_mode=rounding.mode,
+            zero_point_order=rounding.zero_point_order,
+            out=out,
+        )
     assert out is None or actual is out
     assert _same(actual, np.asarray(expected).astype(parameters.storage_dtype))
 
@@ -126,20 +138,31 @@ def test_dequantize_is_the_reference(
 
 
 @settings(max_examples=50, deadline=None)
-@given(data=st.data(), shape=shapes(), seed=SEEDS, mode=st.sampled_from(ROUNDING_MODES))
+@given(data=st.data(), shape=shapes(), seed=SEEDS, rounding=st.sampled_from(ROUNDINGS))
 def test_requantize_is_dequantize_and_quantize(
-    data: st.DataObject, shape: tuple[int, ...], seed: int, mode: RoundingMode
+    data: st.DataObject, shape: tuple[int, ...], seed: int, rounding: Rounding
 ):
+    mode, order = rounding
     expressed = data.draw(st.sampled_from(EXPRESSED))
     source, target = (data.draw(parameters_for(shape, expressed)) for _ in range(2))
     values = stored_values(source, shape, seed)
     expected = quantize(
-        dequantize(values, source, rounding_mode=mode), target, rounding_mode=mode
+        dequantize(values, source, rounding_mode=mode),
+        target,
+        rounding_mode=mode,
+        zero_point_order=order,
     )
     values = in_memory(values, data.draw(st.sampled_from(LAYOUTS)))
     out = _out(data.draw, shape, target.storage_dtype)
     with _cut(data.draw(PIECES)):
-        actual = requantize(values, source, target, rounding_mode=mode, out=out)
+        actual = requantize(
+            values,
+            source,
+            target,
+            rounding_mode=mode,
+            zero_point_order=order,
+            out=out,
+        )
     assert out is None or actual is out
     assert _same(actual, expected)
 
@@ -375,6 +398,14 @@ BLOCKS = QuantizationParameters([[1, 2]], block_sizes={1: 3})
 NIBBLE = QuantizationParameters(1, storage="i4")
 F32 = np.zeros((2, 3), np.float32)
 I8 = np.zeros((2, 3), np.int8)
+TRUNCATE_AND_ADD: dict[str, Any] = {
+    "rounding_mode": "truncate",
+    "zero_point_order": "after-rounding",
+}
+AFTER_TRUNCATION = (
+    "zero point order 'after-rounding' needs rounding to nearest, but the rounding mode is "
+    "'truncate'; use 'nearest-even' or 'nearest-away'"
+)
 READ_ONLY = np.zeros((2, 3), np.int8)
 READ_ONLY.setflags(write=False)
 
@@ -492,6 +523,20 @@ READ_ONLY.setflags(write=False)
                 ValueError,
                 "rounding mode is one of 'truncate', 'nearest-even', 'nearest-away', but "
                 "'up' was given",
+            ),
+            (
+                lambda: quantize(F32, ONE, zero_point_order="last"),  # pyright: ignore[reportArgumentType] the mistake
+                ValueError,
+                "zero point order is one of 'before-rounding', 'after-rounding', but "
+                "'last' was given",
+            ),
+            *(
+                (partial(call, **TRUNCATE_AND_ADD), ValueError, AFTER_TRUNCATION)
+                for call in (
+                    partial(quantize, F32, ONE),
+                    partial(requantize, I8, ONE, ONE),
+                    partial(measure_error, F32, ONE),
+                )
             ),
         ]
     ],

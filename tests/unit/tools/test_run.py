@@ -93,6 +93,18 @@ def test_one_result_in_a_file(capsys: pytest.CaptureFixture[str]):
     assert text == "result0: int8, shape 2\n[   1 -128]\n"
 
 
+def test_zero_point_order(capsys: pytest.CaptureFixture[str]):
+    text = """
+func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5:3> {
+  %q = quant.qcast %x : f32 to !quant.uniform<i8:f32, 0.5:3>
+  return %q : !quant.uniform<i8:f32, 0.5:3>
+}"""
+    Path("q.mlir").write_text(text)
+    for order, expected in (("before-rounding", -4), ("after-rounding", -5)):
+        options = ("--input=-3.75", "--zero-point-order", order)
+        assert outputs(capsys, "q.mlir", *options) == f"result0: int8\n{expected}\n"
+
+
 def test_rounding_mode(capsys: pytest.CaptureFixture[str]):
     text = """
 func.func @f(%x: f32) -> !quant.uniform<i8:f32, 1.0> {

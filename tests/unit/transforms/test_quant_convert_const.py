@@ -31,7 +31,7 @@ from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import IRError, apply_passes, parse_module
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.constant_quantization import quantize_constant
-from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder
 from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
@@ -45,8 +45,12 @@ def parse(text: str) -> ModuleOp:
     return module
 
 
-def convert(module: ModuleOp, rounding_mode: RoundingMode = "nearest-even") -> ModuleOp:
-    QuantConvertConstPass(rounding_mode).apply(Context(), module)
+def convert(
+    module: ModuleOp,
+    rounding_mode: RoundingMode = "nearest-even",
+    zero_point_order: ZeroPointOrder | None = None,
+) -> ModuleOp:
+    QuantConvertConstPass(rounding_mode, zero_point_order).apply(Context(), module)
     module.verify()
     return module
 
@@ -97,6 +101,46 @@ def test_stored_values_are_those_of_quantize(
     stored = stored_op.value
     assert isinstance(stored, DenseIntOrFPElementsAttr)
     assert stored.data.data == expected(values, parameters).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("expressed", "rounding_mode", "zero_point_order", "expected"),
+    [
+        ("f32", "nearest-even", None, [-4, 2]),
+        ("f32", "nearest-even", "before-rounding", [-4, 2]),
+        ("f32", "nearest-even", "after-rounding", [-5, 3]),
+        ("f32", "nearest-away", None, [-5, 3]),
+        ("f32", "nearest-away", "before-rounding", [-5, 3]),
+        ("f32", "nearest-away", "after-rounding", [-5, 2]),
+        ("f16", "nearest-away", None, [-5, 2]),
+        ("f16", "nearest-away", "before-rounding", [-5, 3]),
+        ("f32", "truncate", None, [-4, 2]),
+    ],
+)
+def test_zero_point_order(
+    expressed: str,
+    rounding_mode: RoundingMode,
+    zero_point_order: ZeroPointOrder | None,
+    expected: list[int],
+):
+    type_, q = (
+        f"tensor<2x{expressed}>",
+        f"tensor<2x!quant.uniform<i8:{expressed}, 0.5:3>>",
+    )
+    module = parse(
+        f"""
+%c = arith.constant dense<[-3.75, -0.25]> : {type_}
+%q = quant.qcast %c : {type_} to {q}"""
+    )
+    stored_op, _ = convert(module, rounding_mode, zero_point_order).body.block.ops
+    assert isinstance(stored_op, ConstantOp)
+    assert isinstance(stored_op.value, DenseIntOrFPElementsAttr)
+    assert [*stored_op.value.get_values()] == expected
+
+
+def test_no_order_of_truncation():
+    with pytest.raises(PassFailedException, match="needs rounding to nearest"):
+        convert(ModuleOp([]), "truncate", "after-rounding")
 
 
 # MLIR 14
