@@ -14,6 +14,11 @@ Whether the zero point is added to the quotient of expressed value and scale, or
 integer that this is rounded to.
 """
 
+NanResult = Literal["storage-min", "stored-zero"]
+"""
+The stored value that NaN becomes: the smallest one, or 0, clamped to the storage range.
+"""
+
 ScaleRounding = Literal["single", "double"]
 """How the product of an integer with a multiplier is rounded when it is shifted."""
 
@@ -23,12 +28,14 @@ class Rounding(NamedTuple):
 
     mode: RoundingMode = "nearest-even"
     zero_point_order: ZeroPointOrder = "before-rounding"
+    nan: NanResult = "storage-min"
 
     def mistake(self) -> str | None:
         """Why there is no such rounding; `None` if there is."""
         for name, value, literal in (
             ("rounding mode", self.mode, RoundingMode),
             ("zero point order", self.zero_point_order, ZeroPointOrder),
+            ("nan", self.nan, NanResult),
         ):
             if value not in (known := get_args(literal)):
                 listed = ", ".join(map(repr, known))

@@ -57,6 +57,7 @@ def quantize(
     storage: Storage,
     rounding_mode: str,
     zero_point_order: str = "before-rounding",
+    nan: str = "storage-min",
 ) -> NDArray[np.int64]:
     """
     Stored values. `scales` and `zero_points` have the shape of `values` or broadcast to
@@ -83,6 +84,8 @@ def quantize(
             )
         if is_added_last:
             rounded = rounded + zero_points
+        if nan == "stored-zero":
+            rounded = np.where(np.isnan(rounded), 0.0, rounded)
         # NaN compares false, so it becomes the smallest stored value.
         clamped = np.where(rounded > storage.low, rounded, storage.low)
         clamped = np.where(clamped < storage.high, clamped, storage.high)

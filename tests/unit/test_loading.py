@@ -135,7 +135,7 @@ def test_passes():
             "lower-quant-ops{rounding_modes=truncate}",
             "pass-pipeline: error: pass lower-quant-ops: there is no option "
             "'rounding-modes': there are 'rounding-mode', 'fuse', 'runtime-checks', "
-            "'keep-qdq', 'scale-rounding', 'zero-point-order'",
+            "'keep-qdq', 'scale-rounding', 'zero-point-order', 'nan'",
         ),
         (
             "normalize-quant-types{fuse=true}",

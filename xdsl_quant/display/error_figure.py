@@ -251,7 +251,7 @@ def error_figure(
     left_out = exact.size - int(np.count_nonzero(np.isfinite(exact)))
     if left_out == values.size:
         raise ValueError("there is nothing to plot: no value is finite")
-    mode, order = rounding
+    mode, order, _ = rounding
     stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
     back = dequantize(stored, parameters, rounding_mode=mode)
     measured = _finite(values, parameters) if left_out else (values, parameters)

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_quant.entry_function import check_function_name
 from xdsl_quant.host_functions import HostFunctions, check_are_functions
 from xdsl_quant.loading import IRError, parse_module, verify_module
-from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
@@ -44,6 +44,7 @@ def compile(
     *,
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
+    nan: NanResult = "storage-min",
     fuse: bool = True,
     host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
@@ -65,6 +66,7 @@ def compile(
         rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
             values that do not fit the storage type.
         zero_point_order: when `lower-quant-ops` adds the zero point.
+        nan: what it makes of NaN in casts without an attribute `quant.nan`.
         fuse: whether each cast becomes one loop with its scales as constants.
         host_functions: the functions of Python that the module declares and calls, by
             name: see [`host_functions`][xdsl_quant.host_functions]. With these nothing is
@@ -77,7 +79,7 @@ def compile(
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature, is not installed.
     """
-    rounding = Rounding(rounding_mode, zero_point_order)
+    rounding = Rounding(rounding_mode, zero_point_order, nan)
     if (mistake := rounding.mistake()) is not None:
         raise ValueError(mistake)
     if not isinstance(cast(object, module), ModuleOp | str):

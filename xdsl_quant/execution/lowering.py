@@ -79,6 +79,7 @@ def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
             runtime_checks=True,
             keep_qdq=True,
             zero_point_order=rounding.zero_point_order,
+            nan=rounding.nan,
         ).apply(ctx, module)
     except PassFailedException as e:
         raise CompilationError(str(e)) from None

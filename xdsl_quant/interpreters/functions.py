@@ -28,7 +28,7 @@ from xdsl_quant.host_functions import (
 )
 from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.rounding import check_rounding
-from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.unlowered import unlowered
 
 from .host import HostFailure
@@ -41,6 +41,7 @@ def run_function(
     *arguments: ArrayLike,
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
+    nan: NanResult = "storage-min",
     host_functions: HostFunctions | None = None,
 ) -> tuple[NDArray[Any], ...]:
     """
@@ -54,6 +55,7 @@ def run_function(
             not written to.
         rounding_mode: how casts that are not lowered round.
         zero_point_order: when casts that are not lowered add the zero point.
+        nan: what they make of NaN, where they have no attribute `quant.nan`.
         host_functions: the functions of Python that the module declares and calls, by
             name: see [`host_functions`][xdsl_quant.host_functions].
 
@@ -70,7 +72,7 @@ def run_function(
             calls are nested too deeply.
         Exception: whatever a function of Python raises that the module calls.
     """
-    check_rounding(Rounding(rounding_mode, zero_point_order))
+    check_rounding(Rounding(rounding_mode, zero_point_order, nan))
     check_function_name(name, "the second argument")
     host_functions = {} if host_functions is None else host_functions
     check_are_functions(host_functions)
@@ -85,6 +87,7 @@ def run_function(
         interpreter,
         rounding_mode=rounding_mode,
         zero_point_order=zero_point_order,
+        nan=nan,
         host_functions=host_functions,
     )
     try:

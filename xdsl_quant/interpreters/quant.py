@@ -24,6 +24,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
     StorageCastOp,
 )
+from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.requantization import requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
@@ -59,6 +60,10 @@ def _quantize(
             return (requantize_fixed_point(stored, source, parameters),)
         except ValueError as e:
             raise failure(op, f"cannot be computed: {e}") from None
+    try:
+        rounding = rounding._replace(nan=nan_result(op, rounding.nan))
+    except ValueError as e:
+        raise failure(op, f"cannot be computed: {e}") from None
     values = numbers(args[0], op.input.type)
     return (_stored(values, parameters, rounding),)
 
@@ -71,6 +76,7 @@ def _stored(
         parameters,
         rounding_mode=rounding.mode,
         zero_point_order=rounding.zero_point_order,
+        nan=rounding.nan,
     )
 
 

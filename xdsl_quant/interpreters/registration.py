@@ -8,7 +8,7 @@ from xdsl.interpreters import builtin, cf, func, scf
 from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
 from xdsl_quant.host_functions import HostFunctions
-from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
 from .arith import ARITH
 from .cf import CF
@@ -27,6 +27,7 @@ def register_implementations(
     *,
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
+    nan: NanResult = "storage-min",
     host_functions: HostFunctions | None = None,
 ) -> None:
     """
@@ -43,6 +44,7 @@ def register_implementations(
         rounding_mode: how `quant.qcast` and `quant.dcast` round where they are not
             lowered; the same as the option of `lower-quant-ops`.
         zero_point_order: when `quant.qcast` adds the zero point there.
+        nan: what it makes of NaN there, unless an attribute `quant.nan` says it.
         host_functions: what is called in place of functions without a body, by name. What
             one raises is the cause of a
             [`HostFailure`][xdsl_quant.interpreters.host.HostFailure].
@@ -58,7 +60,7 @@ def register_implementations(
         CF,
         LINALG,
         MATH,
-        quant_functions(Rounding(rounding_mode, zero_point_order)),
+        quant_functions(Rounding(rounding_mode, zero_point_order, nan)),
         SCF,
         SHAPE,
         TENSOR,

@@ -114,6 +114,10 @@ class Arithmetic:
         self._adds_to_rounded = (
             parameters.has_zero_points and rounding.zero_point_order == "after-rounding"
         )
+        # Without negative stored values the smallest one is the nearest to zero.
+        self._stores_zero_for_nan = (
+            rounding.nan == "stored-zero" and parameters.storage_min < 0
+        )
         # Stored values may be out of the storage range.
         largest = _largest_integer(parameters, storage_range(parameters.storage))
         self._has_exact_integers = largest <= 1 << _precision(self._compute)
@@ -246,6 +250,8 @@ class Arithmetic:
         low, high = self._bounds
         if scaled.size < self.limit:
             low, high = low[: scaled.size], high[: scaled.size]
+        if self._stores_zero_for_nan:
+            np.copyto(scaled, 0, where=np.isnan(scaled))
         np.fmax(scaled, low, out=scaled)
         np.minimum(scaled, high, out=scaled)
         self._round(scaled)

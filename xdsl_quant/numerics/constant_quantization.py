@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xdsl_quant.rounding_mode import NanResult
+
 from .arguments import expressed_array
 from .blocks import aligned, block_shape, pieces
 from .parameters import QuantizationParameters, check_parameters
@@ -24,18 +26,21 @@ _PIECE = 1 << 14
 
 
 def quantize_constant(
-    expressed_values: ArrayLike, parameters: QuantizationParameters
+    expressed_values: ArrayLike,
+    parameters: QuantizationParameters,
+    nan: NanResult = "storage-min",
 ) -> NDArray[Any]:
     """
     Stored values of the expressed ones of a constant, those that MLIR 14 has for it.
 
-    What is out of range becomes the nearest end of the storage range; NaN becomes its
-    lower end.
+    What is out of range becomes the nearest end of the storage range. In MLIR 14 NaN
+    becomes 0.
 
     Args:
         expressed_values: an array of any shape that the parameters fit, with dtype
             `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
         parameters: the parameters.
+        nan: what NaN becomes, as for [`quantize`][xdsl_quant.numerics.quantize].
 
     Returns:
         an array with dtype `parameters.storage_dtype`.
@@ -56,7 +61,7 @@ def quantize_constant(
     with np.errstate(all="ignore"):
         for x, s, scales, zero_points in pieces(views, _PIECE):
             quotients = np.divide(x.astype(np.float64), scales, order="C")
-            s[...] = _stored(quotients, zero_points, parameters, round_)
+            s[...] = _stored(quotients, zero_points, parameters, round_, nan)
     return stored
 
 
@@ -65,6 +70,7 @@ def _stored(
     zero_points: NDArray[Any],
     parameters: QuantizationParameters,
     round_: Rounder,
+    nan: NanResult,
 ) -> NDArray[np.float64]:
     is_added_first = parameters.expressed == "f32" and parameters.storage_width == 8
     if is_added_first:
@@ -73,6 +79,8 @@ def _stored(
     np.trunc(quotients, out=quotients)
     if not is_added_first:
         quotients += zero_points
+    if nan == "stored-zero":
+        quotients[np.isnan(quotients)] = 0
     # Of NaN and a number it is the number.
     np.fmax(quotients, parameters.storage_min, out=quotients)
     return np.fmin(quotients, parameters.storage_max, out=quotients)

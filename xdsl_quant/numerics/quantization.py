@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
 from .arguments import checked_out, expressed_array, stored_array
 from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
@@ -41,6 +41,7 @@ def quantize(
     *,
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
+    nan: NanResult = "storage-min",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """
@@ -48,7 +49,7 @@ def quantize(
     `clamp(round(x / scale) + zero_point, min, max)`.
 
     What is out of range, infinities included, becomes the nearest end of the storage
-    range; NaN becomes its lower end.
+    range.
 
     Args:
         expressed_values: an array of any shape that the parameters fit, with dtype
@@ -59,6 +60,8 @@ def quantize(
             or f64 where the stored values are not exact in the expressed type.
         zero_point_order: which of the two formulas it is. `after-rounding` is not there
             for `truncate`.
+        nan: what NaN becomes: `storage-min`, or with `stored-zero` the stored value 0, or
+            the end of the storage range next to it. That is not the zero point.
         out: where to put the stored values. It may overlap `expressed_values`.
 
     Returns:
@@ -69,7 +72,7 @@ def quantize(
         ValueError: if an array has the wrong shape, elements of `out` overlap, or there
             is no such rounding.
     """
-    rounding = Rounding(rounding_mode, zero_point_order)
+    rounding = Rounding(rounding_mode, zero_point_order, nan)
     check_rounding(rounding)
     check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
@@ -144,6 +147,7 @@ def requantize(
     *,
     rounding_mode: RoundingMode = "nearest-even",
     zero_point_order: ZeroPointOrder = "before-rounding",
+    nan: NanResult = "storage-min",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """
@@ -158,6 +162,8 @@ def requantize(
         target: the parameters of the result, with the expressed type of `source`.
         rounding_mode: the mode of both steps.
         zero_point_order: when the zero point of `target` is added.
+        nan: what NaN becomes. It is what is too large for an expressed type without
+            infinities.
         out: where to put the stored values. It may overlap `stored_values`.
 
     Returns:
@@ -169,7 +175,7 @@ def requantize(
             stored value is outside of the storage type of `source`, or there is no such
             rounding.
     """
-    rounding = Rounding(rounding_mode, zero_point_order)
+    rounding = Rounding(rounding_mode, zero_point_order, nan)
     check_rounding(rounding)
     check_parameters(source)
     check_parameters(target)

@@ -16,7 +16,7 @@ from xdsl_quant.array_types import shape_text
 from xdsl_quant.entry_function import entry_function
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
-from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
 
 from .array_files import check_files, check_output, write_results
 from .failures import Failure, exit_code, failure, read_text, read_values
@@ -89,6 +89,13 @@ def _parser() -> argparse.ArgumentParser:
         default="before-rounding",
         help="when casts that are not lowered add the zero point (default: %(default)s)",
     )
+    parser.add_argument(
+        "--nan",
+        choices=get_args(NanResult),
+        default="storage-min",
+        help="the stored value that NaN becomes where a cast that is not lowered does not "
+        "say it (default: %(default)s)",
+    )
     return parser
 
 
@@ -117,6 +124,7 @@ def _run(options: argparse.Namespace) -> None:
             *inputs,
             rounding_mode=options.rounding_mode,
             zero_point_order=options.zero_point_order,
+            nan=options.nan,
         )
     except (InterpretationError, TypeError, ValueError, ImportError) as error:
         raise failure(options.module, error) from error

@@ -13,8 +13,11 @@ With another rounding mode every input has a defined result,
 * It is computed in the expressed type if that has 16 bits or more and holds all stored
   values, the zero point and their differences exactly (and the halves between them, if
   there is a zero point to add); otherwise in f32 or, if that does not either, in f64.
-* The clamp comes before the conversion, so nothing out of range is ever converted. NaN
-  becomes the smallest stored value and infinities saturate.
+* The clamp comes before the conversion, so nothing out of range is ever converted, and
+  infinities saturate. NaN becomes the smallest stored value.
+
+With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage range, in each
+rounding mode. An attribute `quant.nan` of a cast is obeyed before the option.
 
 Integer scales become floats where an expressed value is needed. Where it is not, because a
 `quant.dcast` is followed by a `quant.qcast` and both types have integer scales, the stored
@@ -61,6 +64,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.requantization import (
     fixed_point_type,
     requantized_dcast,
@@ -72,6 +76,7 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.rounding_mode import (
+    NanResult,
     Rounding,
     RoundingMode,
     ScaleRounding,
@@ -196,10 +201,15 @@ class LowerQuantCast(RewritePattern):
     zero_point_order: ZeroPointOrder = "before-rounding"
     """When the zero point is added."""
 
-    _arithmetic: dict[Attribute, Arithmetic] = field(
-        default_factory=dict[Attribute, Arithmetic], init=False, compare=False
+    nan: NanResult = "storage-min"
+    """What NaN becomes, where a cast does not say it."""
+
+    _arithmetic: dict[tuple[Attribute, Rounding], Arithmetic] = field(
+        default_factory=dict[tuple[Attribute, Rounding], Arithmetic],
+        init=False,
+        compare=False,
     )
-    """One for each type that was lowered."""
+    """One for each type that was lowered, and for what its casts make of NaN."""
 
     _requantizations: dict[tuple[Attribute, Attribute], Requantization] = field(
         default_factory=dict[tuple[Attribute, Attribute], Requantization],
@@ -214,7 +224,7 @@ class LowerQuantCast(RewritePattern):
 
     @property
     def _rounding(self) -> Rounding:
-        return Rounding(self.rounding_mode, self.zero_point_order)
+        return Rounding(self.rounding_mode, self.zero_point_order, self.nan)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if not isinstance(op, CastOp):
@@ -258,7 +268,8 @@ class LowerQuantCast(RewritePattern):
 
     def _arithmetic_of(self, op: CastOp, type_: Attribute) -> Arithmetic:
         quantized_type = scalar_or_element_type(type_)
-        if (known := self._arithmetic.get(quantized_type)) is not None:
+        rounding = self._rounding_of(op)
+        if (known := self._arithmetic.get((quantized_type, rounding))) is not None:
             return known
         if (reason := why_not_lowerable(quantized_type)) is not None:
             fail(op, f"'{op.name}' op cannot be lowered: {reason}")
@@ -266,11 +277,19 @@ class LowerQuantCast(RewritePattern):
             quantized_type.to_uniform()
             if isinstance(quantized_type, FixedPointType)
             else cast(UniformType, quantized_type),
-            self._rounding,
+            rounding,
             self.fuse,
         )
-        self._arithmetic[quantized_type] = arithmetic
+        self._arithmetic[quantized_type, rounding] = arithmetic
         return arithmetic
+
+    def _rounding_of(self, op: CastOp) -> Rounding:
+        if not isinstance(op, QuantizeCastOp):
+            return self._rounding
+        try:
+            return self._rounding._replace(nan=nan_result(op, self.nan))
+        except ValueError as e:
+            fail(op, f"'{op.name}' op cannot be lowered: {e}")
 
     def _requantization_of(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp
@@ -531,6 +550,12 @@ class LowerQuantOpsPass(ModulePass):
     zero_point_order: ZeroPointOrder = "before-rounding"
     """When the zero point is added; MLIR, which truncates, adds it before that."""
 
+    nan: NanResult = "storage-min"
+    """
+    What NaN becomes in casts without an attribute `quant.nan`. With `truncate` the default
+    is MLIR's: it is undefined.
+    """
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         pattern = LowerQuantCast(
             self.rounding_mode,
@@ -538,6 +563,7 @@ class LowerQuantOpsPass(ModulePass):
             self.runtime_checks,
             self.scale_rounding,
             self.zero_point_order,
+            self.nan,
         )
         casts = [o for o in op.walk() if isinstance(o, CastOp)]
         folds = {} if self.keep_qdq else find_folds(casts)

@@ -1,8 +1,9 @@
 """
 The casts of the quant dialect as StableHLO's.
 
-StableHLO rounds to nearest, ties to even, so the numbers are those of
-`lower-quant-ops{rounding-mode=nearest-even}`, and not of MLIR's own rounding.
+StableHLO rounds to nearest, ties to even, and stores 0 for NaN, so the numbers are those of
+`lower-quant-ops{rounding-mode=nearest-even nan=stored-zero}`, and not of MLIR's own
+rounding. The attribute `quant.nan` of a cast goes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 
 from .diagnostics import fail
@@ -29,10 +31,11 @@ def _counterpart(op: _CastOp) -> Operation:
     counterpart = (
         UniformQuantizeOp if isinstance(op, QuantizeCastOp) else UniformDequantizeOp
     )
+    attributes = {k: v for k, v in op.attributes.items() if k != NAN_ATTRIBUTE}
     return counterpart.create(
         operands=op.operands,
         result_types=op.result_types,
-        attributes=op.attributes,
+        attributes=attributes,
         location=op.location,
     )
 

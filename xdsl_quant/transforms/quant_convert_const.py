@@ -45,13 +45,14 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.dialects.quant import QuantizeCastOp, StorageCastOp
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
     with_element_type,
 )
 from xdsl_quant.resources import new_resource, resource_data
-from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
 from .diagnostics import fail
 from .quantization_arithmetic import why_not_lowerable
@@ -97,10 +98,10 @@ def _numbers(value: Attribute, dtype: np.dtype[Any]) -> NDArray[Any] | float:
 
 
 def _quantized_array(
-    value: Attribute, quantized_type: _ScaledType, rounding: Rounding | None
+    value: Attribute, quantized_type: _ScaledType, rounding: Rounding, as_mlir_14: bool
 ) -> NDArray[Any]:
     """
-    The stored values of a constant, without a rounding those of MLIR 14.
+    The stored values of a constant.
 
     Raises:
         ValueError: if it cannot be quantized.
@@ -114,13 +115,14 @@ def _quantized_array(
         raise ValueError(reason)
     parameters = QuantizationParameters.from_type(quantized_type)
     expressed = _numbers(value, parameters.expressed_dtype)
-    if rounding is None:
-        return quantize_constant(expressed, parameters)
+    if as_mlir_14:
+        return quantize_constant(expressed, parameters, rounding.nan)
     return quantize(
         expressed,
         parameters,
         rounding_mode=rounding.mode,
         zero_point_order=rounding.zero_point_order,
+        nan=rounding.nan,
     )
 
 
@@ -163,6 +165,20 @@ class _StoredConstant(NamedTuple):
     value: Attribute
     type_: Attribute
     """That of the values, or the quantized type of StableHLO's quantized constants."""
+
+
+class _Key(NamedTuple):
+    """All that the stored values of a constant depend on."""
+
+    constant: Operation
+    type_: Attribute
+    cast_name: str
+    nan: Attribute | None
+
+    @staticmethod
+    def of(cast_op: Operation, constant: Operation) -> _Key:
+        nan = cast_op.attributes.get(NAN_ATTRIBUTE)
+        return _Key(constant, cast_op.result_types[0], cast_op.name, nan)
 
 
 def _stored_constant(
@@ -259,32 +275,33 @@ class QuantConvertConstPass(ModulePass):
     in MLIR 14: before rounding for f32 stored in 8 bits, and otherwise after it.
     """
 
+    nan: NanResult = "storage-min"
+    """
+    What NaN becomes in casts without an attribute `quant.nan`; `stored-zero` is MLIR 14's
+    way.
+    """
+
     @property
-    def _rounding(self) -> Rounding | None:
-        """The rounding of the lowered cast; `None` for that of MLIR 14."""
-        if self.zero_point_order is not None:
-            return Rounding(self.rounding_mode, self.zero_point_order)
-        if self.rounding_mode == "nearest-away":
-            return None
-        return Rounding(self.rounding_mode)
+    def _rounding(self) -> Rounding:
+        order = self.zero_point_order or "before-rounding"
+        return Rounding(self.rounding_mode, order, self.nan)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rounding = self._rounding
-        if rounding is not None and (mistake := rounding.mistake()) is not None:
+        if (mistake := self._rounding.mistake()) is not None:
             raise PassFailedException(mistake)
         casts = [
-            (cast_op, constant, (constant, cast_op.result_types[0], cast_op.name))
+            (cast_op, constant, _Key.of(cast_op, constant))
             for cast_op in op.walk()
             if (constant := _quantized_constant(cast_op)) is not None
         ]
-        arrays: dict[tuple[Operation, Attribute, str], NDArray[Any]] = {}
+        arrays: dict[_Key, NDArray[Any]] = {}
         for cast_op, constant, key in casts:
             if key not in arrays:
                 arrays[key] = self._quantized(cast_op, constant)
         # The first change of anything is a new resource.
         stored = {
-            (constant, type_, name): _stored_constant(constant, array, type_)
-            for (constant, type_, name), array in arrays.items()
+            key: _stored_constant(key.constant, array, key.type_)
+            for key, array in arrays.items()
         }
         for cast_op, constant, key in casts:
             _replace(cast_op, constant, stored[key])
@@ -293,12 +310,18 @@ class QuantConvertConstPass(ModulePass):
                 Rewriter.erase_op(constant)
 
     def _quantized(self, cast_op: Operation, constant: Operation) -> NDArray[Any]:
-        is_qcast = isinstance(cast_op, QuantizeCastOp)
+        rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
         try:
+            if isinstance(cast_op, QuantizeCastOp):
+                rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
+                as_mlir_14 = (
+                    rounding.mode == "nearest-away" and not self.zero_point_order
+                )
             return _quantized_array(
                 constant.properties["value"],
                 _quantized_type(cast_op.result_types[0]),
-                self._rounding if is_qcast else Rounding(),
+                rounding,
+                as_mlir_14,
             )
         except (ValueError, ImportError) as e:
             fail(cast_op, f"'{cast_op.name}' op cannot quantize its constant: {e}")

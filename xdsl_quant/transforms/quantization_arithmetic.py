@@ -250,14 +250,31 @@ class Arithmetic:
             value = code.elementwise(arith.ExtFOp, (value,), self._compute)
         divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
         value = code.elementwise(divide, (value, scale), self._compute, _FASTMATH)
-        if self._truncates:
-            return self._truncate(code, self._add(code, value, zero_point))
-        if self.rounding.zero_point_order == "before-rounding":
-            value = self._round(code, self._add(code, value, zero_point))
-        else:
+        if self.rounding.zero_point_order == "after-rounding":
+            value = self._round(code, value)
             # A sum of integers is exact, or beyond the storage range.
-            value = self._add(code, self._round(code, value), zero_point)
-        return self._clamp_and_convert(code, value)
+            value = self._without_nan(code, self._add(code, value, zero_point))
+            return self._clamp_and_convert(code, value)
+        value = self._without_nan(code, self._add(code, value, zero_point))
+        if self._truncates:
+            return self._truncate(code, value)
+        return self._clamp_and_convert(code, self._round(code, value))
+
+    def _without_nan(self, code: Code, value: SSAValue) -> SSAValue:
+        """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
+        if self.rounding.nan == "storage-min":
+            return value
+        if self._min >= 0 and not self._truncates:
+            # The clamp makes the smallest stored value of NaN: the nearest one to zero.
+            return value
+        attr = _float_attr(0.0, self._compute)
+        zero = code.lift(code.constant(attr, attr.type))
+        # Both are zero for NaN. Otherwise one is the value, and the other one is zero.
+        parts = [
+            code.elementwise(op_type, (value, zero), self._compute, _FASTMATH)
+            for op_type in (arith.MaxnumfOp, arith.MinnumfOp)
+        ]
+        return code.elementwise(arith.AddfOp, parts, self._compute, _FASTMATH)
 
     def _add(
         self, code: Code, value: SSAValue, zero_point: SSAValue | None

@@ -7,6 +7,9 @@ by `lower-quant-ops{rounding-mode=nearest-even keep-qdq=true}`: it rounds first,
 integers that is the same. A `uniform_quantize` of a quantized tensor is specified as a
 dequantization and a quantization, and becomes these.
 
+StableHLO stores 0 for NaN, and the default here is the smallest stored value. So casts get
+an attribute, `quant.nan = "stored-zero"`, which is obeyed wherever they are lowered or run.
+
 For the quant dialect a `quant.dcast` of a `quant.qcast` is nothing. In StableHLO it is
 not: it rounds and saturates. So the lowering needs `keep-qdq`, and there must be no
 `canonicalize` before it.
@@ -17,17 +20,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
+from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 
 from .emission import Code
 from .garbage_collection import without_garbage_collection
 
 _CastOp = UniformQuantizeOp | UniformDequantizeOp
+
+_STORED_ZERO = StringAttr("stored-zero")
 
 
 def _replace(op: _CastOp) -> None:
@@ -38,6 +44,7 @@ def _replace(op: _CastOp) -> None:
         value = code.op(DequantizeCastOp, (value,), expressed)
     if isinstance(op, UniformQuantizeOp):
         code.op(QuantizeCastOp, (value,), op.result.type)
+        code.ops[-1].attributes[NAN_ATTRIBUTE] = _STORED_ZERO
     Rewriter.replace_op(op, code.ops)
 
 

@@ -39,10 +39,11 @@ def test_other_content():
         compile(TEXT, "other"),
         compile(TEXT, rounding_mode="nearest-away"),
         compile(TEXT, zero_point_order="after-rounding"),
+        compile(TEXT, nan="stored-zero"),
         compile(TEXT, fuse=False),
         compile(TEXT.replace("0.5", "0.25")),
     }
-    assert len(functions) == 6
+    assert len(functions) == 7
 
 
 def test_a_module_that_was_changed():

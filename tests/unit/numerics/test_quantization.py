@@ -44,7 +44,9 @@ SEEDS = st.integers(0, 1 << 32)
 ROUNDINGS = [
     *map(Rounding, ROUNDING_MODES),
     Rounding("nearest-even", "after-rounding"),
-    Rounding("nearest-away", "after-rounding"),
+    Rounding("nearest-away", "after-rounding", "stored-zero"),
+    Rounding("nearest-even", nan="stored-zero"),
+    Rounding("truncate", nan="stored-zero"),
 ]
 
 
@@ -101,6 +103,7 @@ def test_quantize_is_the_reference(
             parameters,
             rounding_mode=rounding.mode,
             zero_point_order=rounding.zero_point_order,
+            nan=rounding.nan,
             out=out,
         )
     assert out is None or actual is out
@@ -142,7 +145,7 @@ def test_dequantize_is_the_reference(
 def test_requantize_is_dequantize_and_quantize(
     data: st.DataObject, shape: tuple[int, ...], seed: int, rounding: Rounding
 ):
-    mode, order = rounding
+    mode, order, _ = rounding
     expressed = data.draw(st.sampled_from(EXPRESSED))
     source, target = (data.draw(parameters_for(shape, expressed)) for _ in range(2))
     values = stored_values(source, shape, seed)
@@ -323,6 +326,33 @@ def test_narrow_floats(name: str):
     stored = quantize(values, parameters)
     assert stored.tolist() == [-3, 3, 13]
     assert _same(dequantize(stored, parameters), values)
+
+
+@pytest.mark.parametrize("mode", ROUNDING_MODES)
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [((-128, 127), 0), ((3, 100), 3), ((-100, -3), -3), ((-5, 0), 0), ((0, 5), 0)],
+)
+def test_nan_as_stored_zero(bounds: tuple[int, int], expected: int, mode: RoundingMode):
+    parameters = QuantizationParameters(
+        0.5, 7, storage_min=bounds[0], storage_max=bounds[1]
+    )
+    values = np.array([np.nan, -np.nan, np.inf, -np.inf], np.float32)
+    stored = quantize(values, parameters, rounding_mode=mode, nan="stored-zero")
+    assert stored.tolist() == [expected, expected, bounds[1], bounds[0]]
+    assert (
+        values.tobytes() == np.array([np.nan, -np.nan, np.inf, -np.inf], "f4").tobytes()
+    )
+
+
+def test_requantized_nan():
+    # What is larger than 448 is NaN in this type.
+    source = QuantizationParameters(4, expressed="f8E4M3FN")
+    target = QuantizationParameters(2, 5, expressed="f8E4M3FN")
+    stored = np.array([127, 1, -128], np.int8)
+    assert requantize(stored, source, target).tolist() == [-128, 7, -128]
+    result = requantize(stored, source, target, nan="stored-zero")
+    assert result.tolist() == [0, 7, 0]
 
 
 # Arguments
@@ -523,6 +553,11 @@ READ_ONLY.setflags(write=False)
                 ValueError,
                 "rounding mode is one of 'truncate', 'nearest-even', 'nearest-away', but "
                 "'up' was given",
+            ),
+            (
+                lambda: quantize(F32, ONE, nan="zero"),  # pyright: ignore[reportArgumentType] the mistake
+                ValueError,
+                "nan is one of 'storage-min', 'stored-zero', but 'zero' was given",
             ),
             (
                 lambda: quantize(F32, ONE, zero_point_order="last"),  # pyright: ignore[reportArgumentType] the mistake

@@ -93,7 +93,7 @@ def test_one_result_in_a_file(capsys: pytest.CaptureFixture[str]):
     assert text == "result0: int8, shape 2\n[   1 -128]\n"
 
 
-def test_zero_point_order(capsys: pytest.CaptureFixture[str]):
+def test_zero_point_order_and_nan(capsys: pytest.CaptureFixture[str]):
     text = """
 func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5:3> {
   %q = quant.qcast %x : f32 to !quant.uniform<i8:f32, 0.5:3>
@@ -103,6 +103,8 @@ func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5:3> {
     for order, expected in (("before-rounding", -4), ("after-rounding", -5)):
         options = ("--input=-3.75", "--zero-point-order", order)
         assert outputs(capsys, "q.mlir", *options) == f"result0: int8\n{expected}\n"
+    text = outputs(capsys, "q.mlir", "--input=nan", "--nan=stored-zero")
+    assert text == "result0: int8\n0\n"
 
 
 def test_rounding_mode(capsys: pytest.CaptureFixture[str]):

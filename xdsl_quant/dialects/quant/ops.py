@@ -231,7 +231,8 @@ class QuantizeCastOp(_CastOp):
     """
     Quantize: convert an expressed value to a quantized one,
     `clamp(round(expressed / scale + zero_point))`. How it is rounded, and what becomes of
-    a value out of range, is an option of `lower-quant-ops`.
+    a value out of range, is an option of `lower-quant-ops`. What becomes of NaN may be said
+    by the op: see [`nan_result`][xdsl_quant.dialects.quant.nan_result.nan_result].
 
     Example:
 

@@ -14,7 +14,7 @@ func.func @casts(%x: f32, %a: tensor<?x3xf32>, %c: tensor<2x4xf16>, %u: tensor<*
   %0 = quant.qcast %x : f32 to !any
   %1 = quant.dcast %0 : !any to f32
   %2 = quant.qcast %x : f32 to !calibrated
-  %3 = quant.qcast %x : f32 to !layer
+  %3 = quant.qcast %x {quant.nan = "stored-zero"} : f32 to !layer
   %4 = quant.scast %3 : !layer to i16
   %5 = quant.scast %i : i16 to !layer
   %6 = quant.qcast %a : tensor<?x3xf32> to tensor<?x3x!axis>
@@ -32,7 +32,7 @@ func.func private @types(!narrow, tensor<4x!layer>, tuple<!any, f32>, tensor<4x!
 // CHECK-NEXT:      %0 = quant.qcast %arg0 : f32 to !quant.any<i8<-8:7>:f32>
 // CHECK-NEXT:      %1 = quant.dcast %0 : !quant.any<i8<-8:7>:f32> to f32
 // CHECK-NEXT:      %2 = quant.qcast %arg0 : f32 to !quant.calibrated<f32<-0.998:1.232100e+00>>
-// CHECK-NEXT:      %3 = quant.qcast %arg0 : f32 to !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
+// CHECK-NEXT:      %3 = quant.qcast %arg0 {quant.nan = "stored-zero"} : f32 to !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
 // CHECK-NEXT:      %4 = quant.scast %3 : !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512> to i16
 // CHECK-NEXT:      %5 = quant.scast %arg4 : i16 to !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
 // CHECK-NEXT:      %6 = quant.qcast %arg1 : tensor<?x3xf32> to tensor<?x3x!quant.uniform<i8:f32:1, {1.000000e-01,931.09699999999998:5,0x4132D68700000000}>>
