@@ -69,7 +69,7 @@ def estimate_error(
             quantizer = Quantizer(*(numbers[rows] for numbers in columns))
             sums[0, rows] = values.squares()
             sums[1, rows] = values.squared_errors(quantizer)[:, 0]
-            sums[2, rows] = values.saturated(quantizer)
+            sums[2, rows] = values.outside(*quantizer.bounds)[:, 0]
         # What is too small beside the largest unit is nothing.
         exponents = histogram.exponents.ravel()
         weights = np.square(np.ldexp(1.0, exponents - exponents.max()))
@@ -95,14 +95,12 @@ def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) ->
         highs: the largest value in range, or one for each channel.
     """
     bounds = np.stack([histogram.parts_of(ends).ravel() for ends in (lows, highs)], 1)
-    inside = total = 0.0
+    outside = total = 0.0
     for rows in channel_pieces(len(bounds)):
         values = SpreadValues(histogram, rows)
-        up_to = values.sums_before(values.counts)
-        below = values.sums_below(up_to, bounds[rows])
-        inside += float((below[:, 1] - below[:, 0]).sum())
-        total += float(up_to[:, -1].sum())
-    return 1 - inside / total if total else 0.0
+        outside += float(values.outside(bounds[rows, :1], bounds[rows, 1:]).sum())
+        total += float(values.counts.sum())
+    return outside / total if total else 0.0
 
 
 def _ratio(signal: ArrayLike, noise: ArrayLike) -> NDArray[np.float64]:
@@ -195,11 +193,6 @@ class SpreadValues:
         self.widths = np.where(widths > 0, widths, 1.0)
         """The widths of bins, and 1 for those without width."""
 
-    @property
-    def total(self) -> NDArray[np.float64]:
-        """The number of values of each channel, of shape `(channels, 1)`."""
-        return self.counts.sum(axis=1, keepdims=True)
-
     def squares(self) -> NDArray[np.float64]:
         """The sum of the squares of each channel, of shape `(channels,)`."""
         starts, stops = self.ends[:, :-1], self.ends[:, 1:]
@@ -244,14 +237,30 @@ class SpreadValues:
             for power in (2, 1, 0)
         ]
 
-    def saturated(self, quantizer: Quantizer) -> NDArray[np.float64]:
-        """How many values are out of range once rounded, of shape `(channels,)`."""
-        lowest, highest = quantizer.bounds
-        up_to = self.sums_before(self.counts)
-        # What is at a bound, and may be rounded either way, is not out of range.
-        below = self.sums_below(up_to, np.nextafter(lowest, -np.inf))
-        inside_or_below = self.sums_below(up_to, np.nextafter(highest, np.inf))
-        return (up_to[:, -1:] - inside_or_below + below)[:, 0]
+    def outside(
+        self, lows: NDArray[np.float64], highs: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """
+        How many values of each channel are out of a range, of shape `(channels, 1)`.
+
+        Args:
+            lows: the smallest value in range of each channel, of shape `(channels, 1)`.
+            highs: the largest value in range of each channel.
+        """
+        points = np.zeros_like(self.counts)
+        points[self._points] = self.counts[self._points]
+        up_to = self.sums_before(self.counts - points)
+        below_lows, below_highs = (
+            self.sums_below(up_to, bounds) for bounds in (lows, highs)
+        )
+        outside = up_to[:, -1:] - below_highs + below_lows
+        if not self._points[0].size:
+            return outside
+        # Bounds are rounded: what is at one of them is in range.
+        values = self.ends[:, :-1]
+        is_below = values < lows - 1e-12 * np.abs(lows)
+        is_above = values > highs + 1e-12 * np.abs(highs)
+        return outside + (points * (is_below | is_above)).sum(axis=1, keepdims=True)
 
     @staticmethod
     def sums_before(weights: NDArray[np.float64]) -> NDArray[np.float64]:

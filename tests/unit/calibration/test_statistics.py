@@ -471,3 +471,6 @@ def test_range_that_cuts_off_many_values():
     # Of few values, one is a large part. Percentiles say themselves what they cut off.
     of("mse=2", 999).ranges("a")
     of("percentile=50", 5000).ranges("a")
+    # All values are at the end of the range.
+    values = np.full(5000, -3.3)
+    assert of("entropy", 5000).ranges("a").layer == (-3.3, 0)

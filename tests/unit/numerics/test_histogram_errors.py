@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -164,6 +164,7 @@ def test_channels_with_one_scale():
     st.sampled_from(["i4", "u8", "i16"]),
     st.booleans(),
 )
+@example(np.array([999, -999], np.float32), "i4", False)
 def test_any_values(values: NDArray[Any], storage: str, symmetric: bool):
     """A part is a part, and values in range are not saturated."""
     parameters = parameters_for(values, 1.0, storage=storage, symmetric=symmetric)
