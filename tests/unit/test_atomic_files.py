@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -182,22 +183,25 @@ except OSError as error:
 
 @pytest.mark.skipif(not IS_ROOT, reason="needs another user")
 @pytest.mark.parametrize("is_file", [True, False])
-def test_what_may_not_be_written(is_file: bool, file: Path):
+def test_what_may_not_be_written(is_file: bool):
     """Who may not write a file may not replace it. The error names what is protected."""
-    for parent in (file.parent, *file.parents[1:4]):
-        parent.chmod(0o755)
-    protected, other = (file, file.parent) if is_file else (file.parent, file)
-    protected.chmod(0o555 if protected.is_dir() else 0o444)
-    other.chmod(0o777)
-    result = subprocess.run(
-        [sys.executable, "-c", PROTECTED, str(file)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout == f"[Errno 13] Permission denied: '{protected}'\n"
-    assert file.read_text() == "old"
-    assert names(file.parent) == ["file.txt"]
+    # Others may not look into the directories of pytest.
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        file = directory / "file.txt"
+        file.write_text("old")
+        file.chmod(0o444 if is_file else 0o666)
+        directory.chmod(0o777 if is_file else 0o755)
+        result = subprocess.run(
+            [sys.executable, "-c", PROTECTED, str(file)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        protected = file if is_file else directory
+        assert result.stdout == f"[Errno 13] Permission denied: '{protected}'\n"
+        assert file.read_text() == "old"
+        assert names(directory) == ["file.txt"]
 
 
 def test_pipe(tmp_path: Path):
