@@ -38,7 +38,7 @@ _PASSES = {
     "integers": "stablehlo-legalize-quant-to-integer,convert-stablehlo-to-linalg",
     "floats": (
         "stablehlo-legalize-quantized-op-to-qdq,stablehlo-casts-to-quant,"
-        "lower-quant-ops{rounding-mode=nearest-even keep-qdq=true},"
+        "lower-quant-ops{rounding-mode=nearest-even},"
         "convert-stablehlo-to-linalg"
     ),
 }

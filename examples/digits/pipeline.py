@@ -231,7 +231,7 @@ def store_weights(module: ModuleOp) -> None:
     apply_passes(
         module,
         "quant-convert-const,"
-        "lower-quant-ops{rounding-mode=nearest-even fuse=true keep-qdq=true},"
+        "lower-quant-ops{rounding-mode=nearest-even fuse=true},"
         "strip-func-quant-types,canonicalize",
     )
 

@@ -50,7 +50,7 @@ _INTEGER = (
 FORMS = {
     "qdq": (
         "stablehlo-legalize-quantized-op-to-qdq,stablehlo-casts-to-quant,"
-        "lower-quant-ops{rounding-mode=nearest-even keep-qdq=true},"
+        "lower-quant-ops{rounding-mode=nearest-even},"
         "convert-stablehlo-to-linalg,strip-func-quant-types,canonicalize"
     ),
     "integer": _INTEGER,

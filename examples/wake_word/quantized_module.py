@@ -85,8 +85,8 @@ def build_module(tensors: list[QuantizedTensor]) -> ModuleOp:
 
     Two more functions call those of all tensors.
 
-    The ways there and back are two functions because a quantize of a dequantize in one
-    function folds to nothing.
+    The ways there and back are two functions because `lower-quant-ops` may fold a quantize
+    of a dequantize in one function to nothing.
     """
     functions = [_functions(index, tensor) for index, tensor in enumerate(tensors)]
     module = ModuleOp(

@@ -5,7 +5,8 @@ A front dialect has many operations, and each of them may be given values of any
 quantized type. Integer arithmetic on stored values is worth its code for a few of these
 cases. For all the others `DequantizeFallback` makes the lowering that the dialect has
 for floats a lowering for quantized values, too: slower, but complete. Casts between two
-operations that were lowered in this way cancel out under `canonicalize`.
+operations that were lowered in this way round what is between them, unless
+`lower-quant-ops` truncates or there is a `canonicalize` before it: these fold them away.
 """
 
 from __future__ import annotations

@@ -541,8 +541,11 @@ class LowerQuantOpsPass(ModulePass):
     Whether a dynamic size that must match the number of scales or blocks is asserted.
     """
 
-    keep_qdq: bool = False
-    """Whether a cast is kept even if another one reverses it."""
+    keep_qdq: bool | None = None
+    """
+    Whether a cast is kept even if another one reverses it. Unset, it is kept where casts
+    round to nearest; with `truncate` it folds away, as in MLIR.
+    """
 
     scale_rounding: ScaleRounding = "single"
     """How the product with an integer multiplier is rounded: see `apply_scale`."""
@@ -566,7 +569,10 @@ class LowerQuantOpsPass(ModulePass):
             self.nan,
         )
         casts = [o for o in op.walk() if isinstance(o, CastOp)]
-        folds = {} if self.keep_qdq else find_folds(casts)
+        keeps_qdq = self.keep_qdq
+        if keeps_qdq is None:
+            keeps_qdq = self.rounding_mode != "truncate"
+        folds = {} if keeps_qdq else find_folds(casts)
         lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
         for cast_op in lowered:
             pattern.check(cast_op, folds.get(cast_op.input))

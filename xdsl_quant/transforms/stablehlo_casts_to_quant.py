@@ -3,7 +3,7 @@ StableHLO's casts as those of the quant dialect.
 
 `uniform_quantize` is defined as a clamp and then rounding to nearest, ties to even;
 `uniform_dequantize` as `quant.dcast` is. So what StableHLO's specification says is computed
-by `lower-quant-ops{rounding-mode=nearest-even keep-qdq=true}`: it rounds first, but between
+by `lower-quant-ops{rounding-mode=nearest-even}`: it rounds first, but between
 integers that is the same. A `uniform_quantize` of a quantized tensor is specified as a
 dequantization and a quantization, and becomes these.
 

@@ -2,6 +2,7 @@
 // RUN: xdsl-opt %s -p 'lower-quant-ops{rounding-mode=nearest-away fuse=true}' --split-input-file | filecheck %s --check-prefix=AWAY --match-full-lines
 // RUN: xdsl-opt %s -p 'lower-quant-ops{fuse=true runtime-checks=true}' --split-input-file | filecheck %s --check-prefix=FUSE --match-full-lines
 // RUN: xdsl-opt %s -p 'lower-quant-ops{keep-qdq=true}' --split-input-file | filecheck %s --check-prefix=KEEP --match-full-lines
+// RUN: xdsl-opt %s -p 'lower-quant-ops{rounding-mode=nearest-even keep-qdq=false}' --split-input-file | filecheck %s --check-prefix=FOLD --match-full-lines
 
 !q = !quant.uniform<i8<-8:7>:f32, 0.1:10>
 
@@ -1118,15 +1119,49 @@ func.func @qdq(%x: f32, %q: !q, %i: i8) -> (f32, !q, i8) {
 // EVEN-NEXT:      %7 = arith.fptosi %6 : f32 to i32
 // EVEN-NEXT:      %8 = arith.trunci %7 : i32 to i8
 // EVEN-NEXT:      %9 = quant.scast %8 : i8 to !quant.uniform<i8:f32, 1.000000e-01>
-// EVEN-NEXT:      %10 = quant.scast %q : !quant.uniform<i8:f32, 1.000000e-01> to i8
+// EVEN-NEXT:      %10 = quant.scast %9 : !quant.uniform<i8:f32, 1.000000e-01> to i8
 // EVEN-NEXT:      %11 = arith.constant 1.000000e-01 : f32
 // EVEN-NEXT:      %12 = arith.sitofp %10 : i8 to f32
 // EVEN-NEXT:      %13 = arith.mulf %12, %11 : f32
-// EVEN-NEXT:      %14 = quant.scast %i : i8 to !quant.uniform<i8:f32, 1.000000e-01>
-// EVEN-NEXT:      %15 = quant.scast %14 : !quant.uniform<i8:f32, 1.000000e-01> to i8
-// EVEN-NEXT:      func.return %x, %q, %15 : f32, !quant.uniform<i8:f32, 1.000000e-01>, i8
+// EVEN-NEXT:      %14 = quant.scast %q : !quant.uniform<i8:f32, 1.000000e-01> to i8
+// EVEN-NEXT:      %15 = arith.constant 1.000000e-01 : f32
+// EVEN-NEXT:      %16 = arith.sitofp %14 : i8 to f32
+// EVEN-NEXT:      %17 = arith.mulf %16, %15 : f32
+// EVEN-NEXT:      %18 = arith.constant 1.000000e-01 : f32
+// EVEN-NEXT:      %19 = arith.divf %17, %18 : f32
+// EVEN-NEXT:      %20 = math.roundeven %19 : f32
+// EVEN-NEXT:      %21 = arith.constant -1.280000e+02 : f32
+// EVEN-NEXT:      %22 = arith.constant 1.270000e+02 : f32
+// EVEN-NEXT:      %23 = arith.maxnumf %20, %21 : f32
+// EVEN-NEXT:      %24 = arith.minnumf %23, %22 : f32
+// EVEN-NEXT:      %25 = arith.fptosi %24 : f32 to i32
+// EVEN-NEXT:      %26 = arith.trunci %25 : i32 to i8
+// EVEN-NEXT:      %27 = quant.scast %26 : i8 to !quant.uniform<i8:f32, 1.000000e-01>
+// EVEN-NEXT:      %28 = quant.scast %i : i8 to !quant.uniform<i8:f32, 1.000000e-01>
+// EVEN-NEXT:      %29 = quant.scast %28 : !quant.uniform<i8:f32, 1.000000e-01> to i8
+// EVEN-NEXT:      func.return %13, %27, %29 : f32, !quant.uniform<i8:f32, 1.000000e-01>, i8
 // EVEN-NEXT:    }
 // EVEN-NEXT:  }
+// FOLD:         func.func @qdq(%x: f32, %q: !quant.uniform<i8:f32, 1.000000e-01>, %i: i8) -> (f32, !quant.uniform<i8:f32, 1.000000e-01>, i8) {
+// FOLD-NEXT:      %0 = arith.constant 1.000000e-01 : f32
+// FOLD-NEXT:      %1 = arith.divf %x, %0 : f32
+// FOLD-NEXT:      %2 = math.roundeven %1 : f32
+// FOLD-NEXT:      %3 = arith.constant -1.280000e+02 : f32
+// FOLD-NEXT:      %4 = arith.constant 1.270000e+02 : f32
+// FOLD-NEXT:      %5 = arith.maxnumf %2, %3 : f32
+// FOLD-NEXT:      %6 = arith.minnumf %5, %4 : f32
+// FOLD-NEXT:      %7 = arith.fptosi %6 : f32 to i32
+// FOLD-NEXT:      %8 = arith.trunci %7 : i32 to i8
+// FOLD-NEXT:      %9 = quant.scast %8 : i8 to !quant.uniform<i8:f32, 1.000000e-01>
+// FOLD-NEXT:      %10 = quant.scast %q : !quant.uniform<i8:f32, 1.000000e-01> to i8
+// FOLD-NEXT:      %11 = arith.constant 1.000000e-01 : f32
+// FOLD-NEXT:      %12 = arith.sitofp %10 : i8 to f32
+// FOLD-NEXT:      %13 = arith.mulf %12, %11 : f32
+// FOLD-NEXT:      %14 = quant.scast %i : i8 to !quant.uniform<i8:f32, 1.000000e-01>
+// FOLD-NEXT:      %15 = quant.scast %14 : !quant.uniform<i8:f32, 1.000000e-01> to i8
+// FOLD-NEXT:      func.return %x, %q, %15 : f32, !quant.uniform<i8:f32, 1.000000e-01>, i8
+// FOLD-NEXT:    }
+// FOLD-NEXT:  }
 // KEEP:         func.func @qdq(%x: f32, %q: !quant.uniform<i8:f32, 1.000000e-01>, %i: i8) -> (f32, !quant.uniform<i8:f32, 1.000000e-01>, i8) {
 // KEEP-NEXT:      %0 = arith.constant 1.000000e-01 : f32
 // KEEP-NEXT:      %1 = arith.constant 0 : i8

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xdsl_quant.execution import CompiledFunction, compile
 
 PIPELINE = (
-    "convert-ml-to-arith,canonicalize,cse,lower-quant-ops{rounding-mode=nearest-even},"
+    "convert-ml-to-arith,cse,lower-quant-ops{rounding-mode=nearest-even},"
     "strip-func-quant-types,canonicalize,cse"
 )
 

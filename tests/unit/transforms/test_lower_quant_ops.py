@@ -1,5 +1,6 @@
 """`lower-quant-ops` where the text of the filecheck tests does not reach."""
 
+import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects import cf
@@ -10,7 +11,10 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant import execution
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.loading import apply_passes, parse_module
 from xdsl_quant.transforms.lower_quant_ops import LowerQuantCast, LowerQuantOpsPass
 
 
@@ -157,3 +161,44 @@ def test_runtime_checks_of_unranked_tensors(quantized_type: str, messages: list[
     )
     assertions = [op for op in module.walk() if isinstance(op, cf.AssertOp)]
     assert [op.msg.data for op in assertions] == messages
+
+
+FAKE_QUANTIZATION = """
+!q = !quant.uniform<i8:f32, 0.5>
+func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %q = quant.qcast %x : tensor<3xf32> to tensor<3x!q>
+  %y = quant.dcast %q : tensor<3x!q> to tensor<3xf32>
+  return %y : tensor<3xf32>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", [0.25, 0.75, 50.0]),
+        ("keep-qdq=false", [0.25, 0.75, 50.0]),
+        ("keep-qdq=true", [0.0, 0.5, 50.0]),
+        ("rounding-mode=nearest-even", [0.0, 1.0, 50.0]),
+        ("rounding-mode=nearest-even keep-qdq=true", [0.0, 1.0, 50.0]),
+        ("rounding-mode=nearest-even keep-qdq=false", [0.25, 0.75, 50.0]),
+        ("rounding-mode=nearest-away", [0.5, 1.0, 50.0]),
+        ("rounding-mode=nearest-away keep-qdq=false", [0.25, 0.75, 50.0]),
+    ],
+)
+def test_what_is_quantized_and_dequantized(options: str, expected: list[float]):
+    module = parse_module(FAKE_QUANTIZATION)
+    apply_passes(module, f"lower-quant-ops{{{options}}}")
+    values = np.array([0.25, 0.75, 50], np.float32)
+    (result,) = run_function(module, "f", values)
+    assert result.tolist() == expected
+
+
+def test_one_file_gives_one_answer():
+    values = np.array([0.3, 0.74, 200], np.float32)
+    module = parse_module(FAKE_QUANTIZATION)
+    (interpreted,) = run_function(module, "f", values)
+    compiled = execution.compile(module)(values)
+    apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even},canonicalize")
+    (lowered,) = run_function(module, "f", values)
+    for result in (interpreted, compiled, lowered):
+        assert result.tolist() == [0.5, 0.5, 63.5]

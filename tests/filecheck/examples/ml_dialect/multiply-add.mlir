@@ -6,8 +6,8 @@
 // RUN: xdsl-opt %s -p convert-ml-to-arith,canonicalize,cse,lower-quant-ops | filecheck %s --check-prefix=LOWER
 // RUN: xdsl-opt %s -p convert-ml-to-arith,canonicalize,cse,lower-quant-ops | filecheck %s --check-prefix=NO-CASTS
 // RUN: xdsl-opt %s -p convert-ml-to-arith,canonicalize,cse,lower-quant-ops,strip-func-quant-types | filecheck %s --check-prefix=STRIP
-// RUN: xdsl-opt %s -p convert-ml-to-arith,canonicalize,cse,lower-quant-ops,strip-func-quant-types,canonicalize,cse | filecheck %s --check-prefix=FINAL
-// RUN: xdsl-opt %s -p convert-ml-to-arith,canonicalize,cse,lower-quant-ops,strip-func-quant-types,canonicalize,cse | mlir-opt | filecheck %s --check-prefix=NOTHING-LEFT
+// RUN: xdsl-opt %s -p convert-ml-to-arith,cse,lower-quant-ops,strip-func-quant-types,canonicalize,cse | filecheck %s --check-prefix=FINAL
+// RUN: xdsl-opt %s -p convert-ml-to-arith,cse,lower-quant-ops,strip-func-quant-types,canonicalize,cse | mlir-opt | filecheck %s --check-prefix=NOTHING-LEFT
 
 !qalias = !quant.uniform<i8:f32:0, {2.0, 3.0, 4.0}>
 
