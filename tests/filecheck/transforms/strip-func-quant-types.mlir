@@ -295,7 +295,7 @@ func.func @indirect(%g: (() -> !q) -> !q, %a: tensor<2x!q>, %c: i1) -> ((tensor<
 
 // -----
 
-// Storage types that have no cast, and types that do not fit their tensor: all is well
+// Storage with a sign, and types that do not fit their tensor: all is well
 // where no cast is needed.
 
 func.func @no_cast(%a: !quant.any<si8>, %b: tensor<4x!quant.uniform<i8:f32:0, {1.0}>>) -> !quant.any<si8> {
