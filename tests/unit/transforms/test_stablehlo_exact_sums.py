@@ -153,6 +153,26 @@ def test_wide_sums_that_cancel(
     assert compile(module, "f")(*stored) == np.full(shape, expected)
 
 
+@pytest.mark.parametrize("op", SIGNS)
+def test_the_largest_products_do_not_overflow(op: str):
+    low, high = -(2**31), 2**31 - 1
+    # Multipliers just below a power of two, and values of 32 bits without a sign.
+    scale = 2.0**20 * (1 - 1e-9)
+    first = quantization("i32", scale, low)
+    second = quantization("i32", scale, low if op == "add" else high)
+    stored = [
+        np.array([high, low], np.int32),
+        np.array([high if op == "add" else low, low], np.int32),
+    ]
+    result = quantization("i32", 1.0)
+    module = parse_module(elementwise(op, (2,), [first, second], result))
+    apply_passes(module, INTEGERS)
+    exact = exact_sums(op, stored, [first, second], result)
+    (actual,) = run_function(module, "f", *stored)
+    assert largest_distance(actual, exact, result) <= Fraction(1, 2)
+    assert actual[0] == high
+
+
 def test_scales_for_each_channel():
     scales = np.array([30000.1, 0.25, 1.3])
     first = quantization("i32", scales, 5, axis=0)
