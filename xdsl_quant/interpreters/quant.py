@@ -125,6 +125,7 @@ def _simulated(
         narrow_range=is_narrow,
         expressed=scalar_or_element_type(op.input.type).name,
         quantized_dimension=axis,
+        rule="mlir",
     )
 
 

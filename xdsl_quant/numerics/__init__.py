@@ -2,7 +2,7 @@
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .choosing import choose_parameters
+from .choosing import RangeRule, choose_parameters
 from .errors import ErrorScope, QuantizationError, measure_error
 from .fixed_point import (
     affine_to_fixed_point,
@@ -18,6 +18,7 @@ __all__ = [
     "ErrorScope",
     "QuantizationError",
     "QuantizationParameters",
+    "RangeRule",
     "ScaleRounding",
     "affine_to_fixed_point",
     "apply_scale",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from .arguments import numbers
 from .parameters import QuantizationParameters
 from .storage import storage_range
+
+RangeRule = Literal["exact", "mlir"]
+"""Which ranges are those of zeros: those without width, or all that MLIR takes for such."""
+
+_MLIR_NARROWEST = float(np.finfo(np.float64).eps)
 
 
 def choose_parameters(
@@ -21,6 +26,7 @@ def choose_parameters(
     narrow_range: bool = False,
     expressed: str = "f32",
     quantized_dimension: int | None = None,
+    rule: RangeRule = "exact",
 ) -> QuantizationParameters:
     """
     Parameters that use the whole storage range for the values from `min` to `max`.
@@ -30,8 +36,8 @@ def choose_parameters(
     for fake quantization. As 0 always has a stored value, a range without it is moved:
     -3 to -1 becomes -2 to 0. Widen it to include 0 if all of it is needed.
 
-    A range of less than `2**-52` is that of zeros: its scale is 1, and its zero point the
-    smallest stored value.
+    A range of width 0 is that of zeros: its scale is 1, and its zero point the smallest
+    stored value.
 
     Args:
         min: smallest value, or one for each channel.
@@ -42,12 +48,18 @@ def choose_parameters(
         narrow_range: whether not to use the smallest stored value.
         expressed: the expressed type.
         quantized_dimension: the dimension of the channels, for one range each.
+        rule: with `mlir` each range of less than `2**-52` is taken for that of zeros, as
+            MLIR does for fake quantization.
 
     Raises:
         TypeError: if `min` and `max` are no numbers.
         ValueError: if a range is NaN, infinite or reversed, its scale does not fit the
-            expressed type, or the number of ranges does not fit `quantized_dimension`.
+            expressed type, the number of ranges does not fit `quantized_dimension`, or
+            there is no such rule.
     """
+    if rule not in get_args(RangeRule):
+        rules = ", ".join(map(repr, get_args(RangeRule)))
+        raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
     low, high = storage_range(storage)
     low += narrow_range
     smallest, largest = (
@@ -57,10 +69,14 @@ def choose_parameters(
     _check_ranges(smallest, largest, quantized_dimension)
     if low >= high:
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
-    if symmetric:
-        scales, zero_points = _symmetric(smallest, largest, low, high, storage)
-    else:
-        scales, zero_points = _nudged(smallest, largest, low, high)
+    # A scale may be too small for f64: that is said of the parameters.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if symmetric:
+            scales, zero_points = _symmetric(
+                smallest, largest, low, high, storage, rule
+            )
+        else:
+            scales, zero_points = _nudged(smallest, largest, low, high, rule)
     return QuantizationParameters(
         scales,
         zero_points,
@@ -97,10 +113,14 @@ def _check_ranges(
     raise ValueError(f"range {low} to {high}{where} is {reason}")
 
 
+def _is_zero(widths: NDArray[Any], rule: RangeRule) -> NDArray[np.bool_]:
+    return widths < _MLIR_NARROWEST if rule == "mlir" else widths == 0
+
+
 def _nudged(
-    smallest: NDArray[Any], largest: NDArray[Any], low: int, high: int
+    smallest: NDArray[Any], largest: NDArray[Any], low: int, high: int, rule: RangeRule
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    is_zero = largest - smallest < np.finfo(np.float64).eps
+    is_zero = _is_zero(largest - smallest, rule)
     scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
     # Both ends of the range say what the zero point is: the smaller numbers are more
     # exact.
@@ -114,7 +134,12 @@ def _nudged(
 
 
 def _symmetric(
-    smallest: NDArray[Any], largest: NDArray[Any], low: int, high: int, storage: str
+    smallest: NDArray[Any],
+    largest: NDArray[Any],
+    low: int,
+    high: int,
+    storage: str,
+    rule: RangeRule,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
@@ -123,6 +148,6 @@ def _symmetric(
             f"storage type '{storage}' has no stored values on both sides of a zero point"
         )
     bound = np.maximum(abs(smallest), abs(largest))
-    is_zero = 2 * bound < np.finfo(np.float64).eps
+    is_zero = _is_zero(2 * bound, rule)
     scales = np.where(is_zero, 1.0, bound / steps)
     return scales, np.full(scales.shape, zero_point)

@@ -3,8 +3,8 @@ Choose uniform types for the ranges of calibrated ones.
 
 The range is widened to contain 0, which always has a stored value: otherwise
 [`choose_parameters`][xdsl_quant.numerics.choose_parameters], from which scale and zero
-point come, would move it and cut values off. It is also widened where the expressed type,
-f16 for example, has no scale that is so small.
+point come by the rule `exact`, would move it and cut values off. It is also widened where
+the expressed type, f16 for example, has no scale that is so small.
 
 Calibrated types are replaced wherever values have them, in signatures, too. One that comes
 from a `quant.qcast` with ranges for each index of an axis, and is used by `quant.dcast`
@@ -61,7 +61,10 @@ class _UniformTypes(TypeReplacement):
         assert expressed is not None
         low, high = quantized_type.min.data, quantized_type.max.data
         return quantized_counterpart(
-            expressed, *_widened(low, high, expressed, self.storage), self.storage
+            expressed,
+            *_widened(low, high, expressed, self.storage),
+            self.storage,
+            rule="exact",
         )
 
 
@@ -71,17 +74,29 @@ def _widened(
     type_: Attribute,
     storage: Storage,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ranges that contain 0, and that need no smaller scale than the type has."""
+    """
+    Ranges that contain 0. Where the scale would be denormal in the expressed type, it is
+    one of its numbers: rounding it to one might cut up to a third of the range off.
+    """
     import numpy as np
 
     expressed_type = scalar_or_element_type(type_)
     assert isinstance(expressed_type, AnyFloat)
-    smallest = FLOAT_FORMATS[type(expressed_type)].smallest
-    width = math.ldexp(smallest, storage.width)
+    float_format = FLOAT_FORMATS[type(expressed_type)]
     lows = np.asarray(np.minimum(lows, 0.0))
     highs = np.asarray(np.maximum(highs, 0.0))
-    are_narrow = (highs - lows > 0) & (highs - lows < width)
-    return lows, np.where(are_narrow, lows + width, highs)
+    is_symmetric, steps = storage.is_symmetric, storage.step_count
+    smallest_normal = math.ldexp(1.0, float_format.min_exponent)
+    # What is too large for f64 is not denormal.
+    with np.errstate(over="ignore", invalid="ignore"):
+        widths = 2 * np.maximum(-lows, highs) if is_symmetric else highs - lows
+        scales = np.ceil(widths / float_format.smallest / steps) * float_format.smallest
+        is_denormal = (scales > 0) & (scales < smallest_normal)
+        first = scales * (-steps / 2) if is_symmetric else lows
+        return (
+            np.where(is_denormal, first, lows),
+            np.where(is_denormal, first + scales * steps, highs),
+        )
 
 
 def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
@@ -118,6 +133,7 @@ def _per_axis_type(qcast: QuantizeCastOp, storage: Storage) -> Attribute:
         *_widened(lows, highs, type_, storage),
         storage,
         cast("IntegerAttr", qcast.attributes[AXIS]).value.data,
+        rule="exact",
     )
 
 

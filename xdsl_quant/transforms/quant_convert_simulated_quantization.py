@@ -2,7 +2,9 @@
 Replace fake quantization by casts to a quantized type and back.
 
 The type is that of MLIR 14: scale and zero point follow from the range, the number of bits
-and the two flags, and stored values have 8, 16 or 32 bits, all of which are used.
+and the two flags, by the rule `mlir` of
+[`choose_parameters`][xdsl_quant.numerics.choose_parameters], and stored values have 8, 16 or
+32 bits, all of which are used.
 TensorFlow, where these ops come from, uses as many bits as they say: this is an option.
 
 All types are chosen before the first op is replaced.
@@ -59,7 +61,11 @@ def quantized_result_type(
     try:
         if isinstance(op, ConstFakeQuantOp):
             return quantized_counterpart(
-                op.result.type, op.min.value.data, op.max.value.data, storage
+                op.result.type,
+                op.min.value.data,
+                op.max.value.data,
+                storage,
+                rule="mlir",
             )
         lows = [bound.value.data for bound in op.min]
         highs = [bound.value.data for bound in op.max]
@@ -69,7 +75,7 @@ def quantized_result_type(
                 f"mismatched per-axis min and max size: {len(lows)} vs. {len(highs)}",
             )
         return quantized_counterpart(
-            op.result.type, lows, highs, storage, op.axis.value.data
+            op.result.type, lows, highs, storage, op.axis.value.data, rule="mlir"
         )
     except ValueError as e:
         fail(op, f"'{op.name}' op cannot be converted: {e}")

@@ -22,6 +22,8 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from xdsl_quant.numerics import RangeRule
+
 AXIS = "quant.axis"
 """The attribute of a cast to a calibrated type that says which dimension has ranges."""
 
@@ -44,6 +46,13 @@ class Storage(NamedTuple):
     is_symmetric: bool = False
     """Whether the zero point is in the middle."""
 
+    @property
+    def step_count(self) -> int:
+        """The width of a range in scales; at least 2, also where there is no such type."""
+        if self.is_symmetric:
+            return max(2, 2**self.width - 2)
+        return max(2, 2**self.width - 1 - self.is_narrow)
+
 
 class _Bounds(TypedDict):
     storage_type_min: int
@@ -57,6 +66,8 @@ def quantized_counterpart(
     highs: ArrayLike,
     storage: Storage,
     quantized_dimension: int | None = None,
+    *,
+    rule: RangeRule,
 ) -> TypeAttribute:
     """
     The type that a float, or a tensor of floats, is quantized to if its values are in a
@@ -81,6 +92,7 @@ def quantized_counterpart(
         # types that NumPy does not have.
         expressed="f64",
         quantized_dimension=quantized_dimension,
+        rule=rule,
     )
     storage_type = IntegerType(storage.width)
     bounds: _Bounds = {

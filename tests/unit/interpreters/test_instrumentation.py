@@ -36,6 +36,8 @@ FAKE_QUANT = (
     "const_fake_quant %x <-1.0:2.0> bits 4 signed",
     "const_fake_quant %x <0.0:6.0> bits 3 signed narrow",
     "const_fake_quant %x <-1.0:1.0> bits 16 narrow",
+    # MLIR takes this range for that of zeros.
+    "const_fake_quant %x <-1.0e-17:1.0e-17> bits 8 signed",
     "const_fake_quant_per_axis %x axis 1 [<-1.0:1.0>, <0.0:2.0>, <-3.0:-1.0>] bits 5",
 )
 

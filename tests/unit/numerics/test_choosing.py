@@ -41,7 +41,7 @@ def test_parameters_are_those_of_mlir(
     storage: str, narrow_range: bool, low: float, high: float, expected: str
 ):
     parameters = choose_parameters(
-        low, high, storage=storage, narrow_range=narrow_range
+        low, high, storage=storage, narrow_range=narrow_range, rule="mlir"
     )
     assert str(parameters.to_type()) == expected
 
@@ -58,6 +58,7 @@ def test_ranges_of_channels_are_chosen_one_by_one():
         storage="i8",
         narrow_range=True,
         quantized_dimension=2,
+        rule="mlir",
     )
     assert parameters.quantized_dimension == 2
     for row, scale, zero_point in zip(
@@ -102,6 +103,29 @@ def test_zeros():
     assert parameters.scales.tolist() == [1, 1 / 127]
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("width", [2.0**-52, 2.0**-53, 1e-17, 1e-30, 2.0**-140])
+def test_narrow_ranges(width: float, symmetric: bool):
+    ends = -width / 2, width / 2
+    exact = choose_parameters(*ends, symmetric=symmetric)
+    assert exact.scales == (width / 254 if symmetric else width / 255)
+    # Half of both sides lies between two integers.
+    assert exact.zero_points == (0 if symmetric else -1)
+    assert choose_parameters(*ends, symmetric=symmetric, rule="exact") == exact
+    mlir = choose_parameters(*ends, symmetric=symmetric, rule="mlir")
+    if width == 2.0**-52:
+        assert mlir == exact
+    else:
+        assert mlir.scales == 1
+        assert mlir.zero_points == (0 if symmetric else -128)
+
+
+def test_channels_without_width():
+    parameters = choose_parameters([0, -1e-20, 5], [0, 1e-20, 5], quantized_dimension=0)
+    assert parameters.scales.tolist() == [1, 2e-20 / 255, 1]
+    assert parameters.zero_points.tolist() == [-128, -1, -128]
+
+
 ENDS = st.floats(-1e6, 1e6)
 
 
@@ -133,6 +157,25 @@ def test_chosen_parameters_express_the_range(
         (
             lambda: choose_parameters(0, float("nan")),
             "range 0.0 to nan is not finite",
+        ),
+        (
+            lambda: choose_parameters(0, 1, rule="tensorflow"),  # pyright: ignore[reportArgumentType] the mistake
+            "rule is one of 'exact', 'mlir', but 'tensorflow' was given",
+        ),
+        (
+            lambda: choose_parameters(0, 1e-46),
+            "scale 3.92156862745098e-49 is out of the range of expressed type 'f32', "
+            "1.4013e-45 to 3.40282e+38",
+        ),
+        (
+            lambda: choose_parameters(0, 5e-324, expressed="f64"),
+            "scale 0.0 is out of the range of expressed type 'f64', 4.94066e-324 to "
+            "1.79769e+308",
+        ),
+        (
+            lambda: choose_parameters(0, 5e-324, expressed="f64", symmetric=True),
+            "scale 0.0 is out of the range of expressed type 'f64', 4.94066e-324 to "
+            "1.79769e+308",
         ),
         (
             lambda: choose_parameters(float("-inf"), 0),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
 from xdsl.dialects import test
-from xdsl.dialects.builtin import ModuleOp, TensorType, f16, f32
+from xdsl.dialects.builtin import ModuleOp, TensorType, f16, f32, f64
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import QuantizeCastOp, QuantizedType, StatisticsOp
@@ -117,6 +117,64 @@ def test_scale_is_as_small_as_the_expressed_type_has(
     for type_ in uniform(module, bits=bits, symmetric=symmetric):
         scales = QuantizationParameters.from_type(type_).scales.reshape(-1)
         assert smallest <= scales[0] <= 3 * smallest
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("end", [1e-17, 3e-30, 2e-43, 3e-45])
+def test_narrow_ranges_keep_their_values(end: float, symmetric: bool):
+    source = test.TestOp(result_types=[TensorType(f32, (2, 4))])
+    axis_stats = [(-end, end), (-1.0, 1.0)]
+    stats = StatisticsOp(source.res[0], (-end, end), axis_stats, 0)
+    (per_axis,) = uniform(ModuleOp([source, stats]), symmetric=symmetric)
+    source = test.TestOp(result_types=[f32])
+    stats = StatisticsOp(source.res[0], (-end, end))
+    (per_layer,) = uniform(ModuleOp([source, stats]), symmetric=symmetric)
+    values = np.linspace(-end, end, 4, dtype=np.float32)
+    rows = np.stack((values, values))
+    parameters = QuantizationParameters.from_type(per_axis)
+    returned = dequantize(quantize(rows, parameters), parameters)[0]
+    parameters = QuantizationParameters.from_type(per_layer)
+    smallest = 2.0**-149
+    limit = 0.51 * max(2 * end / 254, smallest)
+    for again in (returned, dequantize(quantize(values, parameters), parameters)):
+        assert np.abs(again - values).max() <= limit
+
+
+@pytest.mark.parametrize("bits", [3, 8])
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("narrow_range", [False, True])
+def test_denormal_scales_cut_nothing_off(
+    bits: int, signed: bool, symmetric: bool, narrow_range: bool
+):
+    """Those of f16, which are multiples of `2**-24` below `2**-14`."""
+    ends = np.geomspace(2.0**-24, 2.0**-4, 100).astype(np.float16).astype(float)
+    source = test.TestOp(result_types=[TensorType(f16, (len(ends), 3))])
+    axis_stats = [(-end / 4, end) for end in ends.tolist()]
+    stats = StatisticsOp(source.res[0], (-1.0, 1.0), axis_stats, 0)
+    [type_] = uniform(
+        ModuleOp([source, stats]),
+        bits=bits,
+        signed=signed,
+        symmetric=symmetric,
+        narrow_range=narrow_range,
+    )
+    parameters = QuantizationParameters.from_type(type_)
+    values = np.stack((-ends / 4, 0 * ends, ends), axis=1).astype(np.float16)
+    again = dequantize(quantize(values, parameters), parameters)
+    steps = (
+        np.abs(again.astype(float) - values.astype(float)) / parameters.scales[:, None]
+    )
+    # Rounding the zero point may move the range by half a step.
+    assert steps.max() <= (0.6 if symmetric else 1.1)
+
+
+def test_wide_ranges_are_as_they_were():
+    source = test.TestOp(result_types=[f64])
+    stats = StatisticsOp(source.res[0], (0.0, 3e38))
+    [type_] = uniform(ModuleOp([source, stats]), symmetric=True)
+    scale = float(QuantizationParameters.from_type(type_).scales)
+    assert scale == float(np.float32(3e38)) / 127
 
 
 def test_channel_without_values():
