@@ -3,8 +3,8 @@ Replace fake quantization by casts to a quantized type and back.
 
 The type is that of MLIR 14: scale and zero point follow from the range, the number of bits
 and the two flags, by the rule `mlir` of
-[`choose_parameters`][xdsl_quant.numerics.choose_parameters], and stored values have 8, 16 or
-32 bits, all of which are used.
+[`choose_parameters`][xdsl_quant.numerics.choose_parameters], and stored values have 8, 16
+or 32 bits, all of which are used.
 TensorFlow, where these ops come from, uses as many bits as they say: this is an option.
 
 All types are chosen before the first op is replaced.
