@@ -64,7 +64,7 @@ def run_function(
         with the arguments.
 
     Raises:
-        ValueError: if there is no such function or rounding, Python cannot define one
+        ValueError: if there is no such function or rounding, Python cannot define
             one of `host_functions`, or an argument has the wrong shape; an
             [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
         TypeError: if the number of arguments or the type of one is wrong.
