@@ -167,6 +167,15 @@ def test_denormal_scales_cut_nothing_off(
     )
     # Rounding the zero point may move the range by half a step.
     assert steps.max() <= (0.6 if symmetric else 1.1)
+    if symmetric:
+        scales = ends / (parameters.storage_max - parameters.zero_points)
+    else:
+        scales = 1.25 * ends / (parameters.storage_max - parameters.storage_min)
+    expected = np.ceil(scales / 2.0**-24) * 2.0**-24
+    is_denormal = expected < 2.0**-14
+    assert 50 < np.count_nonzero(is_denormal) < 100
+    assert (parameters.scales == expected)[is_denormal].all()
+    assert np.isclose(parameters.scales, scales, rtol=1e-12)[~is_denormal].all()
 
 
 def test_wide_ranges_are_as_they_were():
