@@ -102,8 +102,7 @@ def calibrate(
     for key in function.keys:
         if missing != "keep" and key not in statistics.observations:
             raise ValueError(
-                f"key '{key}' has a value in no batch: batches are needed with which the "
-                "function gets there"
+                f"no batch reached key '{key}'; add inputs that take this path"
             )
     return statistics
 

@@ -71,7 +71,7 @@ class Checkpoint:
         if parse_observer(statistics.observer) != parse_observer(observer):
             raise ValueError(
                 f"checkpoint {self._path} is of observer '{statistics.observer}', not of "
-                f"'{observer}'"
+                f"'{observer}'; delete it, or use the same observer"
             )
         kind = parse_observer(observer).OBSERVATION
         are_beside = histograms and not issubclass(kind, Histogram)

@@ -16,7 +16,11 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-_FLAGS = os.O_RDWR | os.O_CREAT
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+"""A lock file is no symbolic link: what that names would be written to."""
+
+_START = "by process "
+"""How a lock file begins, unless it is empty."""
 
 _guard = threading.Lock()
 """Held while a lock is taken or given back: the system does not tell threads apart."""
@@ -33,6 +37,7 @@ def locked(checkpoint: Path) -> Generator[None]:
 
     Raises:
         BlockingIOError: if another run has it; the message says which one.
+        FileExistsError: if there is a file of this name that is no lock file.
         OSError: if the lock file cannot be opened.
     """
     # A file may be known by several names.
@@ -48,6 +53,7 @@ def locked(checkpoint: Path) -> Generator[None]:
     try:
         # It is for messages only.
         with suppress(OSError):
+            os.lseek(descriptor, 0, os.SEEK_SET)
             os.ftruncate(descriptor, 0)
             os.write(descriptor, holder.encode())
         yield
@@ -59,7 +65,7 @@ def locked(checkpoint: Path) -> Generator[None]:
 
 def _this_run() -> str:
     since = datetime.now().astimezone().isoformat(" ", "seconds")
-    return f"by process {os.getpid()} on host '{socket.gethostname()}' since {since}"
+    return f"{_START}{os.getpid()} on host '{socket.gethostname()}' since {since}"
 
 
 def _holder(lock: Path) -> str:
@@ -80,6 +86,9 @@ def _taken(lock: Path) -> int | None:
         return _created(lock)
     while True:
         descriptor = os.open(lock, _FLAGS, 0o666)
+        if not _is_lock_file(descriptor):
+            os.close(descriptor)
+            raise _not_a_lock_file(lock)
         try:
             # Unlike locks of `flock`, these are not passed on to worker processes.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,8 +110,24 @@ def _taken(lock: Path) -> int | None:
         os.close(descriptor)
 
 
+def _is_lock_file(descriptor: int) -> bool:
+    """Whether an open file is empty or was written by a run. It is not changed."""
+    start = _START.encode()
+    return os.read(descriptor, len(start)) in (b"", start)
+
+
+def _not_a_lock_file(lock: Path) -> FileExistsError:
+    return FileExistsError(
+        f"{lock} is needed as a lock file, but is another file; move it, or use another "
+        "checkpoint"
+    )
+
+
 def _created(lock: Path) -> int | None:
     """The same on Windows, where no file is removed that a process has open."""
+    with suppress(FileNotFoundError, PermissionError), open(lock, "rb") as stream:
+        if not _is_lock_file(stream.fileno()):
+            raise _not_a_lock_file(lock)
     try:
         lock.unlink(missing_ok=True)
         return os.open(lock, _FLAGS | os.O_EXCL, 0o666)

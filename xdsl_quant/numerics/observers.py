@@ -25,6 +25,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import check_unmasked
 from .choosing import choose_parameters
 from .histogram import BIN_ENDS, Histogram
 from .histogram_errors import Quantizer, SpreadValues, channel_pieces
@@ -57,6 +58,7 @@ class Observer(ABC):
             batch: the number of the batch.
 
         Raises:
+            TypeError: if the array is masked.
             ValueError: if there are no values, or no such dimension, or a value is NaN or
                 infinite.
         """
@@ -67,7 +69,14 @@ class Observer(ABC):
 
 
 def _channels(values: NDArray[Any], axis: int | None) -> NDArray[Any]:
-    """Values as f32 or f64 of shape `(channels, n)`."""
+    """
+    Values as f32 or f64 of shape `(channels, n)`.
+
+    Raises:
+        TypeError: if the array is masked.
+        ValueError: if there is no such dimension.
+    """
+    check_unmasked(values, "values")
     if values.dtype.type not in (np.float32, np.float64):
         # All smaller floats, also those of ml_dtypes, are exact in f32.
         values = values.astype(np.float32)
@@ -244,6 +253,12 @@ class PercentileObserver(_HistogramObserver):
 _BOUNDS_PER_OCTAVE = 32
 """Candidates for a bound from one power of two to the next: they are 2.2 % apart."""
 
+_TOLERANCE = 1e-9
+"""
+Differences of costs that may come from rounding, which depends on how many channels are
+added up together: relative for squared errors, absolute in nats for divergences.
+"""
+
 _MIN_BOUND = 2.0**-32
 """The smallest candidate for a bound, as a part of the largest magnitude."""
 
@@ -288,18 +303,19 @@ class ClippingObserver(_HistogramObserver):
             np.asarray(np.minimum(np.maximum(histogram.highs, 0), bounds)),
         )
 
-    @staticmethod
     def bounds_to_try(
-        values: SpreadValues,
+        self, values: SpreadValues
     ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """
         Bounds of each channel, the magnitude of the largest value first, and what the
         squared errors of the values beyond them sum up to at least. Smaller bounds have
         larger errors.
         """
+        # The zero point is rounded, so a type reaches up to a stored value further.
+        reach = 1 + 1 / ((1 << (self.bits - 1)) - 1)
         bounds = np.maximum(np.abs(values.lows), np.abs(values.highs))
         while bounds.max() > _MIN_BOUND:
-            yield bounds, values.clipping_errors(bounds)
+            yield bounds, values.clipping_errors(bounds * reach)
             bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
 
     def quantizer(self, values: SpreadValues, bounds: NDArray[np.float64]) -> Quantizer:
@@ -330,8 +346,9 @@ class MeanSquaredErrorObserver(ClippingObserver):
             if (clipping_errors >= least).all():
                 break
             errors = values.squared_errors(self.quantizer(values, bounds))
-            best = np.where(errors < least, bounds, best)
-            least = np.minimum(errors, least)
+            is_better = errors < least * (1 - _TOLERANCE)
+            best = np.where(is_better, bounds, best)
+            least = np.where(is_better, errors, least)
         return best
 
 
@@ -351,7 +368,7 @@ class EntropyObserver(ClippingObserver):
             quantizer = self.quantizer(values, bounds)
             errors = values.squared_errors(quantizer)
             if not candidates:
-                largest = errors
+                largest = errors * (1 + _TOLERANCE)
             if (is_small := errors <= largest).any():
                 candidates.append((bounds, quantizer, is_small))
         best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
@@ -360,8 +377,9 @@ class EntropyObserver(ClippingObserver):
         divergence = _Divergence(values)
         for bounds, quantizer, is_small in candidates:
             cost = np.where(is_small, divergence.of(quantizer), np.inf)
-            best = np.where(cost < least, bounds, best)
-            least = np.minimum(cost, least)
+            is_better = cost < least - _TOLERANCE
+            best = np.where(is_better, bounds, best)
+            least = np.where(is_better, cost, least)
         return best
 
 
@@ -432,6 +450,7 @@ def parse_observer(text: str) -> Observer:
         )
     observer, comma, flag = text.partition(",")
     name, equals, number = observer.partition("=")
+    flag = flag.strip()
     if (known := _OBSERVERS.get(name)) is None:
         raise ValueError(
             f"there is no observer '{name}', use one of {', '.join(_OBSERVERS)}"

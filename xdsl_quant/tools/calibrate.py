@@ -48,7 +48,8 @@ observers:
   percentile=99.99     the middle 99.99 percent of all values
   entropy=8            loses the least information if stored values have 8 bits
   mse=8                has the smallest squared error if stored values have 8 bits
-                       (mse=8,symmetric: for types with the zero point in the middle)
+                       (mse=8,symmetric and entropy=8,symmetric: for types with the zero
+                       point in the middle)
 
 examples:
   xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
@@ -210,7 +211,7 @@ def _axes(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         key, _, dimension = text.rpartition("=")
         if not key or not dimension.removeprefix("-").isdecimal():
-            raise Failure(f"--axis {text}: error: it is no key, '=' and a dimension")
+            raise Failure(f"--axis {text}: error: expected KEY=DIMENSION")
         if dimension.startswith("-"):
             raise Failure(f"--axis {text}: error: dimensions count from 0")
         if (known := axes.get(key)) is not None:
@@ -323,8 +324,8 @@ def _sample_count(
             # The function takes just as many samples as there are.
             return size
         raise Failure(
-            f"--batch-size {size}: error: no input is cut, the function says the sizes of "
-            "all; leave the option out"
+            f"--batch-size {size}: error: no input is cut, each is named by --whole or has "
+            "the size that the function says; leave the option out"
         )
     if len(set(counts)) > 1:
         raise Failure(

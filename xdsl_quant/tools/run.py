@@ -9,14 +9,21 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant import __version__
 from xdsl_quant.array_types import shape_text
+from xdsl_quant.dialects.quant import (
+    ConstFakeQuantOp,
+    ConstFakeQuantPerAxisOp,
+    DequantizeCastOp,
+    QuantizeCastOp,
+)
 from xdsl_quant.entry_function import entry_function
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
-from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
 from .array_files import check_files, check_output, write_results
 from .failures import Failure, exit_code, failure, read_text, read_values
@@ -32,7 +39,8 @@ examples:
   xdsl-quant-run model.mlir --input x.npy --output y.npy
   xdsl-quant-run model.mlir --entry f --input 3.5 --input '[[1, 2], [3, 4]]'
   xdsl-quant-run model.mlir --input all.npz:x --input=-inf
-  xdsl-quant-run model.mlir --input x.npy -p 'lower-quant-ops{fuse=true},canonicalize'"""
+  xdsl-quant-run model.mlir --input x.npy \\
+      -p 'lower-quant-ops{rounding-mode=nearest-even},canonicalize'"""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -80,21 +88,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rounding-mode",
         choices=get_args(RoundingMode),
-        default="nearest-even",
-        help="how casts round that are not lowered (default: %(default)s)",
+        help="how casts round that are not lowered (default: nearest-even)",
     )
     parser.add_argument(
         "--zero-point-order",
         choices=get_args(ZeroPointOrder),
-        default="before-rounding",
-        help="when casts that are not lowered add the zero point (default: %(default)s)",
+        help="when casts that are not lowered add the zero point (default: "
+        "before-rounding)",
     )
     parser.add_argument(
         "--nan",
         choices=get_args(NanResult),
-        default="storage-min",
         help="the stored value that NaN becomes where a cast that is not lowered does not "
-        "say it (default: %(default)s)",
+        "say it (default: storage-min)",
     )
     return parser
 
@@ -113,6 +119,7 @@ def _run(options: argparse.Namespace) -> None:
         apply_passes(module, passes)
     except IRError as error:
         raise failure(options.module, error) from error
+    rounding = _rounding(options, module)
     inputs = [value for text in options.input for value in read_values(text)]
     try:
         function = entry_function(module, options.entry)
@@ -122,9 +129,9 @@ def _run(options: argparse.Namespace) -> None:
             module,
             function.sym_name.data,
             *inputs,
-            rounding_mode=options.rounding_mode,
-            zero_point_order=options.zero_point_order,
-            nan=options.nan,
+            rounding_mode=rounding.mode,
+            zero_point_order=rounding.zero_point_order,
+            nan=rounding.nan,
         )
     except (InterpretationError, TypeError, ValueError, ImportError) as error:
         raise failure(options.module, error) from error
@@ -138,6 +145,31 @@ def _run(options: argparse.Namespace) -> None:
             write_results(options.output, results)
         except OSError as error:
             raise failure(options.output, error) from error
+
+
+_CASTS = (
+    QuantizeCastOp,
+    DequantizeCastOp,
+    ConstFakeQuantOp,
+    ConstFakeQuantPerAxisOp,
+)
+
+
+def _rounding(options: argparse.Namespace, module: ModuleOp) -> Rounding:
+    """The rounding of casts; a warning if one is asked for and there are no casts."""
+    given = {
+        "mode": options.rounding_mode,
+        "zero_point_order": options.zero_point_order,
+        "nan": options.nan,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and not any(isinstance(op, _CASTS) for op in module.walk()):
+        print(
+            f"{options.module}: warning: --rounding-mode, --zero-point-order and --nan "
+            "have no effect, no casts are left to run; give these options to lower-quant-ops",
+            file=sys.stderr,
+        )
+    return Rounding()._replace(**given)
 
 
 def _print(results: Sequence[NDArray[Any]]) -> None:

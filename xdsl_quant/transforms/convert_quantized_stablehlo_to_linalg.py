@@ -6,7 +6,7 @@ It is a pipeline of other passes, in which `%s` is the option of this pass:
 
     stablehlo-legalize-quant-to-integer{rounding=%s fallback=qdq}
     stablehlo-casts-to-quant
-    lower-quant-ops{rounding-mode=nearest-even fuse=true keep-qdq=true}
+    lower-quant-ops{rounding-mode=nearest-even fuse=true}
     convert-stablehlo-to-linalg
 
 A module has all of them applied or, if one fails, none.
@@ -46,7 +46,7 @@ class ConvertQuantizedStableHLOToLinalgPass(ModulePass):
             StablehloLegalizeQuantToIntegerPass(self.rounding, fallback="qdq"),
             StablehloCastsToQuantPass(),
             # This is how StableHLO rounds. Its casts round and saturate also in pairs.
-            LowerQuantOpsPass("nearest-even", fuse=True, keep_qdq=True),
+            LowerQuantOpsPass("nearest-even", fuse=True),
             ConvertStableHLOToLinalgPass(),
         ):
             pass_.apply(ctx, converted)

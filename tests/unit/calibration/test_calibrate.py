@@ -399,7 +399,8 @@ def test_checkpoint_of_another_run(tmp_path: Path):
     assert error(TEXT.replace("5.0", "6.0"), BATCHES) == other
     assert error(TEXT, BATCHES, axes={"x": 1}) == other
     assert error(TEXT, BATCHES, observer="mse") == (
-        f"checkpoint {file} is of observer 'min-max', not of 'mse'"
+        f"checkpoint {file} is of observer 'min-max', not of 'mse'; delete it, or use the "
+        "same observer"
     )
     assert error(TEXT, BATCHES[:4]) == (
         f"checkpoint {file} is of 6 batches, but there are only 4: delete it, or give the "
@@ -605,7 +606,8 @@ def function(body: str) -> str:
                 '  %z = quant.stats_ref %x "x" : tensor<2xf32>'
             ),
             "module:2:3: error: 'stablehlo.uniform_quantize' op is a cast of the quant "
-            "dialect: run 'stablehlo-casts-to-quant' first",
+            "dialect: run 'convert-quantized-stablehlo-to-linalg' instead, or "
+            "'stablehlo-casts-to-quant' first",
         ),
     ],
 )

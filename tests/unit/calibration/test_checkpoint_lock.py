@@ -177,6 +177,46 @@ def test_lock_file_that_goes_in_between(file: Path, monkeypatch: pytest.MonkeyPa
     assert os.listdir(file.parent) == []
 
 
+@pytest.mark.parametrize("has_fcntl", [True, False])
+def test_file_that_is_no_lock_file(
+    has_fcntl: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if not has_fcntl:
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    lock = file.with_name("checkpoint.json.lock")
+    lock.write_text("precious")
+    message = (
+        f"{lock} is needed as a lock file, but is another file; move it, or use another "
+        "checkpoint"
+    )
+    with pytest.raises(FileExistsError, match=f"^{re.escape(message)}$"):
+        with locked(file):
+            pass
+    assert lock.read_text() == "precious"
+
+
+def test_symbolic_link_in_place_of_the_lock_file(file: Path):
+    target = file.with_name("target")
+    target.write_text("")
+    file.with_name("checkpoint.json.lock").symlink_to(target)
+    with pytest.raises(OSError, match=r"checkpoint\.json\.lock"):
+        with locked(file):
+            pass
+    assert target.read_text() == ""
+    assert len(os.listdir(file.parent)) == 2
+
+
+def test_lock_file_of_a_run_that_was_killed(file: Path):
+    lock = file.with_name("checkpoint.json.lock")
+    lock.write_text(
+        "by process 1 on host 'x' since yesterday, and much more text after it"
+    )
+    with locked(file):
+        text = lock.read_text()
+        assert re.fullmatch(rf"by process {os.getpid()} on host '.*' {SINCE}", text)
+    assert os.listdir(file.parent) == []
+
+
 def test_file_system_without_locks(file: Path, monkeypatch: pytest.MonkeyPatch):
     def refuse(*args: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")

@@ -504,6 +504,14 @@ def test_entropy_has_the_least_divergence(name: str, bits: int):
     assert found <= min(others) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("name", ["entropy=4", "mse=4"])
+def test_types_reach_further_than_their_range(name: str):
+    """The zero point is rounded, so a smaller bound may be better for one large value."""
+    values = np.array([-129.0, 8504.0])
+    assert ranges(name, values)[0][1] < 8504
+    assert ranges(name, np.stack([values, values[::-1]]), 0) == 2 * ranges(name, values)
+
+
 @pytest.mark.parametrize("name", ["entropy", "mse"])
 def test_many_channels_are_like_tensors(name: str):
     """More than are looked at together."""
@@ -538,6 +546,14 @@ def test_ranges_contain_zero(name: str):
 def test_wrong_values(name: str, values: list[float], axis: int | None, message: str):
     with pytest.raises(ValueError, match=f"^{message}$"):
         parse_observer(name).observe(np.array(values, np.float32), axis)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_masked_values(name: str):
+    masked = np.ma.array([1.0, 2.0, 1e9], mask=[0, 0, 1])
+    message = "^values must be without a mask, but there is a masked array; use "
+    with pytest.raises(TypeError, match=message):
+        parse_observer(name).observe(masked)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -581,7 +597,7 @@ def test_kinds_that_do_not_merge():
             "mse=4,signed",
             "observer 'mse' takes only 'symmetric' after a comma, but got 'signed'",
         ),
-        ("entropy,", "observer 'entropy' takes only 'symmetric' after a comma, but "),
+        ("entropy, ", "observer 'entropy' takes only 'symmetric' after a comma, but "),
         (
             "percentile=90,symmetric",
             "observer 'percentile' takes nothing after a comma, but got 'symmetric'",

@@ -160,7 +160,8 @@ def test_function_of_so_many_samples(size: str, capsys: pytest.CaptureFixture[st
         assert Statistics.load("stats.json").batch_count == 1
         return
     assert error(capsys, *options) == (
-        f"--batch-size {size}: error: no input is cut, the function says the sizes of all; "
+        f"--batch-size {size}: error: no input is cut, each is named by --whole or has "
+        "the size that the function says; "
         "leave the option out"
     )
 
@@ -630,7 +631,8 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "1", "--inputs", '"text"', "--batch-size", "2"),
-            "--batch-size 2: error: no input is cut, the function says the sizes of all; "
+            "--batch-size 2: error: no input is cut, each is named by --whole or has "
+            "the size that the function says; "
             "leave the option out",
         ),
         (
@@ -655,7 +657,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "f:argument:0"),
-            "--axis f:argument:0: error: it is no key, '=' and a dimension",
+            "--axis f:argument:0: error: expected KEY=DIMENSION",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "x=0"),
@@ -679,7 +681,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "f:argument:0=-"),
-            "--axis f:argument:0=-: error: it is no key, '=' and a dimension",
+            "--axis f:argument:0=-: error: expected KEY=DIMENSION",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "-p", "no-pass"),

@@ -107,6 +107,31 @@ func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5:3> {
     assert text == "result0: int8\n0\n"
 
 
+def test_rounding_without_casts(capsys: pytest.CaptureFixture[str]):
+    """The option would have no effect: the pass has another rounding."""
+    Path("q.mlir").write_text("""
+func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5:3> {
+  %q = quant.qcast %x : f32 to !quant.uniform<i8:f32, 0.5:3>
+  return %q : !quant.uniform<i8:f32, 0.5:3>
+}""")
+    passes = "lower-quant-ops{rounding-mode=nearest-even}"
+    for option, value in (
+        ("--rounding-mode", "nearest-away"),
+        ("--zero-point-order", "after-rounding"),
+        ("--nan", "stored-zero"),
+    ):
+        options = ("--input=-3.75", "-p", passes, option, value)
+        assert main(["q.mlir", *options]) == 0
+        captured = capsys.readouterr()
+        assert captured.out == "result0: int8\n-4\n"
+        assert captured.err == (
+            "q.mlir: warning: --rounding-mode, --zero-point-order and --nan have no "
+            "effect, no casts are left to run; give these options to lower-quant-ops\n"
+        )
+    assert main(["q.mlir", "--input=-3.75", "-p", passes]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_rounding_mode(capsys: pytest.CaptureFixture[str]):
     text = """
 func.func @f(%x: f32) -> !quant.uniform<i8:f32, 1.0> {
