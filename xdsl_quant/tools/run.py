@@ -166,7 +166,8 @@ def _rounding(options: argparse.Namespace, module: ModuleOp) -> Rounding:
     if given and not any(isinstance(op, _CASTS) for op in module.walk()):
         print(
             f"{options.module}: warning: --rounding-mode, --zero-point-order and --nan "
-            "have no effect, no casts are left to run; give these options to lower-quant-ops",
+            "have no effect, no casts are left to run; give these options to "
+            "lower-quant-ops",
             file=sys.stderr,
         )
     return Rounding()._replace(**given)
