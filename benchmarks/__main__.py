@@ -16,7 +16,7 @@ from benchmarks import (
     start_up,
 )
 from benchmarks.report import Options, Report, add_options, environment
-from xdsl_quant.atomic_files import write_text_atomically
+from xdsl_quant.runtime.atomic_files import write_text_atomically
 
 _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Casts in one function", casts_in_one_function, casts_in_one_function.report),

@@ -146,7 +146,7 @@ def _overhead(model: Model, rounds: int) -> tuple[float, float]:
     """Milliseconds of a call, and how many times as long calibration takes."""
     from xdsl_quant.calibration import calibrate
     from xdsl_quant.execution import compile
-    from xdsl_quant.loading import apply_passes, parse_module
+    from xdsl_quant.runtime.loading import apply_passes, parse_module
 
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     arguments = model.arguments()
@@ -259,9 +259,11 @@ def _constant(kind: str, rounds: int) -> float:
     )
 
     from xdsl_quant.dialects.quant import QuantizeCastOp
-    from xdsl_quant.loading import parse_module
-    from xdsl_quant.resources import keep_resources_as_bytes, new_resource
-    from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
+    from xdsl_quant.runtime.loading import parse_module
+    from xdsl_quant.transforms.statistics.quant_convert_const import (
+        QuantConvertConstPass,
+    )
+    from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes, new_resource
 
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     count = 16 * _MEBI
@@ -311,8 +313,8 @@ def _constants(options: Options) -> Iterator[str]:
 
 def _resource_text() -> tuple[float, float, float]:
     """Seconds to parse a resource of 16M values, to make bytes of its text, and back."""
-    from xdsl_quant.loading import parse_module
-    from xdsl_quant.resources import keep_resources_as_bytes
+    from xdsl_quant.runtime.loading import parse_module
+    from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes
 
     values = np.random.default_rng(0).normal(size=16 * _MEBI).astype(np.float32)
     text = f"0x04000000{values.tobytes().hex()}"

@@ -174,7 +174,7 @@ class Case:
 
 def _compiled(case: Case, passes: str, result: NDArray[np.int8]) -> Kernel:
     from xdsl_quant import execution
-    from xdsl_quant.loading import apply_passes, parse_module
+    from xdsl_quant.runtime.loading import apply_passes, parse_module
 
     module = parse_module(case.text())
     apply_passes(module, f"{passes},strip-func-quant-types,canonicalize")
@@ -312,8 +312,8 @@ def _verification(ops: int, types: int) -> dict[str, float]:
     """CPU seconds of parsing and of each verification."""
     from xdsl.parser import Parser
 
-    from xdsl_quant.loading import multiverse_context
-    from xdsl_quant.transforms.verify_quant_constraints import (
+    from xdsl_quant.runtime.loading import multiverse_context
+    from xdsl_quant.transforms.quant.verify_quant_constraints import (
         VerifyQuantConstraintsPass,
     )
 

@@ -11,8 +11,8 @@ from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
-from xdsl_quant import compat
-from xdsl_quant.resources import keep_resources_as_bytes
+from xdsl_quant.xdsl_patches import compat
+from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes
 
 
 def get_quant():
@@ -34,7 +34,7 @@ def get_stablehlo():
 
 
 def get_convert_quantized_stablehlo_to_linalg():
-    from xdsl_quant.transforms.convert_quantized_stablehlo_to_linalg import (
+    from .transforms.stablehlo.convert_quantized_stablehlo_to_linalg import (
         ConvertQuantizedStableHLOToLinalgPass,
     )
 
@@ -42,7 +42,7 @@ def get_convert_quantized_stablehlo_to_linalg():
 
 
 def get_convert_stablehlo_to_linalg():
-    from xdsl_quant.transforms.convert_stablehlo_to_linalg import (
+    from .transforms.stablehlo.convert_stablehlo_to_linalg import (
         ConvertStableHLOToLinalgPass,
     )
 
@@ -50,19 +50,19 @@ def get_convert_stablehlo_to_linalg():
 
 
 def get_lower_quant_ops():
-    from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
+    from .transforms.quant.lower_quant_ops import LowerQuantOpsPass
 
     return LowerQuantOpsPass
 
 
 def get_normalize_quant_types():
-    from xdsl_quant.transforms.normalize_quant_types import NormalizeQuantTypesPass
+    from .transforms.quant.normalize_quant_types import NormalizeQuantTypesPass
 
     return NormalizeQuantTypesPass
 
 
 def get_calibrated_to_uniform():
-    from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+    from .transforms.statistics.quant_calibrated_to_uniform import (
         QuantCalibratedToUniformPass,
     )
 
@@ -70,13 +70,13 @@ def get_calibrated_to_uniform():
 
 
 def get_convert_const():
-    from xdsl_quant.transforms.quant_convert_const import QuantConvertConstPass
+    from .transforms.statistics.quant_convert_const import QuantConvertConstPass
 
     return QuantConvertConstPass
 
 
 def get_convert_simulated_quantization():
-    from xdsl_quant.transforms.quant_convert_simulated_quantization import (
+    from .transforms.statistics.quant_convert_simulated_quantization import (
         QuantConvertSimulatedQuantizationPass,
     )
 
@@ -84,19 +84,19 @@ def get_convert_simulated_quantization():
 
 
 def get_import_stats():
-    from xdsl_quant.transforms.quant_import_stats import QuantImportStatsPass
+    from .transforms.statistics.quant_import_stats import QuantImportStatsPass
 
     return QuantImportStatsPass
 
 
 def get_insert_stats_refs():
-    from xdsl_quant.transforms.quant_insert_stats_refs import QuantInsertStatsRefsPass
+    from .transforms.statistics.quant_insert_stats_refs import QuantInsertStatsRefsPass
 
     return QuantInsertStatsRefsPass
 
 
 def get_remove_instrumentation():
-    from xdsl_quant.transforms.quant_remove_instrumentation import (
+    from .transforms.statistics.quant_remove_instrumentation import (
         QuantRemoveInstrumentationPass,
     )
 
@@ -104,7 +104,7 @@ def get_remove_instrumentation():
 
 
 def get_scales_from_fixed_point():
-    from xdsl_quant.transforms.quant_scales_from_fixed_point import (
+    from .transforms.quant.quant_scales_from_fixed_point import (
         QuantScalesFromFixedPointPass,
     )
 
@@ -112,7 +112,7 @@ def get_scales_from_fixed_point():
 
 
 def get_scales_to_fixed_point():
-    from xdsl_quant.transforms.quant_scales_to_fixed_point import (
+    from .transforms.quant.quant_scales_to_fixed_point import (
         QuantScalesToFixedPointPass,
     )
 
@@ -120,7 +120,7 @@ def get_scales_to_fixed_point():
 
 
 def get_stats_to_calibrated():
-    from xdsl_quant.transforms.quant_stats_to_calibrated import (
+    from .transforms.statistics.quant_stats_to_calibrated import (
         QuantStatsToCalibratedPass,
     )
 
@@ -128,7 +128,7 @@ def get_stats_to_calibrated():
 
 
 def get_quant_casts_to_stablehlo():
-    from xdsl_quant.transforms.quant_casts_to_stablehlo import (
+    from .transforms.stablehlo.quant_casts_to_stablehlo import (
         QuantCastsToStablehloPass,
     )
 
@@ -136,7 +136,7 @@ def get_quant_casts_to_stablehlo():
 
 
 def get_stablehlo_casts_to_quant():
-    from xdsl_quant.transforms.stablehlo_casts_to_quant import (
+    from .transforms.stablehlo.stablehlo_casts_to_quant import (
         StablehloCastsToQuantPass,
     )
 
@@ -144,7 +144,7 @@ def get_stablehlo_casts_to_quant():
 
 
 def get_legalize_qdq_to_quantized_op():
-    from xdsl_quant.transforms.stablehlo_legalize_qdq_to_quantized_op import (
+    from .transforms.stablehlo.stablehlo_legalize_qdq_to_quantized_op import (
         StablehloLegalizeQdqToQuantizedOpPass,
     )
 
@@ -152,7 +152,7 @@ def get_legalize_qdq_to_quantized_op():
 
 
 def get_legalize_quant_to_integer():
-    from xdsl_quant.transforms.stablehlo_legalize_quant_to_integer import (
+    from .transforms.stablehlo.stablehlo_legalize_quant_to_integer import (
         StablehloLegalizeQuantToIntegerPass,
     )
 
@@ -160,7 +160,7 @@ def get_legalize_quant_to_integer():
 
 
 def get_legalize_quantized_op_to_qdq():
-    from xdsl_quant.transforms.stablehlo_legalize_quantized_op_to_qdq import (
+    from .transforms.stablehlo.stablehlo_legalize_quantized_op_to_qdq import (
         StablehloLegalizeQuantizedOpToQdqPass,
     )
 
@@ -168,13 +168,13 @@ def get_legalize_quantized_op_to_qdq():
 
 
 def get_strip_func_quant_types():
-    from xdsl_quant.transforms.strip_func_quant_types import StripFuncQuantTypesPass
+    from .transforms.quant.strip_func_quant_types import StripFuncQuantTypesPass
 
     return StripFuncQuantTypesPass
 
 
 def get_verify_quant_constraints():
-    from xdsl_quant.transforms.verify_quant_constraints import (
+    from .transforms.quant.verify_quant_constraints import (
         VerifyQuantConstraintsPass,
     )
 

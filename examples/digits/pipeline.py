@@ -32,8 +32,8 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import apply_passes, parse_module
 from xdsl_quant.numerics import QuantizationParameters, choose_parameters
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .dataset import Digits
 from .networks import Network, Weights

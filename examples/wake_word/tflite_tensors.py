@@ -16,7 +16,7 @@ import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs] has neither stubs nor hints
 from numpy.typing import NDArray
 
-from xdsl_quant.extras import missing_package
+from xdsl_quant.runtime.extras import missing_package
 
 Stored = NDArray[np.signedinteger[Any] | np.unsignedinteger[Any]]
 """Stored values: integers of at most 32 bits."""

@@ -22,11 +22,11 @@ from tests.agreement import reference
 from tests.agreement.cases import CASES, EXPRESSED_TYPES, Case, Container, module_text
 from xdsl_quant import execution, numerics
 from xdsl_quant.interpreters import register_implementations
-from xdsl_quant.loading import multiverse_context, parse_module
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
-from xdsl_quant.transforms.strip_func_quant_types import StripFuncQuantTypesPass
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
+from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
+from xdsl_quant.transforms.quant.strip_func_quant_types import StripFuncQuantTypesPass
 
 ROUNDINGS = [
     Rounding("truncate"),

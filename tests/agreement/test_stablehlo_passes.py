@@ -21,11 +21,11 @@ from xdsl.printer import Printer
 from tests.agreement.stablehlo import Program, arguments, programs
 from tests.agreement.stablehlo_distances import distances
 from tests.real_stablehlo import RealStableHLO
-from tests.unit.transforms.stablehlo_evaluation import FLOAT_MEANING, evaluate
-from tests.unit.transforms.stablehlo_programs import elementwise, quantization
+from tests.unit.transforms.stablehlo.stablehlo_evaluation import FLOAT_MEANING, evaluate
+from tests.unit.transforms.stablehlo.stablehlo_programs import elementwise, quantization
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import apply_passes, parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
 FROM_QDQ = "stablehlo-legalize-qdq-to-quantized-op"

@@ -14,8 +14,10 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from tests.real_stablehlo import RealStableHLO
-from xdsl_quant.loading import IRError, parse_module
-from xdsl_quant.transforms.verify_quant_constraints import quant_constraint_violations
+from xdsl_quant.runtime.loading import IRError, parse_module
+from xdsl_quant.transforms.quant.verify_quant_constraints import (
+    quant_constraint_violations,
+)
 
 Accepts = Callable[[str], bool]
 

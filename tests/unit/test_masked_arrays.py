@@ -13,7 +13,6 @@ from xdsl_quant.calibration import calibrate
 from xdsl_quant.display import plot_error
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics import (
     QuantizationParameters,
     affine_to_fixed_point,
@@ -26,6 +25,7 @@ from xdsl_quant.numerics import (
     requantize_fixed_point,
 )
 from xdsl_quant.numerics.constant_quantization import quantize_constant
+from xdsl_quant.runtime.loading import parse_module
 
 PARAMETERS = QuantizationParameters(0.5)
 PLAIN = np.array([1, 2, 300], np.float32)

@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.entry_function import check_function_name
-from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.observers import EndsObserver, parse_observer
+from xdsl_quant.runtime.entry_function import check_function_name
+from xdsl_quant.runtime.loading import parse_module
 
 from .checkpoint import Checkpoint, chained
 from .instrumented_function import InstrumentedFunction

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from time import monotonic
 
-from xdsl_quant.atomic_files import write_text_atomically
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import parse_observer
-from xdsl_quant.transforms.statistics_file import read_content
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.transforms.statistics.ranges.statistics_file import read_content
 
 from .checkpoint_lock import locked
 from .recording import NumberedBatch, digest_of

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.dialects.quant import QuantizedType
-from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError, estimate_error
-from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
-from xdsl_quant.transforms.statistics_file import KeyStatistics
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .statistics import Statistics
 from .suggested_types import suggested_types

@@ -39,24 +39,24 @@ from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
-from xdsl_quant.array_types import numpy_dtype, shortened
+from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.entry_function import entry_function, functions_run, symbols_in
-from xdsl_quant.host_functions import EndsFunction
-from xdsl_quant.loading import parse_module
-from xdsl_quant.places import place
-from xdsl_quant.resources import replace_resources, resource_data
-from xdsl_quant.transforms.convert_stablehlo_to_linalg import (
+from xdsl_quant.runtime.array_types import numpy_dtype, shortened
+from xdsl_quant.runtime.entry_function import entry_function, functions_run, symbols_in
+from xdsl_quant.runtime.host_functions import EndsFunction
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
     ConvertStableHLOToLinalgPass,
 )
-from xdsl_quant.transforms.quant_convert_simulated_quantization import (
+from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )
-from xdsl_quant.transforms.quant_remove_instrumentation import (
+from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
     QuantRemoveInstrumentationPass,
 )
-from xdsl_quant.unlowered import unlowered
+from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .ends import EndsLayout
 
@@ -72,7 +72,7 @@ class Viewer(Protocol):
     ) -> object:
         """
         Look at no more than the ends of ranges, which may be of several values: see
-        [`EndsFunction`][xdsl_quant.host_functions.EndsFunction].
+        [`EndsFunction`][xdsl_quant.runtime.host_functions.EndsFunction].
         """
 
 
@@ -117,7 +117,7 @@ class InstrumentedFunction:
         module = module.clone()
         function = entry_function(module, entry)
         functions = functions_run(module, function)
-        if unlowered(functions) is not None:
+        if missing_lowering(functions) is not None:
             _lower(module)
         refs = _checked_refs(function, functions)
         prefix = _unused_prefix(module, "see_")
@@ -305,7 +305,7 @@ def _check_type(ref: StatisticsRefOp) -> None:
 
 
 def _error(op: Operation, message: str) -> ValueError:
-    where = place(op.location)
+    where = location_prefix(op.location)
     return ValueError(f"{where}{'error: ' if where else ''}'{op.name}' op {message}")
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics.arguments import check_unmasked
 from xdsl_quant.numerics.observers import EndsObserver, Observer
+from xdsl_quant.runtime.loading import parse_module
 
 from .ends import EndsLayout
 from .instrumented_function import InstrumentedFunction

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.atomic_files import write_text_atomically
 from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
 from xdsl_quant.numerics.histogram_errors import cut_off_fraction
 from xdsl_quant.numerics.observations import BatchExtremes, Observation
@@ -22,7 +21,8 @@ from xdsl_quant.numerics.observers import (
     observe_histogram,
     parse_observer,
 )
-from xdsl_quant.transforms.statistics_file import (
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.transforms.statistics.ranges.statistics_file import (
     VERSION,
     KeyStatistics,
     content_digest,

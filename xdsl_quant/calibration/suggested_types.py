@@ -28,11 +28,13 @@ from xdsl_quant.dialects.quant import (
     StatisticsOp,
     StatisticsRefOp,
 )
-from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
-from xdsl_quant.transforms.quant_stats_to_calibrated import QuantStatsToCalibratedPass
-from xdsl_quant.transforms.statistics_file import KeyStatistics
+from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
+    QuantStatsToCalibratedPass,
+)
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 
 def suggested_types(

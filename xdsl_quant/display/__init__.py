@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl_quant.extras import missing_package
+from xdsl_quant.runtime.extras import missing_package
 
 from .calibration_report import CalibrationReport, calibration_report
 from .error_plot import plot_error

@@ -17,7 +17,6 @@ from typing import Literal, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.atomic_files import write_text_atomically
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
@@ -26,7 +25,8 @@ from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import MIDDLE, Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError
-from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
 

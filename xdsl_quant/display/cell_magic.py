@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import NoReturn
 
-from xdsl_quant.loading import (
+from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
     multiverse_context,

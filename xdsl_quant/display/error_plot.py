@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from xdsl_quant.dialects.quant import QuantizedType
-from xdsl_quant.extras import missing_package
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.extras import missing_package
 
 if TYPE_CHECKING:
     from .error_figure import ErrorFigure

@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.ir import Operation
 
 from xdsl_quant.dialects.quant import QuantizedType
-from xdsl_quant.loading import is_file_name
+from xdsl_quant.runtime.loading import is_file_name
 from xdsl_quant.targets.mlir_aliased import AliasPrinter
 
 from .highlight import STYLE, alias_definitions, highlighted, shortened

@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from xdsl_quant.array_types import integer_width, numpy_dtype, shortened
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.runtime.array_types import integer_width, numpy_dtype, shortened
 
 from .compilation_error import CompilationError
 

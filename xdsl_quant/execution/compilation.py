@@ -8,10 +8,10 @@ from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.entry_function import check_function_name
-from xdsl_quant.host_functions import HostFunctions, check_are_functions
-from xdsl_quant.loading import IRError, parse_module, verify_module
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.entry_function import check_function_name
+from xdsl_quant.runtime.host_functions import HostFunctions, check_are_functions
+from xdsl_quant.runtime.loading import IRError, parse_module, verify_module
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
@@ -68,9 +68,9 @@ def compile(
         zero_point_order: when `lower-quant-ops` adds the zero point.
         nan: what it makes of NaN in casts without an attribute `quant.nan`.
         fuse: whether each cast becomes one loop with its scales as constants.
-        host_functions: the functions of Python that the module declares and calls, by
-            name: see [`host_functions`][xdsl_quant.host_functions]. With these nothing is
-            kept.
+        host_functions: the Python functions that the module declares and calls, by name:
+            see [`host_functions`][xdsl_quant.runtime.host_functions]. With these nothing
+            is kept.
 
     Raises:
         TypeError: if the module or another argument is something else.

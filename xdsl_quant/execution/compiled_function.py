@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.ir import Attribute
 
-from xdsl_quant.array_types import check_argument, shape_text, shortened
-from xdsl_quant.entry_function import check_argument_count
 from xdsl_quant.numerics.arguments import check_unmasked
+from xdsl_quant.runtime.array_types import check_argument, shape_text, shortened
+from xdsl_quant.runtime.entry_function import check_argument_count
 
 from . import runtime_library
 from .bound_call import BoundCall
@@ -34,10 +34,10 @@ class CompiledFunction:
     A function of a module, compiled by [`compile`][xdsl_quant.execution.compile].
 
     It is called with an array, a number or a list of numbers for each argument. Types say
-    which arrays fit: see [`array_types`][xdsl_quant.array_types]. It returns a new array
-    if the function has one result, a tuple of arrays if it has several, and `None` if it
-    has none. Arrays of arguments are neither written to nor part of a result. Those that
-    are not contiguous are copied.
+    which arrays fit: see [`array_types`][xdsl_quant.runtime.array_types]. It returns a new
+    array if the function has one result, a tuple of arrays if it has several, and `None`
+    if it has none. Arrays of arguments are neither written to nor part of a result. Those
+    that are not contiguous are copied.
 
     Any thread may call it; other threads of Python run meanwhile.
     """

@@ -1,4 +1,4 @@
-"""How compiled code calls functions of Python: see `xdsl_quant.host_functions`."""
+"""How compiled code calls functions of Python: see `xdsl_quant.runtime.host_functions`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_quant.host_functions import EndsFunction, HostFunctions
+from xdsl_quant.runtime.host_functions import EndsFunction, HostFunctions
 
 from .boundary import Boundary
 from .range_ends import have_ends

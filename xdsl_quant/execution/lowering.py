@@ -17,28 +17,28 @@ from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.array_types import numpy_dtype, shortened
 from xdsl_quant.dialects.quant import (
     QuantizedType,
     StorageCastOp,
     StoredQuantizedType,
 )
-from xdsl_quant.loading import multiverse_context
-from xdsl_quant.resources import replace_resources, resource_data
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
-from xdsl_quant.transforms.quant_convert_simulated_quantization import (
-    QuantConvertSimulatedQuantizationPass,
-)
-from xdsl_quant.transforms.quant_remove_instrumentation import (
-    QuantRemoveInstrumentationPass,
-)
-from xdsl_quant.transforms.type_replacement import (
+from xdsl_quant.runtime.array_types import numpy_dtype, shortened
+from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,
     set_type,
 )
-from xdsl_quant.unlowered import unlowered
+from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
+from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
+    QuantConvertSimulatedQuantizationPass,
+)
+from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
+    QuantRemoveInstrumentationPass,
+)
+from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .compilation_error import CompilationError
 
@@ -64,7 +64,7 @@ def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
     Raises:
         CompilationError: if there is no lowering, or if anything quantized is left.
     """
-    if (message := unlowered([module])) is not None:
+    if (message := missing_lowering([module])) is not None:
         raise CompilationError(message)
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()

@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from xdsl_quant.extras import missing_package
+from xdsl_quant.runtime.extras import missing_package
 
 
 class Bindings(NamedTuple):

@@ -1,6 +1,6 @@
 """
 Calls of functions of Python that need no more than the ends of ranges: see
-[`EndsFunction`][xdsl_quant.host_functions.EndsFunction].
+[`EndsFunction`][xdsl_quant.runtime.host_functions.EndsFunction].
 
 Compiled code finds the smallest and the largest value while it computes the values. It
 uses instructions that take no care of NaN, as these are the fastest. So it adds up the
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.host_functions import EndsFunction
+from xdsl_quant.runtime.host_functions import EndsFunction
 
 from .boundary import Boundary
 from .mlir_bindings import bindings, ops_in

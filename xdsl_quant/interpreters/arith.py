@@ -32,11 +32,11 @@ from xdsl.dialects.builtin import (
 from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant import compat
-from xdsl_quant.array_types import integer_width, numpy_dtype
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import rounded
-from xdsl_quant.resources import resource_data
+from xdsl_quant.runtime.array_types import integer_width, numpy_dtype
+from xdsl_quant.xdsl_patches import compat
+from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .implementations import Implementation, interpreter_functions
 from .values import Load, failure, is_any, numbers, resized, signed, unsigned, wrapped

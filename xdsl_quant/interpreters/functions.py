@@ -13,23 +13,23 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant.array_types import check_argument
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.entry_function import (
+from xdsl_quant.numerics.rounding import check_rounding
+from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.array_types import check_argument
+from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     check_function_name,
     entry_function,
     functions_run,
 )
-from xdsl_quant.host_functions import (
+from xdsl_quant.runtime.host_functions import (
     HostFunctions,
     check_are_functions,
     check_host_functions,
 )
-from xdsl_quant.loading import parse_module
-from xdsl_quant.numerics.rounding import check_rounding
-from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
-from xdsl_quant.unlowered import unlowered
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.missing_lowering import missing_lowering
 
 from .host import HostFailure
 from .registration import register_implementations
@@ -51,13 +51,13 @@ def run_function(
         module: the module of the function, or its text, lowered or not.
         name: the function; `None` for the only public one, or else `main`.
         arguments: arrays, or numbers and lists of them, as
-            [`check_argument`][xdsl_quant.array_types.check_argument] takes them. They are
-            not written to.
+            [`check_argument`][xdsl_quant.runtime.array_types.check_argument] takes them.
+            They are not written to.
         rounding_mode: how casts that are not lowered round.
         zero_point_order: when casts that are not lowered add the zero point.
         nan: what they make of NaN, where they have no attribute `quant.nan`.
         host_functions: the functions of Python that the module declares and calls, by
-            name: see [`host_functions`][xdsl_quant.host_functions].
+            name: see [`host_functions`][xdsl_quant.runtime.host_functions].
 
     Returns:
         An array for each result, a NumPy scalar for a scalar. They do not share memory
@@ -66,7 +66,7 @@ def run_function(
     Raises:
         ValueError: if there is no such function or rounding, Python cannot define
             one of `host_functions`, or an argument has the wrong shape; an
-            [`IRError`][xdsl_quant.loading.IRError] if a text is no module.
+            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module.
         TypeError: if the number of arguments or the type of one is wrong.
         InterpretationError: if an op cannot be computed, or has no interpretation, or
             calls are nested too deeply.
@@ -79,7 +79,7 @@ def run_function(
     module = _as_module(module)
     function = entry_function(module, name)
     check_host_functions(module, host_functions)
-    if (message := unlowered(functions_run(module, function))) is not None:
+    if (message := missing_lowering(functions_run(module, function))) is not None:
         raise InterpretationError(message)
     values = _check_arguments(function, arguments)
     interpreter = Interpreter(module)

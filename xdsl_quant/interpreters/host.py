@@ -1,4 +1,4 @@
-"""Functions of Python that a module calls: see `xdsl_quant.host_functions`."""
+"""Functions of Python that a module calls: see `xdsl_quant.runtime.host_functions`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl.interpreter import (
 )
 from xdsl.ir import Operation
 
-from xdsl_quant.host_functions import HostFunctions
+from xdsl_quant.runtime.host_functions import HostFunctions
 
 
 class HostFailure(Exception):

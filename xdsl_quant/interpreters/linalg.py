@@ -31,7 +31,7 @@ from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_quant.array_types import shape_text
+from xdsl_quant.runtime.array_types import shape_text
 
 from .arith import maximum
 from .blocks import run_block

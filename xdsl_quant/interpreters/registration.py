@@ -7,8 +7,8 @@ from xdsl.interpreter import Interpreter
 from xdsl.interpreters import builtin, cf, func, scf
 from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
-from xdsl_quant.host_functions import HostFunctions
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.host_functions import HostFunctions
 
 from .arith import ARITH
 from .cf import CF

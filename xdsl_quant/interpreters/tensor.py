@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
 from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant.array_types import numpy_dtype, shape_text, shortened
+from xdsl_quant.runtime.array_types import numpy_dtype, shape_text, shortened
 
 from .blocks import run_block
 from .implementations import interpreter_functions

@@ -1,9 +1,10 @@
 """
 How the integers and floats of an MLIR type are looked at and made.
 
-A value has the dtype that [`numpy_dtype`][xdsl_quant.array_types.numpy_dtype] says, and
-its bits that the type does not have are copies of the sign. All functions here take and
-return NumPy arrays or NumPy scalars alike.
+A value has the dtype that
+[`numpy_dtype`][xdsl_quant.runtime.array_types.numpy_dtype] says, and its bits that the type
+does not have are copies of the sign. All functions here take and return NumPy arrays or
+NumPy scalars alike.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant.array_types import integer_width, numpy_dtype
-from xdsl_quant.places import place
+from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.runtime.array_types import integer_width, numpy_dtype
 
 Load = Callable[[Any, Attribute], NDArray[Any]]
 """`signed` or `unsigned`."""
@@ -26,7 +27,7 @@ Load = Callable[[Any, Attribute], NDArray[Any]]
 def failure(op: Operation, message: str) -> InterpretationError:
     """The exception that says why an op has no result."""
     text = f"'{op.name}' op {message}"
-    if where := place(op.location):
+    if where := location_prefix(op.location):
         text = f"{where}error: {text}"
     return InterpretationError(text)
 

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xdsl_quant.atomic_files import open_atomically
+from xdsl_quant.runtime.atomic_files import open_atomically
 
 
 def read_inputs(text: str) -> list[ArrayLike]:

@@ -18,18 +18,20 @@ from xdsl_quant.calibration.evaluation import evaluate
 from xdsl_quant.calibration.suggested_types import suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.display import CalibrationReport
-from xdsl_quant.entry_function import (
+from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.runtime.entry_function import (
     check_argument_count,
     entry_function,
     functions_run,
 )
-from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
-from xdsl_quant.numerics.observers import parse_observer
-from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
+from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
-from xdsl_quant.transforms.quant_insert_stats_refs import QuantInsertStatsRefsPass
-from xdsl_quant.transforms.statistics_file import KeyStatistics
+from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
+    QuantInsertStatsRefsPass,
+)
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .array_files import check_files
 from .failures import Failure, exit_code, failure, read_text, read_values

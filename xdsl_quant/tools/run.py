@@ -13,17 +13,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant import __version__
-from xdsl_quant.array_types import shape_text
 from xdsl_quant.dialects.quant import (
     ConstFakeQuantOp,
     ConstFakeQuantPerAxisOp,
     DequantizeCastOp,
     QuantizeCastOp,
 )
-from xdsl_quant.entry_function import entry_function
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import IRError, apply_passes, parse_module, parse_passes
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.runtime.array_types import shape_text
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
 
 from .array_files import check_files, check_output, write_results
 from .failures import Failure, exit_code, failure, read_text, read_values

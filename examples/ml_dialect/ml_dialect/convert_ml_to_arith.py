@@ -52,13 +52,13 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.type import get_encoding
 
-from xdsl_quant.compat import arith_remf
 from xdsl_quant.dialects.quant import StorageCastOp, UniformQuantizedType
-from xdsl_quant.transforms.dequantize_fallback import (
+from xdsl_quant.transforms.building.dequantize_fallback import (
     DequantizeFallback,
     lower_with_fallback,
     replace_with_built,
 )
+from xdsl_quant.xdsl_patches.compat import arith_remf
 
 from .dialect import AddOp, BinaryOp, DivOp, ModOp, MulOp, SubOp
 

@@ -26,7 +26,7 @@ from xdsl_quant.calibration import (
 from xdsl_quant.calibration import batches as calibrating
 from xdsl_quant.calibration.instrumented_function import InstrumentedFunction
 from xdsl_quant.execution import compile
-from xdsl_quant.loading import apply_passes, parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 TEXT = """
 func.func @f(%x: tensor<?x3xf32>, %s: f32) -> tensor<?x3xf32> {

@@ -11,13 +11,13 @@ from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
 from xdsl_quant.calibration.statistics import KeyObservation
 from xdsl_quant.calibration.suggested_types import suggested_types
-from xdsl_quant.loading import apply_passes, parse_module, parse_passes
 from xdsl_quant.numerics import QuantizationParameters, measure_error
 from xdsl_quant.numerics.observers import parse_observer
-from xdsl_quant.transforms.quant_calibrated_to_uniform import (
+from xdsl_quant.runtime.loading import apply_passes, parse_module, parse_passes
+from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
-from xdsl_quant.transforms.statistics_file import KeyStatistics
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 TEXT = """
 func.func @main(%x: tensor<?x3xf32>, %h: tensor<4xf16>) -> tensor<?x3xf32> {

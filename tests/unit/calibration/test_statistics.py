@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.statistics import KeyObservation
 from xdsl_quant.numerics.observers import observe_histogram, parse_observer
-from xdsl_quant.transforms.statistics_file import (
+from xdsl_quant.transforms.statistics.ranges.statistics_file import (
     KeyStatistics,
     content_digest,
     read_statistics,

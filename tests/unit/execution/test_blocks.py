@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import parse_module
+from xdsl_quant.runtime.loading import parse_module
 
 HEAD = """
 func.func @f(%p: !t, %c: i1, %n: index) -> !t {

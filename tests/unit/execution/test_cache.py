@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.execution import CompiledFunction, compilation, compile
-from xdsl_quant.loading import parse_module
+from xdsl_quant.runtime.loading import parse_module
 
 TEXT = """
 !q = !quant.uniform<i8:f32, 0.5>

@@ -11,9 +11,9 @@ from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import parse_module
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import RoundingMode
+from xdsl_quant.runtime.loading import parse_module
 
 QUANTIZE = """
 !q = !quant.uniform<i8:f32, 0.5:3>

@@ -19,7 +19,7 @@ from xdsl_quant.execution import (
     runtime_library,
 )
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import parse_module
+from xdsl_quant.runtime.loading import parse_module
 
 Array = NDArray[Any]
 Run = Callable[..., Any]

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.loading import parse_module
+from xdsl_quant.runtime.loading import parse_module
 
 
 def bits(array: Any) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.interpreters import register_implementations, run_function
 from xdsl_quant.interpreters.host import HostFailure
-from xdsl_quant.loading import IRError, apply_passes, parse_module
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
 from .running import parse, run, same_bits
 

@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant import execution
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder
-from xdsl_quant.transforms.quant_convert_simulated_quantization import (
+from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
 )
 

@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.rounding_mode import RoundingMode
-from xdsl_quant.transforms.lower_quant_ops import LowerQuantOpsPass
+from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 
 from .running import FLOAT_DTYPES, parse, run_body, same_bits
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.calibration import Statistics
-from xdsl_quant.loading import apply_passes, parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.tools.calibrate import main
 
 TEXT = """

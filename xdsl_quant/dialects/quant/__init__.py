@@ -7,7 +7,7 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
-from xdsl_quant import compat
+from xdsl_quant.xdsl_patches import compat
 
 from .fixed_point_types import (
     FixedPointQuantizedPerAxisType,

@@ -63,7 +63,7 @@ from xdsl_quant.dialects.stablehlo import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from xdsl_quant.loading import parse_module
+from xdsl_quant.runtime.loading import parse_module
 
 Q = UniformQuantizedType(i8, f32, 0.5)
 PER_AXIS = UniformQuantizedPerAxisType(i8, f32, (0.5, 0.25), quantized_dimension=1)

@@ -1,0 +1,306 @@
+"""Which arrays are values of which types."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+from xdsl_quant.dialects.quant import Quant
+from xdsl_quant.runtime.array_types import (
+    check_argument,
+    numpy_dtype,
+    shape_text,
+    shortened,
+)
+
+
+def type_of(text: str) -> Attribute:
+    ctx = Context()
+    ctx.load_dialect(Builtin)
+    ctx.load_dialect(Quant)
+    return Parser(ctx, text).parse_attribute()
+
+
+def uniform(storage: str) -> str:
+    return f"!quant.uniform<{storage}:f32, 0.5>"
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("f16", np.float16),
+        ("bf16", ml_dtypes.bfloat16),
+        ("f32", np.float32),
+        ("f64", np.float64),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn),
+        ("i1", np.bool_),
+        ("i2", np.int8),
+        ("i8", np.int8),
+        ("i9", np.int16),
+        ("i17", np.int32),
+        ("i33", np.int64),
+        ("i64", np.int64),
+        ("si4", np.int8),
+        ("ui4", np.uint8),
+        ("ui1", np.uint8),
+        ("ui64", np.uint64),
+        ("index", np.int64),
+        (uniform("i1"), np.int8),
+        (uniform("u1"), np.uint8),
+        (uniform("i8"), np.int8),
+        (uniform("u4"), np.uint8),
+        (uniform("ui12"), np.uint16),
+        (uniform("i24"), np.int32),
+        (uniform("u32"), np.uint32),
+        ("!quant.any<u8>", np.uint8),
+    ],
+)
+def test_dtype(text: str, dtype: Any):
+    for form in ("{}", "tensor<2x{}>", "tensor<*x{}>"):
+        assert numpy_dtype(type_of(form.format(text))) == dtype
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("i65", "NumPy has no integers of 65 bits, at most of 64"),
+        ("f80", "NumPy has no dtype for values of type 'f80'"),
+        ("tf32", "NumPy has no dtype for values of type 'tf32'"),
+        ("none", "values of type 'none' are no NumPy numbers"),
+        ("memref<2xf32>", "values of type 'memref<2xf32>' are no NumPy numbers"),
+        (
+            "tensor<2x!quant.calibrated<f32<-1.0:1.0>>>",
+            "values of type 'tensor<2x!quant.calibrated<f32...",
+        ),
+    ],
+)
+def test_type_without_dtype(text: str, message: str):
+    with pytest.raises(TypeError) as caught:
+        numpy_dtype(type_of(text))
+    assert str(caught.value).startswith(message.removesuffix("..."))
+
+
+def accept(value: Any, text: str) -> Any:
+    return check_argument(value, type_of(text), "argument 'x'")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.zeros((2, 3), np.float32), "tensor<2x3xf32>"),
+        (np.zeros((2, 3), np.float32), "tensor<?x3xf32>"),
+        (np.zeros((2, 3), np.float32), "tensor<?x?xf32>"),
+        (np.zeros((2, 3), np.float32), "tensor<*xf32>"),
+        (np.zeros((2, 3), np.float32).T, "tensor<3x2xf32>"),
+        (np.zeros((), ml_dtypes.bfloat16), "tensor<bf16>"),
+        (np.array([True]), "tensor<1xi1>"),
+        (np.array([-8, 7], np.int8), "tensor<2xi4>"),
+        (np.array([0, 15], np.uint8), f"tensor<2x{uniform('u4')}>"),
+        (np.array([-8, 7], np.int8), f"tensor<2x{uniform('i4<-7:7>')}>"),
+        (np.array([1], np.uint8), "tensor<1xui8>"),
+        (np.zeros((0, 5), np.int64), "tensor<?x5xindex>"),
+    ],
+)
+def test_array_is_passed_on(value: np.ndarray[Any, Any], text: str):
+    assert accept(value, text) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "expected"),
+    [
+        (np.array([200, 1], np.uint8), "tensor<2xi8>", np.array([-56, 1], np.int8)),
+        (np.array([15, 7], np.uint8), "tensor<2xi4>", np.array([-1, 7], np.int8)),
+        (np.array([2**24 - 1], np.uint32), "tensor<1xi24>", np.array([-1], np.int32)),
+        (np.array([2**64 - 1], np.uint64), "tensor<1xindex>", np.array([-1])),
+        (np.array([1, 2], ">f4"), "tensor<2xf32>", np.array([1, 2], np.float32)),
+        (np.float32(1.5), "f32", np.array(1.5, np.float32)),
+        (3, "i8", np.array(3, np.int8)),
+        (3, "f32", np.array(3, np.float32)),
+        (0.1, "f32", np.array(0.1, np.float32)),
+        (0.1, "f64", np.array(0.1)),
+        (1 + 2**-8 + 2**-40, "bf16", np.array(1 + 2**-7).astype(ml_dtypes.bfloat16)),
+        (float("inf"), "f16", np.array(np.inf, np.float16)),
+        ([[1, 2], [3, -4]], "tensor<2x2xi8>", np.array([[1, 2], [3, -4]], np.int8)),
+        ([1, 2.5], "tensor<?xf32>", np.array([1, 2.5], np.float32)),
+        ([], "tensor<?xi8>", np.zeros(0, np.int8)),
+        (True, "i1", np.array(True)),
+        ([0, 1], "tensor<2xi1>", np.array([False, True])),
+        (255, uniform("u8"), np.array(255, np.uint8)),
+        (2**63 - 1, "index", np.array(2**63 - 1)),
+        (2**64 - 1, "ui64", np.array(2**64 - 1, np.uint64)),
+    ],
+)
+def test_conversion(value: Any, text: str, expected: np.ndarray[Any, Any]):
+    result = accept(value, text)
+    assert result.dtype == expected.dtype
+    assert result.shape == expected.shape
+    assert np.array_equal(result, expected)
+
+
+def test_unsigned_array_is_only_looked_at_differently():
+    value = np.array([200, 1], np.uint8)
+    assert np.shares_memory(accept(value, "tensor<2xi8>"), value)
+
+
+def test_floats_from_a_file():
+    # NumPy writes what it does not know as bytes.
+    value = np.array([1.5, -2], ml_dtypes.bfloat16)
+    result = accept(value.view("V2"), "tensor<2xbf16>")
+    assert result.dtype == ml_dtypes.bfloat16
+    assert np.array_equal(result, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "error", "message"),
+    [
+        (
+            np.zeros(2),
+            "tensor<2xf32>",
+            TypeError,
+            "has dtype float64, but 'tensor<2xf32>' takes float32",
+        ),
+        (np.float64(1), "f32", TypeError, "has dtype float64, but 'f32' takes float32"),
+        (
+            np.zeros(2, np.int16),
+            "tensor<2xi8>",
+            TypeError,
+            "has dtype int16, but 'tensor<2xi8>' takes int8",
+        ),
+        (
+            np.zeros(2, np.int8),
+            f"tensor<2x{uniform('u8')}>",
+            TypeError,
+            "has dtype int8, but ",
+        ),
+        (
+            np.zeros(2, np.uint8),
+            f"tensor<2x{uniform('i8')}>",
+            TypeError,
+            "has dtype uint8, but ",
+        ),
+        (
+            np.zeros(2, np.uint8),
+            "tensor<2xi1>",
+            TypeError,
+            "has dtype uint8, but 'tensor<2xi1>' takes bool",
+        ),
+        (
+            np.zeros(2, np.int8),
+            "tensor<2xui8>",
+            TypeError,
+            "has dtype int8, but 'tensor<2xui8>' takes uint8",
+        ),
+        (
+            np.zeros(2, "V2"),
+            "tensor<2xf16>",
+            TypeError,
+            "has dtype |V2, but 'tensor<2xf16>' takes float16",
+        ),
+        (
+            np.zeros(2, np.float32),
+            "f32",
+            ValueError,
+            "has rank 1, but 'f32' has rank 0",
+        ),
+        (
+            1.0,
+            "tensor<1xf32>",
+            ValueError,
+            "has rank 0, but 'tensor<1xf32>' has rank 1",
+        ),
+        (
+            np.zeros((2, 3), np.float32),
+            "tensor<?x4xf32>",
+            ValueError,
+            "has shape 2x3, but 'tensor<?x4xf32>' has shape ?x4",
+        ),
+        (
+            np.array([8], np.int8),
+            "tensor<1xi4>",
+            ValueError,
+            "contains 8, but 'tensor<1xi4>' takes -8 to 7",
+        ),
+        (
+            np.array([16], np.uint8),
+            "tensor<1xi4>",
+            ValueError,
+            "contains 16, but 'tensor<1xi4>' takes 0 to 15",
+        ),
+        (
+            np.array([16], np.uint8),
+            f"tensor<1x{uniform('u4')}>",
+            ValueError,
+            "contains 16, but ",
+        ),
+        (128, "i8", ValueError, "contains 128, but 'i8' takes -128 to 127"),
+        (-1, uniform("u8"), ValueError, "contains -1, but "),
+        (2, "i1", ValueError, "contains 2, but 'i1' takes 0 to 1"),
+        (
+            2**70,
+            "i64",
+            ValueError,
+            "contains 1180591620717411303424, but 'i64' takes -",
+        ),
+        (1.5, "i8", TypeError, "contains 1.5, but 'i8' takes integers"),
+        (True, "i8", TypeError, "is a truth value, but 'i8' takes numbers"),
+        (True, "f32", TypeError, "is a truth value, but 'f32' takes numbers"),
+        (1e39, "f32", ValueError, "contains 1e+39, which is too large for 'f32'"),
+        (65520.0, "f16", ValueError, "contains 65520.0, which is too large for 'f16'"),
+        ("1.5", "f32", TypeError, "is a str but no array, number or list of numbers"),
+        (
+            None,
+            "f32",
+            TypeError,
+            "is a NoneType but no array, number or list of numbers",
+        ),
+        (
+            [[1], [2, 3]],
+            "tensor<2x?xi8>",
+            ValueError,
+            "is a list whose parts differ in length",
+        ),
+    ],
+)
+def test_mistakes(value: Any, text: str, error: type[Exception], message: str):
+    with pytest.raises(error) as caught:
+        accept(value, text)
+    assert str(caught.value).startswith(f"argument 'x' {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "hint"),
+    [
+        ([0, 128, 255], "tensor<3xi8>", "an array of uint8"),
+        (15, "i4", "an array of uint8"),
+        (2**64 - 1, "i64", "an array of uint64"),
+        ([-1, 255], "tensor<2xi8>", None),
+        (256, "i8", None),
+        (16, "i4", None),
+        (255, uniform("i8"), None),
+    ],
+)
+def test_unsigned_numbers_in_a_list(value: Any, text: str, hint: str | None):
+    end = f", or {hint} for unsigned numbers" if hint else ""
+    with pytest.raises(ValueError, match=f" takes -[0-9]+ to [0-9]+{end}$"):
+        accept(value, text)
+
+
+def test_long_types_are_shortened():
+    scales = ", ".join(["0.5"] * 100).replace(" ", "")
+    type_ = type_of(f"tensor<100x!quant.uniform<i8:f32:0, {{{scales}}}>>")
+    assert len(shortened(type_)) == 63
+    assert shortened(type_).startswith("tensor<100x!quant.uniform<i8:f")
+    with pytest.raises(ValueError, match="shape 3") as caught:
+        check_argument(np.zeros(3, np.int8), type_, "x")
+    assert len(str(caught.value)) < 150
+
+
+def test_shape_text():
+    assert shape_text((2, -(2**63), 3)) == "2x?x3"
+    assert shape_text(()) == ""

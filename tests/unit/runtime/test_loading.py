@@ -1,0 +1,282 @@
+"""Modules from text and passes by name, and what is said of mistakes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from traceback import format_exception
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp, f32, i8
+from xdsl.passes import ModulePass
+from xdsl.transforms.canonicalize import CanonicalizePass
+
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
+
+QUANTIZE = """\
+func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5> {
+  %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 0.5>
+    return %0 : !quant.uniform<i8:f32, 0.5>
+}
+"""
+
+
+def test_ops_know_their_places():
+    module = parse_module("\n" + QUANTIZE, "f.mlir")
+    places: list[tuple[str, int, int]] = []
+    for op in module.walk():
+        if isinstance(loc := op.location, FileLineColLoc):
+            places.append((op.name, loc.line.data, loc.column.data))
+    assert places == [
+        ("func.func", 2, 1),
+        ("quant.qcast", 3, 3),
+        ("func.return", 4, 5),
+    ]
+
+
+def test_places_in_the_text_are_kept():
+    text = QUANTIZE.replace("0.5>\n}", '0.5> loc("g.mlir":7:8)\n}')
+    *_, returned = parse_module(text).walk()
+    assert str(returned.location) == 'loc("g.mlir":7:8)'
+
+
+def test_no_module():
+    with pytest.raises(IRError) as e:
+        parse_module("func.func @f(%x: tensor<2y>) {\n  return\n}", "f.mlir")
+    assert str(e.value) == (
+        "f.mlir:1:26: error: Expected 'x' in shape delimiter, got y"
+    )
+
+
+def test_invalid_module():
+    text = QUANTIZE.replace("%x: f32", "%x: f64").replace("%x : f32", "%x : f64")
+    with pytest.raises(IRError) as e:
+        parse_module(text)
+    assert str(e.value) == (
+        "module:2:3: error: 'quant.qcast' op expressed type in quantized type expected to "
+        "match float type"
+    )
+
+
+def test_passes():
+    module = parse_module(QUANTIZE)
+    apply_passes(module, "lower-quant-ops{fuse=true},strip-func-quant-types")
+    assert "quant.qcast" not in str(module)
+    assert str(module).count("-> i8") == 1
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        ("nope", "pass-pipeline: error: Unrecognized passes: ['nope']"),
+        (
+            "nope,cse,lower-quant-op,strip-func-quant-type",
+            "pass-pipeline: error: Unrecognized passes: ['nope', 'lower-quant-op', "
+            "'strip-func-quant-type'], maybe 'lower-quant-ops', 'strip-func-quant-types' "
+            "were meant",
+        ),
+        ("canonicalize{", "pass-pipeline:1:14: error: Expected argument name here"),
+        (
+            "lower-quant-ops{rounding-mode=nearest}",
+            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
+            "'nearest-even' or 'nearest-away', not 'nearest'",
+        ),
+        (
+            "cse,lower-quant-ops{fuse=true rounding_mode=truncate,nearest-even}",
+            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
+            "'nearest-even' or 'nearest-away', not 'truncate,nearest-even'",
+        ),
+        (
+            "lower-quant-ops{rounding-mode}",
+            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
+            "'nearest-even' or 'nearest-away', but has no value",
+        ),
+        (
+            "lower-quant-ops{fuse=yes}",
+            "pass-pipeline: error: pass lower-quant-ops: fuse must be true or false, not "
+            "'yes'",
+        ),
+        (
+            "quant-calibrated-to-uniform{bits=true,8}",
+            "pass-pipeline: error: pass quant-calibrated-to-uniform: bits must be an "
+            "integer, not 'true,8'",
+        ),
+        (
+            'quant-import-stats{file="s.json" missing=drop}',
+            "pass-pipeline: error: pass quant-import-stats: missing must be 'error' or "
+            "'keep', not 'drop'",
+        ),
+        (
+            "quant-import-stats{file=3}",
+            "pass-pipeline: error: pass quant-import-stats: file must be a text, in double "
+            "quotes unless it is a word, not '3'",
+        ),
+        (
+            "quant-insert-stats-refs{keys=1}",
+            "pass-pipeline: error: pass quant-insert-stats-refs: keys must be a text, in "
+            "double quotes unless it is a word, not '1'",
+        ),
+        (
+            "quant-insert-stats-refs{ops=x,3}",
+            "pass-pipeline: error: pass quant-insert-stats-refs: ops must be once or "
+            "more, with commas in between, a text, in double quotes unless it is a word, "
+            "not 'x,3'",
+        ),
+        (
+            "quant-import-stats",
+            "pass-pipeline: error: pass quant-import-stats: the option 'file' is needed",
+        ),
+        (
+            "verify-quant-constraints{rule=tflite}",
+            "pass-pipeline: error: pass verify-quant-constraints: there is no option "
+            "'rule': there are 'rules'",
+        ),
+        (
+            "lower-quant-ops{rounding_modes=truncate}",
+            "pass-pipeline: error: pass lower-quant-ops: there is no option "
+            "'rounding-modes': there are 'rounding-mode', 'fuse', 'runtime-checks', "
+            "'keep-qdq', 'scale-rounding', 'zero-point-order', 'nan'",
+        ),
+        (
+            "normalize-quant-types{fuse=true}",
+            "pass-pipeline: error: pass normalize-quant-types: there is no option 'fuse': "
+            "it has none at all",
+        ),
+        (
+            "quant-import-stats{file=stats.json}",
+            "pass-pipeline:1:30: error: Unknown token: stats.json must be in double quotes",
+        ),
+        (
+            "quant-import-stats{missing=keep file=/data/3.json}",
+            "pass-pipeline:1:38: error: Unknown token: /data/3.json must be in double "
+            "quotes",
+        ),
+        (
+            "quant-import-stats{file=3.json}",
+            "pass-pipeline:1:27: error: Malformed pass arguments, expected either a space "
+            "or `}` here: 3.json must be in double quotes",
+        ),
+    ],
+)
+def test_no_pipeline(pipeline: str, message: str):
+    with pytest.raises(IRError) as e:
+        parse_passes(pipeline)
+    assert str(e.value) == message
+
+
+def test_pass_that_fails():
+    text = QUANTIZE.replace("uniform<i8:f32, 0.5>", "any<i8:f32>")
+    module = parse_module(text, "f.mlir")
+    with pytest.raises(IRError) as e:
+        apply_passes(module, "canonicalize,lower-quant-ops")
+    assert str(e.value) == (
+        "f.mlir:2:3: error: 'quant.qcast' op cannot be lowered: type "
+        "'!quant.any<i8:f32>' has no scale (in the pass lower-quant-ops)"
+    )
+
+
+def apply_to_any(pipeline: str) -> None:
+    text = QUANTIZE.replace("uniform<i8:f32, 0.5>", "any<i8:f32>")
+    apply_passes(parse_module(text), pipeline)
+
+
+class _Spoil(ModulePass):
+    """Leaves an invalid module."""
+
+    name = "spoil"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = op.body.block
+        block.add_op(ConstantOp(IntegerAttr(1, i8), f32))
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: parse_module("func.func @f(%x: tensor<2y>) { return }"),
+        lambda: parse_module(QUANTIZE.replace("f32", "f64", 1)),
+        lambda: parse_module("builtin.module {" * 2000 + "}" * 2000),
+        lambda: parse_passes("canonicalize{"),
+        lambda: parse_passes("canonicalise"),
+        lambda: parse_passes(f"quant-calibrated-to-uniform{{bits={'1' * 5000}}}"),
+        lambda: parse_passes("lower-quant-ops{fuse=yes}"),
+        lambda: apply_to_any("lower-quant-ops"),
+        lambda: apply_passes(parse_module(QUANTIZE), [_Spoil()]),
+    ],
+)
+def test_one_traceback_for_one_mistake(mistake: Callable[[], object]):
+    with pytest.raises(IRError) as e:
+        mistake()
+    assert "".join(format_exception(e.value)).count("Traceback") == 1
+
+
+def test_reason_that_is_not_in_the_first_line():
+    text = """\
+func.func @f(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {
+  %r = linalg.matmul ins(%a, %a : tensor<2x2xi8>, tensor<2x2xi8>)
+      outs(%c : tensor<2x2xi32>) -> tensor<2x2xi32>
+  return %r : tensor<2x2xi32>
+}"""
+    with pytest.raises(IRError) as e:
+        parse_module(text, "f.mlir")
+    assert str(e.value) == (
+        "f.mlir:2:3: error: 'arith.addi' op operand 'rhs' at position 1 does not verify: "
+        "attribute i8 expected from variable 'T', but got i32"
+    )
+
+
+def test_name_of_a_block_that_is_a_number():
+    with pytest.raises(IRError, match=r"^f.mlir: error: Invalid Block name format `0`"):
+        parse_module("func.func @f() {\n^0:\n  return\n}", "f.mlir")
+
+
+def test_text_that_is_nested_too_deeply():
+    depth = 2000
+    with pytest.raises(IRError) as e:
+        parse_module("builtin.module {" * depth + "}" * depth, "f.mlir")
+    assert str(e.value) == "f.mlir: error: the text is nested too deeply"
+
+
+def test_file_name_instead_of_a_text():
+    with pytest.raises(IRError) as e:
+        parse_module("models/f.mlir")
+    assert str(e.value) == (
+        "module: error: the text of a module is needed, but 'models/f.mlir' is a file name"
+    )
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "// nothing\n  // func.func @f()", "//"])
+def test_text_without_an_op(text: str):
+    with pytest.raises(IRError) as e:
+        parse_module(text, "f.mlir")
+    assert str(e.value) == "f.mlir: error: there is no op in the text"
+
+
+def test_empty_module():
+    assert not parse_module("builtin.module {} // nothing").ops
+
+
+@pytest.mark.parametrize("text", [None, b"module {}", Path("f.mlir")])
+def test_what_is_no_text(text: object):
+    with pytest.raises(TypeError) as e:
+        parse_module(text)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(e.value) == f"the text of a module is a str, not {type(text).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("passes", "name"),
+    [
+        (None, "NoneType"),
+        (3, "int"),
+        (["canonicalize"], "list with str in it"),
+        ((CanonicalizePass(), 3), "tuple with int in it"),
+        (CanonicalizePass(), "CanonicalizePass"),
+    ],
+)
+def test_what_are_no_passes(passes: object, name: str):
+    module = parse_module(QUANTIZE)
+    with pytest.raises(TypeError) as e:
+        apply_passes(module, passes)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(e.value) == (
+        f"passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not {name}"
+    )

@@ -1,0 +1,268 @@
+"""Quantized StableHLO ops taken apart and put together, and casts in both dialects."""
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import FileLineColLoc
+
+from tests.unit.transforms.stablehlo.stablehlo_evaluation import FLOAT_MEANING, evaluate
+from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from xdsl_quant.numerics import (
+    QuantizationParameters,
+    dequantize,
+    quantize,
+    requantize,
+)
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+
+TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
+FROM_QDQ = "stablehlo-legalize-qdq-to-quantized-op"
+TO_QUANT = "stablehlo-casts-to-quant"
+FROM_QUANT = "quant-casts-to-stablehlo"
+
+Q = "tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>"
+R = "tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>"
+F = "tensor<4xf32>"
+
+
+def after(text: str, passes: str) -> str:
+    module = parse_module(text)
+    apply_passes(module, passes)
+    return str(module)
+
+
+def parsed(text: str) -> str:
+    return str(parse_module(text))
+
+
+def function(body: str, result: str) -> str:
+    return (
+        f"func.func @f(%q: {Q}, %r: {R}, %x: {F}, %p: tensor<4xi1>) -> {result} {{\n"
+        f"{body}\nreturn %z : {result}\n}}"
+    )
+
+
+ADD = function(f"%z = stablehlo.add %q, %r : ({Q}, {R}) -> {R}", R)
+
+ADD_QDQ = function(
+    f"""
+    %a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+    %b = stablehlo.uniform_dequantize %r : ({R}) -> {F}
+    %c = stablehlo.add %a, %b : {F}
+    %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
+    R,
+)
+
+
+def without_names(text: str) -> str:
+    """The text of a module with values called by their numbers."""
+    module = parse_module(text)
+    for op in module.walk():
+        for value in op.results:
+            value.name_hint = None
+    return str(module)
+
+
+def test_there_and_back():
+    assert without_names(after(ADD, TO_QDQ)) == without_names(ADD_QDQ)
+    assert without_names(after(ADD_QDQ, FROM_QDQ)) == without_names(ADD)
+
+
+def test_meaning():
+    # The case where StableHLO's own interpreter requantizes each operand first.
+    text = """
+    func.func @f(%a: tensor<1x!quant.uniform<i8:f32, 0.5>>,
+        %b: tensor<1x!quant.uniform<i8:f32, 1.0>>)
+        -> tensor<1x!quant.uniform<i8:f32, 1.0>> {
+      %r = stablehlo.add %a, %b : (tensor<1x!quant.uniform<i8:f32, 0.5>>,
+        tensor<1x!quant.uniform<i8:f32, 1.0>>) -> tensor<1x!quant.uniform<i8:f32, 1.0>>
+      return %r : tensor<1x!quant.uniform<i8:f32, 1.0>>
+    }"""
+    (result,) = evaluate(text, FLOAT_MEANING, *np.array([[7], [-3]], np.int8))
+    assert result.tolist() == [0]
+
+
+def test_locations_names_and_attributes():
+    text = ADD.replace("%r :", "%r {note = 1 : i32} :")
+    module = parse_module(text, "model.mlir")
+    apply_passes(module, TO_QDQ)
+    (function_op,) = module.ops
+    *ops, _ = function_op.regions[0].block.ops
+    for op in ops:
+        assert isinstance(op.location, FileLineColLoc)
+        assert (op.location.line.data, op.location.column.data) == (2, 1)
+    assert "note" in ops[2].attributes
+    assert ops[-1].results[0].name_hint == "z"
+    apply_passes(module, FROM_QDQ)
+    add, _ = function_op.regions[0].block.ops
+    assert isinstance(add.location, FileLineColLoc)
+    assert add.location.line.data == 2
+    assert "note" in add.attributes
+    assert add.results[0].name_hint == "z"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%z = stablehlo.add %x, %x : tensor<4xf32>",
+        f"%z = stablehlo.uniform_quantize %q : ({Q}) -> {R}",
+        f"%z = stablehlo.concatenate %q, dim = 0 : ({Q}) -> {Q}",
+    ],
+)
+def test_other_ops_are_not_taken_apart(body: str):
+    text = function(body, body.split("-> ")[-1].split(" : ")[-1])
+    assert after(text, TO_QDQ) == parsed(text)
+
+
+APART = {
+    "an operand is no dequantized one": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %c = stablehlo.add %a, %x : {F}
+        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
+        R,
+    ),
+    "nothing is computed": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %z = stablehlo.uniform_quantize %a : ({F}) -> {R}""",
+        R,
+    ),
+    "the result is no quantized one": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %z = stablehlo.add %a, %a : {F}""",
+        F,
+    ),
+    "elements that are moved would be quantized anew": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %c = stablehlo.concatenate %a, dim = 0 : ({F}) -> {F}
+        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
+        R,
+    ),
+    "there are no such quantized tensors": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %c = stablehlo.convert %a : {F}
+        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
+        R,
+    ),
+    "a condition is not quantized": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %c = stablehlo.select %p, %a, %a : tensor<4xi1>, {F}
+        %z = stablehlo.uniform_quantize %c : ({F}) -> {Q}""",
+        Q,
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", APART)
+def test_what_stays_apart(reason: str):
+    text = function(*APART[reason])
+    assert after(text, FROM_QDQ) == parsed(text)
+
+
+def test_what_is_used_stays():
+    text = ADD_QDQ.replace(
+        "return %z", "%k = stablehlo.negate %c : tensor<4xf32>\nreturn %z"
+    )
+    result = after(text, FROM_QDQ)
+    assert result.count("stablehlo.add") == 2
+    assert result.count("stablehlo.uniform_dequantize") == 2
+    assert "stablehlo.uniform_quantize" not in result
+
+
+def test_ops_in_a_reduction():
+    scalar = Q.replace("4x", "")
+    text = f"""
+    func.func @f(%q: {Q}, %i: {scalar}) -> {scalar} {{
+      %z = stablehlo.reduce(%q init: %i) applies stablehlo.add across dimensions = [0]
+        : ({Q}, {scalar}) -> {scalar}
+      return %z : {scalar}
+    }}"""
+    apart = after(text, TO_QDQ)
+    assert apart.count("stablehlo.uniform_dequantize") == 2
+    assert after(apart, FROM_QDQ) == parsed(text)
+
+
+# Casts
+
+PARAMETERS = [
+    QuantizationParameters(0.3, -7),
+    QuantizationParameters(0.7, 9, storage="u8", storage_min=3, storage_max=200),
+    QuantizationParameters([0.1, 0.2, 0.3], [0, 1, -2], quantized_dimension=1),
+    QuantizationParameters(0.3, 5, storage="i16", expressed="f16"),
+]
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS)
+def test_numbers_of_casts(parameters: QuantizationParameters):
+    expressed, type_ = parameters.expressed, parameters.to_type()
+    text = f"""
+    func.func @f(%x: tensor<40x3x{expressed}>)
+        -> (tensor<40x3x!quant.T>, tensor<40x3x{expressed}>) {{
+      %q = stablehlo.uniform_quantize %x
+        : (tensor<40x3x{expressed}>) -> tensor<40x3x!quant.T>
+      %y = stablehlo.uniform_dequantize %q
+        : (tensor<40x3x!quant.T>) -> tensor<40x3x{expressed}>
+      return %q, %y : tensor<40x3x!quant.T>, tensor<40x3x{expressed}>
+    }}""".replace("!quant.T", str(type_))
+    x = np.linspace(-60, 60, 120).reshape(40, 3).astype(parameters.expressed_dtype)
+    stored = quantize(x, parameters, rounding_mode="nearest-even")
+    values = dequantize(stored, parameters, rounding_mode="nearest-even")
+    lowering = f"{TO_QUANT},lower-quant-ops{{rounding-mode=nearest-even keep-qdq=true}}"
+    for passes in (TO_QUANT, lowering):
+        actual = evaluate(text, passes, x)
+        np.testing.assert_array_equal(actual[0], stored)
+        np.testing.assert_array_equal(actual[1], values)
+
+
+def test_requantization_is_two_casts():
+    body = f"%z = stablehlo.uniform_quantize %q : ({Q}) -> {R}"
+    module = parse_module(function(body, R))
+    apply_passes(module, TO_QUANT)
+    names = [op.name for op in module.walk()][2:-1]
+    assert names == ["quant.dcast", "quant.qcast"]
+    stored = np.array([-128, 1, 5, 127], np.int8)
+    text = f"func.func @f(%q: {Q}) -> {R} {{\n{body}\nreturn %z : {R}\n}}"
+    (result,) = evaluate(text, TO_QUANT, stored)
+    source, target = QuantizationParameters(0.5, 3), QuantizationParameters(0.1, -7)
+    expected = requantize(stored, source, target, rounding_mode="nearest-even")
+    assert result.tolist() == expected.tolist()
+
+
+def test_casts_there_and_back():
+    casts = function(
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %b = stablehlo.negate %a : {F}
+        %z = stablehlo.uniform_quantize %b : ({F}) -> {R}""",
+        R,
+    )
+    quant = after(casts, TO_QUANT)
+    assert "stablehlo.uniform" not in quant
+    assert after(quant, FROM_QUANT) == parsed(casts)
+    module = parse_module(quant, "model.mlir")
+    places = [op.location for op in module.walk() if op.name.startswith("quant.")]
+    apply_passes(module, FROM_QUANT)
+    kinds = UniformQuantizeOp | UniformDequantizeOp
+    assert [op.location for op in module.walk() if isinstance(op, kinds)] == places
+
+
+@pytest.mark.parametrize(
+    ("container", "quantized", "message"),
+    [
+        ("{}", "!quant.uniform<i8:f32, 1.0>", "these take ranked tensors"),
+        ("tensor<*x{}>", "!quant.uniform<i8:f32, 1.0>", "these take ranked tensors"),
+        ("tensor<4x{}>", "!quant.any<i8:f32>", "operand #0 must be ranked tensor of"),
+    ],
+)
+def test_casts_that_stablehlo_has_not(container: str, quantized: str, message: str):
+    q, f = container.format(quantized), container.format("f32")
+    text = f"""func.func @f(%q: {q}, %t: tensor<4x!quant.uniform<i8:f32, 1.0>>) -> {f} {{
+      %0 = quant.dcast %t : tensor<4x!quant.uniform<i8:f32, 1.0>> to {F}
+      %1 = quant.dcast %q : {q} to {f}
+      return %1 : {f}
+    }}"""
+    module = parse_module(text, "model.mlir")
+    with pytest.raises(IRError) as error:
+        apply_passes(module, FROM_QUANT)
+    assert str(error.value).startswith(
+        "model.mlir:3:7: error: 'quant.dcast' op cannot "
+    )
+    assert message in str(error.value)
+    assert str(module) == parsed(text)

@@ -1,0 +1,310 @@
+"""
+Which NumPy array a value of an MLIR type is, seen from outside.
+
+Whatever runs a function, the interpreter or compiled code, takes and returns the arrays
+that are described here:
+
+| element type | dtype | values |
+|---|---|---|
+| `f32` and other floats | `float32`; those that NumPy lacks are in `ml_dtypes` | |
+| `i1` | `bool` | |
+| `i4`, `i8`, ... | the smallest of `int8` to `int64` that holds them | sign extended |
+| `index` | `int64` | |
+| quantized, `i` storage | like the signless type, `int8` for one bit | sign extended |
+| quantized, `u` storage | `uint8`, `uint16` or `uint32` | zero extended |
+
+A scalar is an array of rank 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    IndexType,
+    IntegerType,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
+from xdsl_quant.numerics.arguments import check_unmasked
+from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
+
+_TEXT_LENGTH = 60
+"""A type may have a million scales: error messages show no more than this of it."""
+
+
+def shortened(type_: Attribute) -> str:
+    """The text of a type, or its beginning and end if it is long."""
+    text = str(type_)
+    if len(text) <= _TEXT_LENGTH:
+        return text
+    half = _TEXT_LENGTH // 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
+# Types
+
+
+def integer_dtype(width: int, *, is_signed: bool = True) -> np.dtype[Any]:
+    """
+    The smallest integer dtype with at least `width` bits.
+
+    Raises:
+        TypeError: if no dtype is wide enough.
+    """
+    for size in (8, 16, 32, 64):
+        if width <= size:
+            return np.dtype(f"{'int' if is_signed else 'uint'}{size}")
+    raise TypeError(f"NumPy has no integers of {width} bits, at most of 64")
+
+
+def _float_dtype(type_: AnyFloat) -> np.dtype[Any]:
+    try:
+        return float_dtype(type_.name)
+    except ValueError:
+        raise TypeError(f"NumPy has no dtype for values of type '{type_}'") from None
+
+
+def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
+    """
+    The dtype of the values of a type, or of the elements of a tensor type.
+
+    Raises:
+        TypeError: if values of the type are no NumPy numbers.
+        ImportError: if the type needs `ml_dtypes`, which is not installed.
+    """
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, IndexType):
+        return np.dtype(np.int64)
+    if isinstance(element_type, AnyFloat):
+        return _float_dtype(element_type)
+    if isinstance(element_type, StoredQuantizedType):
+        width = element_type.storage_type_integral_width
+        return integer_dtype(width, is_signed=element_type.is_signed)
+    if not isinstance(element_type, IntegerType):
+        raise TypeError(f"values of type '{shortened(type_)}' are no NumPy numbers")
+    width = element_type.bitwidth
+    signedness = cast(IntegerType, element_type).signedness.data
+    if width == 1 and signedness is Signedness.SIGNLESS:
+        return np.dtype(np.bool_)
+    return integer_dtype(width, is_signed=signedness is not Signedness.UNSIGNED)
+
+
+def integer_width(type_: Attribute) -> int | None:
+    """
+    The number of bits of the values of an integer, index or quantized type, or of the
+    elements of such a tensor type; `None` for floats.
+    """
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, IndexType):
+        return 64
+    if isinstance(element_type, IntegerType):
+        return element_type.bitwidth
+    if isinstance(element_type, StoredQuantizedType):
+        return element_type.storage_type_integral_width
+    return None
+
+
+# Arguments
+
+
+def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any]:
+    """
+    The array to pass for an argument of a type, with the dtype that
+    [`numpy_dtype`][xdsl_quant.runtime.array_types.numpy_dtype] says.
+
+    It is `value` itself or a view of it wherever possible. An array for a signless
+    integer type may be signed or unsigned, as it is taken for its bits. Plain Python
+    numbers and lists of them are converted: floats are rounded, integers must fit.
+    A dynamic size takes any size, an unranked tensor any rank.
+
+    Args:
+        value: an array, a NumPy scalar, a number, or nested lists of numbers.
+        type_: a scalar or tensor type.
+        name: what to call the value in an error message, e.g. `argument 'x'`.
+
+    Raises:
+        TypeError: if the type of the numbers is wrong, an array is masked, or `type_` is
+            not supported.
+        ValueError: if rank or shape are wrong, or a number does not fit the type.
+    """
+    dtype = numpy_dtype(type_)
+    check_unmasked(value, name)
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(cast(NDArray[Any], value))
+        _check_shape(array, type_, name)
+        return _checked_array(array, dtype, type_, name)
+    array = _array_of_numbers(value, type_, name)
+    _check_shape(array, type_, name)
+    if isinstance(scalar_or_element_type(type_), AnyFloat):
+        return _to_floats(array, dtype, type_, name)
+    return _to_integers(array, dtype, type_, name)
+
+
+def _shape(type_: Attribute) -> Sequence[int]:
+    return type_.get_shape() if isinstance(type_, TensorType) else ()
+
+
+def _check_shape(array: NDArray[Any], type_: Attribute, name: str) -> None:
+    if isinstance(type_, UnrankedTensorType):
+        return
+    expected = _shape(type_)
+    if len(expected) != array.ndim:
+        raise ValueError(
+            f"{name} has rank {array.ndim}, but '{shortened(type_)}' has rank "
+            f"{len(expected)}"
+        )
+    if any(
+        size not in (DYNAMIC_INDEX, actual)
+        for size, actual in zip(expected, array.shape, strict=True)
+    ):
+        raise ValueError(
+            f"{name} has shape {shape_text(array.shape)}, but '{shortened(type_)}' has "
+            f"shape {shape_text(expected)}"
+        )
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape as MLIR spells it, e.g. `4x?`."""
+    return "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
+
+
+def _checked_array(
+    array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
+) -> NDArray[Any]:
+    given = array.dtype.newbyteorder("=")
+    if _is_raw(given) and dtype.isbuiltin != 1 and given.itemsize == dtype.itemsize:
+        # NumPy's files do not say that floats are from ml_dtypes.
+        return array.view(dtype)
+    is_same_bits = (
+        given.kind in "iu"
+        and given.itemsize == dtype.itemsize
+        and _is_signless(type_)
+        and dtype.kind == "i"
+    )
+    if given != dtype and not is_same_bits:
+        raise TypeError(
+            f"{name} has dtype {array.dtype}, but '{shortened(type_)}' takes {dtype}"
+        )
+    array = array.astype(given, copy=False)
+    if dtype.kind not in "iu":
+        return array
+    width = integer_width(type_)
+    assert width is not None
+    if width < 8 * dtype.itemsize:
+        _check_range(array, width, given.kind == "i", type_, name)
+    return _sign_extended(array, width) if given != dtype else array
+
+
+def _is_raw(dtype: np.dtype[Any]) -> bool:
+    return dtype.type is np.void and dtype.names is None
+
+
+def _is_signless(type_: Attribute) -> bool:
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, IntegerType):
+        return cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
+    return isinstance(element_type, IndexType)
+
+
+def _check_range(
+    array: NDArray[Any],
+    width: int,
+    is_signed: bool,
+    type_: Attribute,
+    name: str,
+    hint: str = "",
+) -> None:
+    low = -(1 << (width - 1)) if is_signed else 0
+    high = (1 << (width - is_signed)) - 1
+    if not array.size:
+        return
+    for value in (int(array.min()), int(array.max())):
+        if not low <= value <= high:
+            raise ValueError(
+                f"{name} contains {value}, but '{shortened(type_)}' takes {low} to {high}"
+                f"{hint}"
+            )
+
+
+def _sign_extended(array: NDArray[Any], width: int) -> NDArray[Any]:
+    """Unsigned numbers of `width` bits as the signed ones with the same bits."""
+    signed = array.view(f"int{8 * array.itemsize}")
+    unused = 8 * array.itemsize - width
+    return signed << unused >> unused if unused else signed
+
+
+# Numbers
+
+
+def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any]:
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise ValueError(f"{name} is a list whose parts differ in length") from None
+    if array.dtype.kind == "O" and all(type(item) is int for item in array.flat):
+        # They are integers of more than 64 bits.
+        return array
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} is a {type(value).__name__} but no array, number or list of numbers"
+        )
+    if array.dtype.kind == "f" and not array.size:
+        # An empty list has no numbers of the wrong kind.
+        return array.astype(numpy_dtype(type_))
+    return array
+
+
+def _to_floats(
+    array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
+) -> NDArray[Any]:
+    if array.dtype.kind == "b":
+        raise TypeError(
+            f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
+        )
+    doubles = array.astype(np.float64)
+    floats = rounded(doubles, dtype)
+    does_not_fit = np.isfinite(doubles) & ~np.isfinite(floats)
+    if does_not_fit.any():
+        raise ValueError(
+            f"{name} contains {doubles[does_not_fit][0]}, which is too large for "
+            f"'{shortened(type_)}'"
+        )
+    return floats
+
+
+def _to_integers(
+    array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
+) -> NDArray[Any]:
+    if array.dtype.kind == "f":
+        raise TypeError(
+            f"{name} contains {array.flat[0]}, but '{shortened(type_)}' takes integers"
+        )
+    if dtype.kind == "b":
+        _check_range(array.astype(np.int64), 1, False, type_, name)
+        return array.astype(np.bool_)
+    if array.dtype.kind == "b":
+        raise TypeError(
+            f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
+        )
+    width = integer_width(type_)
+    assert width is not None
+    hint = ""
+    if dtype.kind == "i" and _is_signless(type_) and _are_unsigned(array, width):
+        hint = f", or an array of u{dtype} for unsigned numbers"
+    _check_range(array, width, dtype.kind == "i", type_, name, hint)
+    return array.astype(dtype)
+
+
+def _are_unsigned(array: NDArray[Any], width: int) -> bool:
+    """Whether numbers are unsigned ones of `width` bits."""
+    return bool(array.size) and 0 <= int(array.min()) <= int(array.max()) < 1 << width

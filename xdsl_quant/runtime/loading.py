@@ -1,0 +1,270 @@
+"""
+Modules from text and passes from their names, for everything that is not `xdsl-opt`.
+
+Each mistake of a user is an [`IRError`][xdsl_quant.runtime.loading.IRError]: one sentence,
+with the place in the text where that is known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from re import fullmatch, match, search
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    ParseError,
+    VerifyException,
+)
+
+from xdsl_quant.diagnostics import location_prefix
+
+from .pass_options import options_mistake
+
+_UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
+"""A value of an option that has characters for which quotes are needed."""
+
+
+_BLANK = r"(\s+|//.*)*"
+"""Spaces and comments, of which a text may begin or consist."""
+
+
+class IRError(ValueError):
+    """What is wrong with a module or with passes, in one line."""
+
+
+def multiverse_context() -> Context:
+    """A context with all dialects that `xdsl-opt` finds, those of plugins included."""
+    ctx = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory)
+    return ctx
+
+
+# Text
+
+
+class _LocatingParser(Parser):
+    """A parser that gives each op the place of its text."""
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        lines = self.lexer.input.content.splitlines(keepends=True)
+        starts = [0]
+        for line in lines:
+            starts.append(starts[-1] + len(line))
+        return starts
+
+    @cached_property
+    def _file(self) -> StringAttr:
+        return StringAttr(self.lexer.input.name)
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._line_starts, start)
+            column = start - self._line_starts[line - 1] + 1
+            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return op
+
+
+def is_file_name(text: str) -> bool:
+    """Whether what should be the text of a module is the name of a file."""
+    return fullmatch(r"\S+\.mlir", text) is not None
+
+
+def parse_module(
+    text: str, file_name: str = "module", ctx: Context | None = None
+) -> ModuleOp:
+    """
+    The valid module of a text. Its ops know where they are in the text.
+
+    Args:
+        text: MLIR text.
+        file_name: what to call the text in error messages.
+        ctx: the dialects; all that `xdsl-opt` finds by default.
+
+    Raises:
+        IRError: if the text is no module, or the module is invalid.
+        TypeError: if it is no text.
+    """
+    if not isinstance(cast(object, text), str):
+        raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
+    if is_file_name(text):
+        raise IRError(
+            f"{file_name}: error: the text of a module is needed, but '{text}' is a file "
+            "name"
+        )
+    blank = match(_BLANK, text)
+    if blank is not None and blank.end() == len(text):
+        raise IRError(f"{file_name}: error: there is no op in the text")
+    try:
+        parser = _LocatingParser(ctx or multiverse_context(), text, file_name)
+        parsed = parser.parse_module()
+        verify_module(parsed)
+    except ParseError as e:
+        location = e.span.get_location()
+        raise IRError(f"{location}: error: {e.msg.strip()}") from None
+    except VerifyException as e:
+        raise IRError(f"{file_name}: error: {_sentence(e)}") from None
+    except RecursionError:
+        raise IRError(f"{file_name}: error: the text is nested too deeply") from None
+    except IRError:
+        raise
+    except ValueError as e:
+        # Of the name of a block, for example, which xDSL does not check as a parser. Where
+        # it comes from is not in the sentence.
+        raise IRError(f"{file_name}: error: {' '.join(map(str, e.args))}") from e
+    return parsed
+
+
+def _sentence(error: Exception) -> str:
+    """What an error says, without the lines that follow and show the ops around."""
+    first, *others = str(error).splitlines()
+    while first.endswith(":") and others:
+        first += f" {others.pop(0)}"
+    return first
+
+
+# Verification and passes
+
+
+def _place_around(op: Operation) -> str:
+    """Where an op is, or else the op that it was made for."""
+    while (
+        not (where := location_prefix(op.location))
+        and (parent := op.parent_op()) is not None
+    ):
+        op = parent
+    return where
+
+
+def _is_invalid(op: Operation) -> bool:
+    try:
+        op.verify(verify_nested_ops=False)
+    except VerifyException:
+        return True
+    return False
+
+
+def verify_module(module: ModuleOp, note: str = "") -> None:
+    """
+    Verify a module.
+
+    Raises:
+        IRError: if it is invalid, with `note` at the end of the sentence.
+    """
+    try:
+        module.verify()
+    except VerifyException as e:
+        # The error does not say whose it is. Nested ops are verified first.
+        op = next(filter(_is_invalid, module.walk(region_first=True)), module)
+        reason = _sentence(e)
+        subject = "" if op.name in reason else f"'{op.name}' op "
+        raise IRError(f"{_place_around(op)}error: {subject}{reason}{note}") from None
+
+
+def parse_passes(pipeline: str) -> Sequence[ModulePass]:
+    """
+    The passes of a pipeline as `xdsl-opt -p` takes it.
+
+    Raises:
+        IRError: if it is no pipeline, or there is no such pass or option.
+    """
+    known = Universe.get_multiverse().all_passes
+    try:
+        specs = [*parse_pipeline(pipeline)]
+    except ValueError as e:
+        # Of an integer with thousands of digits.
+        raise IRError(f"pass-pipeline: error: {e}") from None
+    except ArgSpecParseError as e:
+        # A title, the place, the text, a mark below it, and what is wrong.
+        _, where, *_, message = str(e).splitlines()
+        value = search(_UNQUOTED, pipeline)
+        hint = f": {value[1]} must be in double quotes" if value else ""
+        raise IRError(f"{where}: error: {message.strip()}{hint}") from None
+    if unknown := [spec.name for spec in specs if spec.name not in known]:
+        raise IRError(
+            f"pass-pipeline: error: Unrecognized passes: {unknown}"
+            f"{_meant(unknown, known)}"
+        )
+    return [_pass(known[spec.name](), spec) for spec in specs]
+
+
+def _meant(names: Sequence[str], known: Mapping[str, object]) -> str:
+    near = [match for name in names for match in get_close_matches(name, known, 1)]
+    if not near:
+        return ""
+    listed = ", ".join(f"'{name}'" for name in near)
+    return f", maybe {listed} {'was' if len(near) == 1 else 'were'} meant"
+
+
+def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:
+    try:
+        return pass_type.from_pass_spec(spec)
+    except ValueError as e:
+        reason = options_mistake(pass_type, spec) or e
+        raise IRError(f"pass-pipeline: error: pass {spec.name}: {reason}") from None
+
+
+def apply_passes(
+    module: ModuleOp, passes: str | Sequence[ModulePass], ctx: Context | None = None
+) -> None:
+    """
+    Apply passes and verify what each of them leaves.
+
+    Args:
+        module: the module, which is changed.
+        passes: passes, or a pipeline as `xdsl-opt -p` takes it.
+        ctx: the dialects; all that `xdsl-opt` finds by default.
+
+    Raises:
+        IRError: if there is no such pass, or one fails; the module is what the passes
+            before it made.
+        TypeError: if these are no passes.
+    """
+    if isinstance(passes, str):
+        passes = parse_passes(passes)
+    _check_are_passes(passes)
+    ctx = ctx or multiverse_context()
+    for module_pass in passes:
+        try:
+            module_pass.apply(ctx, module)
+        except DiagnosticException as e:
+            # Passes of this package say where the error is.
+            start = "" if ": error: " in str(e) else "error: "
+            note = f" (in the pass {module_pass.name})"
+            raise IRError(f"{start}{_sentence(e)}{note}") from None
+        verify_module(module, f" (after the pass {module_pass.name})")
+
+
+def _check_are_passes(passes: object) -> None:
+    found = type(passes).__name__
+    if isinstance(passes, Sequence):
+        items = cast(Sequence[object], passes)
+        others = [item for item in items if not isinstance(item, ModulePass)]
+        if not others:
+            return
+        found = f"{found} with {type(others[0]).__name__} in it"
+    raise TypeError(
+        "passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not "
+        f"{found}"
+    )

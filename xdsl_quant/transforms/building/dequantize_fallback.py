@@ -1,0 +1,302 @@
+"""
+A lowering for any operation on quantized values: dequantize, compute, quantize.
+
+A front dialect has many operations, and each of them may be given values of any
+quantized type. Integer arithmetic on stored values is worth its code for a few of these
+cases. For all the others `DequantizeFallback` makes the lowering that the dialect has
+for floats a lowering for quantized values, too: slower, but complete. Casts between two
+operations that were lowered in this way round what is between them, unless
+`lower-quant-ops` truncates or there is a `canonicalize` before it: these fold them away.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic, TypeGuard, cast
+
+from typing_extensions import TypeVar
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import ModuleOp, NoneAttr, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
+)
+
+OperationT = TypeVar("OperationT", bound=Operation)
+
+
+def _is_quantized(value: SSAValue) -> bool:
+    return QuantizedType.get_quantized_element_type(value.type) is not None
+
+
+def _expressed_type(type_: Attribute) -> Attribute:
+    """The type of a value after dequantization: its own if it is not quantized."""
+    return QuantizedType.cast_to_expressed_type(type_) or type_
+
+
+def _expressed_name(quantized: SSAValue) -> str | None:
+    """What to call the expressed counterpart of a value: `%sum` is `%sum_f32`."""
+    element_type = QuantizedType.get_quantized_element_type(quantized.type)
+    if element_type is None or quantized.name_hint is None:
+        return quantized.name_hint
+    return f"{quantized.name_hint}_{element_type.expressed_type}"
+
+
+def _dequantization_error(value: SSAValue) -> str | None:
+    """Why a quantized value cannot be dequantized; `None` if it can be."""
+    quantized_type = QuantizedType.get_quantized_element_type(value.type)
+    if quantized_type is None:
+        return None
+    if isinstance(quantized_type.expressed_type, NoneAttr):
+        return f"'{quantized_type}' has no expressed type"
+    if not isinstance(
+        quantized_type, UniformQuantizedPerAxisType | UniformQuantizedSubChannelType
+    ):
+        return None
+    # Whether scales fit the shape of the tensor is known to the cast.
+    cast_op = DequantizeCastOp(value, _expressed_type(value.type))
+    try:
+        cast_op.verify_()
+    except VerifyException as e:
+        return str(e)
+    finally:
+        cast_op.erase()
+    return None
+
+
+class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
+    """
+    Lowers operations with quantized operands or results by means of `lower_float`, which
+    only ever sees floats.
+
+    Quantized operands are dequantized (`quant.dcast`) and quantized results are quantized
+    again (`quant.qcast`), each as its own type says; scalars, ranked and unranked tensors
+    alike. Values of any other type (floats, integers, indices) pass unchanged, so that
+    mixed operations work as well. New operations get the location of the operation that
+    they stand for, unless `lower_float` gave them one; results keep their names, and the
+    floats are named after what they are the value of (`%sum_f32` for `%sum`).
+
+    Put patterns that lower some cases directly before this one, and apply them all with
+    [`lower_with_fallback`][xdsl_quant.transforms.building.dequantize_fallback.lower_with_fallback].
+
+    Example:
+
+    ```python
+    from collections.abc import Sequence
+
+    from xdsl.builder import Builder
+    from xdsl.context import Context
+    from xdsl.dialects import arith, builtin, func
+    from xdsl.ir import Attribute, Dialect, SSAValue
+    from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
+    from xdsl.parser import Parser
+
+    from xdsl_quant.dialects.quant import Quant
+    from xdsl_quant.transforms.building.dequantize_fallback import (
+        DequantizeFallback,
+        lower_with_fallback,
+    )
+
+
+    @irdl_op_definition
+    class MulOp(IRDLOperation):
+        name = "toy.mul"
+        lhs = operand_def()
+        rhs = operand_def()
+        product = result_def()
+
+
+    class LowerMul(DequantizeFallback[MulOp]):
+        op_type = MulOp
+
+        def lower_float(
+            self,
+            op: MulOp,
+            operands: Sequence[SSAValue],
+            result_types: Sequence[Attribute],
+            builder: Builder,
+        ) -> Sequence[SSAValue]:
+            return builder.insert(arith.MulfOp(*operands)).results
+
+
+    ctx = Context()
+    for dialect in (
+        arith.Arith,
+        builtin.Builtin,
+        func.Func,
+        Quant,
+        Dialect("toy", [MulOp]),
+    ):
+        ctx.load_dialect(dialect)
+
+    module = Parser(
+        ctx,
+        '''
+        !q = !quant.uniform<i8:f32, 5.0e-01>
+        func.func @scaled(%x : tensor<4x!q>, %s : tensor<4xf32>) -> tensor<4x!q> {
+          %y = "toy.mul"(%x, %s) : (tensor<4x!q>, tensor<4xf32>) -> tensor<4x!q>
+          func.return %y : tensor<4x!q>
+        }
+        ''',
+    ).parse_module()
+    lower_with_fallback(module, [LowerMul()])
+    print(module)
+    ```
+
+    prints
+
+    ```mlir
+    builtin.module {
+      func.func @scaled(%x: tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>, %s: tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01>> {
+        %x_f32 = quant.dcast %x : tensor<4x!quant.uniform<i8:f32, 5.000000e-01>> to tensor<4xf32>
+        %y_f32 = arith.mulf %x_f32, %s : tensor<4xf32>
+        %y = quant.qcast %y_f32 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+        func.return %y : tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+      }
+    }
+    ```
+    """  # noqa: E501 - a line that must not be broken
+
+    op_type: type[OperationT]
+    """The operations that are lowered: a class, or a base class of several."""
+
+    lowers_float_ops: ClassVar[bool] = False
+    """
+    Whether operations without any quantized operand or result are lowered by
+    `lower_float` as well. Otherwise they are left alone.
+    """
+
+    @abstractmethod
+    def lower_float(
+        self,
+        op: OperationT,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        builder: Builder,
+    ) -> Sequence[SSAValue]:
+        """
+        Insert the lowering for floats with `builder` and return what replaces the
+        results.
+
+        `operands` are those of `op` with the quantized ones dequantized, and
+        `result_types` are the types that the returned values must have: those of `op`
+        with expressed types in the place of quantized ones. Floats of `operands` need
+        not be of one type if `op` allows quantized types that differ in their expressed
+        type.
+
+        `op` serves to look at its attributes. Its operands and results must not be
+        used, and what cannot be lowered must be refused in `check`, not here.
+        """
+
+    def check(self, op: OperationT) -> None:
+        """
+        Fail with an error at `op` if it cannot be lowered.
+
+        This is the case if a quantized operand or result has no expressed type, or a
+        quantized type does not fit the shape of its tensor. A subclass may refuse more.
+        """
+        for kind, values in (("operand", op.operands), ("result", op.results)):
+            for index, value in enumerate(values):
+                if (reason := _dequantization_error(value)) is None:
+                    continue
+                fail(
+                    op,
+                    f"'{op.name}' op {kind} #{index} cannot be dequantized: {reason}",
+                )
+
+    def matches(self, op: Operation) -> TypeGuard[OperationT]:
+        """Whether this pattern is there for `op`."""
+        return isinstance(op, self.op_type) and (
+            self.lowers_float_ops
+            or any(map(_is_quantized, op.operands))
+            or any(map(_is_quantized, op.results))
+        )
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
+        if not self.matches(op):
+            return
+        self.check(op)
+
+        def lower(builder: Builder) -> Sequence[SSAValue]:
+            operands = [self._dequantize(operand, builder) for operand in op.operands]
+            result_types = [_expressed_type(type_) for type_ in op.result_types]
+            floats = self.lower_float(op, operands, result_types, builder)
+            return [
+                self._quantize(value, result, builder)
+                for value, result in zip(floats, op.results, strict=True)
+            ]
+
+        replace_with_built(op, rewriter, lower)
+
+    @staticmethod
+    def _dequantize(operand: SSAValue, builder: Builder) -> SSAValue:
+        if not _is_quantized(operand):
+            return operand
+        cast_op = DequantizeCastOp(operand, _expressed_type(operand.type))
+        cast_op.result.name_hint = _expressed_name(operand)
+        return builder.insert(cast_op).result
+
+    @staticmethod
+    def _quantize(value: SSAValue, result: SSAValue, builder: Builder) -> SSAValue:
+        """Make `value` what `result` is."""
+        if value.name_hint is None:
+            value.name_hint = _expressed_name(result)
+        if not _is_quantized(result):
+            return value
+        return builder.insert(QuantizeCastOp(value, result.type)).result
+
+
+def replace_with_built(
+    op: Operation,
+    rewriter: PatternRewriter,
+    build: Callable[[Builder], Sequence[SSAValue]],
+) -> None:
+    """
+    Replace `op` by the operations that `build` inserts with the builder it is given, and
+    its results by the values that `build` returns. New operations get the location of
+    `op`, unless they have one.
+    """
+    block = Block()
+    results = build(Builder(InsertPoint.at_end(block)))
+    for new_op in block.walk():
+        if isinstance(new_op.location, UnknownLoc):
+            new_op.location = op.location
+    rewriter.replace(op, [block.detach_op(o) for o in tuple(block.ops)], results)
+
+
+def lower_with_fallback(module: ModuleOp, patterns: Sequence[RewritePattern]) -> None:
+    """
+    Apply to each operation of the module the first of the patterns that matches it.
+
+    The fallbacks among the patterns check all operations first: if one of them cannot
+    be lowered, the module is left as it was. Operations that the patterns create are
+    not visited again.
+    """
+    fallbacks = [
+        cast(DequantizeFallback[Operation], pattern)
+        for pattern in patterns
+        if isinstance(pattern, DequantizeFallback)
+    ]
+    for op in module.walk():
+        for fallback in fallbacks:
+            if fallback.matches(op):
+                fallback.check(op)
+    PatternRewriteWalker(
+        GreedyRewritePatternApplier(list(patterns), dce_enabled=False),
+        apply_recursively=False,
+    ).rewrite_module(module)

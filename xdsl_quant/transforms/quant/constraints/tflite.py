@@ -1,0 +1,357 @@
+"""
+What TensorFlow Lite's 8-bit quantization specification demands of values, by what they are
+for: weight, bias or activation.
+
+A value is a *weight* or a *bias* if an op of `OPERAND_ROLES` takes it as one, or if it is
+32 bits wide and added to the result of such an op. This is seen through casts and changes
+of shape. What is made of a constant is a weight, too, unless ops that
+take activations are all that use it. Everything else is an *activation*.
+
+See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import Flag, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    UniformQuantizedSubChannelType,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.type_html import short_text
+from xdsl_quant.dialects.quant.types import UniformType, float_array
+
+from .stablehlo import (
+    Finding,
+    TypeUse,
+    no_uniform_type,
+    uniform_type_findings,
+    zero_points_outside,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# What ops take
+
+
+class OperandRoles(NamedTuple):
+    """Which operands of an op are what."""
+
+    activation: int
+    weight: int
+    bias: int | None = None
+
+
+OPERAND_ROLES = {
+    "linalg.conv_2d_nchw_fchw": OperandRoles(0, 1),
+    "linalg.conv_2d_nhwc_fhwc": OperandRoles(0, 1),
+    "linalg.conv_2d_nhwc_hwcf": OperandRoles(0, 1),
+    "linalg.matmul": OperandRoles(0, 1),
+    "stablehlo.convolution": OperandRoles(0, 1),
+    "stablehlo.dot_general": OperandRoles(0, 1),
+    "tfl.conv_2d": OperandRoles(0, 1, 2),
+    "tfl.depthwise_conv_2d": OperandRoles(0, 1, 2),
+    "tfl.fully_connected": OperandRoles(0, 1, 2),
+}
+"""The ops that multiply by a weight."""
+
+_ADDITIONS = ("arith.addf", "linalg.add", "stablehlo.add")
+"""Ops that add a bias."""
+
+_ACTIVATION_DIALECTS = ("arith", "math", "stablehlo", "tfl")
+"""Dialects whose other ops take activations."""
+
+_SEEN_THROUGH = frozenset(
+    (
+        "quant.dcast",
+        "quant.qcast",
+        "stablehlo.broadcast_in_dim",
+        "stablehlo.reshape",
+        "stablehlo.transpose",
+        "stablehlo.uniform_dequantize",
+        "stablehlo.uniform_quantize",
+        "tensor.cast",
+        "tensor.collapse_shape",
+        "tensor.expand_shape",
+    )
+)
+"""Ops whose result is for what their first operand is for."""
+
+_KEEP_CONSTANT = _SEEN_THROUGH | {"quant.scast"}
+"""Ops that make a constant of a constant."""
+
+_ACCUMULATOR_WIDTH = 32
+
+
+class _Use(Flag):
+    """What users take a value for."""
+
+    WEIGHT = auto()
+    BIAS = auto()
+    ACTIVATION = auto()
+    UNKNOWN = auto()
+
+
+_NO_USE = _Use(0)
+
+
+def _uniform_type(value: SSAValue) -> UniformType | None:
+    quantized_type = QuantizedType.get_quantized_element_type(value.type)
+    return quantized_type if isinstance(quantized_type, UniformType) else None
+
+
+def _has_accumulator_width(quantized_type: UniformType) -> bool:
+    return quantized_type.storage_type_integral_width == _ACCUMULATOR_WIDTH
+
+
+def _operand_roles(op: Operation) -> OperandRoles | None:
+    roles = OPERAND_ROLES.get(op_name(op))
+    # An op that is not registered may have any number of operands.
+    if roles is None or len(op.operands) <= max(roles.activation, roles.weight):
+        return None
+    return roles
+
+
+def _is_seen_through(op: Operation) -> bool:
+    return bool(op_name(op) in _SEEN_THROUGH and op.operands and op.results)
+
+
+# What values are for
+
+
+class TFLiteConstraints:
+    """What is wrong with the values of a module according to TensorFlow Lite."""
+
+    def __init__(self, module: Operation):
+        self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _NO_USE)
+        self._constants: set[SSAValue] = set()
+        self._products: dict[SSAValue, Operation] = {}
+        """
+        Results of multiplications by a weight, also when a bias is added or they are cast.
+        """
+        self._sources: dict[SSAValue, SSAValue] = {}
+        """The quantized value of which a value that is not quantized is made."""
+        self._biases: dict[Operation, int] = {}
+        """The ops that add a bias, and which operand it is."""
+        self._biased: defaultdict[SSAValue, list[Operation]] = defaultdict(list)
+        """The multiplications by a weight to whose results a bias is added."""
+        ops = list(module.walk())
+        for op in ops:
+            self._find_sources(op)
+        # Users come after what they use, but in a graph region.
+        for op in reversed(ops):
+            self._find_uses(op)
+
+    def _quantized_source(self, value: SSAValue) -> SSAValue | None:
+        return value if _uniform_type(value) else self._sources.get(value)
+
+    def _find_sources(self, op: Operation) -> None:
+        if op.has_trait(ConstantLike, value_if_unregistered=False) or (
+            op_name(op) in _KEEP_CONSTANT and self._constants & {*op.operands[:1]}
+        ):
+            self._constants.update(op.results)
+        if _operand_roles(op) is not None:
+            self._products.update(dict.fromkeys(op.results, op))
+        elif _is_seen_through(op):
+            operand, result = op.operands[0], op.results[0]
+            if (product := self._products.get(operand)) is not None:
+                self._products[result] = product
+            if (source := self._quantized_source(operand)) is not None:
+                self._sources[result] = source
+        elif op_name(op) in _ADDITIONS and len(op.operands) >= 2:
+            self._find_bias(op)
+
+    def _find_bias(self, addition: Operation) -> None:
+        for index, bias in enumerate(addition.operands[:2]):
+            multiplication = self._products.get(addition.operands[1 - index])
+            if multiplication is not None and self._may_be_bias(bias):
+                self._biases[addition] = index
+                self._add_bias(bias, multiplication)
+                self._products.update(dict.fromkeys(addition.results, multiplication))
+                return
+
+    def _may_be_bias(self, value: SSAValue) -> bool:
+        source = self._quantized_source(value)
+        return (
+            source is not None
+            and value not in self._products
+            and (quantized_type := _uniform_type(source)) is not None
+            and _has_accumulator_width(quantized_type)
+        )
+
+    def _add_bias(self, operand: SSAValue, multiplication: Operation) -> None:
+        if (source := self._quantized_source(operand)) is not None:
+            self._biased[source].append(multiplication)
+
+    def _find_uses(self, op: Operation) -> None:
+        if (roles := _operand_roles(op)) is not None:
+            self._find_roles(op, roles)
+        elif _is_seen_through(op):
+            self._uses[op.operands[0]] |= self._uses[op.results[0]]
+        else:
+            dialect, _, _ = op_name(op).partition(".")
+            known = dialect in _ACTIVATION_DIALECTS or op in self._biases
+            for index, operand in enumerate(op.operands):
+                if self._biases.get(op) == index:
+                    self._uses[operand] |= _Use.BIAS
+                else:
+                    self._uses[operand] |= _Use.ACTIVATION if known else _Use.UNKNOWN
+
+    def _find_roles(self, op: Operation, roles: OperandRoles) -> None:
+        for index, operand in enumerate(op.operands):
+            # Both factors of the products in an attention layer are activations.
+            is_activation = index == roles.weight and operand in self._products
+            if index == roles.activation or is_activation:
+                self._uses[operand] |= _Use.ACTIVATION
+            elif index == roles.weight:
+                self._uses[operand] |= _Use.WEIGHT
+            elif index == roles.bias:
+                self._uses[operand] |= _Use.BIAS
+                self._add_bias(operand, op)
+            else:
+                self._uses[operand] |= _Use.UNKNOWN
+
+    def _is_weight(self, value: SSAValue) -> bool:
+        uses = self._uses[value]
+        if _Use.WEIGHT in uses:
+            return True
+        if _Use.BIAS in uses or value not in self._constants:
+            return False
+        return not uses or _Use.UNKNOWN in uses
+
+    # Rules
+
+    def findings(self, value: SSAValue) -> Iterator[Finding]:
+        """What is wrong with a value as what it is for."""
+        if (quantized_type := _uniform_type(value)) is None:
+            return
+        if self._is_weight(value):
+            is_stored = value in self._constants or isinstance(value, BlockArgument)
+            yield from _weight(quantized_type, is_stored)
+        elif _Use.BIAS in self._uses[value]:
+            yield from _bias(quantized_type)
+            for op in self._biased.get(value, ()):
+                yield from self._bias_scale(quantized_type, op)
+        elif not isinstance(quantized_type, UniformQuantizedType) and not (
+            value in self._products and _has_accumulator_width(quantized_type)
+        ):
+            yield Finding(
+                "activation-granularity",
+                f"activation of type {short_text(quantized_type)} has "
+                f"{len(quantized_type.scales)} scales: it must have one for all values",
+            )
+
+    def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
+        roles = _operand_roles(op)
+        assert roles is not None
+        types: list[UniformType] = []
+        for index in (roles.activation, roles.weight):
+            source = self._quantized_source(op.operands[index])
+            if source is None or (quantized_type := _uniform_type(source)) is None:
+                return
+            types.append(quantized_type)
+        activation, weight = types
+        # All else is an error already.
+        if isinstance(activation, UniformQuantizedType) and not any(
+            isinstance(type_, UniformQuantizedSubChannelType)
+            for type_ in (weight, bias)
+        ):
+            scale = activation.scale.data
+            yield from _bias_scale(bias, scale, weight, op_name(op))
+
+
+def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
+    """What is wrong with a type according to TensorFlow Lite, whatever it is for."""
+    quantized_type = use.quantized_type
+    if not isinstance(quantized_type, UniformType):
+        yield no_uniform_type(quantized_type)
+        return
+    yield from uniform_type_findings(use)
+    if (
+        quantized_type.storage_type_integral_width >= 16
+        and (subject := zero_points_outside(quantized_type, 0, 0)) is not None
+    ):
+        yield Finding(
+            "zero-point",
+            f"{subject} not 0, as storage types of 16 bits or more demand",
+        )
+
+
+def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
+    if not quantized_type.is_signed:
+        return
+    subject = zero_points_outside(quantized_type, 0, 0)
+    if subject is not None:
+        yield Finding("weight-zero-point", f"{subject} not 0, as weights demand")
+    low = quantized_type.storage_type_min.data
+    if is_stored and quantized_type.storage_type_integral_width == 8 and low == -128:
+        yield Finding(
+            "weight-range",
+            f"the smallest stored value of {short_text(quantized_type)}, a weight, is "
+            f"{low}: it must be -127 or more, as in {quantized_type.storage_type_name}"
+            "<-127:127>",
+        )
+
+
+def _bias(quantized_type: UniformType) -> Iterator[Finding]:
+    # Wider storage types have a rule of their own.
+    if quantized_type.storage_type_integral_width < 16:
+        subject = zero_points_outside(quantized_type, 0, 0)
+        if subject is not None:
+            yield Finding("zero-point", f"{subject} not 0, as biases demand")
+
+
+def _scales(quantized_type: UniformType) -> NDArray[np.float64]:
+    import numpy as np
+
+    if isinstance(quantized_type, UniformQuantizedType):
+        return np.array([quantized_type.scale.data])
+    return np.asarray(float_array(quantized_type.scales))
+
+
+def _bias_scale(
+    bias: UniformType, input_scale: float, weight: UniformType, user: str
+) -> Iterator[Finding]:
+    """
+    A bias scale must be input scale x weight scale. All three are rounded to the expressed
+    type, and so may be their product: that much they may be off.
+    """
+    import numpy as np
+
+    bias_scales, weight_scales = _scales(bias), _scales(weight)
+    counts = (bias_scales.size, weight_scales.size)
+    if 1 not in counts and len(set(counts)) > 1:
+        yield Finding(
+            "bias-scale",
+            f"{short_text(bias)}, a bias of '{user}', has {counts[0]} scales: it must "
+            f"have {counts[1]} as its weight has",
+        )
+        return
+    bias_scales, weight_scales = np.broadcast_arrays(bias_scales, weight_scales)
+    scale_format = float_format(bias.expressed_type)
+    with np.errstate(over="ignore", under="ignore"):
+        products = input_scale * weight_scales
+        tolerance = 4 * 2.0**-scale_format.precision * products + scale_format.smallest
+        off = ~(np.abs(bias_scales - products) <= tolerance)
+    if not off.any():
+        return
+    index = int(np.argmax(off))
+    place = f" at index {index}" if off.size > 1 else ""
+    yield Finding(
+        "bias-scale",
+        f"scale {bias_scales[index]}{place} of {short_text(bias)}, a bias of '{user}', "
+        "is not input scale x weight scale: it must be "
+        f"{input_scale} x {weight_scales[index]} = {products[index]}",
+    )

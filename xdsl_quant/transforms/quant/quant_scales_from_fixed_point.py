@@ -1,0 +1,37 @@
+"""
+Replace integer scales by floating-point ones: `!quant.fixed_point` becomes
+`!quant.uniform`.
+
+A scale becomes the double `multiplier * 2**-shift`, which is exact, so
+`quant-scales-to-fixed-point` gives the same type back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.transforms.building.quantized_type_conversion import (
+    convert_quantized_types,
+)
+
+
+def _converted(quantized_type: QuantizedType) -> QuantizedType:
+    if isinstance(quantized_type, FixedPointType):
+        return quantized_type.to_uniform()
+    return quantized_type
+
+
+@dataclass(frozen=True)
+class QuantScalesFromFixedPointPass(ModulePass):
+    """Replace `!quant.fixed_point` by `!quant.uniform` with the same scales."""
+
+    name = "quant-scales-from-fixed-point"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        convert_quantized_types(op, _converted)

@@ -1,0 +1,133 @@
+"""
+Replace floating-point scales by integer ones: `!quant.uniform` becomes
+`!quant.fixed_point`.
+
+A scale becomes the nearest `multiplier * 2**-shift` with a multiplier of 31 bits, and the
+larger one if two are equally near: what
+[`quantize_multiplier`][xdsl_quant.numerics.quantize_multiplier] gives. So the scale changes
+by at most `2**-31` of itself, and not at all if it has 31 significant bits or fewer, as
+every `f32` number has. The number is the double that the type says: it is not rounded to
+the expressed type first.
+
+All types of a module are converted, or none: no floating-point scale is left. Types without
+a scale stay as they are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_quant.dialects.quant import (
+    FixedPointQuantizedPerAxisType,
+    FixedPointQuantizedType,
+    QuantizedType,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedSubChannelType,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.fixed_point_types import (
+    FixedPointType,
+    multipliers_attr,
+    shifts_attr,
+)
+from xdsl_quant.transforms.building.quantized_type_conversion import (
+    convert_quantized_types,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
+"""The scales of the smallest multiplier and shift 62, and of the largest and shift 2."""
+
+
+def fixed_point_type(
+    quantized_type: UniformQuantizedType | UniformQuantizedPerAxisType,
+) -> FixedPointType:
+    """
+    The type with the nearest integer scales, and all else equal.
+
+    Raises:
+        ValueError: if a scale is less than `2**-32`, or `2**29` once it is rounded.
+        VerifyException: if a zero point does not fit the storage type.
+    """
+    import numpy as np
+
+    common = (
+        quantized_type.expressed_type,
+        quantized_type.storage_type,
+        quantized_type.flags,
+        quantized_type.storage_type_min,
+        quantized_type.storage_type_max,
+    )
+    if isinstance(quantized_type, UniformQuantizedType):
+        scale = quantized_type.scale.data
+        multipliers, shifts = _multipliers_and_shifts(np.array([scale]))
+        return FixedPointQuantizedType.new(
+            (
+                *common,
+                IntAttr(multipliers[0]),
+                IntAttr(shifts[0]),
+                quantized_type.zero_point,
+            )
+        )
+    scales = np.frombuffer(quantized_type.scales.data.data, np.float64)
+    multipliers, shifts = _multipliers_and_shifts(scales)
+    return FixedPointQuantizedPerAxisType.new(
+        (
+            *common,
+            multipliers_attr(multipliers),
+            shifts_attr(shifts),
+            quantized_type.zero_points,
+            quantized_type.quantized_dimension,
+        )
+    )
+
+
+def _multipliers_and_shifts(
+    scales: NDArray[np.float64],
+) -> tuple[array[int], array[int]]:
+    from xdsl_quant.numerics import quantize_multiplier
+
+    # What is less than half a unit above the largest scale is rounded to it.
+    is_wrong = (scales < _SMALLEST) | (scales >= _LARGEST + 0.125)
+    if is_wrong.any():
+        index = int(is_wrong.argmax())
+        where = f" at index {index}" if scales.size > 1 else ""
+        raise ValueError(
+            f"scale {scales[index]}{where} is not in the range {_SMALLEST} to {_LARGEST} "
+            "of integer scales, 2**-32 to 2**29"
+        )
+    multipliers, shifts = quantize_multiplier(scales)
+    return array("q", multipliers.tolist()), array("q", shifts.tolist())
+
+
+def _converted(quantized_type: QuantizedType) -> QuantizedType:
+    if isinstance(quantized_type, UniformQuantizedSubChannelType):
+        raise ValueError(
+            "there are no integer scales for the blocks of a sub-channel type; "
+            "'normalize-quant-types' makes it per-axis or per-layer if it is in fact"
+        )
+    if isinstance(quantized_type, UniformQuantizedType | UniformQuantizedPerAxisType):
+        return fixed_point_type(quantized_type)
+    return quantized_type
+
+
+@dataclass(frozen=True)
+class QuantScalesToFixedPointPass(ModulePass):
+    """
+    Replace per-layer and per-axis `!quant.uniform` by `!quant.fixed_point`, with the
+    nearest integer scales.
+    """
+
+    name = "quant-scales-to-fixed-point"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        convert_quantized_types(op, _converted)

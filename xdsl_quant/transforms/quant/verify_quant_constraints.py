@@ -1,0 +1,158 @@
+"""
+Hold a module against rules for quantized types that are stricter than those of MLIR.
+
+MLIR accepts a zero point of 300 for `i8` and three scales for a dimension of size two.
+All types are looked at: those of values, in signatures, and in attributes. Each of them is
+judged once, however often it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.diagnostics import location_prefix, op_name
+
+from .constraints.stablehlo import Finding, TypeUse, stablehlo_findings, type_uses
+from .constraints.tflite import TFLiteConstraints, tflite_type_findings
+
+Rules = Literal["stablehlo", "tflite"]
+
+_RULE_SETS: dict[Rules, tuple[str, Callable[[TypeUse], Iterable[Finding]]]] = {
+    "stablehlo": ("StableHLO", stablehlo_findings),
+    "tflite": ("TensorFlow Lite", tflite_type_findings),
+}
+"""The name of a rule set, and what it says about a type."""
+
+
+@dataclass(frozen=True)
+class QuantConstraintViolation:
+    """
+    A rule that a quantized type violates. Its `str()` is one line for a user, with the
+    place if that is known.
+    """
+
+    rule: str
+    """The rule: `C1` to `C13`, or a name."""
+
+    op: Operation
+    """The op with the type."""
+
+    subject: str
+    """Where on the op the type is, e.g. `result #0`."""
+
+    message: str
+    """The offending values and what would be legal."""
+
+    location: Attribute
+    """Where the value or the op is."""
+
+    def __str__(self) -> str:
+        prefix = location_prefix(self.location)
+        return (
+            f"{prefix}error: '{op_name(self.op)}' op {self.subject}: {self.message} "
+            f"({self.rule})"
+        )
+
+
+def quant_constraint_violations(
+    module: Operation, rules: Rules = "stablehlo"
+) -> list[QuantConstraintViolation]:
+    """
+    All violations of a rule set in a module, in the order of its ops.
+
+    Args:
+        module: a valid module, which is not changed, or any other op.
+        rules: `stablehlo` or `tflite`.
+
+    Raises:
+        ValueError: if there are no such rules.
+    """
+    if rules not in _RULE_SETS:
+        raise ValueError(f"rules must be one of {', '.join(_RULE_SETS)}, not {rules!r}")
+    return list(_violations(module, rules))
+
+
+def _violations(module: Operation, rules: Rules) -> Iterator[QuantConstraintViolation]:
+    _, type_findings = _RULE_SETS[rules]
+    values = TFLiteConstraints(module) if rules == "tflite" else None
+    known: dict[TypeUse, tuple[Finding, ...]] = {}
+    for op in module.walk():
+        for subject, attribute, value in _subjects(op):
+            for use in type_uses(attribute):
+                if (findings := known.get(use)) is None:
+                    findings = known[use] = tuple(type_findings(use))
+                for finding in findings:
+                    yield _violation(finding, op, subject, value)
+            if values is not None and value is not None:
+                for finding in values.findings(value):
+                    yield _violation(finding, op, subject, value)
+
+
+def _violation(
+    finding: Finding, op: Operation, subject: str, value: SSAValue | None
+) -> QuantConstraintViolation:
+    location = op.location
+    if isinstance(value, BlockArgument) and location_prefix(value.location):
+        location = value.location
+    return QuantConstraintViolation(
+        finding.rule, op, subject, finding.message, location
+    )
+
+
+Subject = tuple[str, Attribute, SSAValue | None]
+"""What to call a type, the type, and the value that has it, if it is one."""
+
+
+def _subjects(op: Operation) -> Iterator[Subject]:
+    """All types and attributes of an op; nothing is looked at twice."""
+    blocks = dict(enumerate(block for region in op.regions for block in region.blocks))
+    properties = dict(op.properties)
+    if isinstance(op, FuncOp):
+        # The types of a function are those of the arguments of its entry block.
+        function_type = op.function_type
+        del properties["function_type"]
+        arguments = blocks.pop(0).args if blocks else None
+        for index, type_ in enumerate(function_type.inputs):
+            argument = None if arguments is None else arguments[index]
+            yield f"argument #{index}", type_, argument
+        for index, type_ in enumerate(function_type.outputs):
+            yield f"result #{index} of the signature", type_, None
+    for name, attribute in (*properties.items(), *op.attributes.items()):
+        yield f"attribute '{name}'", attribute, None
+    for index, result in enumerate(op.results):
+        yield f"result #{index}", result.type, result
+    for number, block in blocks.items():
+        for index, argument in enumerate(block.args):
+            yield f"argument #{index} of block #{number}", argument.type, argument
+
+
+@dataclass(frozen=True)
+class VerifyQuantConstraintsPass(ModulePass):
+    """
+    Fail if a quantized type violates the rules of StableHLO or TensorFlow Lite, with one
+    line for each violation. The module is not changed.
+    """
+
+    name = "verify-quant-constraints"
+
+    rules: Rules = "stablehlo"
+    """The rule set."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not (violations := quant_constraint_violations(op, self.rules)):
+            return
+        name, _ = _RULE_SETS[self.rules]
+        count = (
+            "1 violation" if len(violations) == 1 else f"{len(violations)} violations"
+        )
+        summary = f"error: {count} of the rules of {name} for quantized types"
+        raise PassFailedException("\n".join([*map(str, violations), summary]))

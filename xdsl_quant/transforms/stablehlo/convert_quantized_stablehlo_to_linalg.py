@@ -1,0 +1,57 @@
+"""
+Quantized StableHLO as linalg in one pass: integer arithmetic where an op has an integer
+form, floats for the rest.
+
+It is a pipeline of other passes, in which `%s` is the option of this pass:
+
+    stablehlo-legalize-quant-to-integer{rounding=%s fallback=qdq}
+    stablehlo-casts-to-quant
+    lower-quant-ops{rounding-mode=nearest-even fuse=true}
+    convert-stablehlo-to-linalg
+
+A module has all of them applied or, if one fails, none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
+
+from .convert_stablehlo_to_linalg import ConvertStableHLOToLinalgPass
+from .stablehlo_casts_to_quant import StablehloCastsToQuantPass
+from .stablehlo_legalize_quant_to_integer import StablehloLegalizeQuantToIntegerPass
+
+
+@dataclass(frozen=True)
+class ConvertQuantizedStableHLOToLinalgPass(ModulePass):
+    """
+    Turn StableHLO's ops, quantized or not, into ops of linalg, tensor, arith and math:
+    with integers where a quantized op has an integer form, and with floats elsewhere.
+    """
+
+    name = "convert-quantized-stablehlo-to-linalg"
+
+    rounding: ScaleRounding = "single"
+    """How the product of an integer and a multiplier is rounded."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        converted = op.clone()
+        for pass_ in (
+            StablehloLegalizeQuantToIntegerPass(self.rounding, fallback="qdq"),
+            StablehloCastsToQuantPass(),
+            # This is how StableHLO rounds. Its casts round and saturate also in pairs.
+            LowerQuantOpsPass("nearest-even", fuse=True),
+            ConvertStableHLOToLinalgPass(),
+        ):
+            pass_.apply(ctx, converted)
+        before, after = op.body.block, converted.body.block
+        op.body.detach_block(before)
+        converted.body.detach_block(after)
+        op.body.add_block(after)
+        before.erase()

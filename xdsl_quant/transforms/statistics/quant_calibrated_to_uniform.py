@@ -1,0 +1,207 @@
+"""
+Choose uniform types for the ranges of calibrated ones.
+
+The range is widened to contain 0, which always has a stored value: otherwise
+[`choose_parameters`][xdsl_quant.numerics.choose_parameters], from which scale and zero
+point come by the rule `exact`, would move it and cut values off. It is also widened where
+the expressed type, f16 for example, has no scale that is so small.
+
+Calibrated types are replaced wherever values have them, in signatures, too. One that comes
+from a `quant.qcast` with ranges for each index of an axis, and is used by `quant.dcast`
+alone, becomes per-axis. All types are chosen before the first is replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    f64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import (
+    CalibratedQuantizedType,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+)
+from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.building.type_replacement import (
+    TypeReplacement,
+    defined_values,
+    set_type,
+)
+
+from .ranges.fake_quantization import AXIS, AXIS_STATS, Storage, quantized_counterpart
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass
+class _UniformTypes(TypeReplacement):
+    """Calibrated types replaced by uniform ones."""
+
+    storage: Storage = field(kw_only=True)
+
+    def replace_quantized(
+        self, type_: Attribute, quantized_type: QuantizedType
+    ) -> Attribute:
+        if not isinstance(quantized_type, CalibratedQuantizedType):
+            return type_
+        expressed = QuantizedType.cast_to_expressed_type(type_)
+        assert expressed is not None
+        low, high = quantized_type.min.data, quantized_type.max.data
+        return quantized_counterpart(
+            expressed,
+            *_widened(low, high, expressed, self.storage),
+            self.storage,
+            rule="exact",
+        )
+
+
+def _widened(
+    lows: NDArray[Any] | float,
+    highs: NDArray[Any] | float,
+    type_: Attribute,
+    storage: Storage,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """
+    Ranges that contain 0. Where the scale would be denormal in the expressed type, it is
+    one of its numbers: rounding it to one might cut up to a third of the range off.
+    """
+    import numpy as np
+
+    expressed_type = scalar_or_element_type(type_)
+    assert isinstance(expressed_type, AnyFloat)
+    float_format = FLOAT_FORMATS[type(expressed_type)]
+    lows = np.asarray(np.minimum(lows, 0.0))
+    highs = np.asarray(np.maximum(highs, 0.0))
+    is_symmetric, steps = storage.is_symmetric, storage.step_count
+    smallest_normal = math.ldexp(1.0, float_format.min_exponent)
+    # What is too large for f64 is not denormal.
+    with np.errstate(over="ignore", invalid="ignore"):
+        widths = 2 * np.maximum(-lows, highs) if is_symmetric else highs - lows
+        scales = np.ceil(widths / float_format.smallest / steps) * float_format.smallest
+        is_denormal = (scales > 0) & (scales < smallest_normal)
+        first = scales * (-steps / 2) if is_symmetric else lows
+        return (
+            np.where(is_denormal, first, lows),
+            np.where(is_denormal, first + scales * steps, highs),
+        )
+
+
+def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
+    """
+    The ranges for each index of an axis, as pairs.
+
+    Raises:
+        PassFailedException: if the attributes are not those of
+            `quant-stats-to-calibrated`.
+    """
+    import numpy as np
+
+    axis, stats = qcast.attributes.get(AXIS), qcast.attributes.get(AXIS_STATS)
+    constant = cast("DenseIntOrFPElementsAttr", stats)
+    if (
+        not isinstance(axis, IntegerAttr)
+        or not isinstance(stats, DenseIntOrFPElementsAttr)
+        or constant.get_element_type() != f64
+        or constant.get_shape()[1:] != (2,)
+    ):
+        fail(
+            qcast,
+            f"'{qcast.name}' op needs integer '{AXIS}' and '{AXIS_STATS}' with elements of "
+            "type f64 and shape [N,2]",
+        )
+    return np.frombuffer(constant.data.data, np.float64).reshape(-1, 2)
+
+
+def _per_axis_type(qcast: QuantizeCastOp, storage: Storage) -> Attribute:
+    lows, highs = _axis_ranges(qcast).T
+    type_ = qcast.input.type
+    return quantized_counterpart(
+        type_,
+        *_widened(lows, highs, type_, storage),
+        storage,
+        cast("IntegerAttr", qcast.attributes[AXIS]).value.data,
+        rule="exact",
+    )
+
+
+@dataclass(frozen=True)
+class QuantCalibratedToUniformPass(ModulePass):
+    """
+    Replace `!quant.calibrated` by `!quant.uniform`, with scales and zero points that follow
+    from the ranges.
+    """
+
+    name = "quant-calibrated-to-uniform"
+
+    bits: int = 8
+    """Number of bits of a stored value."""
+
+    signed: bool = True
+    """Whether stored values are signed."""
+
+    symmetric: bool = False
+    """Whether the zero point is in the middle, and the range as large on both sides."""
+
+    narrow_range: bool = False
+    """Whether the smallest stored value is left out."""
+
+    per_axis: Literal["auto", "never"] = "auto"
+    """Whether a value becomes per-axis if there are ranges for each index of an axis."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
+        types = _UniformTypes(storage=storage)
+        uniform: dict[SSAValue, Attribute] = {}
+        functions: list[FuncOp] = []
+        for inner_op in op.walk():
+            try:
+                for value in defined_values(inner_op):
+                    uniform[value] = types.replace(value.type)
+                if isinstance(inner_op, FuncOp):
+                    functions.append(inner_op)
+                    types.replace_in_function_type(inner_op.function_type)
+                elif self._becomes_per_axis(inner_op):
+                    uniform[inner_op.result] = _per_axis_type(inner_op, storage)
+            except ValueError as e:
+                fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
+
+        for value, type_ in uniform.items():
+            if value.type is not type_ and isinstance(value.owner, QuantizeCastOp):
+                value.owner.attributes.pop(AXIS, None)
+                value.owner.attributes.pop(AXIS_STATS, None)
+            set_type(value, type_)
+        for function in functions:
+            types.replace_in_signature(function)
+
+    def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
+        return (
+            self.per_axis == "auto"
+            and isinstance(op, QuantizeCastOp)
+            and _is_calibrated(op.result)
+            and AXIS_STATS in op.attributes
+            and all(
+                isinstance(use.operation, DequantizeCastOp) for use in op.result.uses
+            )
+        )
+
+
+def _is_calibrated(value: SSAValue) -> bool:
+    quantized_type = QuantizedType.get_quantized_element_type(value.type)
+    return isinstance(quantized_type, CalibratedQuantizedType)

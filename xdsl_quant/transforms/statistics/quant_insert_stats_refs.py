@@ -1,0 +1,244 @@
+"""
+Put a `quant.stats_ref` behind values of which statistics are wanted.
+
+A key says where its value is: the function, the name of the op that defines it, and a
+number that counts the ops of this name in the function.
+
+| value | key |
+|---|---|
+| first argument of `@main` | `main:argument:0` |
+| the second `linalg.matmul` of `@main` | `main:linalg.matmul:1` |
+| its second result, if it has several | `main:linalg.matmul:1:1` |
+| argument 1 of the body of the first `scf.for` | `main:scf.for:0:argument:1` |
+| argument 0 of the third block of `@main` | `main:block:2:argument:0` |
+
+So a key does not depend on the names of values, on other functions, on ops with another
+name, or on which values are selected. Functions without a name, and ops outside of
+functions, do not have the first part.
+
+Some tensors are left alone: those without values, like the result of `tensor.empty`, and
+those in the regions of ops other than functions and control flow, like the reducer of a
+reduction, which are no place for another op. A value that has a `quant.stats_ref` keeps
+it, so that running the pass again changes nothing.
+
+Others are left alone unless the option `ops` or `keys` selects them: tensors without
+elements, results of ops that only move elements, whose range is that of the operand, and
+constants that are not finite or nothing but zeros. The option `keys=".*"` selects all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ModuleOp,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import SymbolOpInterface
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import StatisticsRefOp
+from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+
+from .ranges.default_selection import is_selected_by_default
+
+_DIALECTS_OF_REGIONS = ("builtin", "func", "scf")
+"""Dialects in the regions of whose ops there may be any op."""
+
+_WITHOUT_VALUES = ("tensor.empty", "bufferization.alloc_tensor")
+"""Ops whose results nobody may read."""
+
+
+def _symbol(op: Operation) -> str | None:
+    if (trait := op.get_trait(SymbolOpInterface)) is None:
+        return None
+    name = trait.get_sym_attr_name(op)
+    return None if name is None else name.data
+
+
+def _is_float_tensor(value: SSAValue) -> bool:
+    type_ = value.type
+    element_type = scalar_or_element_type(type_)
+    return element_type is not type_ and isinstance(element_type, AnyFloat)
+
+
+class _Candidate(NamedTuple):
+    """A value of which there may be statistics."""
+
+    value: SSAValue
+
+    op_name: str
+    """The op that defines it, or that has the block whose argument it is."""
+
+    symbol: str | None
+    """The function that it is in."""
+
+    key: str
+
+
+@dataclass
+class _Scope:
+    """A function, or all that is in no function."""
+
+    symbol: str | None = None
+    """Its name."""
+
+    prefix: str = ""
+    """What keys begin with."""
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """How many ops there have been with each name."""
+
+    def candidates_in(self, op: Operation, prefix: str) -> Iterator[_Candidate]:
+        """The values in the regions of an op, whose keys begin with `prefix`."""
+        for r, region in enumerate(op.regions):
+            for b, block in enumerate(region.blocks):
+                where = (
+                    f"{prefix}{f'region:{r}:' if r else ''}{f'block:{b}:' if b else ''}"
+                )
+                yield from self._arguments(op, block, where)
+                for inner_op in block.ops:
+                    yield from self._results(inner_op)
+
+    def _candidate(self, value: SSAValue, op: Operation, key: str) -> _Candidate:
+        return _Candidate(value, op_name(op), self.symbol, key)
+
+    def _arguments(
+        self, op: Operation, block: Block, where: str
+    ) -> Iterator[_Candidate]:
+        for index, arg in enumerate(block.args):
+            yield self._candidate(arg, op, f"{where}argument:{index}")
+
+    def _results(self, op: Operation) -> Iterator[_Candidate]:
+        """The results of an op and the values in its regions."""
+        name = op_name(op)
+        key = f"{self.prefix}{name}:{self.counts[name]}"
+        self.counts[name] += 1
+        for index, result in enumerate(op.results):
+            suffix = f":{index}" if len(op.results) > 1 else ""
+            yield self._candidate(result, op, key + suffix)
+        if name.partition(".")[0] not in _DIALECTS_OF_REGIONS:
+            return
+        if (symbol := _symbol(op)) is None:
+            yield from self.candidates_in(op, f"{key}:")
+            return
+        inner = _Scope(symbol, f"{self.prefix}{symbol}:")
+        yield from inner.candidates_in(op, inner.prefix)
+
+
+def _insert(values: dict[SSAValue, str]) -> None:
+    """Put a `quant.stats_ref` with a key behind each of the values."""
+    # The last one first, so that those of the arguments of a block are in order.
+    for value, key in reversed(values.items()):
+        ref = StatisticsRefOp(value, key)
+        owner = value.owner
+        if isinstance(owner, Operation):
+            ref.location = owner.location
+            insert_point = InsertPoint.after(owner)
+        else:
+            insert_point = InsertPoint.at_start(owner)
+        ref.result.name_hint = value.name_hint
+        Rewriter.insert_op(ref, insert_point)
+        value.replace_uses_with_if(
+            ref.result, lambda use, ref=ref: use.operation is not ref
+        )
+
+
+@dataclass(frozen=True)
+class QuantInsertStatsRefsPass(ModulePass):
+    """
+    Put a `quant.stats_ref` with a unique key behind each float tensor: the results of ops
+    and the arguments of functions and of the bodies of loops.
+
+    Of the selections below all that are given must agree. Without `ops` and `keys`, values
+    that have the range of another one, or none that is of use, are left out.
+    """
+
+    name = "quant-insert-stats-refs"
+
+    ops: tuple[str, ...] = ()
+    """
+    Names of the ops whose results are selected, or whose block arguments are: those of
+    functions belong to `func.func`.
+    """
+
+    symbols: tuple[str, ...] = ()
+    """Names of functions in which values are selected."""
+
+    keys: str | None = None
+    """A regular expression that the whole key of a selected value matches."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            pattern = re.compile(".*" if self.keys is None else self.keys)
+        except re.error as e:
+            raise PassFailedException(
+                f"keys {self.keys!r} is no regular expression: {e}"
+            ) from None
+        symbols = {_symbol(inner_op) for inner_op in op.walk()}
+        for name in self.symbols:
+            if name not in symbols:
+                raise PassFailedException(f"there is no function '{name}'")
+        candidates = [*filter(_may_be_instrumented, _Scope().candidates_in(op, ""))]
+        self._check_ops({candidate.op_name for candidate in candidates})
+        by_default = not self.ops and self.keys is None
+        selected = [
+            candidate
+            for candidate in candidates
+            if (not self.ops or candidate.op_name in self.ops)
+            and (not self.symbols or candidate.symbol in self.symbols)
+            and pattern.fullmatch(candidate.key)
+            and (not by_default or is_selected_by_default(candidate.value))
+        ]
+        if not selected and (self.ops or self.symbols or self.keys is not None):
+            raise PassFailedException("no float tensor is selected")
+        refs = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
+        known = {ref.input for ref in refs}
+        taken = {ref.stats_key.data for ref in refs}
+        keys: dict[SSAValue, str] = {}
+        for candidate in selected:
+            if candidate.value not in known:
+                keys[candidate.value] = _unique(candidate.key, taken)
+        _insert(keys)
+
+    def _check_ops(self, available: set[str]) -> None:
+        """
+        Raises:
+            PassFailedException: if an op in `ops` defines no value that can be selected.
+        """
+        for name in self.ops:
+            if name not in available:
+                listed = ", ".join(f"'{known}'" for known in sorted(available))
+                raise PassFailedException(
+                    f"unknown op '{name}' in ops, it defines no float tensor in this "
+                    f"module; available: {listed or 'none'}"
+                )
+
+
+def _may_be_instrumented(candidate: _Candidate) -> bool:
+    owner = candidate.value.owner
+    return (
+        _is_float_tensor(candidate.value)
+        and candidate.op_name not in _WITHOUT_VALUES
+        and not isinstance(owner, InstrumentationOp)
+    )
+
+
+def _unique(key: str, taken: set[str]) -> str:
+    """The key, or one like it that is not taken."""
+    numbered = (f"{key}#{number}" for number in count(1))
+    while key in taken:
+        key = next(numbered)
+    taken.add(key)
+    return key

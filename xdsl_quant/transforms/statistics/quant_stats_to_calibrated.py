@@ -1,0 +1,266 @@
+"""
+Make types of statistics: `quant.stats` becomes a `quant.qcast` to a calibrated type and the
+`quant.dcast` back.
+
+The range could also be an attribute of the op that defines the value, or the type of the
+value itself. But an attribute is lost as soon as its op is rewritten, an argument has none,
+and only the ops of this dialect know calibrated types: arith or linalg ops on them are
+invalid. A pair of casts can stand everywhere, and is what simulated quantization looks
+like anyway: later the calibrated type becomes a uniform one, and nothing else changes.
+
+A calibrated type has one range. Those of an axis are kept in the attributes `quant.axis`
+and `quant.axis_stats` of the `quant.qcast`, where `quant-calibrated-to-uniform` finds them.
+
+Values that are coupled by the same key have one range in common, which contains all of
+theirs: values that are `quant.coupled_ref`s of this key, or lead to or from one by way of
+ops that are identities. A coupled value without statistics gets this range, too. It keeps
+its `quant.coupled_ref` if no value of the key has statistics. All ranges are known before
+the first op is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import (
+    CalibratedQuantizedType,
+    CoupledRefOp,
+    StatisticsOp,
+    StatisticsRefOp,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+
+from .ranges.fake_quantization import AXIS, AXIS_STATS, quantized_and_back
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+IdentityOp = StatisticsOp | StatisticsRefOp | CoupledRefOp
+
+
+@dataclass
+class _Sets:
+    """Disjoint sets, each with one of its members to stand for it."""
+
+    _parents: dict[Hashable, Hashable] = field(default_factory=dict[Hashable, Hashable])
+
+    def find(self, member: Hashable) -> Hashable:
+        """The member that stands for the set."""
+        path: list[Hashable] = []
+        while (parent := self._parents.get(member, member)) is not member:
+            path.append(member)
+            member = parent
+        self._parents.update(dict.fromkeys(path, member))
+        return member
+
+    def join(self, one: Hashable, other: Hashable) -> None:
+        """Make one set of two."""
+        self._parents[self.find(one)] = self.find(other)
+
+
+class _Ranges(NamedTuple):
+    """The ranges of a value, as arrays of pairs."""
+
+    layer: NDArray[Any]
+    """Shape `(1, 2)`."""
+
+    axis: int | None = None
+    """The dimension that there are ranges for each index of."""
+
+    axis_ranges: NDArray[Any] | None = None
+    """Shape `(n, 2)`."""
+
+    def union(self, other: _Ranges) -> _Ranges:
+        """Ranges that contain those of both, as far as both have them."""
+        layer = _union(self.layer, other.layer)
+        a, b = self.axis_ranges, other.axis_ranges
+        if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
+            return _Ranges(layer)
+        return _Ranges(layer, self.axis, _union(a, b))
+
+
+def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    lows = np.minimum(one[:, 0], other[:, 0])
+    highs = np.maximum(one[:, 1], other[:, 1])
+    return np.stack((lows, highs), axis=1)
+
+
+def _pairs(op: StatisticsOp, attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
+    """The ranges of an attribute, each of which must be one."""
+    import numpy as np
+
+    from xdsl_quant.numerics.float_dtypes import float_dtype
+
+    try:
+        dtype = float_dtype(attr.get_element_type().name)
+    except (ValueError, ImportError) as e:
+        fail(op, f"'{op.name}' op cannot be converted: {e}")
+    pairs = np.frombuffer(attr.data.data, dtype).reshape(-1, 2).astype(np.float64)
+    # Comparisons with NaN are false.
+    is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
+    if not is_range.all():
+        low, high = pairs[int(np.argmin(is_range))].tolist()
+        reason = "reversed" if low > high else "not finite"
+        fail(
+            op, f"'{op.name}' op cannot be converted: range {low} to {high} is {reason}"
+        )
+    return pairs
+
+
+def _ranges(op: StatisticsOp) -> _Ranges:
+    """
+    The ranges of an op.
+
+    Raises:
+        PassFailedException: if one is NaN, infinite or reversed.
+    """
+    layer = _pairs(op, op.layer_stats)
+    if op.axis_stats is None or op.axis is None:
+        return _Ranges(layer)
+    pairs, axis = _pairs(op, op.axis_stats), op.axis.value.data
+    size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
+    if size == DYNAMIC_INDEX:
+        return _Ranges(layer, axis, pairs)
+    # There may be one for each element of the slices from the axis on.
+    slices = pairs.reshape(size, -1, 2)
+    axis_ranges = slices[:, 0, :]
+    if slices.shape[1] > 1:
+        axis_ranges = _union(slices.min(axis=1), slices.max(axis=1))
+    return _Ranges(layer, axis, axis_ranges)
+
+
+def _calibrated_type(
+    expressed_type: AnyFloat, ranges: _Ranges
+) -> CalibratedQuantizedType:
+    low, high = ranges.layer[0].tolist()
+    if low == high:
+        # A type has no range without width. A quantized type covers 0 anyway.
+        low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        # All values are 0, which every quantized type has.
+        high = 1.0
+    return CalibratedQuantizedType(expressed_type, low, high)
+
+
+def _check_type(op: IdentityOp) -> None:
+    if not isinstance(scalar_or_element_type(op.input.type), AnyFloat):
+        fail(
+            op,
+            f"'{op.name}' op cannot be converted: '{op.input.type}' is neither a float "
+            "nor a tensor of floats",
+        )
+
+
+def _replace(op: IdentityOp, ranges: _Ranges) -> None:
+    """Replace an op by a cast to the type for the ranges, and the cast back."""
+    expressed_type = scalar_or_element_type(op.input.type)
+    assert isinstance(expressed_type, AnyFloat)
+    calibrated = with_element_type(
+        op.input.type, _calibrated_type(expressed_type, ranges)
+    )
+    quantize, dequantize = quantized_and_back(op.input, calibrated, op.location)
+    if ranges.axis is not None and ranges.axis_ranges is not None:
+        stats = ranges.axis_ranges
+        quantize.attributes[AXIS] = IntegerAttr(ranges.axis, i64)
+        quantize.attributes[AXIS_STATS] = DenseIntOrFPElementsAttr(
+            TensorType(f64, stats.shape), BytesAttr(stats.tobytes())
+        )
+    Rewriter.replace_op(op, (quantize, dequantize))
+
+
+class _Couplings:
+    """Which values are the same, and which of them have one range in common."""
+
+    def __init__(self, ops: Sequence[IdentityOp]):
+        self._chains = _Sets()
+        """Values that are the same."""
+        self._groups = _Sets()
+        """Values that are the same, of which one stands for all, and coupling keys."""
+        for op in ops:
+            self._chains.join(op.input, op.result)
+        coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
+        for op in coupled:
+            self._groups.join(self.chain(op), op.coupled_key.data)
+        self._coupled = {self.chain(op) for op in coupled}
+
+    def chain(self, op: IdentityOp) -> Hashable:
+        """What the value of an op has in common with others that are the same."""
+        return self._chains.find(op.input)
+
+    def group(self, op: IdentityOp) -> Hashable | None:
+        """What the value of an op has in common with others that it is coupled with."""
+        chain = self.chain(op)
+        return self._groups.find(chain) if chain in self._coupled else None
+
+
+def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, _Ranges | None]:
+    """
+    The ranges for which an op becomes casts, or `None` if it becomes its operand, which
+    has been cast for them before.
+    """
+    couplings = _Couplings(ops)
+    own: dict[IdentityOp, _Ranges] = {
+        op: _ranges(op) for op in ops if isinstance(op, StatisticsOp)
+    }
+    common: dict[Hashable, _Ranges] = {}
+    for op, ranges in own.items():
+        if (group := couplings.group(op)) is not None:
+            common[group] = common.get(group, ranges).union(ranges)
+
+    replacements: dict[IdentityOp, _Ranges | None] = {}
+    is_cast: set[SSAValue] = set()
+    for op in ops:
+        group = couplings.group(op)
+        if group is not None and op.input in is_cast:
+            is_cast.add(op.result)
+            if not isinstance(op, StatisticsRefOp):
+                replacements[op] = None
+        elif not isinstance(op, StatisticsRefOp) and (
+            ranges := own.get(op) if group is None else common.get(group)
+        ):
+            is_cast.add(op.result)
+            replacements[op] = ranges
+    return replacements
+
+
+@dataclass(frozen=True)
+class QuantStatsToCalibratedPass(ModulePass):
+    """
+    Replace each `quant.stats` by a cast to a calibrated type and the cast back, and give
+    values that are coupled a common range.
+    """
+
+    name = "quant-stats-to-calibrated"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        replacements = _replacements(
+            [inner_op for inner_op in op.walk() if isinstance(inner_op, IdentityOp)]
+        )
+        for old_op in replacements:
+            _check_type(old_op)
+        for old_op, ranges in replacements.items():
+            if ranges is None:
+                Rewriter.replace_op(old_op, (), (old_op.input,))
+            else:
+                _replace(old_op, ranges)
