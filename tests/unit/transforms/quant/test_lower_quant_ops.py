@@ -205,3 +205,23 @@ def test_one_file_gives_one_answer():
     (lowered,) = run_function(module, "f", values)
     for result in (interpreted, compiled, lowered):
         assert result.tolist() == [0.5, 0.5, 63.5]
+
+
+def test_storage_whose_values_just_fit_the_expressed_type():
+    """All values of i12 are exact in f16, which has 11 bits: so it is computed in f16."""
+    quantized = "tensor<4096x!quant.uniform<i12:f16, 0.0999755859375>>"
+    text = f"""
+        func.func @f(%x: tensor<4096xf16>) -> {quantized} {{
+          %q = quant.qcast %x : tensor<4096xf16> to {quantized}
+          return %q : {quantized}
+        }}"""
+    scale = np.float16(0.1)
+    values = np.arange(-2048, 2048).astype(np.float16) * scale
+    expected = np.clip(np.rint(values / scale), -2048, 2047).astype(np.int16)
+    in_f32 = np.rint(values.astype(np.float32) / np.float32(scale))
+    assert (in_f32 != expected).any()
+    lowered = parse_module(text)
+    apply_passes(lowered, "lower-quant-ops{rounding-mode=nearest-even}")
+    for module in (parse_module(text), lowered):
+        assert np.array_equal(run_function(module, "f", values)[0], expected)
+    assert np.array_equal(execution.compile(text)(values), expected)
