@@ -550,7 +550,7 @@ def test_wrong_values(name: str, values: list[float], axis: int | None, message:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_masked_values(name: str):
-    masked: Any = np.ma.array([1.0, 2.0, 1e9], mask=[False, False, True])
+    masked = np.ma.masked_greater(np.array([1.0, 2.0, 1e9]), 10)
     message = "^values must be without a mask, but there is a masked array; use "
     with pytest.raises(TypeError, match=message):
         parse_observer(name).observe(masked)
