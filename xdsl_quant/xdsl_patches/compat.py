@@ -18,6 +18,7 @@ This module is imported at every start of `xdsl-opt`: at module level it imports
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -125,6 +126,20 @@ def name_prefixes_in_errors() -> None:
             raise ParseError(error.span, message) from None
 
     MLIRLexer._lex_prefixed_ident = lex  # pyright: ignore[reportPrivateUsage] no public way
+
+
+def read_unclosed_strings_in_linear_time() -> None:
+    """
+    Make the quantifier of a string literal's characters possessive.
+
+    xDSL tries all ways to divide the characters of a literal that is not closed, and there
+    are exponentially many of them.
+    """
+    pattern = MLIRLexer._unescaped_characters_regex.pattern  # pyright: ignore[reportPrivateUsage] no public way
+    if "]+|" in pattern:
+        MLIRLexer._unescaped_characters_regex = re.compile(  # pyright: ignore[reportPrivateUsage] no public way
+            pattern.replace("]+|", "]++|")
+        )
 
 
 # --------------------------------------------------------------------------- constants
@@ -879,6 +894,7 @@ def apply_all() -> None:
     their dialects later: it imports the dialects that it fixes.
     """
     name_prefixes_in_errors()
+    read_unclosed_strings_in_linear_time()
     for dialect_name in _FIXES:
         apply(dialect_name)
 
@@ -899,6 +915,7 @@ def apply_on_load() -> None:
     the first token before any dialect is loaded.
     """
     name_prefixes_in_errors()
+    read_unclosed_strings_in_linear_time()
     for dialect_name in _FIXES:
         if f"xdsl.dialects.{dialect_name}" in sys.modules:
             apply(dialect_name)
