@@ -41,14 +41,18 @@ func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %y: tensor<4x!quant.un
 // CHECK-NEXT:      ^bb0(%in_4: f32, %out_3: i8):
 // CHECK-NEXT:        %21 = arith.constant 1.000000e-02 : f32
 // CHECK-NEXT:        %22 = arith.divf %in_4, %21 : f32
-// CHECK-NEXT:        %23 = math.roundeven %22 : f32
-// CHECK-NEXT:        %24 = arith.constant -1.280000e+02 : f32
-// CHECK-NEXT:        %25 = arith.constant 1.270000e+02 : f32
-// CHECK-NEXT:        %26 = arith.maxnumf %23, %24 : f32
-// CHECK-NEXT:        %27 = arith.minnumf %26, %25 : f32
-// CHECK-NEXT:        %28 = arith.fptosi %27 : f32 to i32
-// CHECK-NEXT:        %29 = arith.trunci %28 : i32 to i8
-// CHECK-NEXT:        linalg.yield %29 : i8
+// CHECK-NEXT:        %23 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:        %24 = arith.maxnumf %22, %23 : f32
+// CHECK-NEXT:        %25 = arith.minnumf %22, %23 : f32
+// CHECK-NEXT:        %26 = arith.addf %24, %25 : f32
+// CHECK-NEXT:        %27 = math.roundeven %26 : f32
+// CHECK-NEXT:        %28 = arith.constant -1.280000e+02 : f32
+// CHECK-NEXT:        %29 = arith.constant 1.270000e+02 : f32
+// CHECK-NEXT:        %30 = arith.maxnumf %27, %28 : f32
+// CHECK-NEXT:        %31 = arith.minnumf %30, %29 : f32
+// CHECK-NEXT:        %32 = arith.fptosi %31 : f32 to i32
+// CHECK-NEXT:        %33 = arith.trunci %32 : i32 to i8
+// CHECK-NEXT:        linalg.yield %33 : i8
 // CHECK-NEXT:      } -> tensor<4xi8>
 // CHECK-NEXT:      func.return %1, %20 : tensor<4xi1>, tensor<4xi8>
 // CHECK-NEXT:    }
