@@ -51,7 +51,7 @@ def _shown(answer: Answer) -> str:
 @cache
 def our_pass(name: PassName) -> ModulePass:
     """The pass of this package with its default options."""
-    module = import_module(f"xdsl_quant.transforms.{name.replace('-', '_')}")
+    module = import_module(f"xdsl_quant.transforms.quant.{name.replace('-', '_')}")
     words = "".join(word.capitalize() for word in name.split("-"))
     return cast(type[ModulePass], getattr(module, f"{words}Pass"))()
 
