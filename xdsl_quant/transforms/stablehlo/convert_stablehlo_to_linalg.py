@@ -2,7 +2,7 @@
 StableHLO's ops on floats, integers and truth values as loop nests of the linalg dialect.
 
 An op that computes becomes a `linalg.generic`, one that only moves elements becomes ops of
-the tensor dialect where it can. The modules of `stablehlo_to_linalg` have a group of ops
+the tensor dialect where it can. The modules of the folder `linalg` have a group of ops
 each.
 
 Ops that only move elements take quantized tensors as well: they move stored values, and

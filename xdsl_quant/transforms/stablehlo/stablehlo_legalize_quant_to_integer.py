@@ -29,7 +29,7 @@ integers are always rounded once.
 `maximum`, `minimum`, `clamp` and `select` are applied to stored values, after those of
 operands whose type is not that of the result were rescaled as `uniform_quantize` does.
 `compare` compares `a * P` with `b * Q`, where `P / Q` is about the quotient of scales: see
-`comparison_factors` in `stablehlo_integer_scales`.
+`comparison_factors` in `integers.scales`.
 
 Other ops: a constant becomes one of stored values; what only moves elements is applied to
 stored values. A `reduce` of one type whose region is one `add`, `maximum` or `minimum`
