@@ -22,6 +22,10 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
     StoredQuantizedType,
 )
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    has_quantization_trait,
+)
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.array_types import numpy_dtype, shortened
 from xdsl_quant.runtime.loading import multiverse_context
@@ -41,20 +45,6 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
 from .compilation_error import CompilationError
-
-_MOVING_OPS = (
-    "func.",
-    "cf.",
-    "scf.",
-    "tensor.",
-    "linalg.generic",
-    "linalg.yield",
-    "linalg.transpose",
-    "linalg.broadcast",
-    "arith.select",
-    "quant.scast",
-)
-"""Ops, or dialects of ops, that do the same with stored values as with others."""
 
 
 def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
@@ -145,7 +135,7 @@ def _replace_quantized_types(module: ModuleOp) -> None:
 
 
 def _check_moves_quantized(op: Operation) -> None:
-    if op.name.startswith(_MOVING_OPS):
+    if has_quantization_trait(op, AcceptsStoredValues):
         return
     for value in (*op.operands, *defined_values(op)):
         if QuantizedType.get_quantized_element_type(value.type) is not None:

@@ -27,6 +27,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from .fixed_point_types import FixedPointQuantizedPerAxisType
+from .traits import AcceptsStoredValues, CastsQuantization
 from .types import (
     QuantizedType,
     StoredQuantizedType,
@@ -169,8 +170,6 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
 
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
-    traits = traits_def(Pure())
-
     def __init__(self, input: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[input], result_types=[result_type])
 
@@ -245,6 +244,8 @@ class QuantizeCastOp(_CastOp):
 
     name = "quant.qcast"
 
+    traits = traits_def(Pure(), CastsQuantization())
+
     def _verify_kinds(self) -> None:
         input_element = scalar_or_element_type(self.input.type)
         result_element = scalar_or_element_type(self.result.type)
@@ -278,6 +279,8 @@ class DequantizeCastOp(_CastOp):
     """
 
     name = "quant.dcast"
+
+    traits = traits_def(Pure(), CastsQuantization())
 
     def _verify_kinds(self) -> None:
         input_element = scalar_or_element_type(self.input.type)
@@ -313,6 +316,8 @@ class StorageCastOp(_CastOp):
     """
 
     name = "quant.scast"
+
+    traits = traits_def(Pure(), AcceptsStoredValues())
 
     _KIND: ClassVar[str] = "signless integer or quantized type"
 

@@ -28,6 +28,11 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+)
+
 from .attributes import ConvDimensionNumbersAttr, PrecisionAttr, dimensions_attr
 from .compatibility import tensor_types, verify_inferred_shape
 from .convolution_shapes import convolved_shape
@@ -81,7 +86,7 @@ class ConvolutionOp(IRDLOperation):
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     result = result_def()
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
 
     def __init__(
         self,

@@ -21,6 +21,11 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+)
+
 from .attributes import DotDimensionNumbersAttr, Precision, PrecisionAttr
 from .compatibility import are_compatible_sizes, tensor_types, verify_inferred_shape
 from .quantized_constraints import (
@@ -100,7 +105,7 @@ class DotGeneralOp(IRDLOperation):
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     result = result_def()
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
 
     def __init__(
         self,

@@ -18,6 +18,13 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import (
+    Adds,
+    ComputesElementwise,
+    FixedResultUniformScale,
+    OrdersElements,
+)
+
 from .attributes import (
     ResultAccuracyAttr,
 )
@@ -131,7 +138,7 @@ class AddOp(BinaryOp):
 
     name = "stablehlo.add"
 
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Pure(), Commutative(), Adds())
 
     KIND: ClassVar[TensorKind] = TENSOR_OR_PER_AXIS
 
@@ -170,7 +177,7 @@ class SubtractOp(BinaryOp):
 
     name = "stablehlo.subtract"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = NUMBER
 
@@ -191,7 +198,7 @@ class MultiplyOp(BinaryOp):
 
     name = "stablehlo.multiply"
 
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Pure(), Commutative(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = TENSOR
 
@@ -212,7 +219,7 @@ class DivideOp(BinaryOp):
 
     name = "stablehlo.divide"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = NUMBER
 
@@ -233,7 +240,7 @@ class MaximumOp(BinaryOp):
 
     name = "stablehlo.maximum"
 
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Pure(), Commutative(), OrdersElements(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = TENSOR
 
@@ -254,7 +261,7 @@ class MinimumOp(BinaryOp):
 
     name = "stablehlo.minimum"
 
-    traits = traits_def(Pure(), Commutative())
+    traits = traits_def(Pure(), Commutative(), OrdersElements(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = TENSOR
 
@@ -275,7 +282,7 @@ class NegateOp(UnaryOp):
 
     name = "stablehlo.negate"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = NUMBER
 
@@ -296,7 +303,7 @@ class AbsOp(UnaryOp):
 
     name = "stablehlo.abs"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = SIGNED_NUMBER
 
@@ -325,7 +332,7 @@ class ExponentialOp(AccuracyOp):
 
     name = "stablehlo.exponential"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
 
 @irdl_op_definition
@@ -344,7 +351,7 @@ class LogisticOp(AccuracyOp):
 
     name = "stablehlo.logistic"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise(), FixedResultUniformScale(0, 1))
 
 
 @irdl_op_definition
@@ -363,7 +370,7 @@ class TanhOp(AccuracyOp):
 
     name = "stablehlo.tanh"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise(), FixedResultUniformScale(-1, 1))
 
 
 @irdl_op_definition
@@ -383,7 +390,7 @@ class ConvertOp(UnaryOp):
 
     name = "stablehlo.convert"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
     KIND: ClassVar[TensorKind] = TENSOR_NOT_QUANTIZED
 

@@ -16,6 +16,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant.traits import CastsQuantization
 
 from .compatibility import tensor_types, verify_elementwise, verify_inferred
 from .syntax import SameUnaryType
@@ -38,7 +39,7 @@ class _CastOp(IRDLOperation, ABC):
     )
     custom_directives = (SameUnaryType,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), CastsQuantization())
 
     def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])

@@ -22,6 +22,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Commutative, IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
+
 from .attributes import dimensions_attr
 from .compatibility import (
     RankedTensor,
@@ -58,7 +60,7 @@ class ReturnOp(IRDLOperation):
 
     assembly_format = "$results_ attr-dict (`:` type($results_)^)?"
 
-    traits = traits_def(Pure(), IsTerminator())
+    traits = traits_def(Pure(), IsTerminator(), AcceptsStoredValues())
 
     def __init__(self, *results: SSAValue | Operation):
         super().__init__(operands=[results])
@@ -129,7 +131,7 @@ class ReduceOp(IRDLOperation):
 
     irdl_options = (SameVariadicOperandSize(),)
 
-    traits = traits_def(RecursiveMemoryEffect())
+    traits = traits_def(RecursiveMemoryEffect(), Reduces())
 
     def __init__(
         self,

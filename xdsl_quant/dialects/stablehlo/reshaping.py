@@ -22,6 +22,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
+
 from .attributes import dimensions_attr
 from .compatibility import (
     tensor_types,
@@ -64,7 +66,7 @@ class ReshapeOp(IRDLOperation):
 
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
@@ -113,7 +115,7 @@ class TransposeOp(IRDLOperation):
     )
     custom_directives = (DimensionList,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -180,7 +182,7 @@ class BroadcastInDimOp(IRDLOperation):
     )
     custom_directives = (DimensionList,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,

@@ -15,6 +15,12 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import (
+    ComputesElementwise,
+    MovesElements,
+    OrdersElements,
+)
+
 from .attributes import (
     ComparisonDirection,
     ComparisonDirectionAttr,
@@ -65,7 +71,7 @@ class CompareOp(IRDLOperation):
         "functional-type(operands, results)"
     )
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ComputesElementwise())
 
     def __init__(
         self,
@@ -122,7 +128,7 @@ class SelectOp(IRDLOperation):
     )
     custom_directives = (SelectType,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements((1, 2)), ComputesElementwise())
 
     def __init__(
         self,
@@ -184,7 +190,7 @@ class ClampOp(IRDLOperation):
     )
     custom_directives = (SameTernaryType,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), OrdersElements(), ComputesElementwise())
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
+
 from .attributes import dimensions_attr
 from .compatibility import (
     are_compatible_sizes,
@@ -77,7 +79,7 @@ class ConcatenateOp(IRDLOperation):
     )
     custom_directives = (OperandsBeforeKeyword,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -226,7 +228,7 @@ class SliceOp(IRDLOperation):
     )
     custom_directives = (SliceRanges,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -328,7 +330,7 @@ class PadOp(IRDLOperation):
     )
     custom_directives = (DimensionList,)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,

@@ -22,41 +22,27 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.stablehlo import (
-    BroadcastInDimOp,
-    ClampOp,
-    ConcatenateOp,
-    ConvolutionOp,
-    DotGeneralOp,
-    PadOp,
-    ReshapeOp,
-    SliceOp,
-    TransposeOp,
-    UniformDequantizeOp,
-    UniformQuantizeOp,
+from xdsl_quant.dialects.quant.traits import (
+    ComputesElementwise,
+    MovesElements,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    has_quantization_trait,
 )
-from xdsl_quant.dialects.stablehlo.elementwise import BinaryOp, UnaryOp
+from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
-
-_FusedOp = (
-    UnaryOp
-    | BinaryOp
-    | ClampOp
-    | DotGeneralOp
-    | ConvolutionOp
-    | ReshapeOp
-    | TransposeOp
-    | BroadcastInDimOp
-    | ConcatenateOp
-    | SliceOp
-    | PadOp
-)
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
     """The op that is to become quantized because of a `uniform_quantize`."""
     op = quantize.operand.owner
-    if not isinstance(op, _FusedOp):
+    if not isinstance(op, Operation) or not has_quantization_trait(
+        op,
+        ComputesElementwise,
+        OrdersElements,
+        MultipliesAndAccumulates,
+        MovesElements,
+    ):
         return None
     if all(isinstance(value.owner, UniformDequantizeOp) for value in op.operands):
         return op

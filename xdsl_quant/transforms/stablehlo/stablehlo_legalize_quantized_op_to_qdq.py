@@ -19,27 +19,22 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import QuantizedType
-from xdsl_quant.dialects.stablehlo import (
-    ClampOp,
-    CompareOp,
-    ConvolutionOp,
-    DotGeneralOp,
-    SelectOp,
-    UniformDequantizeOp,
-    UniformQuantizeOp,
+from xdsl_quant.dialects.quant.traits import (
+    ComputesElementwise,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    has_quantization_trait,
 )
-from xdsl_quant.dialects.stablehlo.elementwise import BinaryOp, UnaryOp
+from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.emission import Code
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
-
-_ComputingOp = (
-    UnaryOp | BinaryOp | CompareOp | SelectOp | ClampOp | DotGeneralOp | ConvolutionOp
-)
 
 
 def is_quantized_op(op: Operation) -> bool:
     """Whether an op computes with quantized tensors."""
-    return isinstance(op, _ComputingOp) and any(
+    return has_quantization_trait(
+        op, ComputesElementwise, OrdersElements, MultipliesAndAccumulates
+    ) and any(
         QuantizedType.get_quantized_element_type(value.type) is not None
         for value in (*op.operands, *op.results)
     )

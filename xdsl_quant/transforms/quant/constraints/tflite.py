@@ -2,10 +2,10 @@
 What TensorFlow Lite's 8-bit quantization specification demands of values, by what they are
 for: weight, bias or activation.
 
-A value is a *weight* or a *bias* if an op of `OPERAND_ROLES` takes it as one, or if it is
-32 bits wide and added to the result of such an op. This is seen through casts and changes
-of shape. What is made of a constant is a weight, too, unless ops that
-take activations are all that use it. Everything else is an *activation*.
+A value is a *weight* or a *bias* if an op whose trait is `MultipliesAndAccumulates` takes
+it as one, or if it is 32 bits wide and added to the result of such an op. Casts and ops
+that only move elements are looked through. What is made of a constant is a weight, too,
+unless ops that take activations are all that use it. Everything else is an *activation*.
 
 See external [documentation](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
 """
@@ -13,9 +13,9 @@ See external [documentation](https://ai.google.dev/edge/litert/conversion/tensor
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Flag, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
@@ -27,6 +27,20 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    AccumulatorUniformScale,
+    Adds,
+    CastsQuantization,
+    ComputesElementwise,
+    MovesElements,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    QuantizableResult,
+    Reduces,
+    has_quantization_trait,
+    quantization_trait,
+)
 from xdsl_quant.dialects.quant.type_html import short_text
 from xdsl_quant.dialects.quant.types import UniformType, float_array
 
@@ -43,55 +57,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# What ops take
-
-
-class OperandRoles(NamedTuple):
-    """Which operands of an op are what."""
-
-    activation: int
-    weight: int
-    bias: int | None = None
-
-
-OPERAND_ROLES = {
-    "linalg.conv_2d_nchw_fchw": OperandRoles(0, 1),
-    "linalg.conv_2d_nhwc_fhwc": OperandRoles(0, 1),
-    "linalg.conv_2d_nhwc_hwcf": OperandRoles(0, 1),
-    "linalg.matmul": OperandRoles(0, 1),
-    "stablehlo.convolution": OperandRoles(0, 1),
-    "stablehlo.dot_general": OperandRoles(0, 1),
-    "tfl.conv_2d": OperandRoles(0, 1, 2),
-    "tfl.depthwise_conv_2d": OperandRoles(0, 1, 2),
-    "tfl.fully_connected": OperandRoles(0, 1, 2),
-}
-"""The ops that multiply by a weight."""
-
-_ADDITIONS = ("arith.addf", "linalg.add", "stablehlo.add")
-"""Ops that add a bias."""
-
-_ACTIVATION_DIALECTS = ("arith", "math", "stablehlo", "tfl")
-"""Dialects whose other ops take activations."""
-
-_SEEN_THROUGH = frozenset(
-    (
-        "quant.dcast",
-        "quant.qcast",
-        "stablehlo.broadcast_in_dim",
-        "stablehlo.reshape",
-        "stablehlo.transpose",
-        "stablehlo.uniform_dequantize",
-        "stablehlo.uniform_quantize",
-        "tensor.cast",
-        "tensor.collapse_shape",
-        "tensor.expand_shape",
-    )
-)
-"""Ops whose result is for what their first operand is for."""
-
-_KEEP_CONSTANT = _SEEN_THROUGH | {"quant.scast"}
-"""Ops that make a constant of a constant."""
-
 _ACCUMULATOR_WIDTH = 32
 
 
@@ -106,6 +71,9 @@ class _Use(Flag):
 
 _NO_USE = _Use(0)
 
+_TAKE_ACTIVATIONS = (ComputesElementwise, OrdersElements, QuantizableResult, Reduces)
+"""What is said of ops whose operands are activations if they are nothing else."""
+
 
 def _uniform_type(value: SSAValue) -> UniformType | None:
     quantized_type = QuantizedType.get_quantized_element_type(value.type)
@@ -116,16 +84,23 @@ def _has_accumulator_width(quantized_type: UniformType) -> bool:
     return quantized_type.storage_type_integral_width == _ACCUMULATOR_WIDTH
 
 
-def _operand_roles(op: Operation) -> OperandRoles | None:
-    roles = OPERAND_ROLES.get(op_name(op))
+def _product(op: Operation) -> MultipliesAndAccumulates | None:
+    """How an op multiplies by a weight, if it does."""
+    product = quantization_trait(op, MultipliesAndAccumulates)
     # An op that is not registered may have any number of operands.
-    if roles is None or len(op.operands) <= max(roles.activation, roles.weight):
+    if product is None or len(op.operands) <= max(product.lhs, product.rhs):
         return None
-    return roles
+    return product
 
 
-def _is_seen_through(op: Operation) -> bool:
-    return bool(op_name(op) in _SEEN_THROUGH and op.operands and op.results)
+def _looked_through(op: Operation) -> Sequence[SSAValue]:
+    """The operands that are for what the result is for."""
+    if not op.results:
+        return ()
+    if has_quantization_trait(op, CastsQuantization):
+        return op.operands[:1]
+    moves = quantization_trait(op, MovesElements)
+    return () if moves is None else moves.moved(op)
 
 
 # What values are for
@@ -158,19 +133,23 @@ class TFLiteConstraints:
         return value if _uniform_type(value) else self._sources.get(value)
 
     def _find_sources(self, op: Operation) -> None:
+        looked_through = _looked_through(op)
+        keeps_constant = looked_through or has_quantization_trait(
+            op, AcceptsStoredValues
+        )
         if op.has_trait(ConstantLike, value_if_unregistered=False) or (
-            op_name(op) in _KEEP_CONSTANT and self._constants & {*op.operands[:1]}
+            keeps_constant and self._constants & {*op.operands[:1]}
         ):
             self._constants.update(op.results)
-        if _operand_roles(op) is not None:
+        if _product(op) is not None:
             self._products.update(dict.fromkeys(op.results, op))
-        elif _is_seen_through(op):
-            operand, result = op.operands[0], op.results[0]
+        elif looked_through:
+            operand, result = looked_through[0], op.results[0]
             if (product := self._products.get(operand)) is not None:
                 self._products[result] = product
             if (source := self._quantized_source(operand)) is not None:
                 self._sources[result] = source
-        elif op_name(op) in _ADDITIONS and len(op.operands) >= 2:
+        elif has_quantization_trait(op, Adds) and len(op.operands) >= 2:
             self._find_bias(op)
 
     def _find_bias(self, addition: Operation) -> None:
@@ -196,32 +175,35 @@ class TFLiteConstraints:
             self._biased[source].append(multiplication)
 
     def _find_uses(self, op: Operation) -> None:
-        if (roles := _operand_roles(op)) is not None:
-            self._find_roles(op, roles)
-        elif _is_seen_through(op):
-            self._uses[op.operands[0]] |= self._uses[op.results[0]]
-        else:
-            dialect, _, _ = op_name(op).partition(".")
-            known = dialect in _ACTIVATION_DIALECTS or op in self._biases
-            for index, operand in enumerate(op.operands):
-                if self._biases.get(op) == index:
-                    self._uses[operand] |= _Use.BIAS
-                else:
-                    self._uses[operand] |= _Use.ACTIVATION if known else _Use.UNKNOWN
-
-    def _find_roles(self, op: Operation, roles: OperandRoles) -> None:
+        looked_through = _looked_through(op)
+        product = _product(op)
         for index, operand in enumerate(op.operands):
-            # Both factors of the products in an attention layer are activations.
-            is_activation = index == roles.weight and operand in self._products
-            if index == roles.activation or is_activation:
-                self._uses[operand] |= _Use.ACTIVATION
-            elif index == roles.weight:
-                self._uses[operand] |= _Use.WEIGHT
-            elif index == roles.bias:
+            if operand in looked_through:
+                self._uses[operand] |= self._uses[op.results[0]]
+            elif product is not None:
+                self._uses[operand] |= self._use_in_product(op, product, index)
+            elif self._biases.get(op) == index:
                 self._uses[operand] |= _Use.BIAS
-                self._add_bias(operand, op)
+            elif op in self._biases or has_quantization_trait(op, *_TAKE_ACTIVATIONS):
+                self._uses[operand] |= _Use.ACTIVATION
             else:
                 self._uses[operand] |= _Use.UNKNOWN
+
+    def _use_in_product(
+        self, op: Operation, product: MultipliesAndAccumulates, index: int
+    ) -> _Use:
+        operand = op.operands[index]
+        if index == product.lhs:
+            return _Use.ACTIVATION
+        if index == product.rhs:
+            # Both factors of the products in an attention layer are activations.
+            is_activation = operand in self._products
+            return _Use.ACTIVATION if is_activation else _Use.WEIGHT
+        accumulator = quantization_trait(op, AccumulatorUniformScale)
+        if accumulator is not None and index == accumulator.bias:
+            self._add_bias(operand, op)
+            return _Use.BIAS
+        return _Use.UNKNOWN
 
     def _is_weight(self, value: SSAValue) -> bool:
         uses = self._uses[value]
@@ -254,10 +236,10 @@ class TFLiteConstraints:
             )
 
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
-        roles = _operand_roles(op)
-        assert roles is not None
+        product = _product(op)
+        assert product is not None
         types: list[UniformType] = []
-        for index in (roles.activation, roles.weight):
+        for index in (product.lhs, product.rhs):
             source = self._quantized_source(op.operands[index])
             if source is None or (quantized_type := _uniform_type(source)) is None:
                 return

@@ -18,40 +18,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_MOVING = frozenset(
-    (
-        "linalg.broadcast",
-        "linalg.copy",
-        "linalg.transpose",
-        "stablehlo.broadcast",
-        "stablehlo.broadcast_in_dim",
-        "stablehlo.dynamic_broadcast_in_dim",
-        "stablehlo.dynamic_reshape",
-        "stablehlo.dynamic_slice",
-        "stablehlo.gather",
-        "stablehlo.real_dynamic_slice",
-        "stablehlo.reshape",
-        "stablehlo.reverse",
-        "stablehlo.slice",
-        "stablehlo.transpose",
-        "tensor.cast",
-        "tensor.collapse_shape",
-        "tensor.expand_shape",
-        "tensor.extract_slice",
-        "tensor.reshape",
-    )
-)
-"""Ops whose result consists of elements of the first operand."""
-
-_FILLING = ("linalg.fill", "tensor.splat")
-"""Ops with a result whose elements are all the first operand."""
 
 
 def is_selected_by_default(value: SSAValue) -> bool:
@@ -60,13 +32,15 @@ def is_selected_by_default(value: SSAValue) -> bool:
         return False
     if not isinstance(op := value.owner, Operation):
         return True
-    if not op.operands:
+    moves = quantization_trait(op, MovesElements)
+    moved = () if moves is None else moves.moved(op)
+    if len(moved) != 1:
         return _is_useful(op)
-    operand = op.operands[0]
-    if op_name(op) in _FILLING and isinstance(operand.owner, Operation):
-        return _is_useful(operand.owner)
-    is_moved = scalar_or_element_type(operand.type) == scalar_or_element_type(type_)
-    return not (op_name(op) in _MOVING and is_moved)
+    (operand,) = moved
+    if not isinstance(operand.type, ShapedType):
+        # The elements are all one scalar, which has no statistics of its own.
+        return not isinstance(operand.owner, Operation) or _is_useful(operand.owner)
+    return scalar_or_element_type(operand.type) != scalar_or_element_type(type_)
 
 
 def _is_useful(op: Operation) -> bool:

@@ -1,0 +1,297 @@
+"""
+What an op means to quantization.
+
+An op says so with traits, as it says whether it is pure. Those that TensorFlow Lite has,
+too, have its names here. For ops of other dialects, whose classes carry none of these
+traits, a registry by the name of the op answers:
+[`quantization_trait`][xdsl_quant.dialects.quant.traits.quantization_trait] asks both.
+
+Example:
+
+```python
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+
+from xdsl_quant.dialects.quant.traits import MovesElements
+
+
+@irdl_op_definition
+class ReverseOp(IRDLOperation):
+    name = "toy.reverse"
+    input = operand_def()
+    result = result_def()
+    traits = traits_def(MovesElements())
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+
+from typing_extensions import TypeVar
+from xdsl.ir import Block, Dialect, Operation, SSAValue
+from xdsl.traits import OpTrait
+
+from xdsl_quant.diagnostics import op_name
+
+
+@dataclass(frozen=True)
+class QuantizationTrait(OpTrait):
+    """What an op means to quantization: the base class of all these traits."""
+
+
+# Scales
+
+
+@dataclass(frozen=True)
+class SameOperandsAndResultsScale(QuantizationTrait):
+    """
+    Operands and results have the same scale and zero point, because elements of one
+    become elements of the other.
+    """
+
+
+@dataclass(frozen=True)
+class FixedResultUniformScale(QuantizationTrait):
+    """
+    The results lie from `minimum` to below `maximum`, whatever the operands are: the scale
+    for storage of `b` bits is `(maximum - minimum) / 2**b`, and the zero point the stored
+    value of 0.
+    """
+
+    minimum: float
+    maximum: float
+
+
+@dataclass(frozen=True)
+class AccumulatorUniformScale(QuantizationTrait):
+    """
+    The scale of the bias is that of the accumulator: the product of the scales of the
+    factors. The zero point is 0.
+    """
+
+    bias: int
+    """Index of the operand that is the bias."""
+
+    factors: Sequence[int] = (0, 1)
+    """Indices of the operands whose scales are multiplied."""
+
+
+@dataclass(frozen=True)
+class AffineOpCoefficient(QuantizationTrait):
+    """An operand holds coefficients: it is a weight."""
+
+    operand: int = 1
+    dimension: int | None = None
+    """The dimension that per-axis scales belong to; `None` if the op does not fix it."""
+
+
+# Computation
+
+
+@dataclass(frozen=True)
+class AcceptsStoredValues(QuantizationTrait):
+    """
+    The op does the same with stored values as with other numbers, because it does not look
+    at them: it moves them or passes them on.
+    """
+
+
+@dataclass(frozen=True)
+class MovesElements(AcceptsStoredValues):
+    """Each element of the results is an element of an operand, unchanged."""
+
+    operands: Sequence[int] | None = None
+    """Indices of the operands whose elements are moved; `None` for all of them."""
+
+    def moved(self, op: Operation) -> Sequence[SSAValue]:
+        """The operands whose elements are moved."""
+        if self.operands is None:
+            return op.operands
+        return [op.operands[i] for i in self.operands if i < len(op.operands)]
+
+
+@dataclass(frozen=True)
+class OrdersElements(QuantizationTrait):
+    """
+    Each element of the result is the one of several that comes first or last in order.
+    Stored values of one scale and zero point are in the order of what they express.
+    """
+
+
+@dataclass(frozen=True)
+class ComputesElementwise(QuantizationTrait):
+    """Each element of the result is computed from those at the same position."""
+
+
+@dataclass(frozen=True)
+class Adds(ComputesElementwise):
+    """The result is the sum of two operands: the op may add a bias."""
+
+
+@dataclass(frozen=True)
+class MultipliesAndAccumulates(QuantizationTrait):
+    """Each element of the result is a sum of products of elements of two operands."""
+
+    lhs: int = 0
+    """Index of the activation."""
+
+    rhs: int = 1
+    """Index of the other operand, which is a weight unless it is an activation, too."""
+
+
+@dataclass(frozen=True)
+class Reduces(QuantizationTrait):
+    """Each element of the results combines several elements, as a region says."""
+
+
+@dataclass(frozen=True)
+class CastsQuantization(QuantizationTrait):
+    """The op changes how numbers are stored, and not, but for rounding, what they are."""
+
+
+@dataclass(frozen=True)
+class QuantizableResult(QuantizationTrait):
+    """The op takes and gives activations; nothing more is known of it."""
+
+
+# Ops of other dialects
+
+_PRODUCT = (MultipliesAndAccumulates(), AffineOpCoefficient())
+
+
+def _coefficients(dimension: int) -> Sequence[QuantizationTrait]:
+    return MultipliesAndAccumulates(), AffineOpCoefficient(1, dimension)
+
+
+def _coefficients_and_bias(dimension: int) -> Sequence[QuantizationTrait]:
+    return *_coefficients(dimension), AccumulatorUniformScale(2)
+
+
+_MOVES_FIRST = (MovesElements((0,)), SameOperandsAndResultsScale())
+
+_OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
+    "arith.addf": (Adds(),),
+    "arith.select": (MovesElements((1, 2)),),
+    **dict.fromkeys(
+        (
+            "arith.maximumf",
+            "arith.maxnumf",
+            "arith.minimumf",
+            "arith.minnumf",
+            "linalg.max",
+            "linalg.min",
+        ),
+        (OrdersElements(), ComputesElementwise()),
+    ),
+    "linalg.add": (Adds(),),
+    "linalg.conv_2d_nchw_fchw": _coefficients(0),
+    "linalg.conv_2d_nhwc_fhwc": _coefficients(0),
+    "linalg.conv_2d_nhwc_hwcf": _coefficients(3),
+    "linalg.generic": (AcceptsStoredValues(),),
+    "linalg.matmul": _PRODUCT,
+    "linalg.yield": (AcceptsStoredValues(),),
+    **dict.fromkeys(
+        (
+            "linalg.broadcast",
+            "linalg.copy",
+            "linalg.fill",
+            "linalg.transpose",
+            "stablehlo.broadcast",
+            "stablehlo.dynamic_broadcast_in_dim",
+            "stablehlo.dynamic_reshape",
+            "stablehlo.dynamic_slice",
+            "stablehlo.gather",
+            "stablehlo.real_dynamic_slice",
+            "stablehlo.reverse",
+            "tensor.cast",
+            "tensor.collapse_shape",
+            "tensor.expand_shape",
+            "tensor.extract_slice",
+            "tensor.reshape",
+            "tensor.splat",
+        ),
+        _MOVES_FIRST,
+    ),
+    "tfl.conv_2d": _coefficients_and_bias(0),
+    "tfl.depthwise_conv_2d": _coefficients_and_bias(3),
+    "tfl.fully_connected": _coefficients_and_bias(0),
+}
+"""Traits of ops by name."""
+
+_DIALECT_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
+    **dict.fromkeys(("arith", "math"), (ComputesElementwise(),)),
+    **dict.fromkeys(("cf", "func", "scf", "tensor"), (AcceptsStoredValues(),)),
+    **dict.fromkeys(("stablehlo", "tfl"), (QuantizableResult(),)),
+}
+"""Traits of the other ops of a dialect."""
+
+_DECLARATIONS = {"stablehlo": ("xdsl_quant.dialects.stablehlo", "StableHLO")}
+"""Dialects here that speak for ops with the same names in another package."""
+
+
+@cache
+def _declared_traits(dialect_name: str) -> Mapping[str, Sequence[QuantizationTrait]]:
+    if (declaration := _DECLARATIONS.get(dialect_name)) is None:
+        return {}
+    module, variable = declaration
+    dialect: Dialect = getattr(import_module(module), variable)
+    return {op_type.name: _own_traits(op_type) for op_type in dialect.operations}
+
+
+def _own_traits(op_type: type[Operation]) -> Sequence[QuantizationTrait]:
+    return [trait for trait in op_type.traits if isinstance(trait, QuantizationTrait)]
+
+
+@cache
+def _traits(op_type: type[Operation], name: str) -> Sequence[QuantizationTrait]:
+    dialect_name, _, _ = name.partition(".")
+    return (
+        _own_traits(op_type)
+        or _OP_TRAITS.get(name)
+        or _declared_traits(dialect_name).get(name)
+        or _DIALECT_TRAITS.get(dialect_name, ())
+    )
+
+
+TraitT = TypeVar("TraitT", bound=QuantizationTrait)
+
+
+def quantization_trait(op: Operation, trait_type: type[TraitT]) -> TraitT | None:
+    """
+    What an op says about itself, or the registry about the name of the op.
+
+    Args:
+        op: any op, registered or not.
+        trait_type: the trait that is asked for, or a base class of it.
+
+    Returns:
+        The trait; `None` if the op does not have it.
+    """
+    for trait in _traits(type(op), op_name(op)):
+        if isinstance(trait, trait_type):
+            return trait
+    return None
+
+
+def has_quantization_trait(
+    op: Operation | Block, *trait_types: type[QuantizationTrait]
+) -> bool:
+    """
+    Whether an op has one of these traits.
+
+    Args:
+        op: the owner of a value; a block has no traits.
+        trait_types: the traits, or base classes of them.
+    """
+    return isinstance(op, Operation) and any(
+        quantization_trait(op, trait_type) is not None for trait_type in trait_types
+    )
