@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pygments.token import Comment, Generic, Keyword, Name, Number
 
+from docs.tooling.mlir_lexer import MLIRConsoleLexer, MLIRLexer
 from tests.conformance.differences import DIFFERENCES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CONSOLE = re.compile(
     r"^```console\n\$ (?P<command>.*)\n(?P<output>(?:.*\n)*?)```$", re.M
 )
@@ -86,3 +88,30 @@ def test_there_are_examples():
     assert len(CONSOLE_EXAMPLES) >= 4
     assert DEMO_EXAMPLES
     assert PYTHON_EXAMPLES
+
+
+MLIR = """\
+!q = !quant.uniform<i8:f32:0, {0.5, 0.25:3}>  // alias
+%q = quant.qcast %x : tensor<2x?xf32> to tensor<2x?x!q>
+"""
+
+
+def test_every_character_of_mlir_is_in_a_token():
+    tokens = list(MLIRLexer().get_tokens(MLIR))
+    assert "".join(text for _, text in tokens) == MLIR
+    assert (Keyword.Type, "!quant.uniform<i8:f32:0, {0.5, 0.25:3}>") in tokens
+    assert (Comment.Single, "// alias") in tokens
+    assert (Name.Function, "quant.qcast") in tokens
+    assert (Name.Variable, "%x") in tokens
+
+
+def test_output_of_a_command_is_highlighted_if_it_is_mlir():
+    lexer = MLIRConsoleLexer()
+    session = f"$ xdsl-opt x.mlir -p 'cse,dce'\n{MLIR}"
+    tokens = list(lexer.get_tokens(session))
+    assert "".join(text for _, text in tokens) == session
+    assert tokens[0] == (Generic.Prompt, "$ ")
+    assert (Name.Function, "quant.qcast") in tokens
+    tokens = list(lexer.get_tokens("$ xdsl-quant-run x.mlir\nresult0: int8 1 2\n"))
+    assert tokens[-1] == (Generic.Output, "result0: int8 1 2\n")
+    assert all(token is not Number for token, _ in tokens)

@@ -46,7 +46,7 @@ SHOWN = {
             "entropy           mlp                  39.5      876",
         ),
     ),
-    "front_dialect": Shown(
+    "frontend_dialect": Shown(
         figures=0,
         html=("toy.hard_swish", "quant.dcast", "arith.mulf"),
         text=(

@@ -33,7 +33,7 @@ STYLE = """<style>
 </style>"""
 """What the classes of the tokens look like."""
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""
     (?P<c>//[^\n]*)
   | (?P<s>"(?:[^"\\\n]|\\.)*+")
@@ -50,6 +50,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+"""Matches one token; the name of the group that matches last is its kind."""
 
 _DEFINITION = re.compile(r"^([!#][A-Za-z_][\w$]*+)\s*=\s*(.*)$", re.MULTILINE)
 
@@ -69,7 +70,7 @@ def cut(text: str) -> str:
 
 def shortened(text: str) -> str:
     """A text of IR in which long constants and types are without their middle."""
-    return _TOKEN.sub(lambda match: cut(match[0]), text)
+    return TOKEN.sub(lambda match: cut(match[0]), text)
 
 
 def highlighted(text: str, aliases: Mapping[str, str]) -> str:
@@ -95,7 +96,7 @@ def highlighted(text: str, aliases: Mapping[str, str]) -> str:
 
     parts: list[str] = []
     end = 0
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         parts += (escape(text[end : match.start()]), token_html(match))
         end = match.end()
     return "".join((*parts, escape(text[end:])))
