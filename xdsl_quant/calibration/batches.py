@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext, suppress
 from operator import index
@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant.numerics.observers import EndsObserver, parse_observer
+from xdsl_quant.numerics.observers import BatchMinMaxObserver, parse_observer
 from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.loading import parse_module
 
 from .checkpoint import Checkpoint, chained
-from .instrumented_function import InstrumentedFunction
-from .recording import Batch, BatchTask, NumberedBatch, Seen
+from .instrumented_function import Batch, InstrumentedFunction
+from .recording import BatchObservation, BatchTask, NumberedBatch
 from .statistics import KeyObservation, Statistics
 
 _MAX_WAITING = 32
@@ -65,7 +65,7 @@ def calibrate(
         executor: runs batches, each in a call of a function that can be pickled, with
             arguments that can be.
         checkpoint: a file from which an interrupted run is resumed, if it is there: as many
-            batches as it has seen are skipped. It must be of the same module, function and
+            batches as it contains are skipped. It must be of the same module, function and
             options, and these batches must be the same, too.
         histograms: whether values are counted in histograms, too, for a report with an
             observer that has none itself. They take 59 KB for each channel and do not
@@ -125,7 +125,7 @@ def _check_arguments(
 
 
 def _dimensions(axes: object) -> dict[str, int]:
-    """Dimensions by keys; they may be integers of NumPy."""
+    """Dimensions by keys; they may be NumPy integers."""
     if isinstance(axes, Mapping):
         given = cast("Mapping[Any, Any]", axes)
         with suppress(TypeError):
@@ -157,93 +157,78 @@ def _gathered(
     saved: Checkpoint | None,
 ) -> Statistics:
     """The statistics of all batches: of those in the checkpoint, and of the others."""
-    gathered = _Gathered(task, nothing, "")
-    if saved is not None:
-        gathered = _Gathered(task, *saved.read(nothing.observer, task.histograms))
-        saved.skip(batches, gathered.statistics.batch_count, gathered.inputs)
+    if saved is None:
+        gathered = _Gathered(task, nothing, "", [])
+        for observed in _results(task, batches, executor):
+            gathered = gathered.add(observed)
+        return gathered.merged().statistics
+    statistics, inputs = saved.read(nothing.observer, task.histograms)
+    saved.skip(batches, statistics.batch_count, inputs)
+    gathered = _Gathered(task, statistics, inputs, [])
     try:
-        for seen in _results(task, batches, executor):
-            gathered.add(seen)
-            if saved is not None and saved.is_old:
-                gathered.write(saved)
+        for observed in _results(task, batches, executor):
+            gathered = gathered.add(observed)
+            if saved.is_old:
+                gathered = gathered.merged()
+                saved.write(gathered.statistics, gathered.inputs)
     finally:
-        if saved is not None:
-            gathered.write(saved)
+        gathered = gathered.merged()
+        saved.write(gathered.statistics, gathered.inputs)
     return gathered.statistics
 
 
-class _Gathered:
-    """What was seen in all batches so far."""
+class _Gathered(NamedTuple):
+    """
+    What was observed in all batches so far. A run that is interrupted has the one from
+    before or after a batch.
+    """
 
-    def __init__(self, task: BatchTask, statistics: Statistics, inputs: str):
-        self._task = task
-        # One attribute, so that it is of the same batches if the run is interrupted.
-        self._state = _State(statistics, inputs, [])
-
-    @property
-    def statistics(self) -> Statistics:
-        return self._merged().statistics
-
-    @property
-    def inputs(self) -> str:
-        """The digest of all batches, if there is a checkpoint."""
-        return self._merged().inputs
-
-    def add(self, seen: Seen) -> None:
-        """
-        Add what was seen in the next batch.
-
-        Raises:
-            ValueError: if it does not merge with what was seen before, which stays.
-        """
-        waiting = self._state.waiting
-        # Histograms are large.
-        if not seen.observations and len(waiting) < self._task.layout.max_batches:
-            waiting.append(seen)
-            return
-        statistics, inputs, _ = self._merged()
-        of_batch = {**self._of_ends([seen]), **seen.observations}
-        try:
-            merged = statistics.merge(Statistics(statistics.observer, of_batch, 1))
-        except ValueError as e:
-            raise ValueError(f"batch {seen.batch}, {e}") from None
-        self._state = _State(merged, chained(inputs, seen.digest), [])
-
-    def write(self, saved: Checkpoint) -> None:
-        """Write a checkpoint."""
-        state = self._merged()
-        saved.write(state.statistics, state.inputs)
-
-    def _merged(self) -> _State:
-        """The state with no batches that are waiting."""
-        statistics, inputs, waiting = self._state
-        if waiting:
-            of_batches = self._of_ends(waiting)
-            merged = Statistics(statistics.observer, of_batches, len(waiting))
-            for seen in waiting:
-                inputs = chained(inputs, seen.digest)
-            self._state = _State(statistics.merge(merged), inputs, [])
-        return self._state
-
-    def _of_ends(self, waiting: Sequence[Seen]) -> dict[str, KeyObservation]:
-        if not isinstance(observer := self._task.observer, EndsObserver):
-            return {}
-        batches = [seen.batch for seen in waiting]
-        ends = [seen.ends for seen in waiting]
-        return dict(self._task.layout.observations(observer, batches, ends))
-
-
-class _State(NamedTuple):
-    """What was seen in some batches."""
+    task: BatchTask
 
     statistics: Statistics
-    """What was observed in the first of them."""
+    """Of the first batches."""
 
     inputs: str
     """The digest of these, if there is a checkpoint."""
 
-    waiting: list[Seen]
-    """What was seen in the others."""
+    waiting: list[BatchObservation]
+    """The others, which are merged at once."""
+
+    def add(self, observed: BatchObservation) -> _Gathered:
+        """
+        Add what was observed in the next batch.
+
+        Raises:
+            ValueError: if it does not merge with what was observed before, which stays.
+        """
+        # Histograms are large.
+        if not observed.observations:
+            if len(self.waiting) < self.task.layout.max_batches:
+                self.waiting.append(observed)
+                return self
+        before = self.merged()
+        try:
+            return before._replace(waiting=[observed]).merged()
+        except ValueError as e:
+            raise ValueError(f"batch {observed.batch}, {e}") from None
+
+    def merged(self) -> _Gathered:
+        """The same with no batches that are waiting."""
+        if not self.waiting:
+            return self
+        observations: dict[str, KeyObservation] = {}
+        if isinstance(observer := self.task.observer, BatchMinMaxObserver):
+            batches = [observed.batch for observed in self.waiting]
+            arrays = [observed.min_max for observed in self.waiting]
+            layout = self.task.layout
+            observations.update(layout.observations(observer, batches, arrays))
+        inputs = self.inputs
+        for observed in self.waiting:
+            observations |= observed.observations
+            inputs = chained(inputs, observed.digest)
+        count = len(self.waiting)
+        new = Statistics(self.statistics.observer, observations, count)
+        return _Gathered(self.task, self.statistics.merge(new), inputs, [])
 
 
 def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -258,12 +243,12 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 def _results(
     task: BatchTask, batches: Iterator[NumberedBatch], executor: Executor | None
-) -> Iterator[Seen]:
-    """What was seen in each batch, in their order."""
+) -> Iterator[BatchObservation]:
+    """What was observed in each batch, in their order."""
     if executor is None:
         yield from (task(number, batch) for number, batch in batches)
         return
-    waiting: deque[Future[Seen]] = deque()
+    waiting: deque[Future[BatchObservation]] = deque()
     try:
         for number, batch in batches:
             waiting.append(executor.submit(task, number, batch))

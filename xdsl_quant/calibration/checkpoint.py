@@ -23,7 +23,7 @@ _SECONDS = 10.0
 
 
 def chained(before: str, digest: str) -> str:
-    """The digest of some batches and the one behind them."""
+    """The digest of some batches and the one after them."""
     return hashlib.blake2b(f"{before} {digest}".encode()).hexdigest()
 
 
@@ -75,8 +75,8 @@ class Checkpoint:
             )
         kind = parse_observer(observer).OBSERVATION
         are_beside = histograms and not issubclass(kind, Histogram)
-        for seen in statistics.observations.values():
-            if are_beside != (seen.histogram_beside is not None):
+        for known in statistics.observations.values():
+            if are_beside != (known.histogram_beside is not None):
                 other, this = ("without", "with") if are_beside else ("with", "without")
                 raise ValueError(
                     f"checkpoint {self._path} is of a run {other} histograms, but this one "

@@ -1,9 +1,9 @@
 """
-A function that shows the values of which statistics are wanted.
+A function that records the values of which statistics are wanted.
 
 It is made of the entry function of a module, and of all that this calls: in place of each
-`quant.stats_ref` there is a call of a function of Python. It sees the value where that is,
-in a loop as often as the loop runs, and nothing has to be kept or returned. StableHLO's ops
+`quant.stats_ref` there is a call of a Python function. It gets the value where that is, in
+a loop as often as the loop runs, and nothing has to be kept or returned. StableHLO's ops
 are lowered before.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -39,7 +39,7 @@ from xdsl.printer import Printer
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.array_types import numpy_dtype, shortened
@@ -58,26 +58,37 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 )
 from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 
-from .ends import EndsLayout
+from .min_max_layout import MinMaxLayout
+
+Arguments = tuple[ArrayLike, ...]
+"""The arguments of a function."""
+
+Batch = ArrayLike | Arguments
+"""The arguments of a function: a tuple, or the only one of them."""
 
 
-class Viewer(Protocol):
-    """Who looks at values."""
+def as_tuple(batch: Batch) -> Arguments:
+    """The arguments of a function."""
+    return batch if isinstance(batch, tuple) else (batch,)
 
-    def see(self, key: str, value: NDArray[Any], /) -> object:
-        """Look at a value, a read-only array that is gone afterwards."""
 
-    def see_ends(
-        self, positions: NDArray[np.intp], ends: NDArray[np.float64], /
+class Sink(Protocol):
+    """What values are recorded in."""
+
+    def record(self, key: str, value: NDArray[Any], /) -> object:
+        """Record a value, a read-only array that is gone afterwards."""
+
+    def reduce_min_max(
+        self, positions: NDArray[np.intp], min_max: NDArray[np.float64], /
     ) -> object:
         """
-        Look at no more than the ends of ranges, which may be of several values: see
+        Record no more than the min/max, which may be of several values: see
         [`EndsFunction`][xdsl_quant.runtime.host_functions.EndsFunction].
         """
 
 
-Run = Callable[[Viewer, tuple[ArrayLike, ...]], None]
-"""Runs a function on its arguments and shows the values."""
+Run = Callable[[Sink, Arguments], None]
+"""Runs a function on its arguments and records the values."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +102,13 @@ class InstrumentedFunction:
     """The function."""
 
     keys: tuple[str, ...]
-    """The keys. A value is shown to the function `see_<i>` if its key is number `i`."""
+    """The keys. The function `record_<i>` gets the values of key number `i`."""
 
     shapes: tuple[tuple[int, ...], ...]
     """The shapes of their values, with negative numbers for dynamic sizes."""
 
     prefix: str
-    """What stands for `see_` in their names."""
+    """What stands for `record_` in their names."""
 
     argument_shapes: tuple[tuple[int, ...], ...]
     """The shapes of the arguments, with negative numbers for dynamic sizes."""
@@ -111,78 +122,64 @@ class InstrumentedFunction:
 
         Raises:
             ValueError: if there is no such function, no `quant.stats_ref` in what it runs,
-                two with one key, one whose values cannot be shown, or an op of StableHLO
+                two with one key, one whose values cannot be recorded, or an op of StableHLO
                 that cannot be lowered.
         """
-        module = module.clone()
-        function = entry_function(module, entry)
-        functions = functions_run(module, function)
-        if missing_lowering(functions) is not None:
-            _lower(module)
-        refs = _checked_refs(function, functions)
-        prefix = _unused_prefix(module, "see_")
-        for index, ref in enumerate(refs):
-            _replace_with_call(ref, f"{prefix}{index}", module)
-        function = _without_results(module, function)
         try:
-            QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(
-                Context(), module
-            )
+            return _instrumented(module.clone(), entry)
         except PassFailedException as e:
             raise ValueError(str(e).partition("\n")[0]) from None
-        QuantRemoveInstrumentationPass().apply(Context(), module)
-        # Text of one process is for others.
-        replace_resources(module, _resource_data)
-        keys = tuple(ref.stats_key.data for ref in refs)
-        return InstrumentedFunction(
-            _text(module),
-            function.sym_name.data,
-            keys,
-            tuple(_shape(ref.input.type) for ref in refs),
-            prefix,
-            tuple(_shape(argument.type) for argument in function.args),
-        )
 
-    def empty_argument(self, batch: ArrayLike | tuple[ArrayLike, ...]) -> int | None:
+    def empty_argument(self, batch: Batch) -> int | None:
         """The first argument in a batch that has no elements, if its type allows some."""
-        arguments = batch if isinstance(batch, tuple) else (batch,)
-        for index, (argument, shape) in enumerate(
-            zip(arguments, self.argument_shapes, strict=False)
-        ):
+        pairs = zip(as_tuple(batch), self.argument_shapes, strict=False)
+        for index, (argument, shape) in enumerate(pairs):
             if 0 not in shape and _has_no_elements(argument):
                 return index
         return None
 
-    def runnable(self, ends: EndsLayout | None = None) -> Run:
+    def runnable(self, layout: MinMaxLayout | None = None) -> Run:
         """
         What runs the function: compiled code, or if MLIR is not installed or refuses the
         function an interpreter. It raises a `TypeError` or a `ValueError`, or what the
-        viewer raises.
+        sink raises.
 
         Args:
-            ends: the positions of the ends that are enough, if they are. The viewer may see
-                some values nevertheless.
+            layout: the positions of the min/max of each key, if it is enough. The sink may
+                get some values nevertheless.
         """
         # Threads need it at the same time, and it takes long to compile.
         with _lock:
-            return _runnable(self, ends)
-
-
-def _lower(module: ModuleOp) -> None:
-    """
-    Lower StableHLO's ops. Each `quant.stats_ref` stays where it is.
-
-    Raises:
-        ValueError: if one cannot be lowered.
-    """
-    try:
-        ConvertStableHLOToLinalgPass().apply(Context(), module)
-    except PassFailedException as e:
-        raise ValueError(str(e).partition("\n")[0]) from None
+            return _runnable(self, layout)
 
 
 _lock = threading.RLock()
 """Held while a function is compiled."""
+
+
+def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
+    function = entry_function(module, entry)
+    functions = functions_run(module, function)
+    if missing_lowering(functions) is not None:
+        # Each `quant.stats_ref` stays where it is.
+        ConvertStableHLOToLinalgPass().apply(Context(), module)
+    refs = _checked_refs(function, functions)
+    prefix = _unused_prefix(module, "record_")
+    for index, ref in enumerate(refs):
+        _replace_with_call(ref, f"{prefix}{index}", module)
+    function = _without_results(module, function)
+    QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(Context(), module)
+    QuantRemoveInstrumentationPass().apply(Context(), module)
+    # Text of one process is for others.
+    replace_resources(module, _resource_data)
+    return InstrumentedFunction(
+        _text(module),
+        function.sym_name.data,
+        tuple(ref.stats_key.data for ref in refs),
+        tuple(_shape(ref.input.type) for ref in refs),
+        prefix,
+        tuple(_shape(argument.type) for argument in function.args),
+    )
 
 
 def _unused_prefix(module: ModuleOp, prefix: str) -> str:
@@ -200,18 +197,16 @@ def _unused_prefix(module: ModuleOp, prefix: str) -> str:
 def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> None:
     value: SSAValue = ref.input
     new_ops: list[Operation] = []
-    type_: Attribute = value.type
-    if scalar_or_element_type(type_) is type_:
-        type_ = TensorType(type_, ())
-        tensor = FromElementsOp.create(
-            operands=(value,), result_types=(type_,), location=ref.location
-        )
+    if scalar_or_element_type(value.type) is value.type:
+        tensor_type = TensorType(value.type, ())
+        tensor = FromElementsOp.create(operands=(value,), result_types=(tensor_type,))
         new_ops.append(tensor)
         value = tensor.results[0]
-    call = CallOp(name, (value,), ())
-    call.location = ref.location
-    Rewriter.replace_op(ref, (*new_ops, call), (ref.input,))
-    declaration = FuncOp.external(name, (type_,), ())
+    new_ops.append(CallOp(name, (value,), ()))
+    for op in new_ops:
+        op.location = ref.location
+    Rewriter.replace_op(ref, new_ops, (ref.input,))
+    declaration = FuncOp.external(name, (value.type,), ())
     Rewriter.insert_op(declaration, InsertPoint.at_start(module.body.block))
 
 
@@ -247,25 +242,18 @@ def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
     data = resource_data(value) or b""
     type_ = cast("TensorType[Any]", value.type)
     if len(data) != math.prod(type_.get_shape()) * numpy_dtype(type_).itemsize:
-        raise _error(
+        fail(
             op,
-            f"has the resource '{value.resource_handle.data}' of {len(data)} bytes for the "
-            f"type '{shortened(type_)}'",
+            f"'{op.name}' op has the resource '{value.resource_handle.data}' of "
+            f"{len(data)} bytes for the type '{shortened(type_)}'",
         )
     return data
-
-
-# Places of references
-
-
-def _refs_in(op: Operation) -> Iterator[StatisticsRefOp]:
-    return (inner for inner in op.walk() if isinstance(inner, StatisticsRefOp))
 
 
 def _checked_refs(
     function: FuncOp, functions: Iterable[FuncOp]
 ) -> Sequence[StatisticsRefOp]:
-    refs = [ref for function in functions for ref in _refs_in(function)]
+    refs = [op for f in functions for op in f.walk() if isinstance(op, StatisticsRefOp)]
     if not refs:
         raise ValueError(
             f"function '{function.sym_name.data}' has no 'quant.stats_ref': run "
@@ -273,40 +261,31 @@ def _checked_refs(
         )
     keys: set[str] = set()
     for ref in refs:
-        _check_place(ref)
-        _check_type(ref)
+        if (reason := _unsupported_reason(ref)) is not None:
+            fail(ref, f"'{ref.name}' op {reason}")
         if (key := ref.stats_key.data) in keys:
-            raise _error(ref, f"has key '{key}', which another op has")
+            fail(ref, f"'{ref.name}' op has key '{key}', which another op has")
         keys.add(key)
     return refs
 
 
-def _check_place(ref: StatisticsRefOp) -> None:
+def _unsupported_reason(ref: StatisticsRefOp) -> str | None:
     parent = ref.parent_op()
     while parent is not None and parent.name.startswith("scf."):
         parent = parent.parent_op()
     if parent is not None and not isinstance(parent, FuncOp):
-        raise _error(
-            ref,
+        return (
             f"is in the body of '{parent.name}', but only values in functions, loops and "
-            "branches are calibrated",
+            "branches are calibrated"
         )
-
-
-def _check_type(ref: StatisticsRefOp) -> None:
     type_: Attribute = ref.input.type
     is_float = isinstance(scalar_or_element_type(type_), AnyFloat)
     if not is_float or type_.name == UnrankedTensorType.name:
-        raise _error(
-            ref,
+        return (
             f"has a value of type '{shortened(type_)}', but only floats and tensors of "
-            "floats are calibrated",
+            "floats are calibrated"
         )
-
-
-def _error(op: Operation, message: str) -> ValueError:
-    where = location_prefix(op.location)
-    return ValueError(f"{where}{'error: ' if where else ''}'{op.name}' op {message}")
+    return None
 
 
 def _has_no_elements(argument: ArrayLike) -> bool:
@@ -316,62 +295,48 @@ def _has_no_elements(argument: ArrayLike) -> bool:
     return False
 
 
-# Calls
-
-
-class _Current(threading.local):
-    """Who looks at the values of the call that a thread is in."""
-
-    viewer: Viewer | None = None
-
-    def see(self, key: str, value: NDArray[Any]) -> None:
-        assert self.viewer is not None
-        self.viewer.see(key, value)
-
-    def see_ends(self, positions: NDArray[np.intp], ends: NDArray[np.float64]) -> None:
-        assert self.viewer is not None
-        self.viewer.see_ends(positions, ends)
-
-
-def _host_functions(
-    function: InstrumentedFunction, ends: EndsLayout | None, current: _Current
-) -> Iterator[tuple[str, Callable[..., object]]]:
-    for index, key in enumerate(function.keys):
-        see: Callable[..., object] = partial(current.see, key)
-        if ends is not None:
-            position, axis = ends.positions[index], ends.axes[index]
-            see = EndsFunction(see, current.see_ends, position, axis)
-        yield f"{function.prefix}{index}", see
-
-
 @lru_cache(maxsize=4)
-def _runnable(function: InstrumentedFunction, ends: EndsLayout | None) -> Run:
+def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Run:
     from xdsl_quant.execution import CompilationError, compile
     from xdsl_quant.interpreters import run_function
 
-    current = _Current()
-    host_functions = dict(_host_functions(function, ends, current))
+    # Where the values of the call that a thread is in are recorded.
+    current = threading.local()
+
+    def record(key: str, value: NDArray[Any]) -> None:
+        current.sink.record(key, value)
+
+    def reduce_min_max(
+        positions: NDArray[np.intp], min_max: NDArray[np.float64]
+    ) -> None:
+        current.sink.reduce_min_max(positions, min_max)
+
+    host_functions: dict[str, Callable[..., object]] = {}
+    for index, key in enumerate(function.keys):
+        host_function: Callable[..., object] = partial(record, key)
+        if layout is not None:
+            position, axis = layout.positions[index], layout.axes[index]
+            host_function = EndsFunction(host_function, reduce_min_max, position, axis)
+        host_functions[f"{function.prefix}{index}"] = host_function
     call: Callable[..., object]
     try:
         call = compile(function.text, function.name, host_functions=host_functions)
     except (CompilationError, ImportError) as e:
         if isinstance(e, CompilationError):
             warnings.warn(f"what cannot be compiled is interpreted: {e}", stacklevel=2)
+        module = parse_module(function.text)
         call = partial(
-            run_function,
-            parse_module(function.text),
-            function.name,
-            host_functions=host_functions,
+            run_function, module, function.name, host_functions=host_functions
         )
 
-    def run(viewer: Viewer, arguments: tuple[ArrayLike, ...]) -> None:
+    def run(sink: Sink, arguments: Arguments) -> None:
         # What makes an array of an argument may run the function, too.
-        before, current.viewer = current.viewer, viewer
+        before, current.sink = getattr(current, "sink", None), sink
         try:
             call(*arguments)
         except InterpretationError as e:
             raise ValueError(str(e)) from None
         finally:
-            current.viewer = before
+            current.sink = before
 
     return run

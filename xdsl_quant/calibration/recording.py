@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from xdsl_quant.numerics.arguments import check_unmasked
-from xdsl_quant.numerics.observers import EndsObserver, Observer
+from xdsl_quant.numerics.observers import BatchMinMaxObserver, Observer
 from xdsl_quant.runtime.loading import parse_module
 
-from .ends import EndsLayout
-from .instrumented_function import InstrumentedFunction
+from .instrumented_function import Arguments, Batch, InstrumentedFunction, as_tuple
+from .min_max_layout import MinMaxLayout
 from .statistics import KeyObservation
-
-Batch = ArrayLike | tuple[ArrayLike, ...]
-"""The arguments of a function: a tuple, or the only one of them."""
-
 
 NumberedBatch = tuple[int, Batch]
 """A batch and its number."""
@@ -38,8 +35,23 @@ class _ObservationError(ValueError):
     """What is wrong with the values of a key, which the message names."""
 
 
-class _UnclearEndsError(ValueError):
-    """There are ends that are no range, and no values to tell why."""
+@dataclass
+class BatchObservation:
+    """What was observed in one batch."""
+
+    batch: int
+    """The number of the batch."""
+
+    min_max: NDArray[np.float64]
+    """Smallest and largest values, as a layout arranges them, of values not recorded."""
+
+    observations: dict[str, KeyObservation] = field(
+        default_factory=dict[str, KeyObservation]
+    )
+    """What was observed of recorded values, by keys."""
+
+    digest: str = ""
+    """That of the arguments, if there is a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -47,45 +59,32 @@ class _Recorder:
     """Observes the values of one batch. Values that a key has in turn belong together."""
 
     task: BatchTask
-    batch: int
-    ends: NDArray[np.float64]
-    """Those of the values of which no more is seen."""
 
-    seen: dict[str, KeyObservation] = field(default_factory=dict[str, KeyObservation])
-    """What was observed of others."""
+    observed: BatchObservation
 
-    def see(self, key: str, value: NDArray[Any]) -> None:
-        task = self.task
+    def record(self, key: str, value: NDArray[Any]) -> None:
+        task, batch = self.task, self.observed.batch
+        known = self.observed.observations
         try:
-            observed = KeyObservation.of(
-                value, task.axes.get(key), task.observer, self.batch, task.histograms
+            observation = KeyObservation.of(
+                value, task.axes.get(key), task.observer, batch, task.histograms
             )
-            if (before := self.seen.get(key)) is not None:
-                observed = before.extend(observed)
+            if (before := known.get(key)) is not None:
+                observation = before.extend(observation)
         except ValueError as e:
             advice = "" if value.size and np.isfinite(value).all() else _ADVICE
             raise _ObservationError(f"key '{key}': {e}{advice}") from None
-        self.seen[key] = observed
+        known[key] = observation
 
-    def see_ends(self, positions: NDArray[np.intp], ends: NDArray[np.float64]) -> None:
-        if not (ends[0] <= ends[1]).all():
-            raise _UnclearEndsError("ends are no range")
+    def reduce_min_max(
+        self, positions: NDArray[np.intp], min_max: NDArray[np.float64]
+    ) -> None:
+        if not (min_max[0] <= min_max[1]).all():
+            raise _ObservationError("the recorded values tell what is wrong")
+        lows, highs = self.observed.min_max
         # A position may occur twice.
-        np.minimum.at(self.ends[0], positions, ends[0])
-        np.maximum.at(self.ends[1], positions, ends[1])
-
-
-class Seen(NamedTuple):
-    """What was seen in one batch."""
-
-    batch: int
-
-    ends: NDArray[np.float64]
-
-    observations: dict[str, KeyObservation]
-
-    digest: str
-    """That of the batch, if there is a checkpoint."""
+        np.minimum.at(lows, positions, min_max[0])
+        np.maximum.at(highs, positions, min_max[1])
 
 
 @dataclass(frozen=True)
@@ -106,41 +105,37 @@ class BatchTask:
     """Whether the arguments have digests."""
 
     @cached_property
-    def layout(self) -> EndsLayout:
-        """Where the ends of values are of which no more is needed."""
+    def layout(self) -> MinMaxLayout:
+        """Where the min/max of values is of which no more is needed."""
         keys = self.function.keys
         axes = [self.axes.get(key) for key in keys]
-        return EndsLayout.of(keys, self.function.shapes, axes)
+        return MinMaxLayout.of(keys, self.function.shapes, axes)
 
-    def __call__(self, batch: int, arguments: Batch) -> Seen:
+    def __call__(self, batch: int, arguments: Batch) -> BatchObservation:
         try:
-            recorder = self._recorded(batch, arguments)
+            observed = self._observed(batch, as_tuple(arguments))
         except _ObservationError as e:
             raise ValueError(f"batch {batch}, {e}") from None
-        except TypeError as e:
-            raise TypeError(f"batch {batch}: {e}") from None
-        except ValueError as e:
-            raise ValueError(f"batch {batch}: {e}") from None
-        digest = digest_of(arguments) if self.digests else ""
-        return Seen(batch, recorder.ends, recorder.seen, digest)
+        except (TypeError, ValueError) as e:
+            kind = TypeError if isinstance(e, TypeError) else ValueError
+            raise kind(f"batch {batch}: {e}") from None
+        if self.digests:
+            observed.digest = digest_of(arguments)
+        return observed
 
-    def _recorded(self, batch: int, arguments: Batch) -> _Recorder:
-        if not isinstance(arguments, tuple):
-            arguments = (arguments,)
-        if isinstance(self.observer, EndsObserver) and not self.histograms:
-            try:
+    def _observed(self, batch: int, arguments: Arguments) -> BatchObservation:
+        if isinstance(self.observer, BatchMinMaxObserver) and not self.histograms:
+            # Recorded values tell what is wrong with them, in the order of the keys.
+            with suppress(_ObservationError):
                 return self._run(batch, arguments, self.layout)
-            except (_UnclearEndsError, _ObservationError):
-                # The values tell what is wrong with them, in the order of the keys.
-                pass
         return self._run(batch, arguments, None)
 
     def _run(
-        self, batch: int, arguments: tuple[ArrayLike, ...], layout: EndsLayout | None
-    ) -> _Recorder:
-        recorder = _Recorder(self, batch, self.layout.nothing_seen())
-        self.function.runnable(layout)(recorder, arguments)
-        return recorder
+        self, batch: int, arguments: Arguments, layout: MinMaxLayout | None
+    ) -> BatchObservation:
+        observed = BatchObservation(batch, self.layout.empty())
+        self.function.runnable(layout)(_Recorder(self, observed), arguments)
+        return observed
 
     def digest(self) -> str:
         """What tells this task from others, wherever the module is."""
@@ -159,7 +154,7 @@ def digest_of(batch: Batch) -> str:
             masked.
     """
     digest = hashlib.blake2b()
-    for argument in batch if isinstance(batch, tuple) else (batch,):
+    for argument in as_tuple(batch):
         check_unmasked(argument, "an argument")
         array = np.asarray(argument)
         digest.update(f"{array.shape} {array.dtype}\n".encode())

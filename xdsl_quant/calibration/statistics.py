@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.histogram import SMALLEST_MAGNITUDE, Histogram
 from xdsl_quant.numerics.histogram_errors import cut_off_fraction
-from xdsl_quant.numerics.observations import BatchExtremes, Observation
+from xdsl_quant.numerics.observations import BatchMinMax, Observation
 from xdsl_quant.numerics.observers import (
     ClippingObserver,
     Observer,
@@ -339,7 +339,7 @@ def _key_observation(
         if _natural_number(axis) >= _MAX_RANK:
             raise ValueError("a dimension that no array has")
     shape = observation.lows.shape
-    if len(shape) != (axis is not None) + (kind is BatchExtremes):
+    if len(shape) != (axis is not None) + (kind is BatchMinMax):
         raise ValueError("of other channels")
     if "histogram" not in state:
         return KeyObservation(axis, observation)

@@ -32,7 +32,7 @@ class Observation(ABC):
     """
 
     KIND: ClassVar[str]
-    """What it is called in JSON."""
+    """What it is called in JSON. Files have this name: it stays when a class is renamed."""
 
     lows: NDArray[Any]
     """Smallest values."""
@@ -160,7 +160,7 @@ def union(
 
 
 @dataclass(frozen=True, eq=False)
-class Extremes(Observation):
+class MinMax(Observation):
     """The smallest and the largest value."""
 
     KIND: ClassVar[str] = "extremes"
@@ -175,7 +175,7 @@ class Extremes(Observation):
 
 
 @dataclass(frozen=True, eq=False)
-class BatchExtremes(Observation):
+class BatchMinMax(Observation):
     """
     The smallest and the largest value of each batch, with the batches along the first
     dimension. It grows by two numbers for each channel and batch.

@@ -29,7 +29,7 @@ from .arguments import check_unmasked
 from .choosing import choose_parameters
 from .histogram import BIN_ENDS, Histogram
 from .histogram_errors import Quantizer, SpreadValues, channel_pieces
-from .observations import BatchExtremes, Extremes, Observation
+from .observations import BatchMinMax, MinMax, Observation
 
 Ranges = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Smallest and largest values, each of shape `()`, or `(n,)` for channels."""
@@ -89,14 +89,14 @@ def _channels(values: NDArray[Any], axis: int | None) -> NDArray[Any]:
     return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
 
 
-def _extremes(channels: NDArray[Any], axis: int | None) -> Ranges:
+def _min_max(channels: NDArray[Any], axis: int | None) -> Ranges:
     """The smallest and the largest value of each channel."""
     if not channels.size:
         raise ValueError("there are no values")
     whole = axis is None
-    extremes = channels.min(None if whole else 1), channels.max(None if whole else 1)
+    min_max = channels.min(None if whole else 1), channels.max(None if whole else 1)
     # With 0.0 added there is no -0.0, which would depend on the order.
-    lows, highs = (np.add(ends, 0.0, dtype=np.float64) for ends in extremes)
+    lows, highs = (np.add(values, 0.0, dtype=np.float64) for values in min_max)
     # NaN goes through both.
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         raise ValueError(f"there are {_not_finite(channels)} values")
@@ -107,17 +107,17 @@ def _not_finite(channels: NDArray[Any]) -> str:
     return "NaN among the" if np.isnan(channels).any() else "infinite"
 
 
-class EndsObserver(Observer):
+class BatchMinMaxObserver(Observer):
     """One that needs no more than the smallest and the largest values of each batch."""
 
     def observe(
         self, values: NDArray[Any], axis: int | None = None, batch: int = 0
     ) -> Observation:
-        lows, highs = _extremes(_channels(values, axis), axis)
-        return self.observe_ends(lows[None], highs[None], np.array([batch]))
+        lows, highs = _min_max(_channels(values, axis), axis)
+        return self.observe_min_max(lows[None], highs[None], np.array([batch]))
 
     @abstractmethod
-    def observe_ends(
+    def observe_min_max(
         self,
         lows: NDArray[np.float64],
         highs: NDArray[np.float64],
@@ -135,31 +135,31 @@ class EndsObserver(Observer):
 
 
 @dataclass(frozen=True)
-class MinMaxObserver(EndsObserver):
+class MinMaxObserver(BatchMinMaxObserver):
     """From the smallest to the largest value."""
 
-    OBSERVATION: ClassVar[type[Observation]] = Extremes
+    OBSERVATION: ClassVar[type[Observation]] = MinMax
 
-    def observe_ends(
+    def observe_min_max(
         self,
         lows: NDArray[np.float64],
         highs: NDArray[np.float64],
         batches: NDArray[np.int64],
-    ) -> Extremes:
-        return Extremes(np.asarray(lows.min(axis=0)), np.asarray(highs.max(axis=0)))
+    ) -> MinMax:
+        return MinMax(np.asarray(lows.min(axis=0)), np.asarray(highs.max(axis=0)))
 
     def ranges(self, observation: Observation) -> Ranges:
         return observation.lows, observation.highs
 
 
 @dataclass(frozen=True)
-class MovingAverageObserver(EndsObserver):
+class MovingAverageObserver(BatchMinMaxObserver):
     """
     Exponential moving averages of the smallest and the largest value of each batch, in the
     order of their numbers. The first batch is the average to begin with.
     """
 
-    OBSERVATION: ClassVar[type[Observation]] = BatchExtremes
+    OBSERVATION: ClassVar[type[Observation]] = BatchMinMax
 
     weight: float = 0.9
     """Weight of the average so far; the rest is that of the next batch."""
@@ -171,21 +171,21 @@ class MovingAverageObserver(EndsObserver):
                 "than 1"
             )
 
-    def observe_ends(
+    def observe_min_max(
         self,
         lows: NDArray[np.float64],
         highs: NDArray[np.float64],
         batches: NDArray[np.int64],
-    ) -> BatchExtremes:
-        return BatchExtremes(lows, highs, batches)
+    ) -> BatchMinMax:
+        return BatchMinMax(lows, highs, batches)
 
     def ranges(self, observation: Observation) -> Ranges:
         count = len(observation.lows)
         weights = (1 - self.weight) * self.weight ** np.arange(count - 1, -1, -1.0)
         weights[0] = self.weight ** (count - 1.0)
 
-        def average(extremes: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray((weights * extremes.T).sum(axis=-1))
+        def average(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray((weights * values.T).sum(axis=-1))
 
         return average(observation.lows), average(observation.highs)
 
@@ -215,7 +215,7 @@ def observe_histogram(values: NDArray[Any], axis: int | None = None) -> Histogra
         ValueError: as [`observe`][xdsl_quant.numerics.observers.Observer.observe] does.
     """
     channels = _channels(values, axis)
-    return Histogram.of(channels, *_extremes(channels, axis))
+    return Histogram.of(channels, *_min_max(channels, axis))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from xdsl_quant.calibration import (
     Statistics,
     calibrate,
     checkpoint,
-    ends,
+    min_max_layout,
     recording,
 )
 from xdsl_quant.calibration import batches as calibrating
@@ -332,7 +332,7 @@ def test_resuming_anywhere(
     options: Any = {"observer": observer, "axes": {"sum": 1}}
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         # How many batches wait to be merged when the run is interrupted.
-        patch.setattr(ends, "_MAX_ENDS", at_once)
+        patch.setattr(min_max_layout, "_MAX_POSITIONS", at_once)
         options["checkpoint"] = Path(directory) / "checkpoint.json"
         for cut in sorted(cuts):
             with pytest.raises(Interruption):

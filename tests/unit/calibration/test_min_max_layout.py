@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_quant.calibration import calibrate, ends
-from xdsl_quant.calibration.ends import EndsLayout
+from xdsl_quant.calibration import calibrate, min_max_layout
+from xdsl_quant.calibration.min_max_layout import MinMaxLayout
 from xdsl_quant.calibration.statistics import KeyObservation
-from xdsl_quant.numerics.observations import BatchExtremes, Extremes
+from xdsl_quant.numerics.observations import BatchMinMax, MinMax
 from xdsl_quant.numerics.observers import MinMaxObserver, MovingAverageObserver
 
 INF = np.inf
 
-LAYOUT = EndsLayout.of(
+LAYOUT = MinMaxLayout.of(
     ("a", "b", "c", "d"),
     ((-1, 3), (-1, 3), (2, -1), ()),
     (None, 1, 1, None),
@@ -28,14 +28,14 @@ def test_positions():
 
 @pytest.mark.parametrize("axis", [2, 7])
 def test_dimension_that_is_not_there(axis: int):
-    assert EndsLayout.of(("a",), ((2, 3),), (axis,)).counts == (0,)
+    assert MinMaxLayout.of(("a",), ((2, 3),), (axis,)).counts == (0,)
 
 
 @pytest.mark.parametrize(
     ("counts", "batches"), [((1,), 1024), ((1023, 1), 128), ((1 << 20,), 1)]
 )
 def test_max_batches(counts: tuple[int, ...], batches: int):
-    layout = EndsLayout(("a", "b")[: len(counts)], (0, 0)[: len(counts)], counts)
+    layout = MinMaxLayout(("a", "b")[: len(counts)], (0, 0)[: len(counts)], counts)
     assert layout.max_batches == batches
 
 
@@ -53,34 +53,34 @@ def observed(observer: Any) -> dict[str, KeyObservation]:
     return dict(LAYOUT.observations(observer, BATCHES, list(ENDS)))
 
 
-def test_extremes():
+def test_min_max():
     seen = observed(MinMaxObserver())
     assert seen == {
-        "a": (None, Extremes(np.array(-4.0), np.array(2.0)), None),
-        "b": (1, Extremes(np.array([-2.0, 5, 0]), np.array([3.0, 9, 3])), None),
-        "d": (None, Extremes(np.array(0.0), np.array(0.0)), None),
+        "a": (None, MinMax(np.array(-4.0), np.array(2.0)), None),
+        "b": (1, MinMax(np.array([-2.0, 5, 0]), np.array([3.0, 9, 3])), None),
+        "d": (None, MinMax(np.array(0.0), np.array(0.0)), None),
     }
     assert not np.signbit(seen["d"].observation.lows)
     assert seen["a"].observation.lows.shape == ()
 
 
-def test_batch_extremes():
+def test_batch_min_max():
     assert observed(MovingAverageObserver()) == {
         "a": (
             None,
-            BatchExtremes(np.array([1.0, -4]), np.array([1.0, 2]), np.array([3, 8])),
+            BatchMinMax(np.array([1.0, -4]), np.array([1.0, 2]), np.array([3, 8])),
             None,
         ),
         "b": (
             1,
-            BatchExtremes(
+            BatchMinMax(
                 np.array([[-2.0, 5, 0], [-1, 5, 2]]),
                 np.array([[3.0, 6, 1], [2, 9, 3]]),
                 np.array([3, 8]),
             ),
             None,
         ),
-        "d": (None, BatchExtremes(np.zeros(1), np.zeros(1), np.array([3])), None),
+        "d": (None, BatchMinMax(np.zeros(1), np.zeros(1), np.array([3])), None),
     }
 
 
@@ -114,7 +114,7 @@ def test_merged_at_once(observer: str, at_once: int, monkeypatch: pytest.MonkeyP
     """It does not matter how many batches are."""
     options: Any = {"observer": observer, "axes": {"a": 1, "loop": 1}}
     expected = calibrate(TEXT, batches(), **options)
-    monkeypatch.setattr(ends, "_MAX_ENDS", at_once * 7)
+    monkeypatch.setattr(min_max_layout, "_MAX_POSITIONS", at_once * 7)
     statistics = calibrate(TEXT, batches(), **options)
     assert statistics == expected
     assert statistics.to_text() == expected.to_text()

@@ -1,6 +1,6 @@
 """
-The ends of the ranges of all keys, side by side in one array, so that one call of NumPy is
-for all of them.
+The smallest and largest values of all keys, side by side in one array, so that one call of
+NumPy is for all of them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.observers import EndsObserver
+from xdsl_quant.numerics.observers import BatchMinMaxObserver
 
 from .statistics import KeyObservation
 
-_MAX_ENDS = 1 << 17
+_MAX_POSITIONS = 1 << 17
 """Most positions of all batches that are kept before they are merged."""
 
 _MAX_BATCHES = 1 << 10
@@ -25,8 +25,8 @@ _MAX_BATCHES = 1 << 10
 
 
 @dataclass(frozen=True)
-class EndsLayout:
-    """Which positions in the array are whose."""
+class MinMaxLayout:
+    """Maps each key to its slice of the min/max array."""
 
     keys: tuple[str, ...]
 
@@ -41,7 +41,7 @@ class EndsLayout:
         keys: Sequence[str],
         shapes: Sequence[tuple[int, ...]],
         axes: Sequence[int | None],
-    ) -> EndsLayout:
+    ) -> MinMaxLayout:
         """
         Args:
             keys: the keys.
@@ -50,50 +50,47 @@ class EndsLayout:
             axes: the dimension of the channels of each key, which need not exist.
         """
         counts = map(_count, shapes, axes)
-        return EndsLayout(tuple(keys), tuple(axes), tuple(counts))
+        return MinMaxLayout(tuple(keys), tuple(axes), tuple(counts))
 
     @cached_property
     def positions(self) -> Sequence[int]:
-        """The position of the ends of each key, or of those of its first channel."""
+        """The position of each key, or of its first channel."""
         return [*accumulate(self.counts, initial=0)][:-1]
 
     @cached_property
     def max_batches(self) -> int:
         """Of how many batches there should be arrays at most before they are merged."""
-        return max(1, min(_MAX_BATCHES, _MAX_ENDS // max(1, sum(self.counts))))
+        return max(1, min(_MAX_BATCHES, _MAX_POSITIONS // max(1, sum(self.counts))))
 
-    def nothing_seen(self) -> NDArray[np.float64]:
+    def empty(self) -> NDArray[np.float64]:
         """The array of no values at all: smallest values, and then the largest."""
-        ends = np.empty((2, sum(self.counts)))
-        ends[0] = np.inf
-        ends[1] = -np.inf
-        return ends
+        return np.array([[np.inf], [-np.inf]]).repeat(sum(self.counts), axis=1)
 
     def observations(
         self,
-        observer: EndsObserver,
+        observer: BatchMinMaxObserver,
         batches: Sequence[int],
-        ends: Sequence[NDArray[np.float64]],
+        arrays: Sequence[NDArray[np.float64]],
     ) -> Iterator[tuple[str, KeyObservation]]:
         """
         What was observed under each key that has values.
 
         Args:
-            observer: what makes observations of ends.
+            observer: what makes observations of min/max.
             batches: the numbers of batches.
-            ends: the array of each batch.
+            arrays: the min/max array of each batch.
         """
         # With 0.0 added there is no -0.0, which would depend on the order.
-        lows, highs = np.stack(ends, axis=1) + 0.0
+        lows, highs = np.stack(arrays, axis=1) + 0.0
         numbers = np.array(batches)
         fields = zip(self.keys, self.axes, self.positions, self.counts, strict=True)
         for key, axis, first, count in fields:
-            was_seen = (lows[:, first : first + count] < np.inf).any(axis=1)
-            if not was_seen.any():
+            is_reached = (lows[:, first : first + count] < np.inf).any(axis=1)
+            if not is_reached.any():
                 continue
             mine = first if axis is None else slice(first, first + count)
-            observation = observer.observe_ends(
-                lows[was_seen, mine], highs[was_seen, mine], numbers[was_seen]
+            observation = observer.observe_min_max(
+                lows[is_reached, mine], highs[is_reached, mine], numbers[is_reached]
             )
             yield key, KeyObservation(axis, observation)
 
