@@ -11,6 +11,7 @@ import pytest
 from pygments.token import Comment, Generic, Keyword, Name, Number
 
 from docs.tooling.mlir_lexer import MLIRConsoleLexer, MLIRLexer
+from docs.tooling.overview_picture import PICTURE, overview_picture
 from tests.conformance.differences import DIFFERENCES
 
 ROOT = Path(__file__).parents[2]
@@ -115,3 +116,7 @@ def test_output_of_a_command_is_highlighted_if_it_is_mlir():
     tokens = list(lexer.get_tokens("$ xdsl-quant-run x.mlir\nresult0: int8 1 2\n"))
     assert tokens[-1] == (Generic.Output, "result0: int8 1 2\n")
     assert all(token is not Number for token, _ in tokens)
+
+
+def test_picture_is_what_its_script_draws():
+    assert PICTURE.read_text() == overview_picture()
