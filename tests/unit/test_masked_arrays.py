@@ -24,7 +24,7 @@ from xdsl_quant.numerics import (
     requantize,
     requantize_fixed_point,
 )
-from xdsl_quant.numerics.constant_quantization import quantize_constant
+from xdsl_quant.numerics.quantization import quantize_constant
 from xdsl_quant.runtime.loading import parse_module
 
 PARAMETERS = QuantizationParameters(0.5)

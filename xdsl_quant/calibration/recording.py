@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arguments import check_unmasked
+from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.numerics.observers import BatchMinMaxObserver, Observer
 from xdsl_quant.runtime.loading import parse_module
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.ir import Attribute
 
-from xdsl_quant.numerics.arguments import check_unmasked
+from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import check_argument, shape_text, shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
 

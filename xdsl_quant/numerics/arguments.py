@@ -1,44 +1,48 @@
-"""Arrays that users pass, checked before anything is computed."""
+"""Arrays of values of a quantization, checked before anything is computed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import check_unmasked, numbers
 from .float_dtypes import rounded
-from .storage import storage_range
-
-if TYPE_CHECKING:
-    from .parameters import QuantizationParameters
+from .parameters import QuantizationParameters
+from .storage import check_storable
 
 
-def check_unmasked(values: object, what: str) -> None:
-    """
-    Raises:
-        TypeError: if values are a masked array, or lists with one in them: its mask would
-            not count.
-    """
-    if _has_mask(values):
+def check_parameters(*values: object) -> None:
+    """Raise a `TypeError` if a value is no `QuantizationParameters`."""
+    for value in values:
+        if isinstance(value, QuantizationParameters):
+            continue
+        # Types are known by their name, so that xDSL is not imported for them.
+        is_type = str(getattr(value, "name", "")).startswith("quant.")
+        hint = "; use QuantizationParameters.from_type" if is_type else ""
         raise TypeError(
-            f"{what} must be without a mask, but there is a masked array; use its "
-            ".filled(value), or .compressed() to leave out what is masked"
+            "parameters must be QuantizationParameters, not "
+            f"{type(value).__name__}{hint}"
         )
 
 
-def _has_mask(values: object) -> bool:
-    if isinstance(values, np.ndarray):
-        # Importing `numpy.ma` takes long, and most arrays are nothing special.
-        array = cast("NDArray[Any]", values)
-        return type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
-    if not isinstance(values, list | tuple):
-        return False
-    items = cast("list[object] | tuple[object, ...]", values)
-    # A list of numbers has few types.
-    types = set(map(type, items))
-    is_nested = any(issubclass(kind, list | tuple | np.ndarray) for kind in types)
-    return is_nested and any(map(_has_mask, items))
+def check_requantization(source: object, target: object) -> None:
+    """
+    Raises:
+        TypeError: if one is no `QuantizationParameters`.
+        ValueError: if their expressed types differ.
+    """
+    check_parameters(source, target)
+    first, second = (
+        cast("QuantizationParameters", parameters).expressed
+        for parameters in (source, target)
+    )
+    if first != second:
+        raise ValueError(
+            f"cannot requantize from expressed type '{first}' to '{second}', they must "
+            "be the same"
+        )
 
 
 def expressed_array(
@@ -50,6 +54,7 @@ def expressed_array(
     Raises:
         TypeError: if an array has another dtype or is masked, or values are no numbers.
     """
+    check_parameters(parameters)
     expected = parameters.expressed_dtype
     if isinstance(values, np.ndarray | np.generic):
         return _with_dtype(cast(NDArray[Any], values), expected, "expressed values")
@@ -67,15 +72,16 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArr
             is masked, or values are no integers.
         ValueError: if a value is outside of the storage type.
     """
+    check_parameters(parameters)
     expected = parameters.storage_dtype
     if isinstance(values, np.ndarray | np.generic):
         array = _with_dtype(cast(NDArray[Any], values), expected, "stored values")
-        if parameters.storage_width < 8 * expected.itemsize:
-            _check_stored(array, parameters)
-        return array
-    array = numbers(values, "stored values", "iu")
-    _check_stored(array, parameters)
-    return array.astype(expected)
+        if parameters.storage_width == 8 * expected.itemsize:
+            return array
+    else:
+        array = numbers(values, "stored values", "iu")
+    check_storable(array, parameters.storage, "stored value")
+    return array.astype(expected, copy=False)
 
 
 def _with_dtype(
@@ -86,83 +92,3 @@ def _with_dtype(
     if array.dtype.newbyteorder("=") != expected:
         raise TypeError(f"{what} have dtype {array.dtype}, but must have {expected}")
     return array
-
-
-def numbers(values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
-    """
-    Values as an array whose dtype is of one of the kinds.
-
-    Raises:
-        TypeError: if the dtype is of another kind, or an array is masked.
-        ValueError: if lists are ragged.
-    """
-    check_unmasked(values, what)
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{what} are lists that differ in length") from None
-    if not array.size and array.dtype == np.float64:
-        # An empty list has no numbers of the wrong kind.
-        return array if "f" in kinds else array.astype(np.int64)
-    if array.dtype.kind not in kinds:
-        needed = "numbers" if "f" in kinds else "integers"
-        raise TypeError(f"{what} have dtype {array.dtype}, but must be {needed}")
-    return array
-
-
-def _check_stored(array: NDArray[Any], parameters: QuantizationParameters) -> None:
-    if not array.size:
-        return
-    low, high = storage_range(parameters.storage)
-    for value in (int(array.min()), int(array.max())):
-        if not low <= value <= high:
-            raise ValueError(
-                f"stored value {value} does not fit storage type '{parameters.storage}', "
-                f"whose values are {low} to {high}"
-            )
-
-
-def checked_out(
-    values: NDArray[Any], out: NDArray[Any] | None, dtype: np.dtype[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """
-    What to read and what to write: they do not overlap.
-
-    Raises:
-        TypeError: if `out` is no array of `dtype`, or is masked.
-        ValueError: if `out` has another shape, is read-only or overlaps itself.
-    """
-    if out is None:
-        return values, np.empty_like(values, dtype, subok=False)
-    if not isinstance(cast(object, out), np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}, but must be an array")
-    check_unmasked(out, "out")
-    if out.dtype != dtype:
-        raise TypeError(f"out has dtype {out.dtype}, but must have {dtype}")
-    if out.shape != values.shape:
-        raise ValueError(f"out has shape {out.shape}, but must have {values.shape}")
-    if not out.flags.writeable:
-        raise ValueError("out is read-only")
-    if _overlaps_itself(out):
-        raise ValueError("elements of out overlap in memory")
-    if np.may_share_memory(values, out):
-        values = values.copy()
-    return values, out
-
-
-def _overlaps_itself(array: NDArray[Any]) -> bool:
-    """
-    Whether elements may share memory.
-
-    In all views that are slices of an array, or have its dimensions in another order, a
-    step along one dimension leads out of what the dimensions with smaller steps cover.
-    """
-    if not array.size:
-        return False
-    extent = array.itemsize
-    steps = zip(map(abs, array.strides), array.shape, strict=True)
-    for step, count in sorted(pair for pair in steps if pair[1] > 1):
-        if step < extent:
-            return True
-        extent += step * (count - 1)
-    return False

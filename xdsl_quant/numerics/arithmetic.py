@@ -9,7 +9,9 @@ of two such floats is never so close to the middle of two of them that it matter
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from operator import is_
 from typing import Any
 
@@ -18,9 +20,10 @@ from numpy.typing import NDArray
 
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
+from .blocks import Grid, Shape, aligned, block_shape, pieces
 from .float_dtypes import float_dtype, float_info, rounded
 from .parameters import QuantizationParameters
-from .rounding import Rounder
+from .rounding import Rounder, check_rounding
 from .storage import storage_range
 
 PIECE_BYTES = 1 << 17
@@ -78,13 +81,6 @@ def _precision(dtype: np.dtype[Any]) -> int:
     return int(float_info(dtype).nmant) + 1
 
 
-def numbers_of(parameters: QuantizationParameters) -> list[NDArray[Any]]:
-    """Scales and, if any of them is not 0, zero points."""
-    if parameters.has_zero_points:
-        return [parameters.scales, parameters.zero_points]
-    return [parameters.scales]
-
-
 class Arithmetic:
     """Quantizes and dequantizes pieces of arrays; it owns the buffers for that."""
 
@@ -92,20 +88,36 @@ class Arithmetic:
         self,
         parameters: QuantizationParameters,
         rounding: Rounding,
-        size: int,
+        shape: Shape,
         *,
         only_dequantizes: bool = False,
+        is_exact: bool = False,
     ):
         """
         Args:
             parameters: of the whole array.
             rounding: of quantization; `truncate` computes in the expressed type.
-            size: the number of elements of the whole array.
+            shape: that of the whole array.
             only_dequantizes: whether nothing is quantized, which needs fewer buffers.
+            is_exact: whether to compute in f64 with the scales as they are, and not with
+                those that the expressed type has.
+
+        Raises:
+            ValueError: if there is no such rounding, or the parameters are not for arrays
+                of this shape.
         """
+        check_rounding(rounding)
         self.parameters = parameters
-        self._expressed = parameters.expressed_dtype
-        self._compute = compute_dtype(parameters, rounding.mode)
+        numbers = [parameters.scales, parameters.zero_points]
+        self.grid: Grid = (
+            block_shape(parameters, shape),
+            numbers if parameters.has_zero_points else numbers[:1],
+        )
+        """The shape of a block, scales and, if any of them is not 0, zero points."""
+        self.count = len(self.grid[1])
+        """The number of operands."""
+        self._expressed = _F64 if is_exact else parameters.expressed_dtype
+        self._compute = _F64 if is_exact else compute_dtype(parameters, rounding.mode)
         bounds = (parameters.storage_min, parameters.storage_max)
         is_small = _largest_integer(parameters, bounds) <= 1 << _precision(_F32)
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
@@ -130,17 +142,14 @@ class Arithmetic:
             and self._expressed == self.dtype
         )
         # The fewer buffers there are, the larger they can be.
-        factor = 1
-        if only_dequantizes:
-            factor = 4 if has_one_scale else 2
-        self.limit = min(size, factor * PIECE_BYTES // self.dtype.itemsize)
+        factor = (4 if has_one_scale else 2) if only_dequantizes else 1
+        self.limit = math.prod(shape)
         """How many elements a piece has at most."""
         self._rounds = self._compute != self.dtype
         self._repeated: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
-        self._shaped: dict[tuple[int, ...], _Buffers] = {}
-        if self._is_one_product:
-            self.limit = size
-        else:
+        self._shaped: dict[Shape, _Buffers] = {}
+        if not self._is_one_product:
+            self.limit = min(self.limit, factor * PIECE_BYTES // self.dtype.itemsize)
             self._buffer = np.empty(self.limit, self.dtype)
 
     # Buffers that not every arithmetic needs
@@ -160,7 +169,7 @@ class Arithmetic:
     def _narrow(self) -> NDArray[Any]:
         return np.empty(self.limit, self._compute)
 
-    def _buffers(self, shape: tuple[int, ...]) -> _Buffers:
+    def _buffers(self, shape: Shape) -> _Buffers:
         """The buffers in the shape of a piece; there are few shapes."""
         if (buffers := self._shaped.get(shape)) is None:
             flat = self._buffer[: math.prod(shape)]
@@ -172,7 +181,7 @@ class Arithmetic:
     def operands(
         self, scales: NDArray[Any], *zero_points: NDArray[Any]
     ) -> list[NDArray[Any]]:
-        """Parts of `numbers_of(parameters)` as operands, in the same shape."""
+        """Parts of the arrays of the grid as operands, in the same shape."""
         operands = [rounded(rounded(scales, self._expressed), self._compute)]
         operands += [
             rounded(array.astype(np.float64), self._compute) for array in zero_points
@@ -188,7 +197,7 @@ class Arithmetic:
         np.copyto(values, narrow)
 
     def _expanded(
-        self, operands: list[NDArray[Any]], shape: tuple[int, ...]
+        self, operands: list[NDArray[Any]], shape: Shape
     ) -> list[NDArray[Any]]:
         """Operands in the shapes that are the fastest ones to compute with."""
         known, expanded = self._repeated
@@ -296,6 +305,33 @@ class Arithmetic:
         np.copyto(out, rounded(values, out.dtype))
 
 
+def operand_pieces(
+    arrays: Sequence[NDArray[Any]],
+    arithmetics: Sequence[Arithmetic],
+    *grids: Grid,
+) -> Iterator[list[NDArray[Any]]]:
+    """
+    Pieces of arrays, each with the operands of arithmetics, as many as these have arrays in
+    their grids, and numbers of other grids. There are none of arrays without elements.
+    """
+    if not arrays[0].size:
+        return
+    count = len(arrays)
+    all_grids = [*(arithmetic.grid for arithmetic in arithmetics), *grids]
+    views = aligned(arrays, all_grids)
+    limit = min(arithmetic.limit for arithmetic in arithmetics)
+    # Scales and zero points of many pieces are converted together.
+    has_one_scale = all(numbers.size == 1 for numbers in views[count:])
+    for part in [views] if has_one_scale else pieces(views, LARGE_PIECE):
+        numbers = iter(part[count:])
+        operands = [
+            operand
+            for arithmetic in arithmetics
+            for operand in arithmetic.operands(*islice(numbers, arithmetic.count))
+        ]
+        yield from pieces([*part[:count], *operands, *numbers], limit)
+
+
 def _multiply_integers(
     integers: NDArray[Any], factor: NDArray[Any], out: NDArray[Any]
 ) -> None:
@@ -308,7 +344,7 @@ def _multiply_integers(
         np.setbufsize(previous)
 
 
-def _expanded(operand: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _expanded(operand: NDArray[Any], shape: Shape) -> NDArray[Any]:
     if operand.size == 1:
         return operand.reshape(())
     if operand.shape[-1] == 1 and operand.shape[:-1] == shape[:-1]:

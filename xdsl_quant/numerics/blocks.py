@@ -18,6 +18,9 @@ from .parameters import QuantizationParameters
 
 Shape = tuple[int, ...]
 
+Grid = tuple[Shape, Sequence[NDArray[Any]]]
+"""The shape of a block, and arrays that have one number for each block."""
+
 
 def block_shape(parameters: QuantizationParameters, shape: Shape) -> Shape:
     """
@@ -65,8 +68,7 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
 
 
 def aligned(
-    arrays: Sequence[NDArray[Any]],
-    grids: Sequence[tuple[Shape, Sequence[NDArray[Any]]]],
+    arrays: Sequence[NDArray[Any]], grids: Sequence[Grid]
 ) -> list[NDArray[Any]]:
     """
     Views of arrays of one shape, and after them numbers of their blocks that broadcast to
@@ -74,7 +76,7 @@ def aligned(
 
     Args:
         arrays: arrays of one shape, which has no size 0.
-        grids: the shape of a block, and arrays that have one number for each block.
+        grids: the blocks.
     """
     shape = arrays[0].shape
     factors = [

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arguments import numbers
+from .arrays import numbers
 from .parameters import QuantizationParameters
 from .storage import storage_range
 
@@ -63,20 +63,19 @@ def choose_parameters(
     low, high = storage_range(storage)
     low += narrow_range
     smallest, largest = (
-        numbers(values, name, "iuf").astype(np.float64)
-        for values, name in ((min, "ranges"), (max, "ranges"))
+        numbers(values, "ranges", "iuf").astype(np.float64) for values in (min, max)
     )
     _check_ranges(smallest, largest, quantized_dimension)
     if low >= high:
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
+    if symmetric and high - low < 2:
+        raise ValueError(
+            f"storage type '{storage}' has no stored values on both sides of a zero point"
+        )
     # A scale may be too small for f64: that is said of the parameters.
+    choose = _symmetric if symmetric else _nudged
     with np.errstate(divide="ignore", invalid="ignore"):
-        if symmetric:
-            scales, zero_points = _symmetric(
-                smallest, largest, low, high, storage, rule
-            )
-        else:
-            scales, zero_points = _nudged(smallest, largest, low, high, rule)
+        scales, zero_points = choose(smallest, largest, low, high, rule)
     return QuantizationParameters(
         scales,
         zero_points,
@@ -134,20 +133,10 @@ def _nudged(
 
 
 def _symmetric(
-    smallest: NDArray[Any],
-    largest: NDArray[Any],
-    low: int,
-    high: int,
-    storage: str,
-    rule: RangeRule,
+    smallest: NDArray[Any], largest: NDArray[Any], low: int, high: int, rule: RangeRule
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
-    if not steps:
-        raise ValueError(
-            f"storage type '{storage}' has no stored values on both sides of a zero point"
-        )
     bound = np.maximum(abs(smallest), abs(largest))
-    is_zero = _is_zero(2 * bound, rule)
-    scales = np.where(is_zero, 1.0, bound / steps)
+    scales = np.where(_is_zero(2 * bound, rule), 1.0, bound / steps)
     return scales, np.full(scales.shape, zero_point)

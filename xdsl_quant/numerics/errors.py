@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .arguments import expressed_array
-from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
-from .blocks import aligned, block_shape, pieces
-from .parameters import QuantizationParameters, check_parameters
-from .rounding import check_rounding
+from .arithmetic import Arithmetic, operand_pieces
+from .blocks import Shape
+from .parameters import QuantizationParameters
 
 ErrorScope = Literal["tensor", "channel", "block"]
 """What errors are measured for."""
@@ -81,51 +80,42 @@ def measure_error(
         ValueError: if there are no values, they have the wrong shape, the parameters have
             no channels or blocks to measure, or there is no such rounding.
     """
-    rounding = Rounding(rounding_mode, zero_point_order)
-    check_rounding(rounding)
-    check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
-    blocks = block_shape(parameters, values.shape)
+    rounding = Rounding(rounding_mode, zero_point_order)
+    meter = _Meter(parameters, rounding, values.shape)
     if not values.size:
         raise ValueError("there are no values to measure an error of")
     measured = _measured_shape(parameters, per)
     sums = [np.zeros(measured) for _ in range(5)]
+    blocks, _ = meter.arithmetic.grid
     scope = values.shape if per == "tensor" else blocks
-    grids = [(blocks, numbers_of(parameters)), (scope, sums)]
-    meter = _Meter(parameters, rounding, values.size)
     with np.errstate(all="ignore"):
-        for x, *numbers in pieces(aligned([values], grids), LARGE_PIECE):
-            operands = meter.arithmetic.operands(*numbers[:-5])
-            for piece in pieces([x, *operands, *numbers[-5:]], meter.arithmetic.limit):
-                meter.add(piece[0], piece[1:-5], piece[-5:])
+        for x, *numbers in operand_pieces([values], [meter.arithmetic], (scope, sums)):
+            meter.add(x, numbers[:-5], numbers[-5:])
     return _error(sums, prod(scope))
 
 
-def _measured_shape(
-    parameters: QuantizationParameters, per: ErrorScope
-) -> tuple[int, ...]:
+def _measured_shape(parameters: QuantizationParameters, per: ErrorScope) -> Shape:
+    if per not in get_args(ErrorScope):
+        raise ValueError(
+            f"per is 'tensor', 'channel' or 'block', but {per!r} was given"
+        )
     if per == "tensor":
         return ()
-    if per == "channel":
-        if parameters.quantized_dimension is None:
-            raise ValueError(
-                "per='channel' needs parameters with a quantized_dimension"
-            )
-        return parameters.scales.shape
-    if per == "block":
-        if parameters.block_sizes is None:
-            raise ValueError("per='block' needs parameters with block_sizes")
-        return parameters.scales.shape
-    raise ValueError(f"per is 'tensor', 'channel' or 'block', but {per!r} was given")
+    if per == "channel" and parameters.quantized_dimension is None:
+        raise ValueError("per='channel' needs parameters with a quantized_dimension")
+    if per == "block" and parameters.block_sizes is None:
+        raise ValueError("per='block' needs parameters with block_sizes")
+    return parameters.scales.shape
 
 
 class _Meter:
     """Adds up the errors of pieces."""
 
     def __init__(
-        self, parameters: QuantizationParameters, rounding: Rounding, size: int
+        self, parameters: QuantizationParameters, rounding: Rounding, shape: Shape
     ):
-        self.arithmetic = Arithmetic(parameters, rounding, size)
+        self.arithmetic = Arithmetic(parameters, rounding, shape)
         limit = self.arithmetic.limit
         self._stored = np.empty(limit, parameters.storage_dtype)
         self._returned = np.empty(limit, parameters.expressed_dtype)

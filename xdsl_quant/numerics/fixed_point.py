@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .arguments import numbers, stored_array
+from .arguments import check_parameters, stored_array
+from .arrays import check_bounds, check_positive, numbers
 from .blocks import aligned, block_shape, merged, pieces
-from .parameters import QuantizationParameters, check_parameters
+from .parameters import QuantizationParameters
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
 _INT32 = np.iinfo(np.int32)
@@ -56,10 +57,7 @@ def quantize_multiplier(
         ValueError: if it is not positive, NaN, `2**29` or more, or less than `2**-63`.
     """
     values = numbers(real, "multipliers", "iuf").astype(np.float64)
-    # Comparisons with NaN are false.
-    if not (is_right := (values > 0) & (values < np.inf)).all():
-        wrong = values[~is_right][0]
-        raise ValueError(f"multiplier {wrong} is not a positive finite number")
+    check_positive(values, "multiplier")
     mantissas, exponents = np.frexp(values)
     # More than the largest shift takes bits from the multiplier.
     shifts = np.minimum(31 - exponents, MAX_SHIFT)
@@ -68,17 +66,25 @@ def quantize_multiplier(
     is_carried = multipliers == 2.0**31
     multipliers = np.where(is_carried, 2.0**30, multipliers)
     shifts = shifts - is_carried
-    if (is_large := shifts < MIN_SHIFT).any():
-        raise ValueError(
-            f"multiplier {values[is_large][0]} is too large, it must be less than 2**29"
-        )
-    if (is_small := multipliers == 0).any():
-        raise ValueError(
-            f"multiplier {values[is_small][0]} is too small, it must be at least 2**-63"
-        )
+    if (wrong := first_wrong(multipliers, shifts)) is not None:
+        index, reason = wrong
+        raise ValueError(f"multiplier {values.flat[index]} is {reason}")
     if not (isinstance(real, np.ndarray) or values.ndim):
         return int(multipliers), int(shifts)
     return multipliers.astype(np.int32), shifts.astype(np.int8)
+
+
+def first_wrong(
+    multipliers: NDArray[Any], shifts: NDArray[Any]
+) -> tuple[int, str] | None:
+    """The flat index of a multiplier that is out of bounds, and what is wrong with it."""
+    for is_wrong, reason in (
+        (shifts < MIN_SHIFT, "too large, it must be less than 2**29"),
+        (multipliers == 0, "too small, it must be at least 2**-63"),
+    ):
+        if is_wrong.any():
+            return int(is_wrong.argmax()), reason
+    return None
 
 
 def apply_scale(
@@ -142,9 +148,8 @@ def check_scale_rounding(rounding: ScaleRounding) -> None:
 
 def _integers(values: ArrayLike, what: str, low: int, high: int) -> NDArray[Any]:
     array = numbers(values, f"{what}s", "iu")
-    for value in (int(array.min()), int(array.max())) if array.size else ():
-        if not low <= value <= high:
-            raise ValueError(f"{what} {value} is not in the range {low} to {high}")
+    message = f"{what} {{}} is not in the range {low} to {high}"
+    check_bounds(array, low, high, message)
     return array
 
 
@@ -214,7 +219,6 @@ def affine_to_fixed_point(
         ValueError: if an array has the wrong shape, or a stored value is outside of the
             storage type.
     """
-    check_parameters(parameters)
     values = stored_array(stored_values, parameters)
     grid = (block_shape(parameters, values.shape), [parameters.zero_points])
     dtype = np.dtype(np.int32 if parameters.storage_width < 32 else np.int64)
@@ -252,9 +256,8 @@ def fixed_point_to_affine(
     if not values.size:
         return result
     low, high = parameters.storage_min, parameters.storage_max
-    for fixed_point, out, zero_points in pieces(
-        aligned([values, result], [grid]), PIECE
-    ):
+    views = aligned([values, result], [grid])
+    for fixed_point, out, zero_points in pieces(views, PIECE):
         # Clamped first, no sum overflows.
         wide = fixed_point.astype(np.int64)
         clamped = np.clip(wide, low - zero_points, high - zero_points)

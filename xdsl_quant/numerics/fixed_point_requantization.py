@@ -12,16 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .arguments import checked_out, numbers, stored_array
+from .arguments import check_requantization, stored_array
+from .arrays import check_positive, checked_out, numbers
 from .blocks import aligned, block_shape, pieces
-from .fixed_point import (
-    MAX_SHIFT,
-    MIN_SHIFT,
-    PIECE,
-    check_scale_rounding,
-    scaled,
-)
-from .parameters import QuantizationParameters, check_parameters
+from .fixed_point import MAX_SHIFT, PIECE, check_scale_rounding, first_wrong, scaled
+from .parameters import QuantizationParameters
 
 _SIGNIFICAND_BITS = 53
 
@@ -61,13 +56,11 @@ def rescale_multiplier(
     dividends = reduce(mul, [significands for significands, _ in sources])
     exponents = sum(exponents for _, exponents in sources) - divisor_exponents
     multipliers, shifts = _nearest(dividends, divisors, exponents)
-    for is_wrong, limit in (
-        (shifts < MIN_SHIFT, "large, it must be less than 2**29"),
-        (multipliers == 0, "small, it must be at least 2**-63"),
-    ):
-        if is_wrong.any():
-            ratio = _ratio(arrays, int(is_wrong.argmax()))
-            raise ValueError(f"ratio of scales {ratio} is too {limit}")
+    if (wrong := first_wrong(multipliers, shifts)) is not None:
+        index, reason = wrong
+        *scales, divisor = (float(array.flat[index]) for array in arrays)
+        ratio = f"{' * '.join(map(str, scales))} / {divisor}"
+        raise ValueError(f"ratio of scales {ratio} is {reason}")
     return (
         multipliers.astype(np.int32).reshape(shape),
         shifts.astype(np.int8).reshape(shape),
@@ -76,10 +69,7 @@ def rescale_multiplier(
 
 def _positive(scale: ArrayLike) -> NDArray[np.float64]:
     array = numbers(scale, "scales", "iuf").astype(np.float64)
-    # Comparisons with NaN are false.
-    if not (is_right := (array > 0) & (array < np.inf)).all():
-        wrong = array[~is_right][0]
-        raise ValueError(f"scale {wrong} is not a positive finite number")
+    check_positive(array, "scale")
     return array
 
 
@@ -140,11 +130,6 @@ def _power(exponents: NDArray[np.int64]) -> NDArray[Any]:
     return np.left_shift(1, np.maximum(exponents, 0).astype(object))
 
 
-def _ratio(arrays: Sequence[NDArray[np.float64]], index: int) -> str:
-    *sources, divisor = (float(array.ravel()[index]) for array in arrays)
-    return f"{' * '.join(map(str, sources))} / {divisor}"
-
-
 def requantize_fixed_point(
     stored_values: ArrayLike,
     source: QuantizationParameters,
@@ -187,13 +172,7 @@ def requantize_fixed_point(
             of the storage type of `source`.
     """
     check_scale_rounding(rounding)
-    check_parameters(source)
-    check_parameters(target)
-    if source.expressed != target.expressed:
-        raise ValueError(
-            f"cannot requantize from expressed type '{source.expressed}' to "
-            f"'{target.expressed}', they must be the same"
-        )
+    check_requantization(source, target)
     values = stored_array(stored_values, source)
     grids = [
         (

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import check_unmasked
+from .arrays import check_unmasked
 from .choosing import choose_parameters
 from .histogram import BIN_ENDS, Histogram
 from .histogram_errors import Quantizer, SpreadValues, channel_pieces

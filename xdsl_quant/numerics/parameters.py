@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arguments import numbers
+from .arrays import numbers
 from .float_dtypes import float_dtype, float_info
-from .storage import storage_range
+from .storage import check_storable, storage_range
 
 if TYPE_CHECKING:
     from xdsl_quant.dialects.quant.types import QuantizedType, UniformType
@@ -94,42 +94,47 @@ class QuantizationParameters:
             raise TypeError(
                 f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
             )
-        fields: dict[str, Any] = {
-            "storage": storage,
-            "storage_min": low if storage_min is None else storage_min,
-            "storage_max": high if storage_max is None else storage_max,
-            "expressed": expressed,
-            "quantized_dimension": quantized_dimension,
-            "block_sizes": None if block_sizes is None else _pairs(block_sizes),
-        }
-        for name in ("storage_min", "storage_max", "quantized_dimension"):
-            if (value := fields[name]) is not None:
-                fields[name] = _integer(value, name)
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-        self._check_storage_range(low, high)
+        storage_min = (
+            low if storage_min is None else _integer(storage_min, "storage_min")
+        )
+        storage_max = (
+            high if storage_max is None else _integer(storage_max, "storage_max")
+        )
+        if quantized_dimension is not None:
+            quantized_dimension = _integer(quantized_dimension, "quantized_dimension")
+        blocks = None if block_sizes is None else _pairs(block_sizes)
+        if not low <= storage_min < storage_max <= high:
+            raise ValueError(
+                f"storage range {storage_min} to {storage_max} is no part of "
+                f"'{storage}', whose values are {low} to {high}"
+            )
         scale_array = numbers(scales, "scales", "iuf").astype(np.float64)
-        zero_point_array = _integers(zero_points, low, high, storage)
+        zero_point_array = numbers(zero_points, "zero points", "iu")
+        check_storable(zero_point_array, storage, "zero point")
+        zero_point_array = zero_point_array.astype(np.int64)
         if zero_point_array.ndim == 0:
             zero_point_array = np.full(scale_array.shape, zero_point_array)
         for array in (scale_array, zero_point_array):
             array.setflags(write=False)
-        object.__setattr__(self, "scales", scale_array)
-        object.__setattr__(self, "zero_points", zero_point_array)
+        values = {
+            "scales": scale_array,
+            "zero_points": zero_point_array,
+            "storage": storage,
+            "storage_min": storage_min,
+            "storage_max": storage_max,
+            "expressed": expressed,
+            "quantized_dimension": quantized_dimension,
+            "block_sizes": blocks,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         self._check_shapes()
         self._check_scales()
 
     # Checks
 
-    def _check_storage_range(self, low: int, high: int) -> None:
-        if not low <= self.storage_min < self.storage_max <= high:
-            raise ValueError(
-                f"storage range {self.storage_min} to {self.storage_max} is no part of "
-                f"'{self.storage}', whose values are {low} to {high}"
-            )
-
     def _check_shapes(self) -> None:
-        shape = self.scales.shape
+        shape, dimension = self.scales.shape, self.quantized_dimension
         if self.zero_points.shape != shape:
             raise ValueError(
                 f"zero points have shape {self.zero_points.shape}, but scales have shape "
@@ -138,51 +143,24 @@ class QuantizationParameters:
         if not self.scales.size:
             raise ValueError("there are no scales, at least one is needed")
         if self.block_sizes is not None:
-            return self._check_block_sizes(self.block_sizes)
-        if self.quantized_dimension is None:
-            if shape:
+            if dimension is not None:
                 raise ValueError(
-                    f"scales of shape {shape} need a quantized_dimension or block_sizes"
+                    "parameters have a quantized_dimension or block_sizes, not both"
                 )
-            return None
-        if self.quantized_dimension < 0:
+            return _check_block_sizes(self.block_sizes, shape)
+        if dimension is None and shape:
             raise ValueError(
-                f"quantized dimension {self.quantized_dimension} is negative, count "
-                "dimensions from 0"
+                f"scales of shape {shape} need a quantized_dimension or block_sizes"
             )
-        if len(shape) != 1:
+        if dimension is not None and dimension < 0:
+            raise ValueError(
+                f"quantized dimension {dimension} is negative, count dimensions from 0"
+            )
+        if dimension is not None and len(shape) != 1:
             raise ValueError(
                 f"scales along a quantized dimension have one dimension, not shape {shape}"
             )
         return None
-
-    def _check_block_sizes(self, block_sizes: tuple[tuple[int, int], ...]) -> None:
-        if self.quantized_dimension is not None:
-            raise ValueError(
-                "parameters have a quantized_dimension or block_sizes, not both"
-            )
-        shape = self.scales.shape
-        dimensions = {dimension for dimension, _ in block_sizes}
-        if len(dimensions) != len(block_sizes) or min(dimensions, default=0) < 0:
-            raise ValueError(
-                f"block sizes {block_sizes} must have different dimensions from 0"
-            )
-        for _, size in block_sizes:
-            if size <= 0:
-                raise ValueError(f"block size {size} is not positive")
-        if len(shape) == len(dimensions):
-            # Compact scales have no dimension for what is not cut into blocks.
-            return
-        if max(dimensions, default=0) >= len(shape):
-            raise ValueError(
-                f"scales have shape {shape}, but must have a dimension for each one of "
-                f"the tensor or for each one with a block size, {sorted(dimensions)}"
-            )
-        for dimension, count in enumerate(shape):
-            if dimension not in dimensions and count != 1:
-                raise ValueError(
-                    f"dimension {dimension} has {count} scales, but no block size"
-                )
 
     def _check_scales(self) -> None:
         info = float_info(self.expressed_dtype)
@@ -239,16 +217,10 @@ class QuantizationParameters:
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return (
-            self.scales.shape,
-            self.scales.tobytes(),
-            self.zero_points.tobytes(),
-            self.storage,
-            self.storage_min,
-            self.storage_max,
-            self.expressed,
-            self.quantized_dimension,
-            self.block_sizes,
+        values = (getattr(self, field.name) for field in fields(self))
+        return self.scales.shape, *(
+            value.tobytes() if isinstance(value, np.ndarray) else value
+            for value in values
         )
 
     # Conversion
@@ -278,16 +250,30 @@ class QuantizationParameters:
         return type_of_parameters(self)
 
 
-def check_parameters(value: object) -> None:
-    """Raise a `TypeError` if a value is no `QuantizationParameters`."""
-    if isinstance(value, QuantizationParameters):
+def _check_block_sizes(
+    block_sizes: tuple[tuple[int, int], ...], shape: tuple[int, ...]
+) -> None:
+    dimensions = {dimension for dimension, _ in block_sizes}
+    if len(dimensions) != len(block_sizes) or min(dimensions, default=0) < 0:
+        raise ValueError(
+            f"block sizes {block_sizes} must have different dimensions from 0"
+        )
+    for _, size in block_sizes:
+        if size <= 0:
+            raise ValueError(f"block size {size} is not positive")
+    if len(shape) == len(dimensions):
+        # Compact scales have no dimension for what is not cut into blocks.
         return
-    # Types are known by their name, so that xDSL is not imported for them.
-    is_type = str(getattr(value, "name", "")).startswith("quant.")
-    hint = "; use QuantizationParameters.from_type" if is_type else ""
-    raise TypeError(
-        f"parameters must be QuantizationParameters, not {type(value).__name__}{hint}"
-    )
+    if max(dimensions, default=0) >= len(shape):
+        raise ValueError(
+            f"scales have shape {shape}, but must have a dimension for each one of "
+            f"the tensor or for each one with a block size, {sorted(dimensions)}"
+        )
+    for dimension, count in enumerate(shape):
+        if dimension not in dimensions and count != 1:
+            raise ValueError(
+                f"dimension {dimension} has {count} scales, but no block size"
+            )
 
 
 def _integer(value: SupportsIndex, what: str) -> int:
@@ -300,13 +286,10 @@ def _integer(value: SupportsIndex, what: str) -> int:
 def _pairs(
     block_sizes: Mapping[int, int] | Iterable[tuple[int, int]],
 ) -> tuple[tuple[int, int], ...]:
-    pairs: Iterable[tuple[int, int]] = (
-        cast("Mapping[int, int]", block_sizes).items()
-        if isinstance(block_sizes, Mapping)
-        else block_sizes
-    )
+    if isinstance(block_sizes, Mapping):
+        block_sizes = cast("Mapping[int, int]", block_sizes).items()
     try:
-        pairs = [(dimension, size) for dimension, size in pairs]
+        pairs = [(dimension, size) for dimension, size in block_sizes]
     except (TypeError, ValueError):
         raise TypeError(
             f"block sizes are {block_sizes!r}, but must be a mapping, or pairs, of a "
@@ -319,14 +302,3 @@ def _pairs(
         )
         for dimension, size in pairs
     )
-
-
-def _integers(values: ArrayLike, low: int, high: int, storage: str) -> NDArray[Any]:
-    array = numbers(values, "zero points", "iu")
-    for zero_point in (int(array.min()), int(array.max())) if array.size else ():
-        if not low <= zero_point <= high:
-            raise ValueError(
-                f"zero point {zero_point} does not fit storage type '{storage}', whose "
-                f"values are {low} to {high}"
-            )
-    return array.astype(np.int64)

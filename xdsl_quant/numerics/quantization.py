@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,29 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 
-from .arguments import checked_out, expressed_array, stored_array
-from .arithmetic import LARGE_PIECE, Arithmetic, numbers_of
-from .blocks import aligned, block_shape, pieces
-from .parameters import QuantizationParameters, check_parameters
-from .rounding import check_rounding
-
-Grid = tuple[tuple[int, ...], list[NDArray[Any]]]
-
-
-def _grid(parameters: QuantizationParameters, shape: tuple[int, ...]) -> Grid:
-    """The shape of a block, and the numbers of all blocks."""
-    blocks = block_shape(parameters, shape)
-    return blocks, numbers_of(parameters)
-
-
-def _large_pieces(
-    arrays: list[NDArray[Any]], grids: list[Grid]
-) -> Iterator[list[NDArray[Any]]]:
-    """Pieces of arrays, with their scales and zero points, to cut into pieces again."""
-    views = aligned(arrays, grids)
-    if all(numbers.size == 1 for numbers in views[len(arrays) :]):
-        return iter([views])
-    return pieces(views, LARGE_PIECE)
+from .arguments import check_requantization, expressed_array, stored_array
+from .arithmetic import Arithmetic, operand_pieces
+from .arrays import checked_out
+from .parameters import QuantizationParameters
 
 
 def quantize(
@@ -72,23 +52,56 @@ def quantize(
         ValueError: if an array has the wrong shape, elements of `out` overlap, or there
             is no such rounding.
     """
-    rounding = Rounding(rounding_mode, zero_point_order, nan)
-    check_rounding(rounding)
-    check_parameters(parameters)
     values = expressed_array(expressed_values, parameters)
-    grid = _grid(parameters, values.shape)
+    rounding = Rounding(rounding_mode, zero_point_order, nan)
+    arithmetic = Arithmetic(parameters, rounding, values.shape)
     values, out = checked_out(values, out, parameters.storage_dtype)
-    if not values.size:
-        return out
-    arithmetic = Arithmetic(parameters, rounding, values.size)
-    with np.errstate(all="ignore"):
-        for expressed, stored, *numbers in _large_pieces([values, out], [grid]):
-            operands = arithmetic.operands(*numbers)
-            for x, s, *parts in pieces(
-                [expressed, stored, *operands], arithmetic.limit
-            ):
-                arithmetic.quantize(x, parts, s)
+    return _quantized(values, out, arithmetic)
+
+
+@np.errstate(all="ignore")
+def _quantized(
+    values: NDArray[Any], out: NDArray[Any], arithmetic: Arithmetic
+) -> NDArray[Any]:
+    for expressed, stored, *operands in operand_pieces([values, out], [arithmetic]):
+        arithmetic.quantize(expressed, operands, stored)
     return out
+
+
+def quantize_constant(
+    expressed_values: ArrayLike,
+    parameters: QuantizationParameters,
+    nan: NanResult = "storage-min",
+) -> NDArray[Any]:
+    """
+    Stored values of the expressed ones of a constant as MLIR 14 has them while it compiles.
+
+    Values are divided by scales as f64, whatever the expressed type is, and rounded half
+    away from zero. The zero point is added before that if values are f32 and stored values
+    have 8 bits, and otherwise after it: this is another number for a negative quotient in
+    the middle of two integers. What is out of range becomes the nearest end of the storage
+    range. In MLIR 14 NaN becomes 0.
+
+    Args:
+        expressed_values: an array of any shape that the parameters fit, with dtype
+            `parameters.expressed_dtype`; or Python numbers, which are rounded to it.
+        parameters: the parameters.
+        nan: what NaN becomes, as for [`quantize`][xdsl_quant.numerics.quantize].
+
+    Returns:
+        an array with dtype `parameters.storage_dtype`.
+
+    Raises:
+        TypeError: if an array has the wrong dtype, or an argument is of the wrong type.
+        ValueError: if an array has the wrong shape.
+    """
+    values = expressed_array(expressed_values, parameters)
+    is_added_first = parameters.expressed == "f32" and parameters.storage_width == 8
+    order: ZeroPointOrder = "before-rounding" if is_added_first else "after-rounding"
+    rounding = Rounding("nearest-away", order, nan)
+    arithmetic = Arithmetic(parameters, rounding, values.shape, is_exact=True)
+    stored = np.empty(values.shape, parameters.storage_dtype)
+    return _quantized(values, stored, arithmetic)
 
 
 def dequantize(
@@ -121,22 +134,14 @@ def dequantize(
         ValueError: if an array has the wrong shape, or a stored value is outside of the
             storage type, e.g. 8 for `i4`.
     """
-    rounding = Rounding(rounding_mode)
-    check_rounding(rounding)
-    check_parameters(parameters)
     values = stored_array(stored_values, parameters)
-    grid = _grid(parameters, values.shape)
+    arithmetic = Arithmetic(
+        parameters, Rounding(rounding_mode), values.shape, only_dequantizes=True
+    )
     values, out = checked_out(values, out, parameters.expressed_dtype)
-    if not values.size:
-        return out
-    arithmetic = Arithmetic(parameters, rounding, values.size, only_dequantizes=True)
     with np.errstate(all="ignore"):
-        for stored, expressed, *numbers in _large_pieces([values, out], [grid]):
-            operands = arithmetic.operands(*numbers)
-            for s, x, *parts in pieces(
-                [stored, expressed, *operands], arithmetic.limit
-            ):
-                arithmetic.dequantize(s, parts, x)
+        for stored, expressed, *operands in operand_pieces([values, out], [arithmetic]):
+            arithmetic.dequantize(stored, operands, expressed)
     return out
 
 
@@ -175,32 +180,18 @@ def requantize(
             stored value is outside of the storage type of `source`, or there is no such
             rounding.
     """
-    rounding = Rounding(rounding_mode, zero_point_order, nan)
-    check_rounding(rounding)
-    check_parameters(source)
-    check_parameters(target)
-    if source.expressed != target.expressed:
-        raise ValueError(
-            f"cannot requantize from expressed type '{source.expressed}' to "
-            f"'{target.expressed}', they must be the same"
-        )
+    check_requantization(source, target)
     values = stored_array(stored_values, source)
-    grids = [_grid(parameters, values.shape) for parameters in (source, target)]
-    values, out = checked_out(values, out, target.storage_dtype)
-    if not values.size:
-        return out
+    rounding = Rounding(rounding_mode, zero_point_order, nan)
     first, second = (
-        Arithmetic(parameters, rounding, values.size) for parameters in (source, target)
+        Arithmetic(parameters, rounding, values.shape)
+        for parameters in (source, target)
     )
-    limit = min(first.limit, second.limit)
-    count = len(numbers_of(source))
-    between = np.empty(limit, source.expressed_dtype)
+    values, out = checked_out(values, out, target.storage_dtype)
+    between = np.empty(min(first.limit, second.limit), source.expressed_dtype)
     with np.errstate(all="ignore"):
-        for before, after, *numbers in _large_pieces([values, out], grids):
-            operands = first.operands(*numbers[:count])
-            operands += second.operands(*numbers[count:])
-            for s, t, *parts in pieces([before, after, *operands], limit):
-                expressed = between[: s.size].reshape(s.shape)
-                first.dequantize(s, parts[:count], expressed)
-                second.quantize(expressed, parts[count:], t)
+        for before, after, *operands in operand_pieces([values, out], [first, second]):
+            expressed = between[: before.size].reshape(before.shape)
+            first.dequantize(before, operands[: first.count], expressed)
+            second.quantize(expressed, operands[first.count :], after)
     return out

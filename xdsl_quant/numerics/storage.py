@@ -1,7 +1,13 @@
 """The integers of storage types, by the name of the type."""
 
+from __future__ import annotations
+
 import re
-from typing import cast
+from typing import Any, cast
+
+from numpy.typing import NDArray
+
+from .arrays import check_bounds
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -29,3 +35,15 @@ def storage_range(storage: str) -> tuple[int, int]:
     if match["signedness"] in ("u", "ui"):
         return 0, (1 << width) - 1
     return -(1 << (width - 1)), (1 << (width - 1)) - 1
+
+
+def check_storable(values: NDArray[Any], storage: str, what: str) -> None:
+    """Raise a `ValueError` if an integer does not fit a storage type."""
+    low, high = storage_range(storage)
+    check_bounds(
+        values,
+        low,
+        high,
+        f"{what} {{}} does not fit storage type '{storage}', whose values are {low} to "
+        f"{high}",
+    )

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.numerics.arguments import check_unmasked
+from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 
 _TEXT_LENGTH = 60

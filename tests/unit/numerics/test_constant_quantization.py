@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.numerics.constant_quantization import quantize_constant
+from xdsl_quant.numerics.quantization import quantize_constant
 
 # Quotients in f64 are a bit more than -23.5, and exactly 23.5; in f32 both are ties.
 TIES = np.array([-2.35, 2.35], np.float32)

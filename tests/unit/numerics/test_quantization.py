@@ -32,7 +32,6 @@ from xdsl_quant.numerics import (
     dequantize,
     fixed_point_to_affine,
     measure_error,
-    quantization,
     quantize,
     requantize,
 )
@@ -60,7 +59,7 @@ def _cut(sizes: tuple[int, int] | None) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if sizes is not None:
             patch.setattr(arithmetic, "PIECE_BYTES", sizes[0])
-            patch.setattr(quantization, "LARGE_PIECE", sizes[1])
+            patch.setattr(arithmetic, "LARGE_PIECE", sizes[1])
         yield
 
 

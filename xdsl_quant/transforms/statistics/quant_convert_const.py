@@ -10,7 +10,7 @@ All elements of a constant are quantized at once, by
 [`quantize`][xdsl_quant.numerics.quantize], so results are those of running the cast that
 is lowered with the same options. With `nearest-away` and no `zero-point-order` they are
 those of MLIR 14, which divides in f64 and has an order for each type: see
-[`quantize_constant`][xdsl_quant.numerics.constant_quantization.quantize_constant].
+[`quantize_constant`][xdsl_quant.numerics.quantization.quantize_constant].
 
 A resource stays a resource, under a name of its own, if stored values have 8, 16 or 32
 bits. How narrower ones are laid out in a resource is not settled: they become a dense
@@ -108,7 +108,7 @@ def _quantized_array(
     """
     # Importing NumPy takes longer than starting `xdsl-opt`.
     from xdsl_quant.numerics import QuantizationParameters, quantize
-    from xdsl_quant.numerics.constant_quantization import quantize_constant
+    from xdsl_quant.numerics.quantization import quantize_constant
 
     if (reason := why_not_lowerable(quantized_type)) is not None:
         raise ValueError(reason)

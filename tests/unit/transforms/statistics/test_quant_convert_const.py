@@ -29,7 +29,7 @@ from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters, quantize
-from xdsl_quant.numerics.constant_quantization import quantize_constant
+from xdsl_quant.numerics.quantization import quantize_constant
 from xdsl_quant.rounding_mode import RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
