@@ -58,7 +58,7 @@ def _per_axis(scales: object, zero_points: object = None):
         (
             UniformQuantizedType(UI8, f32, 1 / 3, 7, storage_type_max=250),
             {
-                "kind": "uniform, per-layer",
+                "kind": "uniform, per-tensor",
                 "storage": "ui8, 0 to 250",
                 "expressed": "f32",
                 "scale": "0.333333",

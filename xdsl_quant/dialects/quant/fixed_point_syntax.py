@@ -29,43 +29,11 @@ from .fixed_point_types import (
     FixedPointQuantizedPerAxisType,
     FixedPointQuantizedType,
     FixedPointType,
-    multiplier_array,
     multipliers_attr,
-    shift_array,
     shifts_attr,
 )
-from .type_syntax import TypeSyntax, element_texts, storage_text
-from .types import int_array, ints_attr, zero_array
-
-# Text of types
-
-
-def fixed_point_text(quantized_type: FixedPointQuantizedType) -> str:
-    """The parameters of a per-layer `!quant.fixed_point`."""
-    zero_point = quantized_type.zero_point.data
-    return (
-        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}, "
-        f"{quantized_type.multiplier.data}p-{quantized_type.shift.data}"
-        f"{f':{zero_point}' if zero_point else ''}>"
-    )
-
-
-def fixed_point_per_axis_text(quantized_type: FixedPointQuantizedPerAxisType) -> str:
-    """The parameters of a per-axis `!quant.fixed_point`."""
-    multipliers = multiplier_array(quantized_type.multipliers)
-    shifts = shift_array(quantized_type.shifts)
-    zero_points = int_array(quantized_type.zero_points)
-    scale_texts = [
-        *map("%dp-%d".__mod__, zip(multipliers, shifts, strict=True)),
-    ]
-    elements = element_texts(scale_texts, zero_points, any(zero_points))
-    return (
-        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}:"
-        f"{quantized_type.quantized_dimension.data}, {{{','.join(elements)}}}>"
-    )
-
-
-# Types from text
+from .type_syntax import TypeSyntax
+from .types import ints_attr, zero_array
 
 Elements: TypeAlias = "tuple[array[int], array[int], array[int]]"
 """Multipliers, shifts and zero points."""
@@ -89,9 +57,9 @@ class FixedPointSyntax(TypeSyntax):
             (
                 expressed_type,
                 *storage,
+                IntAttr(zero_point),
                 IntAttr(multiplier),
                 IntAttr(shift),
-                IntAttr(zero_point),
             )
         )
 
@@ -106,10 +74,10 @@ class FixedPointSyntax(TypeSyntax):
             (
                 expressed_type,
                 *storage,
-                multipliers_attr(multipliers),
-                shifts_attr(shifts),
                 ints_attr(zero_points),
                 IntAttr(dimension),
+                multipliers_attr(multipliers),
+                shifts_attr(shifts),
             )
         )
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import neg
-from typing import Self, cast
+from typing import Unpack
 
 from xdsl.dialects.builtin import (
     I8,
@@ -32,30 +32,21 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from .constructor_arguments import (
-    checked_expressed_type,
-    int_argument,
-    int_vector,
-)
+from .constructor_arguments import int_argument, int_vector
 from .types import (
-    Ints,
+    PerAxisType,
+    PerTensorType,
     QuantizedType,
-    StoredQuantizedType,
+    ScaledQuantizedType,
+    StorageOptions,
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
-    default_storage_max,
-    default_storage_min,
+    common_arguments,
     floats_attr,
-    int_array,
-    ints_attr,
-    storage_parameters,
-    verify_dimension,
-    verify_scales,
-    zero_array,
+    zero_points_attr,
 )
 
 MIN_MULTIPLIER, MAX_MULTIPLIER = 1 << 30, (1 << 31) - 1
@@ -65,15 +56,8 @@ Multipliers = DenseArrayBase[I32]
 Shifts = DenseArrayBase[I8]
 
 
-def scale_values(
-    multipliers: Sequence[int] | array[int], shifts: Sequence[int] | array[int]
-) -> array[float]:
-    """The scales as doubles, which hold them exactly."""
-    return array("d", map(math.ldexp, multipliers, map(neg, shifts)))
-
-
 def _verify_multipliers_and_shifts(
-    multipliers: Sequence[int] | array[int], shifts: Sequence[int] | array[int]
+    multipliers: Sequence[int], shifts: Sequence[int]
 ) -> None:
     for multiplier in (min(multipliers), max(multipliers)):
         if not MIN_MULTIPLIER <= multiplier <= MAX_MULTIPLIER:
@@ -88,11 +72,7 @@ def _verify_multipliers_and_shifts(
             )
 
 
-def _hint(
-    multiplier: int,
-    multipliers: Sequence[int] | array[int],
-    shifts: Sequence[int] | array[int],
-) -> str:
+def _hint(multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]) -> str:
     """How to write the same scale, if it is one."""
     shift = shifts[multipliers.index(multiplier)]
     zeros = 31 - multiplier.bit_length()
@@ -106,38 +86,38 @@ def _hint(
 
 
 @dataclass(frozen=True, init=False)
-class _FixedPointType(StoredQuantizedType, ABC):
-    """What both kinds of `!quant.fixed_point` share."""
+class FixedPointType(ScaledQuantizedType, ABC):
+    """
+    What both kinds of `!quant.fixed_point` share: a scale is an integer times a power of
+    two.
+    """
 
     name = "quant.fixed_point"
 
-    expressed_type: AnyFloat
+    @property
+    @abstractmethod
+    def multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The scales times `2**shift`, and the shifts."""
 
     @abstractmethod
     def to_uniform(self) -> UniformQuantizedType | UniformQuantizedPerAxisType:
         """The `!quant.uniform` type with the same scales, exactly, and all else equal."""
 
-    def _verify_scales_and_zero_points(
-        self,
-        multipliers: Sequence[int] | array[int],
-        shifts: Sequence[int] | array[int],
-        zero_points: Sequence[int] | array[int],
-    ) -> None:
-        _verify_multipliers_and_shifts(multipliers, shifts)
-        verify_scales(scale_values(multipliers, shifts), self.expressed_type)
-        width = self.storage_type_integral_width
-        low = default_storage_min(width, self.is_signed)
-        high = default_storage_max(width, self.is_signed)
-        for zero_point in (min(zero_points), max(zero_points)):
-            if not low <= zero_point <= high:
-                raise VerifyException(
-                    f"zero point {zero_point} does not fit storage type "
-                    f"'{self.storage_type_name}', whose values are {low} to {high}"
-                )
+    def scale_array(self) -> array[float]:
+        multipliers, shifts = self.multipliers_and_shifts
+        return array("d", map(math.ldexp, multipliers, map(neg, shifts)))
+
+    def verify(self) -> None:
+        _verify_multipliers_and_shifts(*self.multipliers_and_shifts)
+        super().verify()
+        self.verify_zero_points_are_storable()
+
+    def scale_texts(self) -> list[str]:
+        return [*map("%dp-%d".__mod__, zip(*self.multipliers_and_shifts, strict=True))]
 
 
 @irdl_attr_definition
-class FixedPointQuantizedType(_FixedPointType):
+class FixedPointQuantizedType(FixedPointType, PerTensorType):
     """
     Values approximated by integers at equal distances: with one scale, which is an integer
     times a power of two, and one zero point.
@@ -149,9 +129,9 @@ class FixedPointQuantizedType(_FixedPointType):
     !quant.fixed_point<i8<-127:127>:f32, 1288490189p-37:3>
     ```
 
-    The class of the mnemonic is this one for
+    The class of the mnemonic in a context is this one for
     [`FixedPointQuantizedPerAxisType`][xdsl_quant.dialects.quant.FixedPointQuantizedPerAxisType],
-    too: `new` makes an instance of whichever class the parameters belong to.
+    too.
     """
 
     multiplier: IntAttr
@@ -159,9 +139,6 @@ class FixedPointQuantizedType(_FixedPointType):
 
     shift: IntAttr
     """The power of two that the multiplier is divided by: from 2 to 62."""
-
-    zero_point: IntAttr
-    """The stored value that expresses 0."""
 
     __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
@@ -172,58 +149,29 @@ class FixedPointQuantizedType(_FixedPointType):
         multiplier: int,
         shift: int,
         zero_point: int = 0,
-        *,
-        storage_type_min: int | None = None,
-        storage_type_max: int | None = None,
-        is_signed: bool | None = None,
+        **options: Unpack[StorageOptions],
     ):
-        """
-        Stored values are signed unless `storage_type` is unsigned or `is_signed` is
-        `False`. The range defaults to that of the storage type.
-        """
-        storage = storage_parameters(
-            storage_type, is_signed, storage_type_min, storage_type_max
-        )
         super().__init__(
-            checked_expressed_type(expressed_type),
-            *storage,
+            *common_arguments(storage_type, expressed_type, options),
+            int_argument(zero_point, "zero point"),
             int_argument(multiplier, "multiplier"),
             int_argument(shift, "shift"),
-            int_argument(zero_point, "zero point"),
         )
 
-    @classmethod
-    def new(cls, params: Sequence[Attribute]) -> Self:
-        # One mnemonic is one class in a context.
-        other = FixedPointQuantizedPerAxisType
-        if len(params) == len(other.get_irdl_definition().parameters):
-            return cast(Self, other.new(params))
-        return super().new(params)
+    @property
+    def multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
+        return (self.multiplier.data,), (self.shift.data,)
 
     def to_uniform(self) -> UniformQuantizedType:
-        scale = math.ldexp(self.multiplier.data, -self.shift.data)
+        (scale,) = self.scale_array()
         return UniformQuantizedType.new(
-            (
-                self.expressed_type,
-                self.storage_type,
-                self.flags,
-                self.storage_type_min,
-                self.storage_type_max,
-                FloatData(scale),
-                self.zero_point,
-            )
+            (*self.common_parameters, self.zero_point, FloatData(scale))
         )
 
-    def verify(self) -> None:
-        super().verify()
-        self._verify_scales_and_zero_points(
-            (self.multiplier.data,), (self.shift.data,), (self.zero_point.data,)
-        )
-
-    def text(self) -> str:
-        from .fixed_point_syntax import fixed_point_text
-
-        return fixed_point_text(self)
+    def _scale_description(self) -> Iterator[tuple[str, object]]:
+        (text,), (scale,) = self.scale_texts(), self.scale_array()
+        yield "scale", f"{text} = {scale:.6g}"
+        yield "zero point", self.zero_point.data
 
 
 def multipliers_attr(values: array[int]) -> Multipliers:
@@ -259,22 +207,8 @@ def shifts_attr(values: array[int]) -> Shifts:
         ) from None
 
 
-def multiplier_array(attr: Multipliers) -> array[int]:
-    """The multipliers, without a Python object for each of them."""
-    values = array("i")
-    values.frombytes(attr.data.data)
-    return values
-
-
-def shift_array(attr: Shifts) -> array[int]:
-    """The shifts, without a Python object for each of them."""
-    values = array("b")
-    values.frombytes(attr.data.data)
-    return values
-
-
 @irdl_attr_definition
-class FixedPointQuantizedPerAxisType(_FixedPointType):
+class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
     """
     Values approximated by integers at equal distances: with one scale, which is an integer
     times a power of two, and one zero point for each index of one dimension of the tensor.
@@ -292,12 +226,6 @@ class FixedPointQuantizedPerAxisType(_FixedPointType):
     shifts: Shifts
     """The powers of two that the multipliers are divided by."""
 
-    zero_points: Ints
-    """The zero points, as many as scales."""
-
-    quantized_dimension: IntAttr
-    """The dimension of the tensor along which the scale changes."""
-
     __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(
@@ -309,69 +237,44 @@ class FixedPointQuantizedPerAxisType(_FixedPointType):
         zero_points: Iterable[int] | None = None,
         *,
         quantized_dimension: int,
-        storage_type_min: int | None = None,
-        storage_type_max: int | None = None,
-        is_signed: bool | None = None,
+        **options: Unpack[StorageOptions],
     ):
         """
         Multipliers, shifts and zero points are sequences or one-dimensional NumPy arrays;
         zero points default to 0.
         """
-        storage = storage_parameters(
-            storage_type, is_signed, storage_type_min, storage_type_max
-        )
-        expressed_type = checked_expressed_type(expressed_type)
+        common = common_arguments(storage_type, expressed_type, options)
         multiplier_values = int_vector(multipliers, "multipliers")
         super().__init__(
-            expressed_type,
-            *storage,
+            *common,
+            zero_points_attr(zero_points, len(multiplier_values)),
+            int_argument(quantized_dimension, "quantized dimension"),
             multipliers_attr(multiplier_values),
             shifts_attr(int_vector(shifts, "shifts")),
-            ints_attr(
-                zero_array(len(multiplier_values))
-                if zero_points is None
-                else int_vector(zero_points, "zero points")
-            ),
-            int_argument(quantized_dimension, "quantized dimension"),
         )
 
+    @property
+    def multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
+        multipliers, shifts = array("i"), array("b")
+        multipliers.frombytes(self.multipliers.data.data)
+        shifts.frombytes(self.shifts.data.data)
+        return multipliers, shifts
+
     def to_uniform(self) -> UniformQuantizedPerAxisType:
-        scales = scale_values(
-            multiplier_array(self.multipliers), shift_array(self.shifts)
-        )
         return UniformQuantizedPerAxisType.new(
             (
-                self.expressed_type,
-                self.storage_type,
-                self.flags,
-                self.storage_type_min,
-                self.storage_type_max,
-                floats_attr(scales),
+                *self.common_parameters,
                 self.zero_points,
                 self.quantized_dimension,
+                floats_attr(self.scale_array()),
             )
         )
 
     def verify(self) -> None:
-        super().verify()
         counts = (len(self.multipliers), len(self.shifts), len(self.zero_points))
         if not counts[0] or len({*counts}) != 1:
             raise VerifyException(
                 "illegal number of multipliers, shifts and zero points: "
                 f"{counts[0]}, {counts[1]}, {counts[2]}"
             )
-        self._verify_scales_and_zero_points(
-            multiplier_array(self.multipliers),
-            shift_array(self.shifts),
-            int_array(self.zero_points),
-        )
-        verify_dimension(self.quantized_dimension.data)
-
-    def text(self) -> str:
-        from .fixed_point_syntax import fixed_point_per_axis_text
-
-        return fixed_point_per_axis_text(self)
-
-
-FixedPointType = FixedPointQuantizedType | FixedPointQuantizedPerAxisType
-"""The types whose scales are integers times powers of two."""
+        super().verify()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     AnyFloat,
     IntegerType,
     Signedness,
@@ -26,13 +25,10 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from .fixed_point_types import FixedPointQuantizedPerAxisType
 from .traits import AcceptsStoredValues, CastsQuantization
 from .types import (
     QuantizedType,
     StoredQuantizedType,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedSubChannelType,
     scalar_or_element_type,
 )
 
@@ -53,108 +49,6 @@ def _have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
     if isinstance(type_a, UnrankedTensorType):
         return isinstance(type_b, UnrankedTensorType)
     return not isinstance(type_b, TensorType | UnrankedTensorType)
-
-
-def _verify_per_axis(axis: int, scale_count: int, container: Attribute) -> None:
-    """A per-axis type must fit the value that has it."""
-    if isinstance(container, UnrankedTensorType):
-        return
-    if not isinstance(container, TensorType):
-        raise VerifyException("scalar types may not use per-axis quantization")
-    shape = container.get_shape()
-    if axis >= len(shape):
-        raise VerifyException("quantized dimension must be less than tensor rank")
-    if shape[axis] not in (DYNAMIC_INDEX, scale_count):
-        raise VerifyException(
-            "quantized dimension size does not match number of scales"
-        )
-
-
-def _verify_sub_channel(
-    quantized_type: UniformQuantizedSubChannelType, container: Attribute
-) -> None:
-    """A sub-channel type must fit the value that has it."""
-    if isinstance(container, UnrankedTensorType):
-        _verify_unranked_sub_channel(quantized_type)
-        return
-    if not isinstance(container, TensorType):
-        raise VerifyException("scalar types may not use sub-channel quantization")
-    shape = container.get_shape()
-    rank = len(shape)
-    for axis, block_size in quantized_type.block_size_info:
-        if axis >= rank:
-            raise VerifyException(
-                f"quantized dimension {axis} must be less than tensor rank {rank}"
-            )
-        if shape[axis] != DYNAMIC_INDEX and shape[axis] % block_size:
-            raise VerifyException(
-                f"tensor dimension size {shape[axis]} at axis {axis} must be divisible "
-                f"by the corresponding block size {block_size}"
-            )
-    if 0 in shape:
-        raise VerifyException(
-            "tensor dimension size of zero is not allowed with sub-channel quantization"
-        )
-    scales_shape = quantized_type.scales_shape.get_values()
-    if len(scales_shape) != rank:
-        raise VerifyException(
-            f"Rank of scales {len(scales_shape)} must match the rank of the tensor "
-            f"{rank}"
-        )
-    block_sizes = dict(quantized_type.block_size_info)
-    for axis, (size, count) in enumerate(zip(shape, scales_shape, strict=True)):
-        if axis not in block_sizes:
-            expected = 1
-        elif size == DYNAMIC_INDEX:
-            continue
-        else:
-            expected = size // block_sizes[axis]
-        if count != expected:
-            # MLIR, too, names the expected size in both places.
-            raise VerifyException(
-                f"dimension size {expected} of scales tensor at axis {axis} should "
-                "match (tensor dimension at axis / block sizes at axis) = "
-                f"{expected}"
-            )
-
-
-def _verify_unranked_sub_channel(
-    quantized_type: UniformQuantizedSubChannelType,
-) -> None:
-    """
-    On an unranked tensor scales have one dimension for each dimension of the tensor, or
-    for each dimension that is cut into blocks.
-    """
-    axes = {axis for axis, _ in quantized_type.block_size_info}
-    scales_shape = quantized_type.scales_shape.get_values()
-    if len(scales_shape) == len(axes):
-        return
-    if len(scales_shape) <= max(axes, default=0):
-        raise VerifyException(
-            f"Rank of scales {len(scales_shape)} must match the rank of the tensor or "
-            f"the number of quantized dimensions {len(axes)}"
-        )
-    for axis, count in enumerate(scales_shape):
-        if axis not in axes and count != 1:
-            raise VerifyException(
-                f"dimension size {count} of scales tensor at axis {axis} should be 1, "
-                "as the axis has no block size"
-            )
-
-
-def _verify_integrity(quantized_type: Attribute, container: Attribute) -> None:
-    match quantized_type:
-        case (
-            UniformQuantizedPerAxisType(quantized_dimension=axis, scales=scales)
-            | FixedPointQuantizedPerAxisType(
-                quantized_dimension=axis, multipliers=scales
-            )
-        ):
-            _verify_per_axis(axis.data, len(scales), container)
-        case UniformQuantizedSubChannelType():
-            _verify_sub_channel(quantized_type, container)
-        case _:
-            pass
 
 
 class _CastOp(IRDLOperation, HasFolderInterface, ABC):
@@ -222,7 +116,7 @@ def _verify_expressed_type(
         raise VerifyException(
             "expressed type in quantized type expected to match float type"
         )
-    _verify_integrity(quantized, container)
+    quantized.verify_container(container)
 
 
 @irdl_op_definition
@@ -346,7 +240,7 @@ class StorageCastOp(_CastOp):
             raise VerifyException(
                 "storage type in quantized type expected to match integer type"
             )
-        _verify_integrity(quantized, self.input.type)
+        quantized.verify_container(self.input.type)
 
     def fold(self) -> Sequence[SSAValue] | None:
         return self._fold_inverse(StorageCastOp)

@@ -6,30 +6,16 @@ Colours are those of the page, so that a table is legible on light and dark ones
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING
-
-from xdsl.dialects.builtin import NoneAttr
-
-from .fixed_point_types import (
-    FixedPointQuantizedPerAxisType,
-    FixedPointQuantizedType,
-)
-from .types import (
-    CalibratedQuantizedType,
-    QuantizedType,
-    StoredQuantizedType,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedSubChannelType,
-    UniformQuantizedType,
-    float_array,
-    int_array,
-)
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from .types import QuantizedType
 
 _MAX_LISTED = 8
 """Most scales that are shown one by one."""
@@ -92,94 +78,37 @@ def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     )
 
 
-def _scale_rows(
-    quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
-) -> Iterable[str]:
-    scales, zero_points = quantized_type.scales, quantized_type.zero_points
+def _scales_text(scales: array[float]) -> str:
     if len(scales) <= _MAX_LISTED:
-        yield _row("scales", ", ".join(map(_number, float_array(scales))))
-        yield _row("zero points", ", ".join(map(str, int_array(zero_points))))
-        return
+        return ", ".join(map(_number, scales))
     import numpy as np
 
-    values = np.frombuffer(scales.data.data, np.float64)
+    values = np.frombuffer(scales)
     low, median, high = map(
         _number, map(float, (values.min(), np.median(values), values.max()))
     )
-    yield _row(
-        "scales",
-        f"{len(values)}: min {low}, median {median}, max {high}"
-        + _sparkline(values, f"{len(values)} scales from {low} to {high}"),
+    return f"{len(values)}: min {low}, median {median}, max {high}" + _sparkline(
+        values, f"{len(values)} scales from {low} to {high}"
     )
-    integers = np.frombuffer(zero_points.data.data, np.int64)
-    first, last = int(integers.min()), int(integers.max())
-    yield _row("zero points", f"all {first}" if first == last else f"{first} to {last}")
 
 
-def _blocks_text(quantized_type: UniformQuantizedSubChannelType) -> str:
-    counts = " x ".join(map(str, quantized_type.scales_shape.get_values()))
-    sizes = [
-        f"size {size} along dimension {dimension}"
-        for dimension, size in quantized_type.block_size_info
-    ]
-    return ", ".join((counts, *sizes))
+def _integers_text(integers: array[int]) -> str:
+    if len(integers) <= _MAX_LISTED:
+        return ", ".join(map(str, integers))
+    first, last = min(integers), max(integers)
+    return f"all {first}" if first == last else f"{first} to {last}"
 
 
-def _kind(quantized_type: QuantizedType) -> str:
-    match quantized_type:
-        case UniformQuantizedType():
-            return "uniform, per-layer"
-        case UniformQuantizedPerAxisType():
-            return "uniform, per-axis"
-        case UniformQuantizedSubChannelType():
-            return "uniform, sub-channel"
-        case FixedPointQuantizedType():
-            return "fixed-point, per-layer"
-        case FixedPointQuantizedPerAxisType():
-            return "fixed-point, per-axis"
+def _value_html(value: object) -> str:
+    match value:
+        case array(typecode="d"):
+            return _scales_text(cast("array[float]", value))
+        case array():
+            return _integers_text(cast("array[int]", value))
+        case float():
+            return _number(value)
         case _:
-            return quantized_type.name.removeprefix("quant.")
-
-
-def _axis_rows(quantized_type: UniformQuantizedPerAxisType) -> Iterable[str]:
-    dimension = quantized_type.quantized_dimension.data
-    yield _row("quantized dimension", str(dimension))
-    yield from _scale_rows(quantized_type)
-
-
-def _rows(quantized_type: QuantizedType) -> Iterable[str]:
-    yield _row("kind", _kind(quantized_type))
-    if isinstance(quantized_type, StoredQuantizedType):
-        low = quantized_type.storage_type_min.data
-        high = quantized_type.storage_type_max.data
-        storage = f"{quantized_type.storage_type_name}, {low} to {high}"
-        yield _row("storage", escape(storage))
-    if not isinstance(quantized_type.expressed_type, NoneAttr):
-        yield _row("expressed", escape(str(quantized_type.expressed_type)))
-    match quantized_type:
-        case UniformQuantizedType():
-            yield _row("scale", _number(quantized_type.scale.data))
-            yield _row("zero point", str(quantized_type.zero_point.data))
-        case UniformQuantizedPerAxisType():
-            yield from _axis_rows(quantized_type)
-        case FixedPointQuantizedType():
-            multiplier, shift = (
-                quantized_type.multiplier.data,
-                quantized_type.shift.data,
-            )
-            scale = _number(quantized_type.to_uniform().scale.data)
-            yield _row("scale", f"{multiplier}p-{shift} = {scale}")
-            yield _row("zero point", str(quantized_type.zero_point.data))
-        case FixedPointQuantizedPerAxisType():
-            yield from _axis_rows(quantized_type.to_uniform())
-        case UniformQuantizedSubChannelType():
-            yield _row("blocks", _blocks_text(quantized_type))
-            yield from _scale_rows(quantized_type)
-        case CalibratedQuantizedType():
-            low = _number(quantized_type.min.data)
-            yield _row("range", f"{low} to {_number(quantized_type.max.data)}")
-        case _:
-            pass
+            return escape(str(value))
 
 
 def type_html(quantized_type: QuantizedType) -> str:
@@ -188,10 +117,13 @@ def type_html(quantized_type: QuantizedType) -> str:
 
     More than eight scales are summed up, and drawn as a small curve.
     """
+    rows = "".join(
+        _row(name, _value_html(value)) for name, value in quantized_type.description()
+    )
     return (
         f'<table aria-label="!{quantized_type.name}" '
         'style="color:inherit;border-collapse:collapse">'
-        f"<tbody>{''.join(_rows(quantized_type))}</tbody></table>"
+        f"<tbody>{rows}</tbody></table>"
     )
 
 

@@ -24,7 +24,6 @@ import re
 import struct
 from array import array
 from collections.abc import Sequence
-from operator import add
 from typing import NoReturn, cast
 
 from xdsl.dialects.builtin import (
@@ -34,7 +33,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     NoneAttr,
     Signedness,
-    f64,
 )
 from xdsl.ir import Attribute
 from xdsl.parser import AttrParser
@@ -42,7 +40,6 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from .float_formats import FLOAT_FORMATS, float_format
-from .float_text import float_text, float_texts
 from .types import (
     MAX_STORAGE_BITS,
     SIGNED_FLAG,
@@ -55,101 +52,11 @@ from .types import (
     UniformQuantizedType,
     default_storage_max,
     default_storage_min,
-    float_array,
     floats_attr,
-    int_array,
     ints_attr,
     out_of_range,
     scale_range_error,
 )
-
-# Text of types
-
-_DOUBLE = float_format(f64)
-
-
-def storage_text(quantized_type: StoredQuantizedType) -> str:
-    """The storage type and, if it is narrowed, its range."""
-    text = quantized_type.storage_type_name
-    if not quantized_type.has_storage_type_bounds:
-        return text
-    low = quantized_type.storage_type_min.data
-    high = quantized_type.storage_type_max.data
-    return f"{text}<{low}:{high}>"
-
-
-def any_text(quantized_type: AnyQuantizedType) -> str:
-    """The parameters of `!quant.any`."""
-    text = storage_text(quantized_type)
-    if not isinstance(quantized_type.expressed_type, NoneAttr):
-        text += f":{quantized_type.expressed_type}"
-    return f"<{text}>"
-
-
-def uniform_text(quantized_type: UniformQuantizedType) -> str:
-    """The parameters of a per-layer `!quant.uniform`."""
-    scale = float_text(quantized_type.scale.data, _DOUBLE)
-    zero_point = quantized_type.zero_point.data
-    return (
-        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}, {scale}"
-        f"{f':{zero_point}' if zero_point else ''}>"
-    )
-
-
-def element_texts(
-    scale_texts: list[str], zero_points: array[int], any_zero_point: bool
-) -> list[str]:
-    """The texts of scales, with those of their zero points unless these are 0."""
-    if not any_zero_point:
-        return scale_texts
-    suffixes = {z: f":{z}" if z else "" for z in set(zero_points)}
-    return list(map(add, scale_texts, map(suffixes.__getitem__, zero_points)))
-
-
-def per_axis_text(quantized_type: UniformQuantizedPerAxisType) -> str:
-    """The parameters of a per-axis `!quant.uniform`."""
-    elements = element_texts(
-        float_texts(float_array(quantized_type.scales), _DOUBLE),
-        int_array(quantized_type.zero_points),
-        not quantized_type.is_fixed_point,
-    )
-    return (
-        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}:"
-        f"{quantized_type.quantized_dimension.data}, {{{','.join(elements)}}}>"
-    )
-
-
-def sub_channel_text(quantized_type: UniformQuantizedSubChannelType) -> str:
-    """The parameters of a sub-channel `!quant.uniform`."""
-    texts = element_texts(
-        float_texts(
-            float_array(quantized_type.scales),
-            float_format(quantized_type.expressed_type),
-        ),
-        int_array(quantized_type.zero_points),
-        not quantized_type.is_fixed_point,
-    )
-    for size in reversed(quantized_type.scales_shape.get_values()):
-        texts = [
-            f"{{{', '.join(texts[i : i + size])}}}" for i in range(0, len(texts), size)
-        ]
-    blocks = ", ".join(
-        f"{axis}:{size}" for axis, size in quantized_type.block_size_info
-    )
-    return (
-        f"<{storage_text(quantized_type)}:{quantized_type.expressed_type}:"
-        f"{{{blocks}}}, {texts[0]}>"
-    )
-
-
-def calibrated_text(quantized_type: CalibratedQuantizedType) -> str:
-    """The parameters of `!quant.calibrated`."""
-    low = float_text(quantized_type.min.data, _DOUBLE)
-    high = float_text(quantized_type.max.data, _DOUBLE)
-    return f"<{quantized_type.expressed_type}<{low}:{high}>>"
-
-
-# Types from text
 
 
 def parse_quantized_type(parser: AttrParser, name: str) -> QuantizedType:
@@ -422,7 +329,7 @@ class TypeSyntax:
             scale, zero_point = self._scale_and_zero_point(expressed_type)
             self._expect(">")
             return UniformQuantizedType.new(
-                (expressed_type, *storage, FloatData(scale), IntAttr(zero_point))
+                (expressed_type, *storage, IntAttr(zero_point), FloatData(scale))
             )
         if self._token.text == "{":
             dimensions, block_sizes = self._blocks()
@@ -431,9 +338,8 @@ class TypeSyntax:
             self._expect(">")
             return UniformQuantizedSubChannelType.new(
                 UniformQuantizedSubChannelType.canonical_parameters(
-                    expressed_type,
-                    *storage,
-                    float_format(expressed_type).nearest_all(scales),
+                    (expressed_type, *storage),
+                    scales,
                     zero_points,
                     shape,
                     dimensions,
@@ -448,9 +354,9 @@ class TypeSyntax:
             (
                 expressed_type,
                 *storage,
-                floats_attr(scales),
                 ints_attr(zero_points),
                 IntAttr(dimension),
+                floats_attr(scales),
             )
         )
 

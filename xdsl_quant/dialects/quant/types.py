@@ -1,7 +1,7 @@
 """
 The quantized types: their parameters, what one can ask them, and when they are valid.
 
-The text of a type is in [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
+Text becomes a type in [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from operator import add
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I32,
     I64,
     AnyFloat,
@@ -49,6 +51,11 @@ from .constructor_arguments import (
     type_text,
 )
 from .float_formats import MANY, FloatFormat, float_format
+from .float_text import float_text, float_texts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -83,6 +90,9 @@ def scalar_or_element_type(type_: Attribute) -> Attribute:
     if isinstance(type_, TensorType | UnrankedTensorType):
         return cast(Attribute, type_.element_type)
     return type_
+
+
+_CACHES = ("_hash", "_text", "_zero_point_range")
 
 
 @dataclass(frozen=True, init=False)
@@ -130,6 +140,22 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
             object.__setattr__(self, "_text", text)
         return text
 
+    def description(self) -> Iterator[tuple[str, object]]:
+        """
+        Names and values of what there is to know about the type, for display: texts,
+        numbers, and arrays of scales and zero points.
+        """
+        yield "kind", self.name.removeprefix("quant.").replace("_", "-")
+
+    def verify_container(self, container: Attribute) -> None:
+        """
+        Verify that a value may have this type: `container` is the type itself, or a
+        tensor of it.
+
+        Raises:
+            VerifyException: if the scales do not fit the shape.
+        """
+
     def _repr_html_(self) -> str:
         from .type_html import type_html
 
@@ -150,7 +176,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     def __getstate__(self) -> dict[str, object]:
         # Hashes differ from process to process.
-        return {k: v for k, v in self.__dict__.items() if k not in ("_hash", "_text")}
+        return {k: v for k, v in self.__dict__.items() if k not in _CACHES}
 
     @staticmethod
     def get_quantized_element_type(type_: Attribute) -> QuantizedType | None:
@@ -211,6 +237,11 @@ class StoredQuantizedType(QuantizedType, ABC):
     """Largest stored value."""
 
     @property
+    def common_parameters(self) -> tuple[Attribute, ...]:
+        """The parameters that all of these types begin with."""
+        return self.parameters[:5]
+
+    @property
     def is_signed(self) -> bool:
         """Whether stored values are signed."""
         return bool(self.flags.data & SIGNED_FLAG)
@@ -221,12 +252,23 @@ class StoredQuantizedType(QuantizedType, ABC):
         return self.storage_type.width.data
 
     @property
-    def has_storage_type_bounds(self) -> bool:
-        """Whether the stored values use less than the full range of their type."""
+    def storage_range(self) -> tuple[int, int]:
+        """Smallest and largest stored value."""
+        return self.storage_type_min.data, self.storage_type_max.data
+
+    @property
+    def full_storage_range(self) -> tuple[int, int]:
+        """Smallest and largest integer of the storage type."""
         width = self.storage_type_integral_width
         return (
-            self.storage_type_min.data != default_storage_min(width, self.is_signed)
-        ) or (self.storage_type_max.data != default_storage_max(width, self.is_signed))
+            default_storage_min(width, self.is_signed),
+            default_storage_max(width, self.is_signed),
+        )
+
+    @property
+    def has_storage_type_bounds(self) -> bool:
+        """Whether the stored values use less than the full range of their type."""
+        return self.storage_range != self.full_storage_range
 
     @property
     def signless_storage_type(self) -> IntegerType:
@@ -299,25 +341,50 @@ class StoredQuantizedType(QuantizedType, ABC):
                 f"signedness of storage type '{self.storage_type}' contradicts flags "
                 f"{self.flags.data}"
             )
-        low, high = self.storage_type_min.data, self.storage_type_max.data
-        if low >= high or low < default_storage_min(width, self.is_signed):
+        (low, high), (least, most) = self.storage_range, self.full_storage_range
+        if not least <= low < high <= most:
             raise VerifyException(
                 f"illegal storage min and storage max: ({low}:{high})"
             )
-        if high > default_storage_max(width, self.is_signed):
-            raise VerifyException(
-                f"illegal storage min and storage max: ({low}:{high})"
-            )
+
+    # Text
+
+    @property
+    def storage_text(self) -> str:
+        """The storage type and, if it is narrowed, its range."""
+        if not self.has_storage_type_bounds:
+            return self.storage_type_name
+        return "{}<{}:{}>".format(self.storage_type_name, *self.storage_range)
+
+    def description(self) -> Iterator[tuple[str, object]]:
+        yield from super().description()
+        low, high = self.storage_range
+        yield "storage", f"{self.storage_type_name}, {low} to {high}"
+        if not isinstance(self.expressed_type, NoneAttr):
+            yield "expressed", str(self.expressed_type)
 
 
 # Arguments of constructors
 
 
+class StorageOptions(TypedDict, total=False):
+    """How values are stored, beside the storage type: keywords of all constructors."""
+
+    storage_type_min: int | None
+    """Smallest stored value, by default that of the storage type."""
+
+    storage_type_max: int | None
+    """Largest stored value, by default that of the storage type."""
+
+    is_signed: bool | None
+    """Whether stored values are signed, by default unless the storage type is not."""
+
+
 def storage_parameters(
     storage_type: IntegerType,
-    is_signed: bool | None,
-    storage_type_min: int | None,
-    storage_type_max: int | None,
+    storage_type_min: int | None = None,
+    storage_type_max: int | None = None,
+    is_signed: bool | None = None,
 ) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
     """
     The storage parameters of a type, with what is not given filled in.
@@ -349,7 +416,15 @@ def storage_parameters(
     )
 
 
-# Types
+def common_arguments(
+    storage_type: IntegerType, expressed_type: AnyFloat, options: StorageOptions
+) -> tuple[Attribute, ...]:
+    """The parameters that a type with scales begins with."""
+    storage = storage_parameters(storage_type, **options)
+    return checked_expressed_type(expressed_type), *storage
+
+
+# Types without scales
 
 
 @irdl_attr_definition
@@ -376,449 +451,21 @@ class AnyQuantizedType(StoredQuantizedType):
         self,
         storage_type: IntegerType,
         expressed_type: AnyFloat | NoneAttr | None = None,
-        *,
-        storage_type_min: int | None = None,
-        storage_type_max: int | None = None,
-        is_signed: bool | None = None,
+        **options: Unpack[StorageOptions],
     ):
-        storage = storage_parameters(
-            storage_type, is_signed, storage_type_min, storage_type_max
-        )
+        storage = storage_parameters(storage_type, **options)
         if expressed_type is None or isinstance(expressed_type, NoneAttr):
             super().__init__(NoneAttr(), *storage)
         else:
             super().__init__(checked_expressed_type(expressed_type), *storage)
 
     def text(self) -> str:
-        from .type_syntax import any_text
+        has_expressed_type = not isinstance(self.expressed_type, NoneAttr)
+        suffix = f":{self.expressed_type}" if has_expressed_type else ""
+        return f"<{self.storage_text}{suffix}>"
 
-        return any_text(self)
 
-
-def _range_text(value: float) -> str:
-    return f"{value:e}".replace("inf", "INF")
-
-
-def scale_range_error(scale: float, scale_format: FloatFormat) -> str:
-    """The message about a scale that its expressed type cannot hold."""
-    return (
-        f"scale {_range_text(scale)} out of expressed type range "
-        f"[{_range_text(scale_format.smallest)}, {_range_text(scale_format.largest)}]"
-    )
-
-
-def out_of_range(
-    scales: array[float] | Sequence[float], scale_format: FloatFormat
-) -> float | None:
-    """One of the scales that does not fit the format, or `None` if all of them do."""
-    if not scales:
-        return None
-    if len(scales) >= MANY:
-        import numpy as np
-
-        doubles = np.asarray(scales, dtype=np.float64)
-        fits = (doubles >= scale_format.smallest) & (doubles <= scale_format.largest)
-        return None if fits.all() else float(doubles[~fits][0])
-    # Comparisons do not see a NaN; a sum does.
-    if math.isnan(sum(scales)):
-        return next((s for s in scales if math.isnan(s)), math.inf)
-    if (smallest := min(scales)) < scale_format.smallest:
-        return smallest
-    if (largest := max(scales)) > scale_format.largest:
-        return largest
-    return None
-
-
-def verify_scales(
-    scales: Sequence[float] | array[float], expressed_type: AnyFloat
-) -> None:
-    """Raise a `VerifyException` if the expressed type cannot hold a scale."""
-    scale_format = float_format(expressed_type)
-    if (scale := out_of_range(scales, scale_format)) is not None:
-        raise VerifyException(scale_range_error(scale, scale_format))
-
-
-@dataclass(frozen=True, init=False)
-class _UniformType(StoredQuantizedType, ABC):
-    """What the three kinds of `!quant.uniform` share."""
-
-    name = "quant.uniform"
-
-    expressed_type: AnyFloat
-
-
-@irdl_attr_definition
-class UniformQuantizedType(_UniformType):
-    """
-    Values approximated by integers at equal distances: with one scale and one zero point
-    for all of them, `expressed = (stored - zero_point) * scale`.
-
-    Example:
-
-    ```mlir
-    !quant.uniform<i8:f32, 5.000000e-01>
-    !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
-    ```
-
-    `!quant.uniform` is also the text of
-    [`UniformQuantizedPerAxisType`][xdsl_quant.dialects.quant.UniformQuantizedPerAxisType]
-    and
-    [`UniformQuantizedSubChannelType`][xdsl_quant.dialects.quant.UniformQuantizedSubChannelType],
-    and `new` makes an instance of whichever class the parameters belong to.
-
-    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedtype).
-    """
-
-    scale: FloatData
-    """Difference of the expressed values of two neighbouring stored values."""
-
-    zero_point: IntAttr
-    """The stored value that expresses 0."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
-
-    def __init__(
-        self,
-        storage_type: IntegerType,
-        expressed_type: AnyFloat,
-        scale: float,
-        zero_point: int = 0,
-        *,
-        storage_type_min: int | None = None,
-        storage_type_max: int | None = None,
-        is_signed: bool | None = None,
-    ):
-        """
-        Stored values are signed unless `storage_type` is unsigned or `is_signed` is
-        `False`. The range defaults to that of the storage type.
-        """
-        storage = storage_parameters(
-            storage_type, is_signed, storage_type_min, storage_type_max
-        )
-        super().__init__(
-            checked_expressed_type(expressed_type),
-            *storage,
-            float_argument(scale, "scale"),
-            int_argument(zero_point, "zero point"),
-        )
-
-    @classmethod
-    def new(cls, params: Sequence[Attribute]) -> Self:
-        # One mnemonic is one class in a context, while MLIR has three behind this one.
-        for other in (UniformQuantizedPerAxisType, UniformQuantizedSubChannelType):
-            if len(params) == len(other.get_irdl_definition().parameters):
-                return cast(Self, other.new(params))
-        return super().new(params)
-
-    @property
-    def is_fixed_point(self) -> bool:
-        """Whether the zero point is 0."""
-        return not self.zero_point.data
-
-    def verify(self) -> None:
-        super().verify()
-        verify_scales((self.scale.data,), self.expressed_type)
-        _verify_zero_points((self.zero_point.data,))
-
-    def text(self) -> str:
-        from .type_syntax import uniform_text
-
-        return uniform_text(self)
-
-
-def _verify_zero_points(zero_points: Iterable[int]) -> None:
-    for zero_point in zero_points:
-        if not -(1 << 63) <= zero_point < 1 << 63:
-            raise VerifyException(f"zero point {zero_point} does not fit 64 bits")
-
-
-Floats = DenseArrayBase[Float64Type]
-Ints = DenseArrayBase[I64]
-
-
-def floats_attr(values: Iterable[float]) -> Floats:
-    """Doubles as an attribute that is one block of bytes."""
-    doubles = values if isinstance(values, array) else array("d", values)
-    return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
-
-
-def ints_attr(values: Iterable[int]) -> Ints:
-    """64-bit integers as an attribute that is one block of bytes."""
-    try:
-        ints = values if isinstance(values, array) else array("q", values)
-    except OverflowError as e:
-        raise VerifyException("zero points must fit 64 bits") from e
-    return DenseArrayBase(i64, BytesAttr(ints.tobytes()))
-
-
-def float_array(attr: Floats) -> array[float]:
-    """The numbers of an attribute, without a Python object for each of them."""
-    values = array("d")
-    values.frombytes(attr.data.data)
-    return values
-
-
-def int_array(attr: Ints) -> array[int]:
-    """The numbers of an attribute, without a Python object for each of them."""
-    values = array("q")
-    values.frombytes(attr.data.data)
-    return values
-
-
-def zero_array(count: int) -> array[int]:
-    """As many zeros."""
-    return array("q", bytes(8 * count))
-
-
-@irdl_attr_definition
-class UniformQuantizedPerAxisType(_UniformType):
-    """
-    Values approximated by integers at equal distances: with one scale and one zero point
-    for each index of one dimension of the tensor.
-
-    Example:
-
-    ```mlir
-    !quant.uniform<i8:f32:1, {2.000000e+00,3.000000e+00:5}>
-    ```
-
-    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedperaxistype).
-    """
-
-    scales: Floats
-    """The scales, in the order of the indices of the quantized dimension."""
-
-    zero_points: Ints
-    """The zero points, as many as scales."""
-
-    quantized_dimension: IntAttr
-    """The dimension of the tensor along which the scale changes."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
-
-    def __init__(
-        self,
-        storage_type: IntegerType,
-        expressed_type: AnyFloat,
-        scales: Iterable[float],
-        zero_points: Iterable[int] | None = None,
-        *,
-        quantized_dimension: int,
-        storage_type_min: int | None = None,
-        storage_type_max: int | None = None,
-        is_signed: bool | None = None,
-    ):
-        """
-        `scales` and `zero_points` are sequences or one-dimensional NumPy arrays; zero
-        points default to 0.
-        """
-        storage = storage_parameters(
-            storage_type, is_signed, storage_type_min, storage_type_max
-        )
-        expressed_type = checked_expressed_type(expressed_type)
-        scale_array = float_vector(scales, "scales")
-        super().__init__(
-            expressed_type,
-            *storage,
-            floats_attr(scale_array),
-            ints_attr(
-                zero_array(len(scale_array))
-                if zero_points is None
-                else int_vector(zero_points, "zero points")
-            ),
-            int_argument(quantized_dimension, "quantized dimension"),
-        )
-
-    @property
-    def is_fixed_point(self) -> bool:
-        """Whether all zero points are 0."""
-        return not any(self.zero_points.data.data)
-
-    def verify(self) -> None:
-        super().verify()
-        if len(self.scales) != len(self.zero_points) or not len(self.scales):
-            raise VerifyException(
-                "illegal number of scales and zeroPoints: "
-                f"{len(self.scales)}, {len(self.zero_points)}"
-            )
-        verify_scales(float_array(self.scales), self.expressed_type)
-        verify_dimension(self.quantized_dimension.data)
-
-    def text(self) -> str:
-        from .type_syntax import per_axis_text
-
-        return per_axis_text(self)
-
-
-def verify_dimension(dimension: int) -> None:
-    """Raise a `VerifyException` if no dimension has this number."""
-    if not 0 <= dimension < 1 << 31:
-        raise VerifyException(f"illegal quantized dimension: {dimension}")
-
-
-@irdl_attr_definition
-class UniformQuantizedSubChannelType(_UniformType):
-    """
-    Values approximated by integers at equal distances: with one scale and one zero point
-    for each block of the tensor. A dimension that has no block size is one block.
-
-    Example:
-
-    ```mlir
-    tensor<6x4x!quant.uniform<i8:f32:{1:2}, {{1.0:1, 2.0}, ... }>>
-    ```
-
-    Scales are numbers of the expressed type: a scale is rounded to it.
-
-    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedsubchanneltype).
-    """
-
-    scales: Floats
-    """The scales in row-major order."""
-
-    zero_points: Ints
-    """The zero points in row-major order, as many as scales."""
-
-    scales_shape: Ints
-    """The number of blocks along each dimension."""
-
-    quantized_dimensions: DenseArrayBase[I32]
-    """The dimensions that are cut into blocks."""
-
-    block_sizes: Ints
-    """The size of a block along each of `quantized_dimensions`."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
-
-    def __init__(
-        self,
-        storage_type: IntegerType,
-        expressed_type: AnyFloat,
-        scales: Iterable[object],
-        zero_points: Iterable[object] | None = None,
-        *,
-        quantized_dimensions: Sequence[int],
-        block_sizes: Sequence[int],
-        storage_type_min: int | None = None,
-        storage_type_max: int | None = None,
-        is_signed: bool | None = None,
-    ):
-        """
-        `scales` and `zero_points` are nested sequences or NumPy arrays of one shape;
-        zero points default to 0.
-        """
-        storage = storage_parameters(
-            storage_type, is_signed, storage_type_min, storage_type_max
-        )
-        scale_format = float_format(checked_expressed_type(expressed_type))
-        scale_array, shape = float_elements(scales, "scales")
-        zero_point_array, zero_point_shape = zero_array(len(scale_array)), shape
-        if zero_points is not None:
-            zero_point_array, zero_point_shape = int_elements(
-                zero_points, "zero points"
-            )
-        if out_of_range(scale_array, scale_format) is None:
-            scale_array = scale_format.nearest_all(scale_array)
-        if shape != zero_point_shape:
-            raise VerifyException(
-                f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
-                "match"
-            )
-        dimensions = int_vector(quantized_dimensions, "quantized dimensions")
-        for dimension in dimensions:
-            verify_dimension(dimension)
-        super().__init__(
-            *self.canonical_parameters(
-                expressed_type,
-                *storage,
-                scale_array,
-                zero_point_array,
-                shape,
-                dimensions,
-                int_vector(block_sizes, "block sizes"),
-            )
-        )
-
-    @staticmethod
-    def canonical_parameters(
-        expressed_type: AnyFloat,
-        storage_type: IntegerType,
-        flags: IntAttr,
-        storage_type_min: IntAttr,
-        storage_type_max: IntAttr,
-        scales: array[float],
-        zero_points: array[int],
-        shape: Sequence[int],
-        quantized_dimensions: Sequence[int],
-        block_sizes: Sequence[int],
-    ) -> tuple[Attribute, ...]:
-        """
-        The parameters of the type. A negative zero point of unsigned storage becomes the
-        unsigned number with the same bits: this is how MLIR writes large ones.
-        """
-        if not flags.data & SIGNED_FLAG and zero_points and min(zero_points) < 0:
-            modulus = 1 << storage_type.width.data
-            zero_points = array(
-                "q",
-                (z + modulus if -modulus // 2 <= z < 0 else z for z in zero_points),
-            )
-        return (
-            expressed_type,
-            storage_type,
-            flags,
-            storage_type_min,
-            storage_type_max,
-            floats_attr(scales),
-            ints_attr(zero_points),
-            ints_attr(shape),
-            DenseArrayBase.from_list(i32, quantized_dimensions),
-            ints_attr(block_sizes),
-        )
-
-    @property
-    def is_fixed_point(self) -> bool:
-        """Whether all zero points are 0."""
-        return not any(self.zero_points.data.data)
-
-    @property
-    def block_size_info(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a quantized dimension and the size of a block along it."""
-        return tuple(
-            zip(
-                self.quantized_dimensions.get_values(),
-                self.block_sizes.get_values(),
-                strict=True,
-            )
-        )
-
-    def verify(self) -> None:
-        super().verify()
-        shape = self.scales_shape.get_values()
-        if not len(self.scales) == len(self.zero_points) == math.prod(shape):
-            raise VerifyException(
-                f"shape of scales and zeroPoints ({len(self.scales)}, "
-                f"{len(self.zero_points)}) does not match"
-            )
-        if not len(self.scales):
-            raise VerifyException("illegal number of scales and zeroPoints: 0, 0")
-        verify_scales(float_array(self.scales), self.expressed_type)
-        dimensions = self.quantized_dimensions.get_values()
-        block_sizes = self.block_sizes.get_values()
-        if len(dimensions) != len(block_sizes):
-            raise VerifyException(
-                f"number of quantized dimensions and block sizes ({len(dimensions)}, "
-                f"{len(block_sizes)}) does not match"
-            )
-        for dimension in dimensions:
-            verify_dimension(dimension)
-        for block_size in block_sizes:
-            if block_size <= 0:
-                raise VerifyException(f"illegal block size: {block_size}")
-
-    def text(self) -> str:
-        from .type_syntax import sub_channel_text
-
-        return sub_channel_text(self)
+_DOUBLE = float_format(f64)
 
 
 @irdl_attr_definition
@@ -862,12 +509,689 @@ class CalibratedQuantizedType(QuantizedType):
             )
 
     def text(self) -> str:
-        from .type_syntax import calibrated_text
+        low = float_text(self.min.data, _DOUBLE)
+        high = float_text(self.max.data, _DOUBLE)
+        return f"<{self.expressed_type}<{low}:{high}>>"
 
-        return calibrated_text(self)
+    def description(self) -> Iterator[tuple[str, object]]:
+        yield from super().description()
+        yield "expressed", str(self.expressed_type)
+        yield "range", f"{self.min.data:.6g} to {self.max.data:.6g}"
 
 
-UniformType = (
-    UniformQuantizedType | UniformQuantizedPerAxisType | UniformQuantizedSubChannelType
-)
-"""The types that say how an expressed value becomes a stored one."""
+# Scales
+
+
+def _range_text(value: float) -> str:
+    return f"{value:e}".replace("inf", "INF")
+
+
+def scale_range_error(scale: float, scale_format: FloatFormat) -> str:
+    """The message about a scale that its expressed type cannot hold."""
+    return (
+        f"scale {_range_text(scale)} out of expressed type range "
+        f"[{_range_text(scale_format.smallest)}, {_range_text(scale_format.largest)}]"
+    )
+
+
+def out_of_range(scales: Sequence[float], scale_format: FloatFormat) -> float | None:
+    """One of the scales that does not fit the format, or `None` if all of them do."""
+    if not scales:
+        return None
+    if len(scales) >= MANY:
+        import numpy as np
+
+        doubles = np.asarray(scales, dtype=np.float64)
+        fits = (doubles >= scale_format.smallest) & (doubles <= scale_format.largest)
+        return None if fits.all() else float(doubles[~fits][0])
+    # Comparisons do not see a NaN; a sum does.
+    if math.isnan(sum(scales)):
+        return next((s for s in scales if math.isnan(s)), math.inf)
+    if (smallest := min(scales)) < scale_format.smallest:
+        return smallest
+    if (largest := max(scales)) > scale_format.largest:
+        return largest
+    return None
+
+
+def verify_dimension(dimension: int) -> None:
+    """Raise a `VerifyException` if no dimension has this number."""
+    if not 0 <= dimension < 1 << 31:
+        raise VerifyException(f"illegal quantized dimension: {dimension}")
+
+
+Floats = DenseArrayBase[Float64Type]
+Ints = DenseArrayBase[I64]
+
+
+def floats_attr(values: Iterable[float]) -> Floats:
+    """Doubles as an attribute that is one block of bytes."""
+    doubles = values if isinstance(values, array) else array("d", values)
+    return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
+
+
+def ints_attr(values: Iterable[int]) -> Ints:
+    """64-bit integers as an attribute that is one block of bytes."""
+    try:
+        ints = values if isinstance(values, array) else array("q", values)
+    except OverflowError as e:
+        raise VerifyException("zero points must fit 64 bits") from e
+    return DenseArrayBase(i64, BytesAttr(ints.tobytes()))
+
+
+def float_array(attr: Floats) -> array[float]:
+    """The numbers of an attribute, without a Python object for each of them."""
+    values = array("d")
+    values.frombytes(attr.data.data)
+    return values
+
+
+def int_array(attr: Ints) -> array[int]:
+    """The numbers of an attribute, without a Python object for each of them."""
+    values = array("q")
+    values.frombytes(attr.data.data)
+    return values
+
+
+def zero_array(count: int) -> array[int]:
+    """As many zeros."""
+    return array("q", bytes(8 * count))
+
+
+def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
+    """The zero points that a constructor was given; they default to 0."""
+    if values is None:
+        return ints_attr(zero_array(count))
+    return ints_attr(int_vector(values, "zero points"))
+
+
+@dataclass(frozen=True, init=False)
+class ScaledQuantizedType(StoredQuantizedType, ABC):
+    """
+    A quantized type with scales and zero points, which says how an expressed value
+    becomes a stored one: `expressed = (stored - zero_point) * scale`.
+
+    There is one scale for all values (*per-tensor*; MLIR calls it per-layer), one for each
+    index of a dimension (*per-axis*), or one for each block (*sub-channel*). The methods
+    are the same for all of them, so that no one needs to ask for the class.
+    """
+
+    expressed_type: AnyFloat
+
+    # Accessors
+
+    @abstractmethod
+    def scale_array(self) -> array[float]:
+        """The scales in row-major order."""
+
+    @abstractmethod
+    def zero_point_array(self) -> array[int]:
+        """The zero points in row-major order, as many as scales."""
+
+    @abstractmethod
+    def get_scales_shape(self) -> tuple[int, ...]:
+        """
+        The shape of scales and zero points: `()` for per-tensor, `(n,)` for per-axis, and
+        the number of blocks along each dimension for sub-channel types.
+        """
+
+    @abstractmethod
+    def get_blocks(self) -> Mapping[int, tuple[int, int]]:
+        """
+        For each quantized dimension the number of blocks along it and the size of a block,
+        in the order of the text. A per-axis type has blocks of size 1.
+        """
+
+    def get_scales(self) -> NDArray[np.float64]:
+        """The scales as a new array of the shape `get_scales_shape()`."""
+        import numpy as np
+
+        return np.frombuffer(self.scale_array()).reshape(self.get_scales_shape())
+
+    def get_zero_points(self) -> NDArray[np.int64]:
+        """The zero points as a new array of the shape `get_scales_shape()`."""
+        import numpy as np
+
+        zero_points = np.frombuffer(self.zero_point_array(), np.int64)
+        return zero_points.reshape(self.get_scales_shape())
+
+    @property
+    def axis(self) -> int | None:
+        """The quantized dimension of a per-axis type; `None` for all others."""
+        return None
+
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether there is one scale for all values."""
+        return not self.get_scales_shape()
+
+    @property
+    def granularity(self) -> Literal["per-tensor", "per-axis", "sub-channel"]:
+        """What has a scale of its own."""
+        if self.is_per_tensor:
+            return "per-tensor"
+        return "sub-channel" if self.axis is None else "per-axis"
+
+    @property
+    def block_size_info(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a quantized dimension and the size of a block along it."""
+        return tuple((axis, size) for axis, (_, size) in self.get_blocks().items())
+
+    @property
+    def zero_point_range(self) -> tuple[int, int]:
+        """Smallest and largest zero point."""
+        # There may be a million of them, and each op that has the type asks.
+        if (known := self.__dict__.get("_zero_point_range")) is None:
+            zero_points = self.zero_point_array()
+            known = min(zero_points), max(zero_points)
+            object.__setattr__(self, "_zero_point_range", known)
+        return known
+
+    @property
+    def is_fixed_point(self) -> bool:
+        """Whether all zero points are 0."""
+        return self.zero_point_range == (0, 0)
+
+    # Verification
+
+    def verify(self) -> None:
+        super().verify()
+        scale_format = float_format(self.expressed_type)
+        if (scale := out_of_range(self.scale_array(), scale_format)) is not None:
+            raise VerifyException(scale_range_error(scale, scale_format))
+
+    # Rules that hold for a type in some places only
+
+    def has_zero_points_in(self, bounds: tuple[int, int]) -> bool:
+        """
+        Whether no zero point is less or larger than `bounds`: with `storage_range` this is
+        C7 of StableHLO's rules for quantized types, with `full_storage_range` C8.
+        """
+        low, high = self.zero_point_range
+        return bounds[0] <= low and high <= bounds[1]
+
+    def verify_zero_points_are_storable(self) -> None:
+        """
+        Verify C8 of StableHLO's rules for quantized types, which MLIR does not have.
+
+        Raises:
+            VerifyException: if a zero point is no integer of the storage type.
+        """
+        low, high = self.full_storage_range
+        for zero_point in self.zero_point_range:
+            if not low <= zero_point <= high:
+                raise VerifyException(
+                    f"zero point {zero_point} does not fit storage type "
+                    f"'{self.storage_type_name}', whose values are {low} to {high}"
+                )
+
+    def has_axes_in(self, shape: Sequence[int]) -> bool:
+        """C12: whether a shape has all quantized dimensions."""
+        return all(axis < len(shape) for axis in self.get_blocks())
+
+    def has_matching_sizes(self, shape: Sequence[int]) -> bool:
+        """
+        C13: whether there is a scale for each index of the quantized dimension, or for each
+        block. A dynamic size may match.
+        """
+        return all(
+            shape[axis] in (DYNAMIC_INDEX, count * size)
+            for axis, (count, size) in self.get_blocks().items()
+        )
+
+    # Text
+
+    @abstractmethod
+    def scale_texts(self) -> list[str]:
+        """The text of each scale."""
+
+    @abstractmethod
+    def _list_text(self, elements: list[str]) -> str:
+        """Elements behind what the type says about dimensions."""
+
+    def text(self) -> str:
+        elements = self.scale_texts()
+        if not self.is_fixed_point:
+            zero_points = self.zero_point_array()
+            suffixes = {z: f":{z}" if z else "" for z in set(zero_points)}
+            elements = [*map(add, elements, map(suffixes.__getitem__, zero_points))]
+        return f"<{self.storage_text}:{self.expressed_type}{self._list_text(elements)}>"
+
+    def description(self) -> Iterator[tuple[str, object]]:
+        (_, kind), *rest = super().description()
+        yield "kind", f"{kind}, {self.granularity}"
+        yield from rest
+        yield from self._scale_description()
+
+    def _scale_description(self) -> Iterator[tuple[str, object]]:
+        yield "scales", self.scale_array()
+        yield "zero points", self.zero_point_array()
+
+
+@dataclass(frozen=True, init=False)
+class PerTensorType(ScaledQuantizedType, ABC):
+    """A quantized type with one scale and one zero point for all values."""
+
+    zero_point: IntAttr
+    """The stored value that expresses 0."""
+
+    def zero_point_array(self) -> array[int]:
+        return array("q", (self.zero_point.data,))
+
+    @property
+    def zero_point_range(self) -> tuple[int, int]:
+        return self.zero_point.data, self.zero_point.data
+
+    def get_scales_shape(self) -> tuple[int, ...]:
+        return ()
+
+    def get_blocks(self) -> Mapping[int, tuple[int, int]]:
+        return {}
+
+    def verify(self) -> None:
+        super().verify()
+        if not -(1 << 63) <= (zero_point := self.zero_point.data) < 1 << 63:
+            raise VerifyException(f"zero point {zero_point} does not fit 64 bits")
+
+    def _list_text(self, elements: list[str]) -> str:
+        return f", {elements[0]}"
+
+    def _scale_description(self) -> Iterator[tuple[str, object]]:
+        yield "scale", self.scale_array()[0]
+        yield "zero point", self.zero_point.data
+
+
+@dataclass(frozen=True, init=False)
+class PerAxisType(ScaledQuantizedType, ABC):
+    """A quantized type with a scale and a zero point for each index of a dimension."""
+
+    zero_points: Ints
+    """The zero points, as many as scales."""
+
+    quantized_dimension: IntAttr
+    """The dimension of the tensor along which the scale changes."""
+
+    def zero_point_array(self) -> array[int]:
+        return int_array(self.zero_points)
+
+    def get_scales_shape(self) -> tuple[int, ...]:
+        return (len(self.zero_points),)
+
+    def get_blocks(self) -> Mapping[int, tuple[int, int]]:
+        return {self.quantized_dimension.data: (len(self.zero_points), 1)}
+
+    @property
+    def axis(self) -> int | None:
+        return self.quantized_dimension.data
+
+    def verify(self) -> None:
+        super().verify()
+        verify_dimension(self.quantized_dimension.data)
+
+    def verify_container(self, container: Attribute) -> None:
+        if isinstance(container, UnrankedTensorType):
+            return
+        if not isinstance(container, TensorType):
+            raise VerifyException("scalar types may not use per-axis quantization")
+        if not self.has_axes_in(shape := container.get_shape()):
+            raise VerifyException("quantized dimension must be less than tensor rank")
+        if not self.has_matching_sizes(shape):
+            raise VerifyException(
+                "quantized dimension size does not match number of scales"
+            )
+
+    def _list_text(self, elements: list[str]) -> str:
+        return f":{self.quantized_dimension.data}, {{{','.join(elements)}}}"
+
+    def _scale_description(self) -> Iterator[tuple[str, object]]:
+        yield "quantized dimension", self.quantized_dimension.data
+        yield from super()._scale_description()
+
+
+# Uniform types
+
+
+@dataclass(frozen=True, init=False)
+class UniformType(ScaledQuantizedType, ABC):
+    """What the three kinds of `!quant.uniform` share: a scale is a float."""
+
+    name = "quant.uniform"
+
+    def scale_texts(self) -> list[str]:
+        return float_texts(self.scale_array(), _DOUBLE)
+
+
+@irdl_attr_definition
+class UniformQuantizedType(UniformType, PerTensorType):
+    """
+    Values approximated by integers at equal distances: with one scale and one zero point
+    for all of them, `expressed = (stored - zero_point) * scale`.
+
+    Example:
+
+    ```mlir
+    !quant.uniform<i8:f32, 5.000000e-01>
+    !quant.uniform<u16<0:1023>:f32, 1.230000e+00:512>
+    ```
+
+    `!quant.uniform` is also the text of
+    [`UniformQuantizedPerAxisType`][xdsl_quant.dialects.quant.UniformQuantizedPerAxisType]
+    and
+    [`UniformQuantizedSubChannelType`][xdsl_quant.dialects.quant.UniformQuantizedSubChannelType]:
+    one mnemonic is one class in a context, which is this one.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedtype).
+    """
+
+    scale: FloatData
+    """Difference of the expressed values of two neighbouring stored values."""
+
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat,
+        scale: float,
+        zero_point: int = 0,
+        **options: Unpack[StorageOptions],
+    ):
+        super().__init__(
+            *common_arguments(storage_type, expressed_type, options),
+            int_argument(zero_point, "zero point"),
+            float_argument(scale, "scale"),
+        )
+
+    def scale_array(self) -> array[float]:
+        return array("d", (self.scale.data,))
+
+
+@irdl_attr_definition
+class UniformQuantizedPerAxisType(UniformType, PerAxisType):
+    """
+    Values approximated by integers at equal distances: with one scale and one zero point
+    for each index of one dimension of the tensor.
+
+    Example:
+
+    ```mlir
+    !quant.uniform<i8:f32:1, {2.000000e+00,3.000000e+00:5}>
+    ```
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedperaxistype).
+    """
+
+    scales: Floats
+    """The scales, in the order of the indices of the quantized dimension."""
+
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat,
+        scales: Iterable[float],
+        zero_points: Iterable[int] | None = None,
+        *,
+        quantized_dimension: int,
+        **options: Unpack[StorageOptions],
+    ):
+        """
+        `scales` and `zero_points` are sequences or one-dimensional NumPy arrays; zero
+        points default to 0.
+        """
+        common = common_arguments(storage_type, expressed_type, options)
+        scale_array = float_vector(scales, "scales")
+        super().__init__(
+            *common,
+            zero_points_attr(zero_points, len(scale_array)),
+            int_argument(quantized_dimension, "quantized dimension"),
+            floats_attr(scale_array),
+        )
+
+    def scale_array(self) -> array[float]:
+        return float_array(self.scales)
+
+    def verify(self) -> None:
+        counts = len(self.scales), len(self.zero_points)
+        if counts[0] != counts[1] or not counts[0]:
+            raise VerifyException(
+                f"illegal number of scales and zeroPoints: {counts[0]}, {counts[1]}"
+            )
+        super().verify()
+
+
+@irdl_attr_definition
+class UniformQuantizedSubChannelType(UniformType):
+    """
+    Values approximated by integers at equal distances: with one scale and one zero point
+    for each block of the tensor. A dimension that has no block size is one block.
+
+    Example:
+
+    ```mlir
+    tensor<6x4x!quant.uniform<i8:f32:{1:2}, {{1.0:1, 2.0}, ... }>>
+    ```
+
+    Scales are numbers of the expressed type: a scale is rounded to it.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/#uniformquantizedsubchanneltype).
+    """
+
+    scales: Floats
+    """The scales in row-major order."""
+
+    zero_points: Ints
+    """The zero points in row-major order, as many as scales."""
+
+    scales_shape: Ints
+    """The number of blocks along each dimension."""
+
+    quantized_dimensions: DenseArrayBase[I32]
+    """The dimensions that are cut into blocks."""
+
+    block_sizes: Ints
+    """The size of a block along each of `quantized_dimensions`."""
+
+    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
+
+    def __init__(
+        self,
+        storage_type: IntegerType,
+        expressed_type: AnyFloat,
+        scales: Iterable[object],
+        zero_points: Iterable[object] | None = None,
+        *,
+        quantized_dimensions: Sequence[int],
+        block_sizes: Sequence[int],
+        **options: Unpack[StorageOptions],
+    ):
+        """
+        `scales` and `zero_points` are nested sequences or NumPy arrays of one shape;
+        zero points default to 0.
+        """
+        common = common_arguments(storage_type, expressed_type, options)
+        scale_array, shape = float_elements(scales, "scales")
+        zero_point_array, zero_point_shape = zero_array(len(scale_array)), shape
+        if zero_points is not None:
+            zero_point_array, zero_point_shape = int_elements(
+                zero_points, "zero points"
+            )
+        if shape != zero_point_shape:
+            raise VerifyException(
+                f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
+                "match"
+            )
+        dimensions = int_vector(quantized_dimensions, "quantized dimensions")
+        for dimension in dimensions:
+            verify_dimension(dimension)
+        sizes = int_vector(block_sizes, "block sizes")
+        super().__init__(
+            *self.canonical_parameters(
+                common, scale_array, zero_point_array, shape, dimensions, sizes
+            )
+        )
+
+    @staticmethod
+    def canonical_parameters(
+        common: Sequence[Attribute],
+        scales: array[float],
+        zero_points: array[int],
+        shape: Sequence[int],
+        quantized_dimensions: Sequence[int],
+        block_sizes: Sequence[int],
+    ) -> tuple[Attribute, ...]:
+        """
+        The parameters of the type. Scales are rounded to the expressed type. A negative
+        zero point of unsigned storage becomes the unsigned number with the same bits: this
+        is how MLIR writes large ones.
+        """
+        expressed_type, storage_type, flags, *_ = common
+        scale_format = float_format(cast(AnyFloat, expressed_type))
+        if out_of_range(scales, scale_format) is None:
+            scales = scale_format.nearest_all(scales)
+        is_signed = cast(IntAttr, flags).data & SIGNED_FLAG
+        if not is_signed and zero_points and min(zero_points) < 0:
+            modulus = 1 << cast(IntegerType, storage_type).width.data
+            zero_points = array(
+                "q",
+                (z + modulus if -modulus // 2 <= z < 0 else z for z in zero_points),
+            )
+        return (
+            *common,
+            floats_attr(scales),
+            ints_attr(zero_points),
+            ints_attr(shape),
+            DenseArrayBase.from_list(i32, quantized_dimensions),
+            ints_attr(block_sizes),
+        )
+
+    # Accessors
+
+    def scale_array(self) -> array[float]:
+        return float_array(self.scales)
+
+    def zero_point_array(self) -> array[int]:
+        return int_array(self.zero_points)
+
+    def get_scales_shape(self) -> tuple[int, ...]:
+        return tuple(self.scales_shape.get_values())
+
+    @property
+    def block_size_info(self) -> tuple[tuple[int, int], ...]:
+        dimensions = self.quantized_dimensions.get_values()
+        return tuple(zip(dimensions, self.block_sizes.get_values(), strict=True))
+
+    def get_blocks(self) -> Mapping[int, tuple[int, int]]:
+        shape, sizes = self.get_scales_shape(), dict(self.block_size_info)
+        # On an unranked tensor scales may have a dimension for each quantized one only.
+        axes = sorted(sizes) if len(shape) == len(sizes) else range(len(shape))
+        counts = dict(zip(axes, shape, strict=True))
+        return {axis: (counts.get(axis, 1), size) for axis, size in sizes.items()}
+
+    # Verification
+
+    def verify(self) -> None:
+        shape, counts = (
+            self.get_scales_shape(),
+            (len(self.scales), len(self.zero_points)),
+        )
+        if not counts[0] == counts[1] == math.prod(shape):
+            raise VerifyException(
+                f"shape of scales and zeroPoints ({counts[0]}, {counts[1]}) does not match"
+            )
+        if not counts[0]:
+            raise VerifyException("illegal number of scales and zeroPoints: 0, 0")
+        super().verify()
+        dimensions = self.quantized_dimensions.get_values()
+        block_sizes = self.block_sizes.get_values()
+        if len(dimensions) != len(block_sizes):
+            raise VerifyException(
+                f"number of quantized dimensions and block sizes ({len(dimensions)}, "
+                f"{len(block_sizes)}) does not match"
+            )
+        for dimension in dimensions:
+            verify_dimension(dimension)
+        for block_size in block_sizes:
+            if block_size <= 0:
+                raise VerifyException(f"illegal block size: {block_size}")
+
+    def verify_container(self, container: Attribute) -> None:
+        if isinstance(container, UnrankedTensorType):
+            self._verify_unranked_container()
+            return
+        if not isinstance(container, TensorType):
+            raise VerifyException("scalar types may not use sub-channel quantization")
+        shape, blocks = container.get_shape(), self.get_blocks()
+        rank = len(shape)
+        for axis, block_size in self.block_size_info:
+            if axis >= rank:
+                raise VerifyException(
+                    f"quantized dimension {axis} must be less than tensor rank {rank}"
+                )
+            if shape[axis] != DYNAMIC_INDEX and shape[axis] % block_size:
+                raise VerifyException(
+                    f"tensor dimension size {shape[axis]} at axis {axis} must be "
+                    f"divisible by the corresponding block size {block_size}"
+                )
+        if 0 in shape:
+            raise VerifyException(
+                "tensor dimension size of zero is not allowed with sub-channel quantization"
+            )
+        if (scales_rank := len(counts := self.get_scales_shape())) != rank:
+            raise VerifyException(
+                f"Rank of scales {scales_rank} must match the rank of the tensor {rank}"
+            )
+        for axis, (size, count) in enumerate(zip(shape, counts, strict=True)):
+            if axis in blocks and size == DYNAMIC_INDEX:
+                continue
+            expected = size // blocks[axis][1] if axis in blocks else 1
+            if count != expected:
+                # MLIR, too, names the expected size in both places.
+                raise VerifyException(
+                    f"dimension size {expected} of scales tensor at axis {axis} should "
+                    "match (tensor dimension at axis / block sizes at axis) = "
+                    f"{expected}"
+                )
+
+    def _verify_unranked_container(self) -> None:
+        """
+        On an unranked tensor scales have one dimension for each dimension of the tensor,
+        or for each dimension that is cut into blocks.
+        """
+        axes, shape = self.get_blocks().keys(), self.get_scales_shape()
+        if len(shape) == len(axes):
+            return
+        if len(shape) <= max(axes, default=0):
+            raise VerifyException(
+                f"Rank of scales {len(shape)} must match the rank of the tensor or the "
+                f"number of quantized dimensions {len(axes)}"
+            )
+        for axis, count in enumerate(shape):
+            if axis not in axes and count != 1:
+                raise VerifyException(
+                    f"dimension size {count} of scales tensor at axis {axis} should be "
+                    "1, as the axis has no block size"
+                )
+
+    # Text
+
+    def scale_texts(self) -> list[str]:
+        return float_texts(self.scale_array(), float_format(self.expressed_type))
+
+    def _list_text(self, elements: list[str]) -> str:
+        for size in reversed(self.get_scales_shape()):
+            elements = [
+                f"{{{', '.join(elements[i : i + size])}}}"
+                for i in range(0, len(elements), size)
+            ]
+        blocks = ", ".join(f"{axis}:{size}" for axis, size in self.block_size_info)
+        return f":{{{blocks}}}, {elements[0]}"
+
+    def _scale_description(self) -> Iterator[tuple[str, object]]:
+        counts = " x ".join(map(str, self.get_scales_shape()))
+        sizes = [
+            f"size {size} along dimension {axis}" for axis, size in self.block_size_info
+        ]
+        yield "blocks", ", ".join((counts, *sizes))
+        yield from super()._scale_description()

@@ -29,17 +29,11 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import UniformQuantizedType
-from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.dialects.quant.types import (
-    UniformType,
-    default_storage_max,
-    default_storage_min,
-    float_array,
-    int_array,
-)
+from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.rounding_mode import Rounding
 
 from .emission import Code
@@ -88,19 +82,13 @@ class Arithmetic:
     @cached_property
     def zero_points(self) -> Sequence[int]:
         """All zero points."""
-        if isinstance(self.quantized_type, UniformQuantizedType):
-            return (self.quantized_type.zero_point.data,)
-        return int_array(self.quantized_type.zero_points)
+        return self.quantized_type.zero_point_array()
 
     @cached_property
     def scales(self) -> Sequence[float]:
         """All scales, rounded to the expressed type."""
-        if isinstance(self.quantized_type, UniformQuantizedType):
-            scale_format = float_format(self.expressed)
-            return (scale_format.nearest(self.quantized_type.scale.data),)
-        return float_format(self.expressed).nearest_all(
-            float_array(self.quantized_type.scales)
-        )
+        scales = self.quantized_type.scale_array()
+        return float_format(self.expressed).nearest_all(scales)
 
     @cached_property
     def storage(self) -> IntegerType:
@@ -365,22 +353,10 @@ class Arithmetic:
 
 def why_not_lowerable(quantized_type: Attribute) -> str | None:
     """Why there are no ops for casts to or from this type; `None` if there are."""
-    if isinstance(quantized_type, FixedPointType):
-        quantized_type = quantized_type.to_uniform()
-    if not isinstance(quantized_type, UniformType):
+    if not isinstance(quantized_type, ScaledQuantizedType):
         return f"type '{quantized_type}' has no scale"
-    width = quantized_type.storage_type_integral_width
-    low = default_storage_min(width, quantized_type.is_signed)
-    high = default_storage_max(width, quantized_type.is_signed)
-    zero_points = (
-        (quantized_type.zero_point.data,)
-        if isinstance(quantized_type, UniformQuantizedType)
-        else int_array(quantized_type.zero_points)
-    )
-    for zero_point in (min(zero_points), max(zero_points)):
-        if not low <= zero_point <= high:
-            return (
-                f"zero point {zero_point} does not fit storage type "
-                f"'{quantized_type.storage_type_name}', whose values are {low} to {high}"
-            )
+    try:
+        quantized_type.verify_zero_points_are_storable()
+    except VerifyException as e:
+        return str(e)
     return None

@@ -59,9 +59,6 @@ from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
     StorageCastOp,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedSubChannelType,
-    UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.nan_result import nan_result
@@ -122,63 +119,44 @@ def _block_index(axis: int, block_size: int) -> AffineExpr:
     return index if block_size == 1 else index // block_size
 
 
-def _per_axis_layout(quantized_type: UniformQuantizedPerAxisType) -> Layout:
-    axis = quantized_type.quantized_dimension.data
-    count = len(quantized_type.scales)
-    return Layout(
-        (count,),
-        (AffineExpr.dimension(axis),),
-        {axis: (count, "the number of scales")},
-    )
-
-
-def _block_size_of(count: int, block_size: int) -> tuple[int, str]:
+def _needed_size(
+    quantized_type: UniformType, count: int, block_size: int
+) -> tuple[int, str]:
+    """The size that a quantized dimension must have, and why."""
+    if quantized_type.axis is not None:
+        return count, "the number of scales"
     return count * block_size, f"{count} blocks of {block_size}"
 
 
-def _sub_channel_layout(quantized_type: UniformQuantizedSubChannelType) -> Layout:
-    shape = quantized_type.scales_shape.get_values()
-    block_sizes = dict(quantized_type.block_size_info)
+def _ranked_layout(quantized_type: UniformType) -> Layout | None:
+    """Which scale belongs to which element of a ranked tensor; `None` for one scale."""
+    if quantized_type.is_per_tensor:
+        return None
+    blocks, shape = quantized_type.get_blocks(), quantized_type.get_scales_shape()
+    axes = blocks if quantized_type.axis is not None else range(len(shape))
     return Layout(
         shape,
         tuple(
-            _block_index(axis, block_sizes[axis])
-            if axis in block_sizes
+            _block_index(axis, blocks[axis][1])
+            if axis in blocks
             else AffineConstantExpr(0)
-            for axis in range(len(shape))
+            for axis in axes
         ),
-        {axis: _block_size_of(shape[axis], size) for axis, size in block_sizes.items()},
+        {axis: _needed_size(quantized_type, *block) for axis, block in blocks.items()},
     )
 
 
-def _flattened_layout(
-    quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
-) -> tuple[Sequence[int], Layout]:
+def _flattened_layout(quantized_type: UniformType) -> tuple[Sequence[int], Layout]:
     """
     The axes that an unranked tensor is flattened around, and which scale belongs to which
     element of the flattened tensor: the axes are its odd dimensions.
     """
-    if isinstance(quantized_type, UniformQuantizedPerAxisType):
-        layout = _per_axis_layout(quantized_type)
-        axis = quantized_type.quantized_dimension.data
-        flat = layout._replace(
-            exprs=(AffineExpr.dimension(1),), sizes={1: layout.sizes[axis]}
-        )
-        return (axis,), flat
-    block_sizes = dict(quantized_type.block_size_info)
-    axes = sorted(block_sizes)
-    shape = quantized_type.scales_shape.get_values()
-    if len(shape) != len(axes):
-        shape = tuple(shape[axis] for axis in axes)
-    return axes, Layout(
-        shape,
-        tuple(
-            _block_index(2 * i + 1, block_sizes[axis]) for i, axis in enumerate(axes)
-        ),
-        {
-            2 * i + 1: _block_size_of(shape[i], block_sizes[axis])
-            for i, axis in enumerate(axes)
-        },
+    blocks = dict(sorted(quantized_type.get_blocks().items()))
+    flat_blocks = {2 * i + 1: block for i, block in enumerate(blocks.values())}
+    return [*blocks], Layout(
+        tuple(count for count, _ in blocks.values()),
+        tuple(_block_index(axis, size) for axis, (_, size) in flat_blocks.items()),
+        {a: _needed_size(quantized_type, *block) for a, block in flat_blocks.items()},
     )
 
 
@@ -386,14 +364,14 @@ class LowerQuantCast(RewritePattern):
     ) -> SSAValue:
         shape = shape_of(code, value)
         quantized_type = arithmetic.quantized_type
-        if isinstance(quantized_type, UniformQuantizedType):
+        if quantized_type.is_per_tensor:
             layout = None
             flat = flatten_all(code, value, shape)
         else:
             axes, layout = _flattened_layout(quantized_type)
             self._check_extents(code, quantized_type, shape, axes, layout)
             sizes = tuple(layout.sizes[2 * i + 1][0] for i in range(len(axes)))
-            if isinstance(quantized_type, UniformQuantizedPerAxisType):
+            if quantized_type.axis is not None:
                 flat = flatten_around_axis(code, value, shape, axes[0], sizes[0])
             elif axes:
                 flat = flatten_around_axes(code, value, shape, axes, sizes)
@@ -413,7 +391,7 @@ class LowerQuantCast(RewritePattern):
     def _check_extents(
         self,
         code: Code,
-        quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
+        quantized_type: UniformType,
         shape: SSAValue,
         axes: Sequence[int],
         layout: Layout,
@@ -422,16 +400,6 @@ class LowerQuantCast(RewritePattern):
             return
         _assert_rank(code, quantized_type, shape, axes)
         assert_extents(code, shape, axes, layout)
-
-
-def _ranked_layout(quantized_type: UniformType) -> Layout | None:
-    match quantized_type:
-        case UniformQuantizedPerAxisType():
-            return _per_axis_layout(quantized_type)
-        case UniformQuantizedSubChannelType():
-            return _sub_channel_layout(quantized_type)
-        case _:
-            return None
 
 
 def _convert_with(
@@ -504,18 +472,17 @@ def _convert_by_generic(
 
 def _assert_rank(
     code: Code,
-    quantized_type: UniformQuantizedPerAxisType | UniformQuantizedSubChannelType,
+    quantized_type: UniformType,
     shape: SSAValue,
     axes: Sequence[int],
 ) -> None:
     """The rank is that of the scales, unless these have a dimension for each axis only."""
-    if isinstance(quantized_type, UniformQuantizedSubChannelType):
-        scales_rank = len(quantized_type.scales_shape)
-        if scales_rank != len(axes):
-            rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
-            message = f"rank must be {scales_rank}, that of the scales"
-            assert_equal(code, rank, scales_rank, message)
-            return
+    scales_rank = len(quantized_type.get_scales_shape())
+    if quantized_type.axis is None and scales_rank != len(axes):
+        rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
+        message = f"rank must be {scales_rank}, that of the scales"
+        assert_equal(code, rank, scales_rank, message)
+        return
     assert_rank(code, shape, axes)
 
 

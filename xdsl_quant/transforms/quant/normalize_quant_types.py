@@ -30,7 +30,6 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.types import float_array, int_array
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,
@@ -70,24 +69,17 @@ def normalized(
     several scales and its block size is 1. Scales are as they were: numbers of the
     expressed type.
     """
-    # All uniform types begin with these parameters.
-    common = (
-        quantized_type.expressed_type,
-        quantized_type.storage_type,
-        quantized_type.flags,
-        quantized_type.storage_type_min,
-        quantized_type.storage_type_max,
-    )
+    common = quantized_type.common_parameters
     if len(quantized_type.scales) == 1:
-        (scale,) = float_array(quantized_type.scales)
-        (zero_point,) = int_array(quantized_type.zero_points)
+        (scale,) = quantized_type.scale_array()
+        zero_point, _ = quantized_type.zero_point_range
         return UniformQuantizedType.new(
-            (*common, FloatData(scale), IntAttr(zero_point))
+            (*common, IntAttr(zero_point), FloatData(scale))
         )
     if (axis := _quantized_axis(quantized_type, is_ranked)) is None:
         return quantized_type
     return UniformQuantizedPerAxisType.new(
-        (*common, quantized_type.scales, quantized_type.zero_points, IntAttr(axis))
+        (*common, quantized_type.zero_points, IntAttr(axis), quantized_type.scales)
     )
 
 

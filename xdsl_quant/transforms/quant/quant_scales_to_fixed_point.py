@@ -58,35 +58,21 @@ def fixed_point_type(
         ValueError: if a scale is less than `2**-32`, or `2**29` once it is rounded.
         VerifyException: if a zero point does not fit the storage type.
     """
-    import numpy as np
-
-    common = (
-        quantized_type.expressed_type,
-        quantized_type.storage_type,
-        quantized_type.flags,
-        quantized_type.storage_type_min,
-        quantized_type.storage_type_max,
-    )
+    common = quantized_type.common_parameters
+    multipliers, shifts = _multipliers_and_shifts(quantized_type.get_scales().ravel())
     if isinstance(quantized_type, UniformQuantizedType):
-        scale = quantized_type.scale.data
-        multipliers, shifts = _multipliers_and_shifts(np.array([scale]))
+        (multiplier,), (shift,) = multipliers, shifts
+        zero_point = quantized_type.zero_point
         return FixedPointQuantizedType.new(
-            (
-                *common,
-                IntAttr(multipliers[0]),
-                IntAttr(shifts[0]),
-                quantized_type.zero_point,
-            )
+            (*common, zero_point, IntAttr(multiplier), IntAttr(shift))
         )
-    scales = np.frombuffer(quantized_type.scales.data.data, np.float64)
-    multipliers, shifts = _multipliers_and_shifts(scales)
     return FixedPointQuantizedPerAxisType.new(
         (
             *common,
-            multipliers_attr(multipliers),
-            shifts_attr(shifts),
             quantized_type.zero_points,
             quantized_type.quantized_dimension,
+            multipliers_attr(multipliers),
+            shifts_attr(shifts),
         )
     )
 

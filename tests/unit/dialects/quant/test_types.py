@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     BFloat16Type,
     BytesAttr,
     ComplexType,
@@ -41,7 +42,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
+    FixedPointQuantizedPerAxisType,
+    FixedPointQuantizedType,
     QuantizedType,
+    ScaledQuantizedType,
     StoredQuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
@@ -61,7 +65,7 @@ ui4 = IntegerType(4, Signedness.UNSIGNED)
 
 ANY = AnyQuantizedType(i8, f32)
 ANY_WITHOUT_EXPRESSED = AnyQuantizedType(i8)
-PER_LAYER = UniformQuantizedType(i8, f32, 0.5, 3)
+PER_TENSOR = UniformQuantizedType(i8, f32, 0.5, 3)
 PER_AXIS = UniformQuantizedPerAxisType(
     i8, f32, [0.5, 2.0], [1, 0], quantized_dimension=1
 )
@@ -75,9 +79,9 @@ SUB_CHANNEL = UniformQuantizedSubChannelType(
 )
 CALIBRATED = CalibratedQuantizedType(f32, -1.0, 1.5)
 
-STORED = [ANY, ANY_WITHOUT_EXPRESSED, PER_LAYER, PER_AXIS, SUB_CHANNEL]
+STORED = [ANY, ANY_WITHOUT_EXPRESSED, PER_TENSOR, PER_AXIS, SUB_CHANNEL]
 ALL = [*STORED, CALIBRATED]
-EXPRESSED = [ANY, PER_LAYER, PER_AXIS, SUB_CHANNEL, CALIBRATED]
+EXPRESSED = [ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL, CALIBRATED]
 
 
 def text(quantized_type: QuantizedType) -> str:
@@ -94,9 +98,9 @@ def test_defaults():
     assert text(UniformQuantizedType(i8, f32, 0.5)) == (
         "!quant.uniform<i8:f32, 5.000000e-01>"
     )
-    assert text(PER_LAYER) == "!quant.uniform<i8:f32, 5.000000e-01:3>"
-    assert PER_LAYER.storage_type_min.data == -128
-    assert PER_LAYER.storage_type_max.data == 127
+    assert text(PER_TENSOR) == "!quant.uniform<i8:f32, 5.000000e-01:3>"
+    assert PER_TENSOR.storage_type_min.data == -128
+    assert PER_TENSOR.storage_type_max.data == 127
     assert text(
         UniformQuantizedPerAxisType(i8, f32, [1.0, 2.0], quantized_dimension=0)
     ) == ("!quant.uniform<i8:f32:0, {1.000000e+00,2.000000e+00}>")
@@ -272,11 +276,90 @@ def test_cached_text_is_no_part_of_the_type():
     assert hash(fresh) == hash(used)
 
 
-def test_new_makes_the_type_that_the_parameters_belong_to():
-    for quantized_type in (PER_LAYER, PER_AXIS, SUB_CHANNEL):
-        made = UniformQuantizedType.new(quantized_type.parameters)
+def test_new_makes_the_type_with_the_parameters():
+    for quantized_type in (PER_TENSOR, PER_AXIS, SUB_CHANNEL):
+        made = type(quantized_type).new(quantized_type.parameters)
         assert type(made) is type(quantized_type)
         assert made == quantized_type
+
+
+# Accessors
+
+
+FIXED_POINT = FixedPointQuantizedType(i8, f32, 1 << 30, 31, 3)
+FIXED_POINT_PER_AXIS = FixedPointQuantizedPerAxisType(
+    i8, f32, [1 << 30, 3 << 29], [31, 31], [-1, 2], quantized_dimension=2
+)
+BLOCKS = UniformQuantizedSubChannelType(
+    *(i8, f32, [[0.5, 1.0, 2.0]], [[1, 2, 3]]),
+    quantized_dimensions=[3, 1],
+    block_sizes=[4, 2],
+)
+"""On a tensor of rank 4 this is compact: two dimensions of scales for 1 and 3."""
+
+
+@pytest.mark.parametrize(
+    ("quantized_type", "granularity", "axis", "scales", "zero_points", "blocks"),
+    [
+        (PER_TENSOR, "per-tensor", None, 0.5, 3, {}),
+        (FIXED_POINT, "per-tensor", None, 0.5, 3, {}),
+        (PER_AXIS, "per-axis", 1, [0.5, 2.0], [1, 0], {1: (2, 1)}),
+        (FIXED_POINT_PER_AXIS, "per-axis", 2, [0.5, 0.75], [-1, 2], {2: (2, 1)}),
+        (
+            *(BLOCKS, "sub-channel", None, [[0.5, 1.0, 2.0]], [[1, 2, 3]]),
+            {3: (3, 4), 1: (1, 2)},
+        ),
+    ],
+)
+def test_accessors(
+    quantized_type: ScaledQuantizedType,
+    granularity: str,
+    axis: int | None,
+    scales: object,
+    zero_points: object,
+    blocks: dict[int, tuple[int, int]],
+):
+    assert quantized_type.granularity == granularity
+    assert quantized_type.is_per_tensor == (granularity == "per-tensor")
+    assert quantized_type.axis == axis
+    got_scales, got_zero_points = (
+        quantized_type.get_scales(),
+        quantized_type.get_zero_points(),
+    )
+    assert got_scales.dtype == np.float64
+    assert got_zero_points.dtype == np.int64
+    assert got_scales.shape == got_zero_points.shape
+    assert got_scales.shape == quantized_type.get_scales_shape()
+    assert got_scales.tolist() == scales
+    assert got_zero_points.tolist() == zero_points
+    assert list(quantized_type.scale_array()) == got_scales.ravel().tolist()
+    assert list(quantized_type.zero_point_array()) == got_zero_points.ravel().tolist()
+    assert dict(quantized_type.get_blocks()) == blocks
+    assert quantized_type.block_size_info == tuple(
+        (dimension, size) for dimension, (_, size) in blocks.items()
+    )
+    assert quantized_type.zero_point_range == (
+        got_zero_points.min(),
+        got_zero_points.max(),
+    )
+    assert quantized_type.is_fixed_point == (not got_zero_points.any())
+
+
+def test_rules_for_zero_points_and_shapes():
+    quantized_type = UniformQuantizedPerAxisType(
+        *(i8, f32, [1.0, 2.0], [-128, 127]),
+        quantized_dimension=1,
+        storage_type_min=-127,
+    )
+    assert quantized_type.storage_range == (-127, 127)
+    assert quantized_type.full_storage_range == (-128, 127)
+    assert not quantized_type.has_zero_points_in(quantized_type.storage_range)
+    assert quantized_type.has_zero_points_in(quantized_type.full_storage_range)
+    assert not quantized_type.has_axes_in([2])
+    assert quantized_type.has_axes_in([3, 2])
+    assert quantized_type.has_matching_sizes([3, 2])
+    assert quantized_type.has_matching_sizes([3, DYNAMIC_INDEX])
+    assert not quantized_type.has_matching_sizes([2, 3])
 
 
 # Queries
@@ -419,7 +502,7 @@ def test_cast_from_and_to_expressed_type(
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("quantized_type", [ANY, PER_LAYER, PER_AXIS, SUB_CHANNEL])
+@pytest.mark.parametrize("quantized_type", [ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL])
 def test_cast_expressed_to_storage_type(
     quantized_type: StoredQuantizedType, container: Callable[[Any], Attribute]
 ):
@@ -469,12 +552,12 @@ _OTHER_UNSIGNED = {
 _OTHER_PARAMETERS: list[tuple[QuantizedType, str, Attribute]] = [
     *(
         (quantized_type, name, value)
-        for quantized_type in (ANY, PER_LAYER, PER_AXIS, SUB_CHANNEL)
+        for quantized_type in (ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL)
         for name, value in [("expressed_type", f64), *_OTHER_STORAGE]
     ),
     (ANY, "expressed_type", NoneAttr()),
-    (PER_LAYER, "scale", FloatData(math.nextafter(0.5, 1.0))),
-    (PER_LAYER, "zero_point", IntAttr(4)),
+    (PER_TENSOR, "scale", FloatData(math.nextafter(0.5, 1.0))),
+    (PER_TENSOR, "zero_point", IntAttr(4)),
     (PER_AXIS, "scales", floats_attr([0.5, 2.5])),
     (PER_AXIS, "scales", floats_attr([2.0, 0.5])),
     (PER_AXIS, "zero_points", ints_attr([1, 1])),
@@ -520,7 +603,7 @@ def test_types_that_differ_in_one_parameter_differ(
     assert str(other) != str(quantized_type)
 
 
-@pytest.mark.parametrize("quantized_type", [ANY, PER_LAYER, PER_AXIS, SUB_CHANNEL])
+@pytest.mark.parametrize("quantized_type", [ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL])
 def test_types_that_differ_in_signedness_differ(quantized_type: QuantizedType):
     unsigned = _replaced(quantized_type, **_OTHER_UNSIGNED)
     signed = _replaced(unsigned, flags=IntAttr(1))
@@ -530,7 +613,7 @@ def test_types_that_differ_in_signedness_differ(quantized_type: QuantizedType):
 
 def test_all_parameters_are_tested():
     tested = {(type(t), name) for t, name, _ in _OTHER_PARAMETERS}
-    for quantized_type in (ANY, PER_LAYER, PER_AXIS, SUB_CHANNEL, CALIBRATED):
+    for quantized_type in (ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL, CALIBRATED):
         for name, _ in quantized_type.get_irdl_definition().parameters:
             assert (type(quantized_type), name) in tested or name == "flags"
 
@@ -561,7 +644,7 @@ def test_copies_are_equal(quantized_type: QuantizedType):
 
 def test_types_cannot_be_changed():
     with pytest.raises(AttributeError):
-        PER_LAYER.scale = FloatData(1.0)  # pyright: ignore[reportAttributeAccessIssue] # what is tested
+        PER_TENSOR.scale = FloatData(1.0)  # pyright: ignore[reportAttributeAccessIssue] # what is tested
 
 
 # Verification
@@ -757,7 +840,7 @@ def test_verification(make: Callable[[], QuantizedType], message: str):
 
 
 @pytest.mark.parametrize(
-    "quantized_type", [PER_LAYER, PER_AXIS, SUB_CHANNEL, CALIBRATED]
+    "quantized_type", [PER_TENSOR, PER_AXIS, SUB_CHANNEL, CALIBRATED]
 )
 def test_expressed_types_are_floats(quantized_type: QuantizedType):
     for other in (i8, NoneAttr(), IndexType()):

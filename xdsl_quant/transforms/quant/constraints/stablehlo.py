@@ -15,12 +15,10 @@ See external [documentation](https://openxla.org/stablehlo/spec#types).
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     ArrayAttr,
     DictionaryAttr,
     ShapedType,
@@ -32,16 +30,10 @@ from xdsl.ir import Attribute, ParametrizedAttribute
 
 from xdsl_quant.dialects.quant import (
     QuantizedType,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedSubChannelType,
-    UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.type_html import short_text
 from xdsl_quant.dialects.quant.types import (
     UniformType,
-    default_storage_max,
-    default_storage_min,
-    int_array,
 )
 
 STORAGE_WIDTHS = (2, 4, 8, 16, 32)
@@ -120,7 +112,7 @@ def uniform_type_findings(use: TypeUse) -> Iterator[Finding]:
     """What is wrong with a type that has scales and zero points, in any rule set."""
     quantized_type = use.quantized_type
     assert isinstance(quantized_type, UniformType)
-    if isinstance(quantized_type, UniformQuantizedSubChannelType):
+    if quantized_type.granularity == "sub-channel":
         yield no_uniform_type(quantized_type)
     yield from _zero_points(quantized_type)
     if isinstance(use.container, UnrankedTensorType | UnrankedMemRefType):
@@ -128,9 +120,7 @@ def uniform_type_findings(use: TypeUse) -> Iterator[Finding]:
             "QuantizedTensorType",
             f"a tensor of {short_text(quantized_type)} has no rank: it must have one",
         )
-    elif isinstance(quantized_type, UniformQuantizedPerAxisType) and isinstance(
-        use.container, ShapedType
-    ):
+    elif quantized_type.axis is not None and isinstance(use.container, ShapedType):
         yield from _quantized_dimension(quantized_type, use.container.get_shape())
 
 
@@ -149,22 +139,15 @@ def _storage_type(quantized_type: UniformType) -> Iterator[Finding]:
     )
 
 
-def zero_points_of(quantized_type: UniformType) -> Sequence[int] | array[int]:
-    """The zero points of a type, without a Python object for each of them."""
-    if isinstance(quantized_type, UniformQuantizedType):
-        return (quantized_type.zero_point.data,)
-    return int_array(quantized_type.zero_points)
-
-
 def zero_points_outside(quantized_type: UniformType, low: int, high: int) -> str | None:
     """
     The zero points that lie farthest outside of a range, as the beginning of a sentence
     with its verb; `None` if all lie in the range.
     """
-    zero_points = zero_points_of(quantized_type)
+    zero_points = quantized_type.zero_point_array()
     outside: list[str] = []
     # They are the same if all zero points are.
-    for extreme in sorted({min(zero_points), max(zero_points)}):
+    for extreme in sorted({*quantized_type.zero_point_range}):
         if not low <= extreme <= high:
             index = zero_points.index(extreme)
             place = f" at index {index}" if len(zero_points) > 1 else ""
@@ -176,34 +159,31 @@ def zero_points_outside(quantized_type: UniformType, low: int, high: int) -> str
 
 
 def _zero_points(quantized_type: UniformType) -> Iterator[Finding]:
-    low = quantized_type.storage_type_min.data
-    high = quantized_type.storage_type_max.data
+    low, high = quantized_type.storage_range
     if (subject := zero_points_outside(quantized_type, low, high)) is None:
         return
     yield Finding("C7", f"{subject} outside of the storage range {low} to {high}")
-    width = quantized_type.storage_type_integral_width
-    low = default_storage_min(width, quantized_type.is_signed)
-    high = default_storage_max(width, quantized_type.is_signed)
+    low, high = quantized_type.full_storage_range
     if (subject := zero_points_outside(quantized_type, low, high)) is not None:
         name = quantized_type.storage_type_name
         yield Finding("C8", f"{subject} no number of {name}, which has {low} to {high}")
 
 
 def _quantized_dimension(
-    quantized_type: UniformQuantizedPerAxisType, shape: Sequence[int]
+    quantized_type: UniformType, shape: Sequence[int]
 ) -> Iterator[Finding]:
-    dimension, rank = quantized_type.quantized_dimension.data, len(shape)
-    count = len(quantized_type.scales)
-    if dimension >= rank:
+    text = short_text(quantized_type)
+    ((dimension, (count, _)),) = quantized_type.get_blocks().items()
+    if not quantized_type.has_axes_in(shape):
+        rank = len(shape)
         legal = f"must be less than {rank}" if rank else "needs a dimension"
         yield Finding(
             "C12",
-            f"quantized dimension {dimension} of {short_text(quantized_type)} {legal} in a "
-            f"shape of rank {rank}",
+            f"quantized dimension {dimension} of {text} {legal} in a shape of rank {rank}",
         )
-    elif shape[dimension] not in (DYNAMIC_INDEX, count):
+    elif not quantized_type.has_matching_sizes(shape):
         yield Finding(
             "C13",
-            f"{short_text(quantized_type)} has {count} scales: it must have "
-            f"{shape[dimension]}, the size of dimension {dimension}",
+            f"{text} has {count} scales: it must have {shape[dimension]}, the size of "
+            f"dimension {dimension}",
         )

@@ -42,7 +42,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.type_html import short_text
-from xdsl_quant.dialects.quant.types import UniformType, float_array
+from xdsl_quant.dialects.quant.types import UniformType
 
 from .stablehlo import (
     Finding,
@@ -53,8 +53,7 @@ from .stablehlo import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 
 _ACCUMULATOR_WIDTH = 32
@@ -232,7 +231,8 @@ class TFLiteConstraints:
             yield Finding(
                 "activation-granularity",
                 f"activation of type {short_text(quantized_type)} has "
-                f"{len(quantized_type.scales)} scales: it must have one for all values",
+                f"{len(quantized_type.scale_array())} scales: it must have one for all "
+                "values",
             )
 
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
@@ -295,14 +295,6 @@ def _bias(quantized_type: UniformType) -> Iterator[Finding]:
             yield Finding("zero-point", f"{subject} not 0, as biases demand")
 
 
-def _scales(quantized_type: UniformType) -> NDArray[np.float64]:
-    import numpy as np
-
-    if isinstance(quantized_type, UniformQuantizedType):
-        return np.array([quantized_type.scale.data])
-    return np.asarray(float_array(quantized_type.scales))
-
-
 def _bias_scale(
     bias: UniformType, input_scale: float, weight: UniformType, user: str
 ) -> Iterator[Finding]:
@@ -312,7 +304,7 @@ def _bias_scale(
     """
     import numpy as np
 
-    bias_scales, weight_scales = _scales(bias), _scales(weight)
+    bias_scales, weight_scales = (q.get_scales().ravel() for q in (bias, weight))
     counts = (bias_scales.size, weight_scales.size)
     if 1 not in counts and len(set(counts)) > 1:
         yield Finding(
