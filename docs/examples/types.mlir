@@ -1,5 +1,5 @@
 // One scale for all values, with a zero point.
-func.func private @per_layer(tensor<4x8x!quant.uniform<u8:f32, 0.1:128>>)
+func.func private @per_tensor(tensor<4x8x!quant.uniform<u8:f32, 0.1:128>>)
 // A narrower range than that of the storage type.
 func.func private @narrow(tensor<4x8x!quant.uniform<i8<-127:127>:f32, 0.5>>)
 // One scale for each index of dimension 1.

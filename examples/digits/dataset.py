@@ -1,4 +1,4 @@
-"""Handwritten digits, in a half for training and a half for tests."""
+"""Handwritten digits: one half for training, one half for tests."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIRECTORY = Path(__file__).parent / "data"
-"""Where images and weights are. Its README says where they come from."""
+"""The directory of images and weights. Its README names their sources."""
 
 TRAINING_SIZE = 898
-"""How many images are for training and calibration; the others are for tests."""
+"""Number of images for training and calibration; the others are for tests."""
 
 
 class Digits(NamedTuple):
-    """Images, and what they show."""
+    """Images and their labels."""
 
     images: NDArray[np.float32]
     """Shape `(n, 8, 8, 1)`, values from 0 to 1."""

@@ -1,4 +1,4 @@
-"""The command: how many digits each variant of the networks reads correctly."""
+"""Command line: how many digits each variant of the networks reads correctly."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,29 +27,29 @@ from .pipeline import (
 
 
 class Result(NamedTuple):
-    """What a variant of a network costs, and how good it is."""
+    """Size and accuracy of a variant of a network."""
 
     weight_bytes: int
     """The bytes of weights and of their scales."""
 
     weight_sqnr: float
-    """The ratio of signal to quantization noise of the weights of all layers, in dB."""
+    """Signal to quantization noise ratio (SQNR) of the weights of all layers, in dB."""
 
     logit_sqnr: float
-    """That of the logits: noise is what differs from the float network."""
+    """SQNR of the logits: noise is the difference from the float network."""
 
-    simulated_correct: int
-    """How many digits are read correctly with casts to quantized types and back."""
+    qdq_correct: int
+    """Number of digits that are read correctly with fake quantization (QDQ)."""
 
     stored_correct: int
-    """How many with integers for weights, and all casts lowered."""
+    """Number of digits that are read correctly with integer weights and lowered casts."""
 
 
 def main() -> None:
     """Run the command."""
     training, test = load_digits()
     print(f"{'SQNR in dB':>48}{f'correct of {len(test.labels)}':>23}")
-    print("network      weights         bytes  weights  logits  simulated  stored")
+    print("network      weights         bytes  weights  logits        QDQ  stored")
     for name, network in load_networks().items():
         for line in report(name, network, training, test):
             print(line)
@@ -72,7 +72,7 @@ def report(
         yield (
             f"{name:<11}  {variant!s:<14}  {result.weight_bytes:>6,}"
             f"  {result.weight_sqnr:>7.1f}  {result.logit_sqnr:>6.1f}"
-            f"  {result.simulated_correct:>9}  {result.stored_correct:>6}"
+            f"  {result.qdq_correct:>9}  {result.stored_correct:>6}"
             f"  {result.stored_correct / count:>6.2%}"
         )
 
@@ -84,7 +84,7 @@ def measure_variant(
     exact = compute_logits(load_module(network), network, test.images)
     module = quantize_network(network, ranges, variant)
     parameters = weight_parameters(module, network)
-    simulated = compute_logits(module, network, test.images)
+    fake_quantized = compute_logits(module, network, test.images)
     store_weights(module)
     stored = compute_logits(module, network, test.images)
     expressed = [
@@ -95,7 +95,7 @@ def measure_variant(
         weight_bytes=stored_bytes(parameters),
         weight_sqnr=_sqnr([weights.values for weights in network.weights], expressed),
         logit_sqnr=_sqnr([exact], [stored]),
-        simulated_correct=count_correct(simulated, test),
+        qdq_correct=count_correct(fake_quantized, test),
         stored_correct=count_correct(stored, test),
     )
 

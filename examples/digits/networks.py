@@ -1,8 +1,8 @@
 """
 The networks as linalg ops on tensors with a dynamic number of images.
 
-In both of them the weights are the first constants, in the order of the layers, so that
-keys of statistics say which they are.
+In both networks the weights are the first constants, in the order of the layers: the index
+of a constant in its statistics key is the index of the layer.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """A network in MLIR, and what to know in order to quantize it."""
+    """A network as MLIR text, with the keys of its weights and activations."""
 
     text: str
     """A module with a function `main` from images to logits."""
@@ -44,8 +44,8 @@ class Network:
 
     activation_keys: tuple[str, ...]
     """
-    The keys of the activations that are stored as integers: not those that are only sums,
-    to which a bias is added first.
+    The keys of the activations that are stored as integers: the values after the bias is
+    added, not the sums before.
     """
 
 

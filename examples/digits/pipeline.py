@@ -1,5 +1,5 @@
 """
-From a float network and images to one with integers for weights, step by step.
+From a float network and images to a network with integer weights, step by step.
 
 ```python
 training, test = load_digits()
@@ -40,7 +40,7 @@ from .networks import Network, Weights
 
 BATCH_SIZE = 128
 
-Granularity = Literal["per-layer", "per-axis", "sub-channel"]
+Granularity = Literal["per-tensor", "per-axis", "sub-channel"]
 
 
 class Variant(NamedTuple):
@@ -55,9 +55,9 @@ class Variant(NamedTuple):
 
 
 VARIANTS = (
-    Variant(8, "per-layer"),
+    Variant(8, "per-tensor"),
     Variant(8, "per-axis"),
-    Variant(4, "per-layer"),
+    Variant(4, "per-tensor"),
     Variant(4, "per-axis"),
     Variant(4, "sub-channel"),
 )
@@ -68,7 +68,7 @@ WeightParameters = Sequence[tuple[Weights, QuantizationParameters]]
 
 
 class Ranges(NamedTuple):
-    """What calibration saw."""
+    """What calibration recorded."""
 
     weights: Statistics
     """Ranges of weights, also of each output channel."""
@@ -108,7 +108,7 @@ def compute_logits(
 def count_correct(
     logits: NDArray[np.float32] | NDArray[np.int8], digits: Digits
 ) -> int:
-    """How many digits have their largest logit at their label."""
+    """How many digits have their largest logit at the index of their label."""
     return int(np.count_nonzero(logits.argmax(axis=1) == digits.labels))
 
 
@@ -116,7 +116,7 @@ def count_correct(
 
 
 def _instrument(module: ModuleOp, keys: Iterable[str]) -> None:
-    """Put a `quant.stats_ref` behind the values with these keys."""
+    """Insert a `quant.stats_ref` after each value with one of these keys."""
     apply_passes(module, f'quant-insert-stats-refs{{keys="{"|".join(keys)}"}}')
 
 
@@ -157,24 +157,24 @@ def calibrate_network(
 
 def quantize_network(network: Network, ranges: Ranges, variant: Variant) -> ModuleOp:
     """
-    The network with simulated quantization: weights and activations are cast to quantized
-    types, and back.
+    The network with fake quantization (QDQ): weights and activations are cast to
+    quantized types and back.
     """
     module = load_module(network)
     _instrument(module, _weight_keys(network))
     if variant.granularity == "sub-channel":
-        _simulate_blocks(module, network, variant.bits)
+        _fake_quantize_blocks(module, network, variant.bits)
     else:
         per_axis = "auto" if variant.granularity == "per-axis" else "never"
         storage = f"bits={variant.bits} symmetric=true narrow-range=true"
-        _simulate(module, ranges.weights, f"{storage} per-axis={per_axis}")
+        _fake_quantize(module, ranges.weights, f"{storage} per-axis={per_axis}")
     _instrument(module, network.activation_keys)
-    _simulate(module, ranges.activations, "bits=8")
+    _fake_quantize(module, ranges.activations, "bits=8")
     return module
 
 
-def _simulate(module: ModuleOp, statistics: Statistics, storage: str) -> None:
-    """Put a pair of casts in the place of each `quant.stats_ref`."""
+def _fake_quantize(module: ModuleOp, statistics: Statistics, storage: str) -> None:
+    """Replace each `quant.stats_ref` by a `quant.qcast` and a `quant.dcast`."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "stats.json"
         statistics.save(path)
@@ -184,8 +184,8 @@ def _simulate(module: ModuleOp, statistics: Statistics, storage: str) -> None:
     )
 
 
-def _simulate_blocks(module: ModuleOp, network: Network, bits: int) -> None:
-    """The same with sub-channel types, which no pass chooses."""
+def _fake_quantize_blocks(module: ModuleOp, network: Network, bits: int) -> None:
+    """Fake quantization of weights with sub-channel types, which no pass chooses."""
     by_key = {weights.key: weights for weights in network.weights}
     refs = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
     for ref in refs:
@@ -225,8 +225,8 @@ def choose_block_parameters(weights: Weights, bits: int) -> QuantizationParamete
 
 def store_weights(module: ModuleOp) -> None:
     """
-    Make integers of the weights of a network with simulated quantization, and lower all
-    casts. Activations are rounded as before.
+    Convert the weights of a network with fake quantization to integers, and lower all
+    casts. The rounding of activations does not change.
     """
     apply_passes(
         module,
@@ -246,8 +246,8 @@ def float_bytes(network: Network) -> int:
 
 def stored_bytes(parameters: WeightParameters) -> int:
     """
-    The bytes of quantized weights: those of integers, two of 4 bits in a byte, and those
-    of scales, as f32.
+    The bytes of quantized weights: of the integers, of which a byte holds two with 4
+    bits, and of the scales, as f32.
     """
     bits = sum(
         weights.values.size * chosen.storage_width + 32 * chosen.scales.size
@@ -257,7 +257,7 @@ def stored_bytes(parameters: WeightParameters) -> int:
 
 
 def weight_parameters(module: ModuleOp, network: Network) -> WeightParameters:
-    """The weights of a network with simulated quantization, and how they are stored."""
+    """The weights of a network with fake quantization, and how they are stored."""
     element_types = [
         cast("TensorType[UniformType]", op.result.type).element_type
         for op in module.walk()

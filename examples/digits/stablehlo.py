@@ -3,9 +3,9 @@ The networks as quantized StableHLO, run with floats and with integers alone.
 
 `python -m examples.digits.stablehlo` prints how many digits each form of them gets right.
 
-A layer multiplies stored values of 8 bits, adds a bias to sums of 32 bits, and makes 8 bits
-of these. The scale of sums and bias is that of the input times that of the weights, so it
-has a value for each channel if that of the weights has.
+A layer multiplies stored values of 8 bits, adds a bias to sums of 32 bits, and requantizes
+the sums to 8 bits. The scale of the sums and of the bias is the scale of the input times
+the scale of the weights; it is per-axis if the weights are per-axis.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ FORMS = {
         "convert-stablehlo-to-linalg,strip-func-quant-types,canonicalize"
     ),
     "integer": _INTEGER,
-    "integer scales": f"quant-scales-to-fixed-point,{_INTEGER}",
+    "fixed-point scales": f"quant-scales-to-fixed-point,{_INTEGER}",
 }
 """
 The passes for each way to run a network: with floats between casts, as StableHLO specifies,
-with integers, and with scales that are integers, too.
+with integers, and with integers after conversion to fixed-point scales.
 """
 
 STABLEHLO_VARIANTS = VARIANTS[:2]
@@ -70,13 +70,13 @@ STABLEHLO_VARIANTS = VARIANTS[:2]
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer, and how all that is in it is quantized."""
+    """A layer, and the quantization parameters of its weights, input and result."""
 
     weights: NDArray[np.float32]
     bias: NDArray[np.float32]
 
     stride: int
-    """That of a convolution."""
+    """The stride of a convolution."""
 
     has_relu: bool
 
@@ -90,7 +90,7 @@ class Layer:
         return self.weights.ndim == 2
 
     def sums(self, channel_axis: int) -> QuantizationParameters:
-        """How sums of products are quantized, with channels along this dimension."""
+        """Parameters of the sums of products, with channels along `channel_axis`."""
         is_per_axis = self.weight.quantized_dimension is not None
         return QuantizationParameters(
             self.input.scales * self.weight.scales,
@@ -140,7 +140,7 @@ def quantized_layers(name: str, ranges: Ranges, variant: Variant) -> list[Layer]
 
 
 def stablehlo_text(network: Network, layers: Sequence[Layer], count: int) -> str:
-    """A module with a function `main` from so many images to logits, both of them `i8`."""
+    """A module whose function `main` takes `count` images and returns logits, as `i8`."""
     code = _Code()
     images = _Value("%images", (count, *network.image_shape), layers[0].input)
     value = images
@@ -170,7 +170,7 @@ def _tensor(shape: Sequence[int], element_type: str) -> str:
 
 
 class _Code:
-    """The lines of a function, each of them a value."""
+    """The lines of a function; each line defines a value."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -240,12 +240,12 @@ def _window(stride: int) -> str:
 def store_images(
     network: Network, layers: Sequence[Layer], images: NDArray[np.float32]
 ) -> Stored:
-    """Images as the function `main` takes them."""
+    """Images, quantized as the function `main` takes them."""
     return quantize(network_inputs(network, images), layers[0].input)
 
 
 def lower(text: str, form: str) -> ModuleOp:
-    """A form of a network, from integers to integers."""
+    """Lower a network to one of the `FORMS`; it takes and returns integers."""
     module = parse_module(text)
     apply_passes(module, FORMS[form])
     return module
@@ -262,19 +262,19 @@ class Difference(NamedTuple):
     """How two arrays of stored logits differ."""
 
     logits: int
-    """How many are not equal."""
+    """Number of logits that are not equal."""
 
     largest: int
-    """By how many units at most."""
+    """Largest difference in units of the stored values."""
 
 
 def difference(logits: Stored, others: Stored) -> Difference:
-    """How stored logits differ from others."""
+    """Compare stored logits with others."""
     distances = np.abs(logits.astype(np.int16) - others)
     return Difference(int(np.count_nonzero(distances)), int(distances.max()))
 
 
-# The command
+# Command line
 
 
 def report(name: str, network: Network) -> Iterator[str]:
@@ -290,7 +290,7 @@ def report(name: str, network: Network) -> Iterator[str]:
             different, largest = difference(logits, by_form["qdq"])
             correct = count_correct(logits, test)
             yield (
-                f"{name:<11}  {variant!s:<12}  {form:<14}  {correct:>7}"
+                f"{name:<11}  {variant!s:<13}  {form:<18}  {correct:>7}"
                 f"  {correct / len(images):>6.2%}  {different:>9}  {largest:>8}"
             )
 
@@ -299,9 +299,9 @@ def main() -> None:
     """Run the command."""
     _, test = load_digits()
     count = len(test.labels)
-    print(f"{'correct':>50}{'logits that differ':>28}")
+    print(f"{'correct':>55}{'logits that differ':>28}")
     print(
-        f"network      weights       form{f'of {count}':>19}"
+        f"network      weights        form{f'of {count}':>23}"
         f"{f'of {10 * count}':>19}  by up to"
     )
     for name, network in load_networks().items():

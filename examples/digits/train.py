@@ -1,10 +1,10 @@
 """
 Train the networks: `pip install scikit-learn`, then `python -m examples.digits.train`.
 
-It takes some seconds and writes all that is in the folder `data`. On the same machine it
-writes the same every time.
+It takes some seconds and writes all files of the folder `data`. On one machine each run
+writes the same bytes.
 
-Every layer is a convolution here: a dense one has a window of the size of its input.
+Every layer is a convolution here: the window of a dense layer has the size of its input.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class Layer(NamedTuple):
 
 
 class Architecture(NamedTuple):
-    """What a network is before it is trained."""
+    """The shapes and strides of a network."""
 
     shapes: Sequence[tuple[int, int, int, int]]
     """The shape of the weights of each layer."""
@@ -48,10 +48,10 @@ class Architecture(NamedTuple):
     strides: Sequence[int]
 
     stored_shapes: Sequence[tuple[int, ...]]
-    """The shapes that weights are stored in: those of dense layers are matrices."""
+    """The shapes of the weights in the file: dense layers have matrices."""
 
     shifts: Sequence[int]
-    """By how many pixels images are shifted to the right to have more of them."""
+    """Data augmentation: pixels by which copies of the images are shifted to the right."""
 
 
 ARCHITECTURES = {
@@ -90,7 +90,7 @@ def initial_layers(
 
 
 def _window(layer: Layer, x: Array) -> Iterator[tuple[tuple[int, int], Any]]:
-    """Each position in the window, and the index of the elements of `x` that it meets."""
+    """Each position in the window, and the index of the elements of `x` that meet it."""
     height, width, _, _ = layer.weights.shape
     stride = layer.stride
     rows = (x.shape[1] - height) // stride * stride + 1
@@ -127,7 +127,7 @@ def gradients(
             for_weights[at] = np.tensordot(x[index], gradient, ((0, 1, 2), (0, 1, 2)))
             for_x[index] += gradient @ layer.weights[at].T
         result += [gradient.sum((0, 1, 2)), for_weights]
-        # The input of a layer is positive where ReLU let it through.
+        # The gradient of ReLU: 1 where its result, the input of the layer, is positive.
         gradient = for_x * (x > 0)
     return result[::-1]
 
@@ -168,7 +168,7 @@ def _batches(count: int, generator: np.random.Generator) -> list[NDArray[np.int6
 
 
 def _shifted(images: Array, shift: int) -> Array:
-    """Images with their pixels to the right by `shift`, and zeros where they were."""
+    """Images shifted to the right by `shift` pixels and padded with zeros."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (0, 0)))
     return padded[:, :, 1 - shift : 9 - shift]
 
@@ -199,7 +199,7 @@ def write_network(name: str, layers: Sequence[Layer]) -> None:
 
 
 def main() -> None:
-    """Write all files, and print how good the networks are."""
+    """Write all files, and print the accuracy of the networks."""
     write_digits()
     training, test = load_digits()
     for name, architecture in ARCHITECTURES.items():

@@ -1,4 +1,4 @@
-"""From a model to the number of values that the compiled code gets wrong, step by step."""
+"""Count the values of a model that compiled casts get wrong, step by step."""
 
 import subprocess
 import sysconfig
@@ -19,22 +19,22 @@ PASSES = (
     "lower-quant-ops{{rounding-mode={rounding_mode} fuse=true}},canonicalize,cse,"
     "strip-func-quant-types,canonicalize"
 )
-"""What `xdsl-opt` does: afterwards nothing quantized is left in the module."""
+"""The pipeline of `xdsl-opt`: it leaves no quantized type and no quant op."""
 
 EXACT_BELOW = 1 << 22
 """
 `round(fl(fl(n * scale) / scale))` is `n` for integers of a smaller magnitude: each of the
 two operations of f32 is off by at most `2**-24` of its result, both together by less than
-half an integer. To add a zero point of 8 or 16 bits does not change that.
+half an integer. Adding a zero point of 8 or 16 bits does not change that.
 """
 
 
 class XdslOptError(RuntimeError):
-    """`xdsl-opt` failed, or left something quantized in the module."""
+    """`xdsl-opt` failed, or left a quantized type or a quant op in the module."""
 
 
 class TensorResult(NamedTuple):
-    """What became of one tensor."""
+    """Errors of the values of one tensor."""
 
     tensor: QuantizedTensor
 
@@ -42,12 +42,12 @@ class TensorResult(NamedTuple):
     """Dequantized values that differ from NumPy's in any bit."""
 
     wrong_integers: int
-    """Stored values that differ after they were dequantized and quantized again."""
+    """Stored values that change when they are dequantized and quantized again."""
 
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What became of the tensors of one model."""
+    """Errors of the tensors of one model, and the duration of each step."""
 
     tensors: list[TensorResult]
 
@@ -64,19 +64,19 @@ class ModelResult:
 
     @property
     def wrong_integers(self) -> int:
-        """Stored values that do not survive, in all tensors."""
+        """The sum of `wrong_integers` over all tensors."""
         return sum(result.wrong_integers for result in self.tensors)
 
 
 class _Stopwatch:
-    """The durations of steps that follow each other."""
+    """Measures the durations of consecutive steps."""
 
     def __init__(self):
         self.seconds: dict[str, float] = {}
         self._start = time.perf_counter()
 
     def step(self, name: str) -> None:
-        """The step `name` ends here."""
+        """End the step `name`."""
         now = time.perf_counter()
         self.seconds[name] = now - self._start
         self._start = now
@@ -162,7 +162,7 @@ def expressed_values(tensor: QuantizedTensor) -> NDArray[np.float32]:
 
 
 def largest_distance(tensor: QuantizedTensor) -> int:
-    """The largest `|stored - zero_point|`, at most, of a tensor."""
+    """An upper bound of `|stored - zero_point|` over a tensor."""
     stored = tensor.stored.astype(np.int64)
     low, high = int(stored.min()), int(stored.max())
     return max(
@@ -173,6 +173,6 @@ def largest_distance(tensor: QuantizedTensor) -> int:
 
 
 def count_differences(expected: NDArray[Any], actual: NDArray[Any]) -> int:
-    """How many elements differ in any bit."""
+    """Number of elements that differ in any bit."""
     bits = f"u{expected.dtype.itemsize}"
     return int(np.count_nonzero(expected.view(bits) != actual.view(bits)))

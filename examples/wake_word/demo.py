@@ -1,5 +1,5 @@
 """
-The command: dequantize and quantize the tensors of real models, and count what is wrong.
+Command line: dequantize and quantize the tensors of real models, and count wrong values.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def _parser(models: list[str]) -> argparse.ArgumentParser:
 
 @contextmanager
 def _directory(keep: Path | None) -> Generator[Path]:
-    """Where the modules are written to."""
+    """The directory that the modules are written to."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
@@ -123,7 +123,7 @@ _LEFT_COLUMNS = 3
 def _table(
     header: Sequence[str], rows: Sequence[Sequence[str]], total: Sequence[str]
 ) -> Iterator[str]:
-    """Aligned lines: texts to the left, numbers to the right."""
+    """The lines of a table: texts are left-aligned, numbers right-aligned."""
     widths = [
         max(map(len, column)) for column in zip(header, *rows, total, strict=True)
     ]
@@ -137,14 +137,14 @@ def _table(
 
 
 def _shortened(name: str) -> str:
-    """The end of the name, which tells more than its start."""
+    """The end of the name, which is more specific than its start."""
     # The converter joins the names of all that it fused.
     name = name.partition(";")[0]
     return name if len(name) <= _NAME_WIDTH else f"..{name[2 - _NAME_WIDTH :]}"
 
 
 def _type_text(tensor: QuantizedTensor) -> str:
-    """The type of a tensor with its scales in short."""
+    """The type of a tensor; many scales are only counted."""
     shape = "x".join(map(str, tensor.stored.shape))
     storage = quantized_type(tensor).storage_type_name
     if tensor.axis is not None:

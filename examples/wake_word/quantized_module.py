@@ -30,8 +30,8 @@ DEQUANTIZE_ALL = "dequantize"
 
 QUANTIZE_ALL = "quantize"
 """
-The function `(tensor<...xf32>, ...) -> (tensor<...xi8>, ...)`, or with other storage types,
-that quantizes floats to the types of the tensors.
+The function `(tensor<...xf32>, ...) -> (tensor<...xi8>, ...)` that quantizes floats to the
+types of the tensors; results have their storage types.
 """
 
 
@@ -60,8 +60,8 @@ def quantized_type(
 
 def build_module(tensors: list[QuantizedTensor]) -> ModuleOp:
     """
-    For each tensor its values, a function that dequantizes them, and one that quantizes
-    any floats of that shape.
+    Build a module with three functions for each tensor: one returns its stored values, one
+    dequantizes them, and one quantizes any floats of that shape.
 
     ```mlir
     !q = !quant.uniform<i8:f32, 5.000000e-01>
@@ -101,7 +101,7 @@ def build_module(tensors: list[QuantizedTensor]) -> ModuleOp:
 
 
 def _call_all(name: str, functions: Sequence[FuncOp]) -> FuncOp:
-    """A function that has the arguments and results of all these."""
+    """A function that calls all `functions`, with all their arguments and results."""
     inputs = [type_ for f in functions for type_ in f.function_type.inputs]
     outputs = [type_ for f in functions for type_ in f.function_type.outputs]
     block = Block(arg_types=inputs)

@@ -1,9 +1,9 @@
 """
 Lower `ml` to `arith`.
 
-Each operation is lowered in the first of these ways that is open to it:
+Each operation is lowered in the first of these ways that applies:
 
-1. Integer arithmetic on stored values, if operands and result are all of one per-layer
+1. Integer arithmetic on stored values, if operands and result all have one per-tensor
    type and the stored result is an integer expression of the stored operands. With scale
    `s`, zero point `z` and expressed values `(a - z) * s` and `(b - z) * s` these are
 
@@ -12,11 +12,11 @@ Each operation is lowered in the first of these ways that is open to it:
        mul:  (a - z) * (b - z) * s + z      for an integer s
 
    computed in an integer wide enough for every operand, and clamped to the storage range
-   at the end. This is what real numbers give, whatever the rounding of `quant.qcast`. The
-   other operations do not qualify: `div` has to round, and how is only decided when
-   `quant.qcast` is lowered; so is what `mod` by 0, not a number, is stored as.
-2. The fallback: dequantize, compute in floats, quantize. On plain floats only the middle
-   is left.
+   at the end. This is the exact result, whatever the rounding of `quant.qcast`. The
+   other operations do not qualify: `div` has to round, and the rounding mode is chosen
+   when `quant.qcast` is lowered, as is the stored value of NaN, the result of `mod` by 0.
+2. The fallback: dequantize, compute with floats, quantize. Operands that are floats
+   need no dequantization, results that are floats no quantization.
 
 Tensors of integers become one `linalg.generic` with `arith` on scalars in its body: the
 same for static and dynamic shapes, and one loop.
@@ -107,7 +107,7 @@ def _elementwise(
 
 def _integer_type(bound: int) -> IntegerType | None:
     """
-    The narrowest integer type of a machine that has all numbers from `-bound` to `bound`.
+    The narrowest of i8, i16, i32 and i64 that holds all integers from `-bound` to `bound`.
     """
     for width in (8, 16, 32, 64):
         if bound < 1 << (width - 1):
@@ -119,8 +119,8 @@ def _wide_type(
     op: AddOp | SubOp | MulOp, quantized_type: UniformQuantizedType
 ) -> IntegerType | None:
     """
-    An integer type in which no stored operands make `op` overflow; `None` if there is
-    none, or the result is not an integer expression of the stored operands.
+    An integer type in which `op` does not overflow for any stored operands. `None` if
+    there is none, or if the result is not an integer expression of the stored operands.
     """
     is_signed = quantized_type.is_signed
     # No stored value is larger in magnitude.

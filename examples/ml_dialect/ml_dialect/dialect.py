@@ -36,7 +36,7 @@ def _expressed_type(element_type: Attribute) -> Attribute | None:
 
 
 def _shape(type_: Attribute) -> object:
-    """What must be the same for operands and result: the type but for its elements."""
+    """Shape and encoding of a type, which operands and result must have in common."""
     return (type_.shape, type_.encoding) if isinstance(type_, TensorType) else None
 
 
@@ -45,8 +45,8 @@ class BinaryOp(IRDLOperation, ABC):
     An operation on two scalars or ranked tensors, element by element.
 
     Operands and result have one shape and one expressed type, but each of them may be
-    quantized in its own way, or not at all. The result is the one that real numbers give,
-    as close as the type of the result comes to it: quantized values saturate.
+    quantized in its own way, or not at all. The result is the exact one, rounded to the
+    type of the result; quantized values saturate.
     """
 
     lhs = operand_def()

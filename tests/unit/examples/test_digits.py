@@ -35,14 +35,14 @@ NETWORKS = load_networks()
 # Bytes of the weights, and how many digits of the test half are read correctly.
 FLOAT = {"mlp": (25856, 878), "convolution": (20288, 887)}
 QUANTIZED = {
-    ("mlp", "i8 per-layer"): (6476, 880),
+    ("mlp", "i8 per-tensor"): (6476, 880),
     ("mlp", "i8 per-axis"): (6888, 877),
-    ("mlp", "i4 per-layer"): (3244, 858),
+    ("mlp", "i4 per-tensor"): (3244, 858),
     ("mlp", "i4 per-axis"): (3656, 881),
     ("mlp", "i4 sub-channel"): (4848, 872),
-    ("convolution", "i8 per-layer"): (5084, 887),
+    ("convolution", "i8 per-tensor"): (5084, 887),
     ("convolution", "i8 per-axis"): (5304, 887),
-    ("convolution", "i4 per-layer"): (2548, 875),
+    ("convolution", "i4 per-tensor"): (2548, 875),
     ("convolution", "i4 per-axis"): (2768, 875),
     ("convolution", "i4 sub-channel"): (3832, 886),
 }
@@ -177,7 +177,7 @@ def test_correct_digits(name: str, variant: Variant):
     measured = result(name, variant)
     weight_bytes, correct = QUANTIZED[name, str(variant)]
     assert measured.weight_bytes == weight_bytes
-    assert (measured.simulated_correct, measured.stored_correct) == (correct, correct)
+    assert (measured.qdq_correct, measured.stored_correct) == (correct, correct)
 
 
 @for_each_network
@@ -200,12 +200,12 @@ def test_more_scales_mean_less_noise(name: str):
 def test_stored_weights_change_no_logit(name: str, variant: Variant):
     network = NETWORKS[name]
     module = quantize_network(network, ranges(name), variant)
-    simulated = compute_logits(module, network, TEST.images)
+    fake_quantized = compute_logits(module, network, TEST.images)
     interpreted = compute_logits(module, network, TEST.images, interpreted=True)
-    assert np.array_equal(interpreted, simulated)
+    assert np.array_equal(interpreted, fake_quantized)
     store_weights(module)
     stored = compute_logits(module, network, TEST.images)
-    assert np.array_equal(stored, simulated)
+    assert np.array_equal(stored, fake_quantized)
     interpreted = compute_logits(module, network, TEST.images, interpreted=True)
     assert np.array_equal(interpreted, stored)
 
@@ -236,7 +236,7 @@ def test_weights_are_integers(name: str, variant: Variant):
 
 def scale_count(network: Network, variant: Variant) -> list[int]:
     match variant.granularity:
-        case "per-layer":
+        case "per-tensor":
             return [1 for _ in network.weights]
         case "per-axis":
             return [weights.values.shape[-1] for weights in network.weights]

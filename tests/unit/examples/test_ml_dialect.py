@@ -25,7 +25,7 @@ OPS = ("add", "sub", "mul", "div", "mod")
 
 @dataclass(frozen=True)
 class Quantization:
-    """A quantized type, per-layer or as a per-axis type of one scale."""
+    """A quantized type, per-tensor or as a per-axis type of one scale."""
 
     storage: str
     dtype: type[np.integer[Any]]
@@ -42,7 +42,7 @@ class Quantization:
         )
 
     @property
-    def per_layer(self) -> str:
+    def per_tensor(self) -> str:
         """The type, which has a direct lowering for some operations."""
         return (
             f"tensor<{SIZE}x!quant.uniform<{self.storage}<{self.low}:{self.high}>:"
@@ -151,7 +151,7 @@ def identifier(value: object) -> str:
 @pytest.fixture(scope="module")
 def lowered() -> str:
     """One module with a function for each operation, type and way of lowering it."""
-    text = "".join(function(f"{op}_{q.name}", op, q.per_layer) for q, op in DIRECT)
+    text = "".join(function(f"{op}_{q.name}", op, q.per_tensor) for q, op in DIRECT)
     text += "".join(
         function(f"{op}_{q.name}_fallback", op, q.per_axis)
         for q in NARROW
