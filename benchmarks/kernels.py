@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from benchmarks.measuring import Kernel, in_fresh_process, in_turns, seconds_of
 from benchmarks.peers import peers
 from benchmarks.report import Options, main, number, table, target
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 
 _MEBI = 1 << 20
@@ -81,7 +82,7 @@ def _cases(elements: int) -> Iterator[Case]:
 def _module(case: Case, quantizing: bool, is_static: bool) -> str:
     sizes = case.shape if is_static else ("?",) * len(case.shape)
     shape = "".join(f"{size}x" for size in sizes)
-    quantized = f"tensor<{shape}{case.parameters().to_type()}>"
+    quantized = f"tensor<{shape}{uniform_type(case.parameters())}>"
     expressed = f"tensor<{shape}f32>"
     name, source, result = (
         ("qcast", expressed, quantized)

@@ -28,6 +28,7 @@ from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
     StatisticsRefOp,
+    uniform_type,
 )
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution import compile
@@ -190,7 +191,7 @@ def _fake_quantize_blocks(module: ModuleOp, network: Network, bits: int) -> None
     refs = [op for op in module.walk() if isinstance(op, StatisticsRefOp)]
     for ref in refs:
         weights = by_key[ref.stats_key.data]
-        element_type = choose_block_parameters(weights, bits).to_type()
+        element_type = uniform_type(choose_block_parameters(weights, bits))
         quantize = QuantizeCastOp(
             ref.input, TensorType(element_type, weights.values.shape)
         )

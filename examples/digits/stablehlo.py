@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
-from xdsl_quant.dialects.quant import QuantizeCastOp
+from xdsl_quant.dialects.quant import QuantizeCastOp, uniform_type
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
@@ -162,7 +162,7 @@ class _Value(NamedTuple):
 
     @property
     def type(self) -> str:
-        return _tensor(self.shape, str(self.parameters.to_type()))
+        return _tensor(self.shape, str(uniform_type(self.parameters)))
 
 
 def _tensor(shape: Sequence[int], element_type: str) -> str:

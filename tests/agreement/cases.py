@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.agreement.reference import Storage, edge_values
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.numerics import QuantizationParameters
 
 Container = Literal["scalar", "static", "dynamic", "unranked"]
@@ -38,7 +39,7 @@ class Case:
     @property
     def element_types(self) -> tuple[str, str, str]:
         """The expressed type, the quantized type, and the signless storage type."""
-        quantized_type = self._spelled_parameters().to_type()
+        quantized_type = uniform_type(self._spelled_parameters())
         signless = f"i{self.parameters.storage_width}"
         return self.parameters.expressed, str(quantized_type), signless
 

@@ -16,7 +16,7 @@ from .float_dtypes import float_dtype, float_info
 from .storage import check_storable, storage_range
 
 if TYPE_CHECKING:
-    from xdsl_quant.dialects.quant.types import QuantizedType, UniformType
+    from xdsl_quant.dialects.quant.types import QuantizedType
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -228,7 +228,8 @@ class QuantizationParameters:
     @classmethod
     def from_type(cls, quantized_type: QuantizedType) -> Self:
         """
-        The parameters of a type.
+        The parameters of a type; the other way around it is
+        [`uniform_type`][xdsl_quant.dialects.quant.uniform_type].
 
         Raises:
             TypeError: if it is no type.
@@ -236,18 +237,28 @@ class QuantizationParameters:
                 what it says is not possible in NumPy, e.g. expressed values of type
                 `f80`.
         """
-        from .type_conversion import parameters_of_type
-
-        return cls(**parameters_of_type(quantized_type))
-
-    def to_type(self) -> UniformType:
-        """
-        The `!quant.uniform` type with these parameters. This needs xDSL, unlike all else
-        here.
-        """
-        from .type_conversion import type_of_parameters
-
-        return type_of_parameters(self)
+        # Its methods are called, but no class of xDSL is imported here.
+        type_ = cast("Any", quantized_type)
+        if not isinstance(getattr(type_, "name", None), str):
+            raise TypeError(
+                f"a '!quant.uniform' type is needed, but got a {type(type_).__name__}"
+            )
+        if not hasattr(type_, "get_scales"):
+            raise ValueError(f"type '{type_}' has no scale, use '!quant.uniform'")
+        storage_min, storage_max = type_.storage_range
+        return cls(
+            type_.get_scales(),
+            type_.get_zero_points(),
+            storage=type_.storage_type_name,
+            storage_min=storage_min,
+            storage_max=storage_max,
+            expressed=type_.expressed_type.name,
+            quantized_dimension=type_.axis,
+            # Sub-channel types have them, also if no dimension is cut into blocks.
+            block_sizes=type_.block_size_info
+            if hasattr(type_, "scales_shape")
+            else None,
+        )
 
 
 def _check_block_sizes(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.execution import CompiledFunction, compile
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
@@ -146,7 +147,7 @@ def test_zero_points_of_odd_widths(
         )
         function = compile(
             f"""
-!q = {parameters.to_type()}
+!q = {uniform_type(parameters)}
 func.func @f(%x: tensor<?x{count}xf64>, %y: tensor<4x{count}x!q>)
     -> (tensor<?x{count}x!q>, tensor<4x{count}xf64>) {{
   %0 = quant.qcast %x : tensor<?x{count}xf64> to tensor<?x{count}x!q>

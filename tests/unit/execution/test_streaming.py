@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.execution import (
     CompiledFunction,
     compilation,
@@ -84,7 +85,7 @@ def dequantizing(
 ) -> CompiledFunction:
     sizes = "".join(f"{size}x" for size in shape)
     expressed = f"tensor<{sizes}{parameters.expressed}>"
-    quantized = f"tensor<{sizes}{parameters.to_type()}>"
+    quantized = f"tensor<{sizes}{uniform_type(parameters)}>"
     return compile(
         f"""
 func.func @f(%x: {quantized}) -> {expressed} {{

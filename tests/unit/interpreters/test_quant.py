@@ -7,6 +7,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError
 
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.rounding_mode import RoundingMode
@@ -52,7 +53,7 @@ def shapes(
 
 
 def module_text(parameters: QuantizationParameters, container: str) -> str:
-    quantized = container.format(parameters.to_type())
+    quantized = container.format(uniform_type(parameters))
     expressed = container.format(parameters.expressed)
     stored = container.format(f"i{parameters.storage_width}")
     return f"""
@@ -138,7 +139,7 @@ def test_unlowered_and_lowered(
 )
 def test_storage_cast(storage: str, stored: list[int], signless: np.ndarray):
     parameters = QuantizationParameters(1.0, storage=storage)
-    quantized = f"tensor<?x{parameters.to_type()}>"
+    quantized = f"tensor<?x{uniform_type(parameters)}>"
     plain = f"tensor<?xi{parameters.storage_width}>"
     values = np.array(stored, parameters.storage_dtype)
     (result,) = run_body(
@@ -169,7 +170,7 @@ func.func @f(%x: tensor<?xf32>, %e: tensor<?xi8>) -> tensor<?xi8> {
 
 
 def test_channels_that_do_not_fit():
-    quantized = f"tensor<?x?x{PER_AXIS.to_type()}>"
+    quantized = f"tensor<?x?x{uniform_type(PER_AXIS)}>"
     body = f"%r0 = quant.qcast %a0 : tensor<?x?xf32> to {quantized}"
     x = np.zeros((5, 4), np.float32)
     with pytest.raises(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.numerics import (
     QuantizationParameters,
     choose_parameters,
@@ -43,7 +44,7 @@ def test_parameters_are_those_of_mlir(
     parameters = choose_parameters(
         low, high, storage=storage, narrow_range=narrow_range, rule="mlir"
     )
-    assert str(parameters.to_type()) == expected
+    assert str(uniform_type(parameters)) == expected
 
 
 def test_there_are_rows():
@@ -67,7 +68,7 @@ def test_ranges_of_channels_are_chosen_one_by_one():
         single = QuantizationParameters(
             scale, zero_point, storage_min=-127, storage_max=127
         )
-        assert str(single.to_type()) == row[4]
+        assert str(uniform_type(single)) == row[4]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tests.unit.numerics.cases import (
     storage_of,
     stored_values,
 )
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.numerics import (
     QuantizationParameters,
     affine_to_fixed_point,
@@ -601,7 +602,7 @@ def test_what_is_no_parameters(
         function(*before, 0.5, *after)
     assert str(raised.value) == "parameters must be QuantizationParameters, not float"
     with pytest.raises(TypeError) as raised:
-        function(*before, ONE.to_type(), *after)
+        function(*before, uniform_type(ONE), *after)
     assert str(raised.value) == (
         "parameters must be QuantizationParameters, not UniformQuantizedType; use "
         "QuantizationParameters.from_type"

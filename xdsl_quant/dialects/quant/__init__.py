@@ -31,6 +31,7 @@ from .types import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
+from .types_of_parameters import uniform_type
 
 # Lowered modules are read by xDSL's own dialects, whichever way these are loaded.
 compat.apply_on_load()
@@ -75,4 +76,5 @@ __all__ = [
     "UniformQuantizedPerAxisType",
     "UniformQuantizedSubChannelType",
     "UniformQuantizedType",
+    "uniform_type",
 ]

@@ -17,6 +17,7 @@ from xdsl_quant.dialects.quant import (
     FixedPointQuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
+    uniform_type,
 )
 from xdsl_quant.numerics import QuantizationParameters, quantize_multiplier
 from xdsl_quant.runtime.loading import multiverse_context, parse_module
@@ -97,7 +98,7 @@ def test_parameters_of_the_type():
     per_layer = FixedPointQuantizedType(i8, f32, 1288490189, 37, 3, storage_type_min=-9)
     parameters = QuantizationParameters.from_type(per_layer)
     assert parameters == QuantizationParameters(1288490189 / 2**37, 3, storage_min=-9)
-    assert parameters.to_type() == per_layer.to_uniform()
+    assert uniform_type(parameters) == per_layer.to_uniform()
     per_axis = FixedPointQuantizedPerAxisType(
         i8, f32, [1 << 30, 3 << 29], [30, 2], [1, 2], quantized_dimension=4
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.numerics import QuantizationParameters
 
 Array = NDArray[Any]
@@ -36,7 +37,7 @@ def quantization(
 
 def tensor(shape: Sequence[int], quantized: QuantizationParameters) -> str:
     """The text of a tensor type."""
-    return f"tensor<{''.join(f'{size}x' for size in shape)}{quantized.to_type()}>"
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{uniform_type(quantized)}>"
 
 
 def function(operands: Sequence[str], result: str, op: str) -> str:

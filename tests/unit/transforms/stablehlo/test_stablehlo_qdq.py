@@ -5,6 +5,7 @@ import pytest
 from xdsl.dialects.builtin import FileLineColLoc
 
 from tests.unit.transforms.stablehlo.stablehlo_evaluation import FLOAT_MEANING, evaluate
+from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.numerics import (
     QuantizationParameters,
@@ -192,7 +193,7 @@ PARAMETERS = [
 
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_numbers_of_casts(parameters: QuantizationParameters):
-    expressed, type_ = parameters.expressed, parameters.to_type()
+    expressed, type_ = parameters.expressed, uniform_type(parameters)
     text = f"""
     func.func @f(%x: tensor<40x3x{expressed}>)
         -> (tensor<40x3x!quant.T>, tensor<40x3x{expressed}>) {{

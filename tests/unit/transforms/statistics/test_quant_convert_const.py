@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import ParseError, PassFailedException
 
 from tests.real_stablehlo import RealStableHLO
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
-from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp
+from xdsl_quant.dialects.quant import Quant, QuantizeCastOp, StorageCastOp, uniform_type
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.numerics.quantization import quantize_constant
@@ -91,7 +91,7 @@ def test_stored_values_are_those_of_quantize(
         DenseIntOrFPElementsAttr(expressed_type, BytesAttr(values.tobytes())),
         expressed_type,
     )
-    quantized = TensorType(parameters.to_type(), values.shape)
+    quantized = TensorType(uniform_type(parameters), values.shape)
     module = ModuleOp([constant, QuantizeCastOp(constant, quantized)])
 
     stored_op, scast = convert(module, rounding_mode).body.block.ops
@@ -332,7 +332,7 @@ def test_a_constant_with_too_few_bytes():
     constant = ConstantOp(
         DenseIntOrFPElementsAttr(type_, BytesAttr(values.tobytes())), type_
     )
-    quantized = TensorType(QuantizationParameters(1.0).to_type(), (3,))
+    quantized = TensorType(uniform_type(QuantizationParameters(1.0)), (3,))
     module = ModuleOp([constant, QuantizeCastOp(constant, quantized)])
     with pytest.raises(PassFailedException, match=r"8 bytes are no 'tensor<3xf32>'"):
         QuantConvertConstPass().apply(Context(), module)

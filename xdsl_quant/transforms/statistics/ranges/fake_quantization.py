@@ -5,17 +5,16 @@ and the cast back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, LocationAttr
+from xdsl.dialects.builtin import AnyFloat, LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedType,
+    uniform_type,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 
@@ -54,12 +53,6 @@ class Storage(NamedTuple):
         return max(2, 2**self.width - 1 - self.is_narrow)
 
 
-class _Bounds(TypedDict):
-    storage_type_min: int
-    storage_type_max: int
-    is_signed: bool
-
-
 def quantized_counterpart(
     type_: Attribute,
     lows: ArrayLike,
@@ -94,31 +87,8 @@ def quantized_counterpart(
         quantized_dimension=quantized_dimension,
         rule=rule,
     )
-    storage_type = IntegerType(storage.width)
-    bounds: _Bounds = {
-        "storage_type_min": parameters.storage_min,
-        "storage_type_max": parameters.storage_max,
-        "is_signed": storage.is_signed,
-    }
     try:
-        if quantized_dimension is None:
-            element_type = UniformQuantizedType(
-                storage_type,
-                expressed_type,
-                float(parameters.scales),
-                int(parameters.zero_points),
-                **bounds,
-            )
-        else:
-            element_type = UniformQuantizedPerAxisType(
-                storage_type,
-                expressed_type,
-                parameters.scales,
-                parameters.zero_points,
-                quantized_dimension=quantized_dimension,
-                **bounds,
-            )
-        quantized = with_element_type(type_, element_type)
+        quantized = with_element_type(type_, uniform_type(parameters, expressed_type))
         # Whether a per-axis type fits its tensor is known to the cast.
         QuantizeCastOp(Block(arg_types=(type_,)).args[0], quantized).verify_()
     except VerifyException as e:

@@ -12,6 +12,7 @@ from xdsl_quant.dialects.quant import (
     Quant,
     QuantizedType,
     UniformQuantizedPerAxisType,
+    uniform_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
 
@@ -43,15 +44,15 @@ def _type(text: str) -> QuantizedType:
 def test_types_become_parameters_and_types_again(text: str):
     quantized_type = _type(text)
     parameters = QuantizationParameters.from_type(quantized_type)
-    assert parameters.to_type() == quantized_type
-    assert QuantizationParameters.from_type(parameters.to_type()) == parameters
+    assert uniform_type(parameters) == quantized_type
+    assert QuantizationParameters.from_type(uniform_type(parameters)) == parameters
 
 
 def test_signed_and_unsigned_storage_types_are_kept():
     quantized_type = _type("!quant.uniform<i8:f32, 5.000000e-01>")
     for storage in ("si8", "ui8"):
         parameters = QuantizationParameters(0.5, storage=storage)
-        converted = parameters.to_type()
+        converted = uniform_type(parameters)
         assert converted != quantized_type
         assert converted.storage_type_name == storage
         assert QuantizationParameters.from_type(converted) == parameters
