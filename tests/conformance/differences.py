@@ -454,16 +454,16 @@ def _is_encoding_kept(comparison: Comparison) -> bool:
 
 DIFFERENCES = (
     Difference(
-        "signed spelling",
-        "si8 and ui8 are other types than i8 and u8, so they are printed as spelled; MLIR "
-        "prints i8 and u8, which reads back as another type",
+        "signedness in storage types",
+        "si8 and ui8 are other types than i8 and u8, so they are printed as written; "
+        "MLIR prints i8 and u8, which parses as another type",
         ("!quant.any<si8:f32>", "!quant.uniform<ui4:f32, 1.000000e+00>"),
         _is_printed_as(signless_spelling),
     ),
     Difference(
-        "sub-channel zero points are numbers",
-        "zero points of a sub-channel type keep their value; MLIR cuts them to the "
-        "storage width and prints them as signed",
+        "sub-channel zero points keep their value",
+        "zero points of a sub-channel type are printed with their value; MLIR truncates "
+        "them to the storage width and prints them as signed",
         (
             "!quant.uniform<i8:f32:{}, {1.0:200}>",
             "!quant.uniform<u8:f32:{0:1}, {1.0:255, 2.0:128}>",
@@ -471,17 +471,17 @@ DIFFERENCES = (
         _is_printed_as(_mlir_zero_points),
     ),
     Difference(
-        "sub-channel zero points never abort",
+        "sub-channel zero points out of range",
         "MLIR with assertions aborts on a zero point of a sub-channel type that is "
         "negative or wider than the storage type",
         ("!quant.uniform<i8:f32:{}, {1.0:-1}>", "!quant.uniform<u8:f32:{}, {1.0:256}>"),
         _has_unusual_zero_points,
     ),
     Difference(
-        "sub-channel scales that do not read back",
-        "a scale of a sub-channel type that has no short decimal text in range is printed "
-        "as the bits of a double, which is what the parser reads; MLIR prints the bits of "
-        "the expressed type, or a decimal that is rounded out of range",
+        "sub-channel scales round-trip",
+        "a scale of a sub-channel type without a short decimal spelling in range is "
+        "printed as the bits of a double, which the parser reads; MLIR prints the bits "
+        "of the expressed type, or a decimal that is rounded out of range",
         (
             "!quant.uniform<i8:f32:{}, {123456789.0}>",
             "!quant.uniform<i8:f16:{}, {5.9604644775390625e-8}>",
@@ -489,40 +489,43 @@ DIFFERENCES = (
         _is_printed_as(_mlir_hex_scales),
     ),
     Difference(
-        "sub-channel scales as MLIR prints them",
-        "the bits of the expressed type, which MLIR prints for a scale of a sub-channel "
-        "type that has no short decimal text, are read as what they stand for",
+        "sub-channel scales as printed by MLIR",
+        "MLIR prints the bits of the expressed type for a scale of a sub-channel type "
+        "without a short decimal spelling; the parser accepts these bits, which that of "
+        "MLIR does not",
         ("!quant.uniform<i8:f32:{}, {0x4CEB79A3}>",),
         _is_narrow_scale,
     ),
     Difference(
         "NaN scale",
-        "a type with a NaN for a scale is not equal to itself in MLIR",
+        "in MLIR a type with a scale of NaN is not equal to itself",
         ("!quant.uniform<i8:f32, 0x7FF8000000000000>",),
         lambda c: _is_refused_with(c, "scale nan out of expressed type range"),
     ),
     Difference(
         "NaN bounds",
-        "a calibrated type with a NaN for a bound is not equal to itself in MLIR",
+        "in MLIR a calibrated type with a bound of NaN is not equal to itself",
         ("!quant.calibrated<f32<-1.0:0x7FF8000000000000>>",),
         lambda c: bool(re.match(r"illegal min and max: \(.*\bnan\b", c.messages[1])),
     ),
     Difference(
-        "storage type that is no integer",
-        "MLIR names a width that it reads from uninitialised memory",
+        "storage type that is not an integer",
+        "the message of MLIR contains a width from uninitialized memory",
         ("!quant.any<f32>", "!quant.uniform<index:f32, 1.0>"),
         _is_storage_of_no_integer,
     ),
     Difference(
         "wide expressed types",
-        "MLIR with assertions aborts on uniform types that express f80 or f128; without "
-        "them it takes 0 and infinity for scales, which no other type may have",
+        "MLIR with assertions aborts on uniform types with expressed type f80 or f128; "
+        "without assertions it accepts 0 and infinity as scales, which it rejects for "
+        "other types",
         ("!quant.uniform<i8:f80, 1.0>", "!quant.uniform<i8:f128:0, {1.0}>"),
         _has_wide_expressed_type,
     ),
     Difference(
         "spelling of floats",
-        "where an integer stands in place of a float the message says how to write it",
+        "if an integer is written where a float is expected, the message shows the "
+        "spelling of the float",
         ("!quant.uniform<i8:f32, 1e-17>", "!quant.calibrated<f32<-1:1.0>>"),
         _is_message_with_spelling,
     ),
@@ -533,47 +536,49 @@ DIFFERENCES = (
         _is_wide_unsigned,
     ),
     Difference(
-        "other types inside of a type",
-        "what is neither an integer nor a float type is refused by its first token; MLIR "
-        "reads it to its end, and may find a mistake in it",
+        "other types inside a type",
+        "if the storage or expressed type is neither an integer nor a float type, the "
+        "error is at its first token; MLIR parses the whole type first and may report "
+        "an error in it",
         ("!quant.any<i8:()>", "!quant.any<i8:tensor<>>"),
         _is_other_type,
     ),
     Difference(
-        "booleans are no integers",
-        "MLIR reads `true` and `false` wherever an integer stands",
+        "booleans",
+        "MLIR parses `true` and `false` where an integer is expected",
         ("!quant.any<i8<false:true>>",),
         _is_boolean,
     ),
     Difference(
-        "one message for a mistake",
-        "of the two messages that MLIR gives for a broken calibrated type the first says "
-        "it all",
+        "one message for each error",
+        "MLIR reports two messages for an invalid calibrated type, this package only "
+        "the first one",
         ("!quant.calibrated<i8<-1.0:1.0>>", "!quant.calibrated<f32>"),
         _is_first_of_two,
     ),
     Difference(
         "text after the type in the opaque form",
-        "MLIR ignores what follows the type in `!quant<...>`",
+        "MLIR ignores text after the type in `!quant<...>`",
         ("!quant<any<i8> i8>",),
         _is_opaque_junk,
     ),
     Difference(
         "nesting of scales",
-        "lists of scales are nested as deep as tensors have dimensions; MLIR recurses "
-        "until the stack overflows",
+        "lists of scales may be nested as deep as tensors have dimensions; MLIR "
+        "recurses until the stack overflows",
         (f"!quant.uniform<i8:f32:{{}}, {'{' * 300}1.0{'}' * 300}>",),
         lambda c: _is_refused_with(c, "scales must not be nested deeper than"),
     ),
     Difference(
-        "names of types",
-        "what is no name of a quantized type is xDSL's to report, in its own words",
+        "unknown type names",
+        "xDSL reports names that are not names of quantized types, with its own message",
         ("!quant.foo", "!quant<>", "!quant.foo<i8>", ":", "!-"),
         _is_name_of_no_type,
     ),
     Difference(
-        "characters and tokens",
-        "what is no token of MLIR's language is xDSL's to report, in its own words",
+        "invalid characters and tokens",
+        "xDSL reports characters that are not part of a token of MLIR, with its own "
+        "message",
         ("!quant.any<;>", "!quant.any<.>", "!quant.any<%>"),
         _is_no_token,
     ),
@@ -585,20 +590,20 @@ DIFFERENCES = (
     ),
     Difference(
         "brackets in comments",
-        "MLIR looks for the end of a type without regard for comments",
+        "MLIR counts brackets in comments when it looks for the end of a type",
         ("!quant.any<i8 // <\n>",),
         _is_bracket_in_comment,
     ),
     Difference(
         "types in messages",
-        "types in messages are printed as everywhere, so with the differences above",
+        "types in messages are printed with the differences above",
         (_module("dcast", "!quant.any<i8:f32>", "!quant.any<si8:f32>"),),
         lambda c: bool(c.messages[0]) and c.messages[0] == _mlir_message(c.messages[1]),
         "op",
     ),
     Difference(
         "sub-channel types on unranked tensors",
-        "MLIR means to allow them, but does not",
+        "MLIR rejects them although its verifier is meant to allow them",
         (
             _module(
                 "dcast",
@@ -613,9 +618,9 @@ DIFFERENCES = (
         "op",
     ),
     Difference(
-        "storage casts of storage with a sign",
-        "a `quant.scast` between i8 and a type with si8 or ui8 storage is valid; MLIR has "
-        "no valid `quant.scast` for these, as it takes no si8 and ui8 either",
+        "storage casts of si8 and ui8",
+        "a `quant.scast` between i8 and a type with si8 or ui8 storage is valid; MLIR "
+        "has no valid `quant.scast` for these types, as it rejects si8 and ui8, too",
         (
             _module("scast", "i8", "!quant.uniform<ui8:f32, 1.0>"),
             _module("scast", "tensor<2x!quant.any<si4>>", "tensor<2xi4>"),
@@ -625,9 +630,9 @@ DIFFERENCES = (
         "op",
     ),
     Difference(
-        "blocks are not axes",
-        "MLIR takes a sub-channel type with blocks along one dimension for a per-axis type "
-        "even if the blocks are larger than 1, and gives wrong numbers",
+        "blocks and axes",
+        "MLIR converts a sub-channel type with blocks along one dimension to a per-axis "
+        "type even if the blocks are larger than 1, which gives wrong results",
         ("func.func private @f(tensor<4x!quant.uniform<i8:f32:{0:2}, {1.0, 2.0}>>)\n",),
         lambda c: (
             isinstance(c.ours, Accepted)
@@ -637,8 +642,8 @@ DIFFERENCES = (
     ),
     Difference(
         "casts without a scale",
-        "`any` and `calibrated` types have no scale to lower a cast with: this is an error "
-        "here, while MLIR crashes",
+        "`any` and `calibrated` types have no scale, so casts of them cannot be "
+        "lowered: an error here, while MLIR crashes",
         (_module("dcast", "!quant.any<i8:f32>", "f32"),),
         lambda c: (
             isinstance(c.mlir, Crashed)
@@ -648,16 +653,17 @@ DIFFERENCES = (
         "lower-quant-ops",
     ),
     Difference(
-        "zero points that do not fit",
-        "a zero point that is no number of the storage type is an error; MLIR wraps it",
+        "zero points out of range",
+        "a zero point that is not representable in the storage type is an error; MLIR "
+        "wraps it around",
         (_module("qcast", "f32", "!quant.uniform<i8:f32, 1.0:200>"),),
         lambda c: "does not fit storage type" in c.messages[1],
         "lower-quant-ops",
     ),
     Difference(
         "tensor encodings",
-        "casts of tensors with an encoding are lowered, and keep it; MLIR makes invalid IR "
-        "of them, or drops it",
+        "casts of tensors with an encoding are lowered and keep it; MLIR creates "
+        "invalid IR, or drops the encoding",
         (
             _module(
                 "qcast", "tensor<4xf32, 1>", "tensor<4x!quant.uniform<i8:f32, 1.0>, 1>"
@@ -667,9 +673,9 @@ DIFFERENCES = (
         "lower-quant-ops",
     ),
     Difference(
-        "storage with a sign, lowered",
+        "si8 and ui8 storage, lowered",
         "casts to and from si8 or ui8 storage are lowered like those of i8 and u8; MLIR "
-        "makes invalid IR or aborts",
+        "creates invalid IR or aborts",
         (
             _module(
                 "qcast", "tensor<2xf64>", "tensor<2x!quant.uniform<si2<0:1>:f64, 1.0>>"
@@ -680,9 +686,9 @@ DIFFERENCES = (
         "lower-quant-ops",
     ),
     Difference(
-        "storage with a sign, stripped",
-        "si8 and ui8 storage becomes i8 in signatures, as what arithmetic is done in; "
-        "MLIR makes si8 and ui8 of it, and invalid IR where a value is used",
+        "si8 and ui8 storage, stripped",
+        "si8 and ui8 storage becomes i8 in signatures, the type that arithmetic uses; "
+        "MLIR uses si8 and ui8, and creates invalid IR where a value is used",
         (
             "func.func private @f(!quant.any<ui8>)\n",
             _BRANCH.format(type="!quant.any<si8>"),
@@ -692,8 +698,8 @@ DIFFERENCES = (
     ),
     Difference(
         "types without storage",
-        "a calibrated type cannot be stripped: this is an error here, while MLIR crashes "
-        "on a tensor of it",
+        "a calibrated type cannot be stripped: an error here, while MLIR crashes on a "
+        "tensor of it",
         ("func.func private @f(tensor<2x!quant.calibrated<f32<0.0:1.0>>>)\n",),
         lambda c: (
             isinstance(c.mlir, Crashed) and "has no storage type" in c.messages[1]
@@ -701,8 +707,8 @@ DIFFERENCES = (
         "strip-func-quant-types",
     ),
     Difference(
-        "quantized arguments of blocks, stripped",
-        "MLIR fails where a block other than the first has a quantized argument",
+        "quantized block arguments, stripped",
+        "MLIR fails if a block other than the first one has a quantized argument",
         (_BRANCH.format(type="!quant.any<i8>"),),
         lambda c: (
             isinstance(c.ours, Accepted)
@@ -712,8 +718,8 @@ DIFFERENCES = (
         "strip-func-quant-types",
     ),
     Difference(
-        "quantized arguments of blocks, normalized",
-        "MLIR crashes where a block other than the first has an argument to normalize",
+        "quantized block arguments, normalized",
+        "MLIR crashes if a block other than the first one has an argument to normalize",
         (_BRANCH.format(type="tensor<4x!quant.uniform<i8:f32:{}, {1.0}>>"),),
         lambda c: (
             isinstance(c.ours, Accepted)
