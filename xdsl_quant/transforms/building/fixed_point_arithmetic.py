@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .emission import Code
+from .builder import LoweringBuilder
 
 _WRAPPING: Mapping[str, Attribute] = {
     "overflowFlags": arith.IntegerOverflowAttr("none")
@@ -29,30 +29,30 @@ def _i64_attr(value: int) -> IntegerAttr:
     return IntegerAttr(value, i64)
 
 
-def i64_constant(code: Code, value: int) -> SSAValue:
+def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
     """A constant as an operand of elementwise ops."""
-    return code.lift(code.constant(_i64_attr(value), i64))
+    return builder.lift(builder.constant(_i64_attr(value), i64))
 
 
-def extend(code: Code, stored: SSAValue, is_signed: bool) -> SSAValue:
+def extend(builder: LoweringBuilder, stored: SSAValue, is_signed: bool) -> SSAValue:
     """Stored values of up to 32 bits as `i64`."""
-    return code.elementwise(
+    return builder.elementwise(
         arith.ExtSIOp if is_signed else arith.ExtUIOp, (stored,), i64
     )
 
 
-def add(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
+def add(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
     """The sums."""
-    return code.elementwise(arith.AddiOp, (value, other), i64, _WRAPPING)
+    return builder.elementwise(arith.AddiOp, (value, other), i64, _WRAPPING)
 
 
-def subtract(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
+def subtract(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
     """The differences."""
-    return code.elementwise(arith.SubiOp, (value, other), i64, _WRAPPING)
+    return builder.elementwise(arith.SubiOp, (value, other), i64, _WRAPPING)
 
 
 def apply_scale(
-    code: Code,
+    builder: LoweringBuilder,
     value: SSAValue,
     multiplier: SSAValue,
     shift: SSAValue,
@@ -66,22 +66,24 @@ def apply_scale(
     values are, the half is added behind the first part of the shift.
 
     Args:
-        code: where ops are added.
+        builder: where the ops are inserted.
         value: integers of at most 33 bits with their sign.
         multiplier: from 0 to `2**31 - 1`.
         shift: from 2 to 62.
         rounding: that of [`apply_scale`][xdsl_quant.numerics.apply_scale].
     """
-    product = code.elementwise(arith.MuliOp, (value, multiplier), i64, _WRAPPING)
+    product = builder.elementwise(arith.MuliOp, (value, multiplier), i64, _WRAPPING)
     if rounding == "double":
-        product = _rounded_first(code, product, value, shift)
-    one = i64_constant(code, 1)
+        product = _rounded_first(builder, product, value, shift)
+    one = i64_constant(builder, 1)
     known = _constant_value(shift)
     but_one = (
-        subtract(code, shift, one) if known is None else i64_constant(code, known - 1)
+        subtract(builder, shift, one)
+        if known is None
+        else i64_constant(builder, known - 1)
     )
-    halves = code.elementwise(arith.ShRSIOp, (product, but_one), i64)
-    return code.elementwise(arith.ShRSIOp, (add(code, halves, one), one), i64)
+    halves = builder.elementwise(arith.ShRSIOp, (product, but_one), i64)
+    return builder.elementwise(arith.ShRSIOp, (add(builder, halves, one), one), i64)
 
 
 def _constant_value(number: SSAValue) -> int | None:
@@ -93,7 +95,7 @@ def _constant_value(number: SSAValue) -> int | None:
 
 
 def _rounded_first(
-    code: Code, product: SSAValue, value: SSAValue, shift: SSAValue
+    builder: LoweringBuilder, product: SSAValue, value: SSAValue, shift: SSAValue
 ) -> SSAValue:
     """
     The product before a shift of more than 31 with what double rounding adds to it: `2**30`
@@ -103,22 +105,34 @@ def _rounded_first(
     if known is not None and known <= 31:
         return product
     # There is no comparison of tensors in xDSL: these are all bits, or none.
-    is_negative = code.elementwise(arith.ShRSIOp, (value, i64_constant(code, 63)), i64)
-    sign = code.elementwise(arith.OrIOp, (is_negative, i64_constant(code, 1)), i64)
-    half = code.elementwise(
-        arith.ShLIOp, (sign, i64_constant(code, 30)), i64, _WRAPPING
+    is_negative = builder.elementwise(
+        arith.ShRSIOp, (value, i64_constant(builder, 63)), i64
+    )
+    sign = builder.elementwise(
+        arith.OrIOp, (is_negative, i64_constant(builder, 1)), i64
+    )
+    half = builder.elementwise(
+        arith.ShLIOp, (sign, i64_constant(builder, 30)), i64, _WRAPPING
     )
     if known is None:
-        less = subtract(code, i64_constant(code, 31), shift)
-        is_long = code.elementwise(arith.ShRSIOp, (less, i64_constant(code, 63)), i64)
-        half = code.elementwise(arith.AndIOp, (half, is_long), i64)
-    return add(code, product, half)
+        less = subtract(builder, i64_constant(builder, 31), shift)
+        is_long = builder.elementwise(
+            arith.ShRSIOp, (less, i64_constant(builder, 63)), i64
+        )
+        half = builder.elementwise(arith.AndIOp, (half, is_long), i64)
+    return add(builder, product, half)
 
 
 def clamp_and_truncate(
-    code: Code, value: SSAValue, low: int, high: int, storage_type: IntegerType
+    builder: LoweringBuilder,
+    value: SSAValue,
+    low: int,
+    high: int,
+    storage_type: IntegerType,
 ) -> SSAValue:
     """Integers, or the nearer end of a range for those out of it, as stored values."""
-    value = code.elementwise(arith.MaxSIOp, (value, i64_constant(code, low)), i64)
-    value = code.elementwise(arith.MinSIOp, (value, i64_constant(code, high)), i64)
-    return code.elementwise(arith.TruncIOp, (value,), storage_type)
+    value = builder.elementwise(arith.MaxSIOp, (value, i64_constant(builder, low)), i64)
+    value = builder.elementwise(
+        arith.MinSIOp, (value, i64_constant(builder, high)), i64
+    )
+    return builder.elementwise(arith.TruncIOp, (value,), storage_type)

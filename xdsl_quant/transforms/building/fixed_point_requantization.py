@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .emission import Code
+from .builder import LoweringBuilder
 from .fixed_point_arithmetic import (
     add,
     apply_scale,
@@ -148,68 +148,76 @@ class Requantization:
     # Ops
 
     def convert(
-        self, code: Code, stored: SSAValue, container: Attribute, checks: bool
+        self,
+        builder: LoweringBuilder,
+        stored: SSAValue,
+        container: Attribute,
+        checks: bool,
     ) -> SSAValue:
         """
         The stored values of the target for those of the source.
 
         Args:
-            code: where ops are added.
+            builder: where the ops are inserted.
             stored: a scalar, or a tensor with the shape and encoding of `container`.
             container: the type of the result but for its elements.
             checks: whether dynamic sizes are asserted.
         """
         if isinstance(container, UnrankedTensorType):
-            return self._convert_unranked(code, stored, checks)
+            return self._convert_unranked(builder, stored, checks)
         if not isinstance(container, TensorType):
-            return self._convert_number(code, stored, ())
+            return self._convert_number(builder, stored, ())
         counts = self._numbers["multiplier"].shape
         layout = _layout(self.axes, counts)
         if checks:
-            assert_sizes(code, stored, layout)
-        return self._convert_ranked(code, stored, layout)
+            assert_sizes(builder, stored, layout)
+        return self._convert_ranked(builder, stored, layout)
 
-    def _convert_ranked(self, code: Code, stored: SSAValue, layout: Layout) -> SSAValue:
+    def _convert_ranked(
+        self, builder: LoweringBuilder, stored: SSAValue, layout: Layout
+    ) -> SSAValue:
         storage = self.target.signless_storage_type
         return convert_by_generic(
-            code, stored, self._tensors, layout.exprs, storage, self._convert_number
+            builder, stored, self._tensors, layout.exprs, storage, self._convert_number
         )
 
-    def _convert_unranked(self, code: Code, stored: SSAValue, checks: bool) -> SSAValue:
-        shape = shape_of(code, stored)
+    def _convert_unranked(
+        self, builder: LoweringBuilder, stored: SSAValue, checks: bool
+    ) -> SSAValue:
+        shape = shape_of(builder, stored)
         counts = self._numbers["multiplier"].shape
         layout = _layout([2 * i + 1 for i in range(len(counts))], counts)
         if checks and self.axes:
-            assert_rank(code, shape, self.axes)
-            assert_extents(code, shape, self.axes, layout)
+            assert_rank(builder, shape, self.axes)
+            assert_extents(builder, shape, self.axes, layout)
         flat = (
-            flatten_around_axes(code, stored, shape, self.axes, counts)
+            flatten_around_axes(builder, stored, shape, self.axes, counts)
             if self.axes
-            else flatten_all(code, stored, shape)
+            else flatten_all(builder, stored, shape)
         )
-        result = self._convert_ranked(code, flat, layout)
+        result = self._convert_ranked(builder, flat, layout)
         result_type = UnrankedTensorType(self.target.signless_storage_type)
-        return code.op(tensor.ReshapeOp, (result, shape), result_type)
+        return builder.op(tensor.ReshapeOp, (result, shape), result_type)
 
     def _convert_number(
-        self, code: Code, stored: SSAValue, numbers: Sequence[SSAValue]
+        self, builder: LoweringBuilder, stored: SSAValue, numbers: Sequence[SSAValue]
     ) -> SSAValue:
         """`numbers` are those of the element, for each of the tensors."""
         operands = dict(zip(self._tensors, numbers, strict=True))
         for name, value in self._same.items():
             # A zero point of 0 changes nothing; multipliers and shifts are never 0.
             if value:
-                operands[name] = i64_constant(code, value)
-        value = extend(code, stored, self.source.is_signed)
+                operands[name] = i64_constant(builder, value)
+        value = extend(builder, stored, self.source.is_signed)
         if (zero_point := operands.get("source_zero_point")) is not None:
-            value = subtract(code, value, zero_point)
+            value = subtract(builder, value, zero_point)
         value = apply_scale(
-            code, value, operands["multiplier"], operands["shift"], self.rounding
+            builder, value, operands["multiplier"], operands["shift"], self.rounding
         )
         if (zero_point := operands.get("zero_point")) is not None:
-            value = add(code, value, zero_point)
+            value = add(builder, value, zero_point)
         return clamp_and_truncate(
-            code,
+            builder,
             value,
             self.target.storage_type_min.data,
             self.target.storage_type_max.data,
@@ -248,7 +256,7 @@ def _layout(axes: Sequence[int], counts: Sequence[int]) -> Layout:
 
 
 def requantize(
-    code: Code,
+    builder: LoweringBuilder,
     requantization: Requantization,
     value: SSAValue,
     result_type: Attribute,
@@ -258,7 +266,7 @@ def requantize(
     A value of the source type as one of the target type.
 
     Args:
-        code: where ops are added.
+        builder: where the ops are inserted.
         requantization: the two types.
         value: a value of the source type.
         result_type: the type of the result.
@@ -266,6 +274,8 @@ def requantize(
     """
     # The encoding of the result: a storage cast does not mind another one.
     storage = requantization.source.signless_storage_type
-    stored = code.op(StorageCastOp, (value,), with_element_type(result_type, storage))
-    result = requantization.convert(code, stored, result_type, checks)
-    return code.op(StorageCastOp, (result,), result_type)
+    stored = builder.op(
+        StorageCastOp, (value,), with_element_type(result_type, storage)
+    )
+    result = requantization.convert(builder, stored, result_type, checks)
+    return builder.op(StorageCastOp, (result,), result_type)

@@ -36,7 +36,7 @@ from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.rounding_mode import Rounding
 
-from .emission import Code
+from .builder import LoweringBuilder
 
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -181,16 +181,16 @@ class Arithmetic:
         """Whether any zero point is not 0."""
         return not self.quantized_type.is_fixed_point
 
-    def scale_constant(self, code: Code, quantizing: bool) -> SSAValue:
+    def scale_constant(self, builder: LoweringBuilder, quantizing: bool) -> SSAValue:
         """The scale of a per-layer type."""
         attr = cast(FloatAttr, self._scale_attrs[quantizing])
-        return code.constant(attr, attr.type)
+        return builder.constant(attr, attr.type)
 
-    def zero_point_constant(self, code: Code) -> SSAValue | None:
+    def zero_point_constant(self, builder: LoweringBuilder) -> SSAValue | None:
         """The zero point of a per-layer type; `None` if it is not to be used."""
         if not self.has_zero_points and not self._as_mlir:
             return None
-        zero_point = code.constant(self._zero_point_attr, self._zero_point_attr.type)
+        zero_point = builder.constant(self._zero_point_attr, self._zero_point_attr.type)
         return zero_point if self.has_zero_points else None
 
     def parameter_tensors(
@@ -215,12 +215,14 @@ class Arithmetic:
 
     # Ops
 
-    def _zero_point_operand(self, code: Code, zero_point: SSAValue) -> SSAValue:
+    def _zero_point_operand(
+        self, builder: LoweringBuilder, zero_point: SSAValue
+    ) -> SSAValue:
         """A zero point as a float."""
-        operand = code.lift(zero_point)
+        operand = builder.lift(zero_point)
         if not self._truncates:
             return operand
-        return code.elementwise(self._int_to_float, (operand,), self._compute)
+        return builder.elementwise(self._int_to_float, (operand,), self._compute)
 
     @property
     def _int_to_float(self) -> type[Operation]:
@@ -228,27 +230,27 @@ class Arithmetic:
 
     def quantize(
         self,
-        code: Code,
+        builder: LoweringBuilder,
         value: SSAValue,
         scale: SSAValue,
         zero_point: SSAValue | None,
     ) -> SSAValue:
         """The stored value for an expressed one."""
         if self._compute != self.expressed:
-            value = code.elementwise(arith.ExtFOp, (value,), self._compute)
+            value = builder.elementwise(arith.ExtFOp, (value,), self._compute)
         divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
-        value = code.elementwise(divide, (value, scale), self._compute, _FASTMATH)
+        value = builder.elementwise(divide, (value, scale), self._compute, _FASTMATH)
         if self.rounding.zero_point_order == "after-rounding":
-            value = self._round(code, value)
+            value = self._round(builder, value)
             # A sum of integers is exact, or beyond the storage range.
-            value = self._without_nan(code, self._add(code, value, zero_point))
-            return self._clamp_and_convert(code, value)
-        value = self._without_nan(code, self._add(code, value, zero_point))
+            value = self._without_nan(builder, self._add(builder, value, zero_point))
+            return self._clamp_and_convert(builder, value)
+        value = self._without_nan(builder, self._add(builder, value, zero_point))
         if self._truncates:
-            return self._truncate(code, value)
-        return self._clamp_and_convert(code, self._round(code, value))
+            return self._truncate(builder, value)
+        return self._clamp_and_convert(builder, self._round(builder, value))
 
-    def _without_nan(self, code: Code, value: SSAValue) -> SSAValue:
+    def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
         if self.rounding.nan == "storage-min":
             return value
@@ -256,99 +258,107 @@ class Arithmetic:
             # The clamp makes the smallest stored value of NaN: the nearest one to zero.
             return value
         attr = _float_attr(0.0, self._compute)
-        zero = code.lift(code.constant(attr, attr.type))
+        zero = builder.lift(builder.constant(attr, attr.type))
         # Both are zero for NaN. Otherwise one is the value, and the other one is zero.
         parts = [
-            code.elementwise(op_type, (value, zero), self._compute, _FASTMATH)
+            builder.elementwise(op_type, (value, zero), self._compute, _FASTMATH)
             for op_type in (arith.MaxnumfOp, arith.MinnumfOp)
         ]
-        return code.elementwise(arith.AddfOp, parts, self._compute, _FASTMATH)
+        return builder.elementwise(arith.AddfOp, parts, self._compute, _FASTMATH)
 
     def _add(
-        self, code: Code, value: SSAValue, zero_point: SSAValue | None
+        self, builder: LoweringBuilder, value: SSAValue, zero_point: SSAValue | None
     ) -> SSAValue:
         if zero_point is None:
             return value
-        offset = self._zero_point_operand(code, zero_point)
-        return code.elementwise(arith.AddfOp, (value, offset), self._compute, _FASTMATH)
+        offset = self._zero_point_operand(builder, zero_point)
+        return builder.elementwise(
+            arith.AddfOp, (value, offset), self._compute, _FASTMATH
+        )
 
-    def _round(self, code: Code, value: SSAValue) -> SSAValue:
+    def _round(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         round_op = (
             math_dialect.RoundEvenOp
             if self.rounding.mode == "nearest-even"
             else math_dialect.RoundOp
         )
-        return code.elementwise(round_op, (value,), self._compute, _FASTMATH)
+        return builder.elementwise(round_op, (value,), self._compute, _FASTMATH)
 
-    def _clamp_and_convert(self, code: Code, value: SSAValue) -> SSAValue:
+    def _clamp_and_convert(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         compute = self._compute
         bounds = [
-            code.constant(_float_attr(float(bound), self._compute), compute)
+            builder.constant(_float_attr(float(bound), self._compute), compute)
             for bound in (self._min, self._max)
         ]
-        low, high = map(code.lift, bounds)
+        low, high = map(builder.lift, bounds)
         # The maximum of NaN and a number is the number.
-        value = code.elementwise(arith.MaxnumfOp, (value, low), compute, _FASTMATH)
-        value = code.elementwise(arith.MinnumfOp, (value, high), compute, _FASTMATH)
-        return self._convert(code, value)
+        value = builder.elementwise(arith.MaxnumfOp, (value, low), compute, _FASTMATH)
+        value = builder.elementwise(arith.MinnumfOp, (value, high), compute, _FASTMATH)
+        return self._convert(builder, value)
 
-    def _truncate(self, code: Code, value: SSAValue) -> SSAValue:
+    def _truncate(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         if not self.quantized_type.has_storage_type_bounds:
-            return self._convert(code, value)
-        if self._converts_by_i32(code):
-            value = code.elementwise(arith.FPToSIOp, (value,), i32)
-            value = self._clamp(code, value, i32, True)
-            return code.elementwise(arith.TruncIOp, (value,), self.storage)
-        value = self._convert(code, value)
-        return self._clamp(code, value, self.storage, self._is_signed)
+            return self._convert(builder, value)
+        if self._converts_by_i32(builder):
+            value = builder.elementwise(arith.FPToSIOp, (value,), i32)
+            value = self._clamp(builder, value, i32, True)
+            return builder.elementwise(arith.TruncIOp, (value,), self.storage)
+        value = self._convert(builder, value)
+        return self._clamp(builder, value, self.storage, self._is_signed)
 
     def _clamp(
-        self, code: Code, value: SSAValue, type_: IntegerType, is_signed: bool
+        self,
+        builder: LoweringBuilder,
+        value: SSAValue,
+        type_: IntegerType,
+        is_signed: bool,
     ) -> SSAValue:
         bounds = [
-            code.constant(_integer_attr(bound, type_.width.data), type_)
+            builder.constant(_integer_attr(bound, type_.width.data), type_)
             for bound in (self._min, self._max)
         ]
-        low, high = map(code.lift, bounds)
+        low, high = map(builder.lift, bounds)
         max_op, min_op = (
             (arith.MaxSIOp, arith.MinSIOp)
             if is_signed
             else (arith.MaxUIOp, arith.MinUIOp)
         )
-        value = code.elementwise(max_op, (value, low), type_)
-        return code.elementwise(min_op, (value, high), type_)
+        value = builder.elementwise(max_op, (value, low), type_)
+        return builder.elementwise(min_op, (value, high), type_)
 
-    def _converts_by_i32(self, code: Code) -> bool:
+    def _converts_by_i32(self, builder: LoweringBuilder) -> bool:
         """
         Whether floats are converted to i32 and then truncated: unlike a conversion to i8
         or i16 this becomes vector instructions.
         """
-        return not self._as_mlir and code.is_scalar and self.storage.width.data <= 16
+        return not self._as_mlir and builder.is_scalar and self.storage.width.data <= 16
 
-    def _convert(self, code: Code, value: SSAValue) -> SSAValue:
-        if self._converts_by_i32(code):
-            value = code.elementwise(arith.FPToSIOp, (value,), i32)
-            return code.elementwise(arith.TruncIOp, (value,), self.storage)
+    def _convert(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        if self._converts_by_i32(builder):
+            value = builder.elementwise(arith.FPToSIOp, (value,), i32)
+            return builder.elementwise(arith.TruncIOp, (value,), self.storage)
         float_to_int = arith.FPToSIOp if self._is_signed else arith.FPToUIOp
-        return code.elementwise(float_to_int, (value,), self.storage)
+        return builder.elementwise(float_to_int, (value,), self.storage)
 
     def dequantize(
         self,
-        code: Code,
+        builder: LoweringBuilder,
         stored: SSAValue,
         scale: SSAValue,
         zero_point: SSAValue | None,
     ) -> SSAValue:
         """The expressed value of a stored one."""
         compute = self._compute
-        value = code.elementwise(self._int_to_float, (stored,), compute)
+        value = builder.elementwise(self._int_to_float, (stored,), compute)
         if zero_point is not None:
-            offset = self._zero_point_operand(code, zero_point)
-            value = code.elementwise(arith.SubfOp, (value, offset), compute, _FASTMATH)
-        value = code.elementwise(arith.MulfOp, (value, scale), compute, _FASTMATH)
+            offset = self._zero_point_operand(builder, zero_point)
+            value = builder.elementwise(
+                arith.SubfOp, (value, offset), compute, _FASTMATH
+            )
+        value = builder.elementwise(arith.MulfOp, (value, scale), compute, _FASTMATH)
         if compute == self.expressed:
             return value
-        return code.elementwise(arith.TruncFOp, (value,), self.expressed)
+        return builder.elementwise(arith.TruncFOp, (value,), self.expressed)
 
 
 def why_not_lowerable(quantized_type: Attribute) -> str | None:

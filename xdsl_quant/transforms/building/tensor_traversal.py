@@ -6,30 +6,22 @@ lowerings of casts have in common.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     StringAttr,
     TensorType,
-    i32,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
-from .emission import INDEX, Code, tensor_type
+from .builder import INDEX, LoweringBuilder, dimensions, tensor_type
 
 _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
@@ -51,41 +43,21 @@ class Layout(NamedTuple):
 
 # Ranked tensors
 
-Body = Callable[[Code, SSAValue, Sequence[SSAValue]], SSAValue]
+Body = Callable[[LoweringBuilder, SSAValue, Sequence[SSAValue]], SSAValue]
 """What becomes of a number, given the parameters that belong to it."""
 
 
-def dynamic_sizes(code: Code, value: SSAValue) -> list[SSAValue]:
+def dynamic_sizes(builder: LoweringBuilder, value: SSAValue) -> list[SSAValue]:
     """The sizes of a ranked tensor that its type does not say."""
     return [
-        code.op(tensor.DimOp, (value, code.index(dimension)), INDEX)
+        builder.op(tensor.DimOp, (value, builder.index(dimension)), INDEX)
         for dimension, size in enumerate(cast(TensorType, value.type).get_shape())
         if size == DYNAMIC_INDEX
     ]
 
 
-@cache
-def _parallel(rank: int) -> ArrayAttr[IteratorTypeAttr]:
-    return ArrayAttr([IteratorTypeAttr.parallel()] * rank)
-
-
-@cache
-def _indexing_maps(
-    rank: int, parameter_exprs: tuple[AffineExpr, ...], parameter_count: int
-) -> ArrayAttr[AffineMapAttr]:
-    """The maps of a generic with one input, some parameter tensors and one output."""
-    identity = AffineMapAttr(AffineMap.identity(rank))
-    parameters = AffineMapAttr(AffineMap(rank, 0, parameter_exprs))
-    return ArrayAttr([identity, *[parameters] * parameter_count, identity])
-
-
-@cache
-def _segment_sizes(input_count: int) -> Attribute:
-    return DenseArrayBase.from_list(i32, [input_count, 1])
-
-
 def convert_by_generic(
-    code: Code,
+    builder: LoweringBuilder,
     value: SSAValue,
     parameters: Mapping[str, DenseIntOrFPElementsAttr],
     exprs: tuple[AffineExpr, ...],
@@ -96,7 +68,7 @@ def convert_by_generic(
     Convert all elements of a ranked tensor by one `linalg.generic`.
 
     Args:
-        code: where ops are added.
+        builder: where the ops are inserted.
         value: the tensor.
         parameters: tensors of numbers that belong to the elements, with their names.
         exprs: the index of a parameter, in terms of the indices of an element.
@@ -104,87 +76,74 @@ def convert_by_generic(
         body: adds the ops on one element.
     """
     container = cast(TensorType, value.type)
-    constants = [code.constant(attr, attr.type) for attr in parameters.values()]
-    result_type = tensor_type(element_type, container.shape, container.encoding)
-    empty = code.op(tensor.EmptyOp, dynamic_sizes(code, value), result_type)
-
-    inputs = (value, *constants)
-    block = Block(arg_types=[scalar_or_element_type(v.type) for v in (*inputs, empty)])
-    for argument, hint in zip(block.args, ("in", *parameters, "out"), strict=True):
-        argument.name_hint = hint
-    number, *numbers, _ = block.args
-    inner = Code(code.location)
-    result = body(inner, number, numbers)
-    inner.ops.append(LinalgYieldOp.create(operands=(result,), location=code.location))
-    block.add_ops(inner.ops)
-
-    rank = len(container.get_shape())
-    generic = GenericOp.create(
-        operands=(*inputs, empty),
-        result_types=(result_type,),
-        properties={
-            "indexing_maps": _indexing_maps(rank, exprs, len(constants)),
-            "iterator_types": _parallel(rank),
-            "operandSegmentSizes": _segment_sizes(len(inputs)),
-        },
-        regions=(Region(block),),
-        location=code.location,
+    constants = [builder.constant(attr, attr.type) for attr in parameters.values()]
+    indices = dimensions(range(len(container.get_shape())))
+    return builder.map(
+        [(value, indices), *((constant, exprs) for constant in constants)],
+        tensor_type(element_type, container.shape, container.encoding),
+        builder.sizes(value),
+        lambda inner, args: body(inner, args[0], args[1:-1]),
+        ("in", *parameters, "out"),
     )
-    code.ops.append(generic)
-    return generic.results[0]
 
 
 # Unranked tensors
 
 
-def shape_of(code: Code, value: SSAValue) -> SSAValue:
+def shape_of(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     """The shape of an unranked tensor, as a tensor of sizes."""
-    return code.op(ShapeOfOp, (value,), _SHAPE_TYPE)
+    return builder.op(ShapeOfOp, (value,), _SHAPE_TYPE)
 
 
 def _reshape(
-    code: Code, value: SSAValue, sizes: Sequence[SSAValue], shape: Sequence[int]
+    builder: LoweringBuilder,
+    value: SSAValue,
+    sizes: Sequence[SSAValue],
+    shape: Sequence[int],
 ) -> SSAValue:
-    shape_value = code.op(tensor.FromElementsOp, sizes, TensorType(INDEX, [len(sizes)]))
+    shape_value = builder.op(
+        tensor.FromElementsOp, sizes, TensorType(INDEX, [len(sizes)])
+    )
     result_type = TensorType(scalar_or_element_type(value.type), shape)
-    return code.op(tensor.ReshapeOp, (value, shape_value), result_type)
+    return builder.op(tensor.ReshapeOp, (value, shape_value), result_type)
 
 
-def _num_elements(code: Code, shape: SSAValue) -> SSAValue:
-    return code.op(NumElementsOp, (shape,), INDEX)
+def _num_elements(builder: LoweringBuilder, shape: SSAValue) -> SSAValue:
+    return builder.op(NumElementsOp, (shape,), INDEX)
 
 
-def _split(code: Code, shape: SSAValue, index: SSAValue) -> tuple[SSAValue, SSAValue]:
+def _split(
+    builder: LoweringBuilder, shape: SSAValue, index: SSAValue
+) -> tuple[SSAValue, SSAValue]:
     split = SplitAtOp.create(
         operands=(shape, index),
         result_types=(_SHAPE_TYPE, _SHAPE_TYPE),
-        location=code.location,
     )
-    code.ops.append(split)
+    builder.add(split)
     head, tail = split.results
     return head, tail
 
 
-def flatten_all(code: Code, value: SSAValue, shape: SSAValue) -> SSAValue:
+def flatten_all(builder: LoweringBuilder, value: SSAValue, shape: SSAValue) -> SSAValue:
     """Reshape to one dimension."""
-    return _reshape(code, value, [_num_elements(code, shape)], [DYNAMIC_INDEX])
+    return _reshape(builder, value, [_num_elements(builder, shape)], [DYNAMIC_INDEX])
 
 
 def flatten_around_axis(
-    code: Code, value: SSAValue, shape: SSAValue, axis: int, size: int
+    builder: LoweringBuilder, value: SSAValue, shape: SSAValue, axis: int, size: int
 ) -> SSAValue:
     """Reshape to three dimensions, as MLIR does: before the axis, the axis, after it."""
-    axis_index, next_index = code.index(axis), code.index(axis + 1)
-    before, _ = _split(code, shape, axis_index)
-    left = _num_elements(code, before)
-    _, after = _split(code, shape, next_index)
-    right = _num_elements(code, after)
-    sizes = (left, code.index(size), right)
-    return _reshape(code, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
+    axis_index, next_index = builder.index(axis), builder.index(axis + 1)
+    before, _ = _split(builder, shape, axis_index)
+    left = _num_elements(builder, before)
+    _, after = _split(builder, shape, next_index)
+    right = _num_elements(builder, after)
+    sizes = (left, builder.index(size), right)
+    return _reshape(builder, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
 
 
 def flatten_around_axes(
-    code: Code,
+    builder: LoweringBuilder,
     value: SSAValue,
     shape: SSAValue,
     axes: Sequence[int],
@@ -199,58 +158,64 @@ def flatten_around_axes(
     rest = shape
     position = 0
     for axis, size in zip(axes, axis_sizes, strict=True):
-        before, from_axis = _split(code, rest, code.index(axis - position))
-        _, rest = _split(code, from_axis, code.index(1))
+        before, from_axis = _split(builder, rest, builder.index(axis - position))
+        _, rest = _split(builder, from_axis, builder.index(1))
         position = axis + 1
-        sizes += (_num_elements(code, before), code.index(size))
+        sizes += (_num_elements(builder, before), builder.index(size))
         flat_shape += (DYNAMIC_INDEX, size)
-    sizes.append(_num_elements(code, rest))
-    return _reshape(code, value, sizes, [*flat_shape, DYNAMIC_INDEX])
+    sizes.append(_num_elements(builder, rest))
+    return _reshape(builder, value, sizes, [*flat_shape, DYNAMIC_INDEX])
 
 
 # Assertions
 
 
 def assert_that(
-    code: Code, predicate: str, left: SSAValue, right: SSAValue, message: str
+    builder: LoweringBuilder,
+    predicate: str,
+    left: SSAValue,
+    right: SSAValue,
+    message: str,
 ) -> None:
     """Assert that a predicate of `arith.cmpi` holds."""
-    comparison = arith.CmpiOp(left, right, predicate)
-    comparison.location = code.location
-    assertion = cf.AssertOp.create(
-        operands=comparison.results,
-        properties={"msg": StringAttr(message)},
-        location=code.location,
+    comparison = builder.add(arith.CmpiOp(left, right, predicate))
+    builder.insert(
+        cf.AssertOp.create(
+            operands=(comparison,),
+            properties={"msg": StringAttr(message)},
+            location=builder.location,
+        )
     )
-    code.ops += (comparison, assertion)
 
 
-def assert_equal(code: Code, actual: SSAValue, size: int, message: str) -> None:
+def assert_equal(
+    builder: LoweringBuilder, actual: SSAValue, size: int, message: str
+) -> None:
     """Assert that an index is a number."""
-    assert_that(code, "eq", actual, code.index(size), message)
+    assert_that(builder, "eq", actual, builder.index(size), message)
 
 
-def assert_sizes(code: Code, value: SSAValue, layout: Layout) -> None:
+def assert_sizes(builder: LoweringBuilder, value: SSAValue, layout: Layout) -> None:
     """Assert that dynamic sizes of a ranked tensor are those that the layout needs."""
     shape = cast(TensorType, value.type).get_shape()
     for dimension, (size, reason) in sorted(layout.sizes.items()):
         if shape[dimension] == DYNAMIC_INDEX:
-            index = code.index(dimension)
-            actual = code.op(tensor.DimOp, (value, index), INDEX)
+            index = builder.index(dimension)
+            actual = builder.op(tensor.DimOp, (value, index), INDEX)
             message = f"size of dimension {dimension} must be {size}: {reason}"
-            assert_equal(code, actual, size, message)
+            assert_equal(builder, actual, size, message)
 
 
-def assert_rank(code: Code, shape: SSAValue, axes: Sequence[int]) -> None:
+def assert_rank(builder: LoweringBuilder, shape: SSAValue, axes: Sequence[int]) -> None:
     """Assert that a shape has all these axes."""
-    rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
+    rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
     last = axes[-1]
     message = f"rank must be greater than {last}, the last quantized dimension"
-    assert_that(code, "ugt", rank, code.index(last), message)
+    assert_that(builder, "ugt", rank, builder.index(last), message)
 
 
 def assert_extents(
-    code: Code, shape: SSAValue, axes: Sequence[int], layout: Layout
+    builder: LoweringBuilder, shape: SSAValue, axes: Sequence[int], layout: Layout
 ) -> None:
     """
     Assert that the sizes of these axes are those that the layout of the flattened tensor
@@ -258,6 +223,6 @@ def assert_extents(
     """
     for i, axis in enumerate(axes):
         size, reason = layout.sizes[2 * i + 1]
-        actual = code.op(tensor.ExtractOp, (shape, code.index(axis)), INDEX)
+        actual = builder.op(tensor.ExtractOp, (shape, builder.index(axis)), INDEX)
         message = f"size of dimension {axis} must be {size}: {reason}"
-        assert_equal(code, actual, size, message)
+        assert_equal(builder, actual, size, message)

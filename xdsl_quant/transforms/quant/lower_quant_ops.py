@@ -51,7 +51,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
-from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail
@@ -79,8 +78,12 @@ from xdsl_quant.rounding_mode import (
     ScaleRounding,
     ZeroPointOrder,
 )
+from xdsl_quant.transforms.building.builder import (
+    INDEX,
+    LoweringBuilder,
+    TensorwiseBuilder,
+)
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
-from xdsl_quant.transforms.building.emission import INDEX, Code, TensorCode
 from xdsl_quant.transforms.building.fixed_point_requantization import (
     Requantization,
     requantize,
@@ -222,14 +225,13 @@ class LowerQuantCast(RewritePattern):
             if op.result.first_use is None:
                 rewriter.erase(op)
                 return
-        code = Code(op.location)
+        builder = LoweringBuilder.before(op)
         if isinstance(op, QuantizeCastOp):
             arithmetic = self._arithmetic_of(op, op.result.type)
-            result = self._quantize(code, arithmetic, op.input, op.result.type)
+            result = self._quantize(builder, arithmetic, op.input, op.result.type)
         else:
             arithmetic = self._arithmetic_of(op, op.input.type)
-            result = self._dequantize(code, arithmetic, op.input, op.result.type)
-        rewriter.insert(code.ops)
+            result = self._dequantize(builder, arithmetic, op.input, op.result.type)
         rewriter.replace(op, (), (result,))
 
     def check(self, op: CastOp, expressed: SSAValue | None = None) -> None:
@@ -292,34 +294,41 @@ class LowerQuantCast(RewritePattern):
     def _requantize(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp, rewriter: PatternRewriter
     ) -> None:
-        code = Code(qcast.location)
+        builder = LoweringBuilder.before(qcast)
         result = requantize(
-            code,
+            builder,
             self._requantization_of(qcast, dcast),
             dcast.input,
             qcast.result.type,
             self.runtime_checks,
         )
-        rewriter.insert(code.ops, InsertPoint.before(qcast))
         rewriter.replace(qcast, (), (result,))
 
     def _quantize(
-        self, code: Code, arithmetic: Arithmetic, value: SSAValue, type_: Attribute
+        self,
+        builder: LoweringBuilder,
+        arithmetic: Arithmetic,
+        value: SSAValue,
+        type_: Attribute,
     ) -> SSAValue:
-        stored = self._convert(code, arithmetic, value, value.type, True)
-        return code.op(StorageCastOp, (stored,), type_)
+        stored = self._convert(builder, arithmetic, value, value.type, True)
+        return builder.op(StorageCastOp, (stored,), type_)
 
     def _dequantize(
-        self, code: Code, arithmetic: Arithmetic, value: SSAValue, type_: Attribute
+        self,
+        builder: LoweringBuilder,
+        arithmetic: Arithmetic,
+        value: SSAValue,
+        type_: Attribute,
     ) -> SSAValue:
         # The encoding of the result and not of the operand: see `_convert`.
         stored_type = with_element_type(type_, arithmetic.storage)
-        stored = code.op(StorageCastOp, (value,), stored_type)
-        return self._convert(code, arithmetic, stored, type_, False)
+        stored = builder.op(StorageCastOp, (value,), stored_type)
+        return self._convert(builder, arithmetic, stored, type_, False)
 
     def _convert(
         self,
-        code: Code,
+        builder: LoweringBuilder,
         arithmetic: Arithmetic,
         value: SSAValue,
         container: Attribute,
@@ -332,17 +341,17 @@ class LowerQuantCast(RewritePattern):
         mind another encoding, so it is the place where encodings change.
         """
         if isinstance(container, UnrankedTensorType):
-            return self._convert_unranked(code, arithmetic, value, quantizing)
+            return self._convert_unranked(builder, arithmetic, value, quantizing)
         if isinstance(container, TensorType):
             layout = _ranked_layout(arithmetic.quantized_type)
-            return self._convert_ranked(code, arithmetic, value, layout, quantizing)
-        return _convert_numbers(code, arithmetic, value, quantizing)
+            return self._convert_ranked(builder, arithmetic, value, layout, quantizing)
+        return _convert_numbers(builder, arithmetic, value, quantizing)
 
     # Ranked tensors
 
     def _convert_ranked(
         self,
-        code: Code,
+        builder: LoweringBuilder,
         arithmetic: Arithmetic,
         value: SSAValue,
         layout: Layout | None,
@@ -351,46 +360,50 @@ class LowerQuantCast(RewritePattern):
         container = cast(TensorType, value.type)
         if layout is not None:
             if self.runtime_checks:
-                assert_sizes(code, value, layout)
-            return _convert_by_generic(code, arithmetic, value, layout, quantizing)
+                assert_sizes(builder, value, layout)
+            return _convert_by_generic(builder, arithmetic, value, layout, quantizing)
         if self.fuse:
-            return _convert_by_generic(code, arithmetic, value, None, quantizing)
-        return _convert_elementwise(code, arithmetic, value, container, quantizing)
+            return _convert_by_generic(builder, arithmetic, value, None, quantizing)
+        return _convert_elementwise(builder, arithmetic, value, container, quantizing)
 
     # Unranked tensors
 
     def _convert_unranked(
-        self, code: Code, arithmetic: Arithmetic, value: SSAValue, quantizing: bool
+        self,
+        builder: LoweringBuilder,
+        arithmetic: Arithmetic,
+        value: SSAValue,
+        quantizing: bool,
     ) -> SSAValue:
-        shape = shape_of(code, value)
+        shape = shape_of(builder, value)
         quantized_type = arithmetic.quantized_type
         if quantized_type.is_per_tensor:
             layout = None
-            flat = flatten_all(code, value, shape)
+            flat = flatten_all(builder, value, shape)
         else:
             axes, layout = _flattened_layout(quantized_type)
-            self._check_extents(code, quantized_type, shape, axes, layout)
+            self._check_extents(builder, quantized_type, shape, axes, layout)
             sizes = tuple(layout.sizes[2 * i + 1][0] for i in range(len(axes)))
             if quantized_type.axis is not None:
-                flat = flatten_around_axis(code, value, shape, axes[0], sizes[0])
+                flat = flatten_around_axis(builder, value, shape, axes[0], sizes[0])
             elif axes:
-                flat = flatten_around_axes(code, value, shape, axes, sizes)
+                flat = flatten_around_axes(builder, value, shape, axes, sizes)
             else:
-                flat = flatten_all(code, value, shape)
+                flat = flatten_all(builder, value, shape)
         # Sizes are already checked, in terms of the axes that the user knows.
         result = (
-            _convert_by_generic(code, arithmetic, flat, layout, quantizing)
+            _convert_by_generic(builder, arithmetic, flat, layout, quantizing)
             if layout is not None
-            else self._convert_ranked(code, arithmetic, flat, None, quantizing)
+            else self._convert_ranked(builder, arithmetic, flat, None, quantizing)
         )
         element_type = arithmetic.storage if quantizing else arithmetic.expressed
-        return code.op(
+        return builder.op(
             tensor.ReshapeOp, (result, shape), UnrankedTensorType(element_type)
         )
 
     def _check_extents(
         self,
-        code: Code,
+        builder: LoweringBuilder,
         quantized_type: UniformType,
         shape: SSAValue,
         axes: Sequence[int],
@@ -398,12 +411,12 @@ class LowerQuantCast(RewritePattern):
     ) -> None:
         if not self.runtime_checks:
             return
-        _assert_rank(code, quantized_type, shape, axes)
-        assert_extents(code, shape, axes, layout)
+        _assert_rank(builder, quantized_type, shape, axes)
+        assert_extents(builder, shape, axes, layout)
 
 
 def _convert_with(
-    code: Code,
+    builder: LoweringBuilder,
     arithmetic: Arithmetic,
     value: SSAValue,
     scale: SSAValue,
@@ -411,41 +424,41 @@ def _convert_with(
     quantizing: bool,
 ) -> SSAValue:
     if quantizing:
-        return arithmetic.quantize(code, value, scale, zero_point)
-    return arithmetic.dequantize(code, value, scale, zero_point)
+        return arithmetic.quantize(builder, value, scale, zero_point)
+    return arithmetic.dequantize(builder, value, scale, zero_point)
 
 
 def _convert_numbers(
-    code: Code, arithmetic: Arithmetic, value: SSAValue, quantizing: bool
+    builder: LoweringBuilder, arithmetic: Arithmetic, value: SSAValue, quantizing: bool
 ) -> SSAValue:
     """Convert by a per-layer type, with its parameters as constants in the code."""
-    scale = arithmetic.scale_constant(code, quantizing)
-    zero_point = arithmetic.zero_point_constant(code)
-    return _convert_with(code, arithmetic, value, scale, zero_point, quantizing)
+    scale = arithmetic.scale_constant(builder, quantizing)
+    zero_point = arithmetic.zero_point_constant(builder)
+    return _convert_with(builder, arithmetic, value, scale, zero_point, quantizing)
 
 
 def _convert_elementwise(
-    code: Code,
+    builder: LoweringBuilder,
     arithmetic: Arithmetic,
     value: SSAValue,
     container: TensorType,
     quantizing: bool,
 ) -> SSAValue:
     """Convert by a per-layer type with elementwise ops on tensors, as MLIR does."""
-    scale = arithmetic.scale_constant(code, quantizing)
-    zero_point = arithmetic.zero_point_constant(code)
-    tensors = TensorCode(
-        code.location,
-        code.ops,
+    scale = arithmetic.scale_constant(builder, quantizing)
+    zero_point = arithmetic.zero_point_constant(builder)
+    tensors = TensorwiseBuilder(
+        builder.insertion_point,
+        location=builder.location,
         container=container,
-        dynamic_sizes=dynamic_sizes(code, value),
+        dynamic_sizes=dynamic_sizes(builder, value),
     )
     scale = tensors.lift(scale)
     return _convert_with(tensors, arithmetic, value, scale, zero_point, quantizing)
 
 
 def _convert_by_generic(
-    code: Code,
+    builder: LoweringBuilder,
     arithmetic: Arithmetic,
     value: SSAValue,
     layout: Layout | None,
@@ -459,19 +472,21 @@ def _convert_by_generic(
         tensors = arithmetic.parameter_tensors(quantizing, layout.shape)
         parameters = dict(zip(("scale", "zero_point"), tensors, strict=False))
 
-    def body(code: Code, number: SSAValue, numbers: Sequence[SSAValue]) -> SSAValue:
+    def body(
+        builder: LoweringBuilder, number: SSAValue, numbers: Sequence[SSAValue]
+    ) -> SSAValue:
         if layout is None:
-            return _convert_numbers(code, arithmetic, number, quantizing)
+            return _convert_numbers(builder, arithmetic, number, quantizing)
         scale, *others = numbers
         zero_point = others[0] if others else None
-        return _convert_with(code, arithmetic, number, scale, zero_point, quantizing)
+        return _convert_with(builder, arithmetic, number, scale, zero_point, quantizing)
 
     element_type = arithmetic.storage if quantizing else arithmetic.expressed
-    return convert_by_generic(code, value, parameters, exprs, element_type, body)
+    return convert_by_generic(builder, value, parameters, exprs, element_type, body)
 
 
 def _assert_rank(
-    code: Code,
+    builder: LoweringBuilder,
     quantized_type: UniformType,
     shape: SSAValue,
     axes: Sequence[int],
@@ -479,11 +494,11 @@ def _assert_rank(
     """The rank is that of the scales, unless these have a dimension for each axis only."""
     scales_rank = len(quantized_type.get_scales_shape())
     if quantized_type.axis is None and scales_rank != len(axes):
-        rank = code.op(tensor.DimOp, (shape, code.index(0)), INDEX)
+        rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
         message = f"rank must be {scales_rank}, that of the scales"
-        assert_equal(code, rank, scales_rank, message)
+        assert_equal(builder, rank, scales_rank, message)
         return
-    assert_rank(code, shape, axes)
+    assert_rank(builder, shape, axes)
 
 
 # Pass

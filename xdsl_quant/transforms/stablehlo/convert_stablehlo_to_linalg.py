@@ -45,6 +45,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
     StoredQuantizedType,
 )
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
 
 from .linalg.convolution import convert_convolution, why_not_convolved
@@ -74,9 +75,10 @@ from .linalg.reduction import (
     why_not_reduced,
 )
 from .linalg.scalars import SCALARS
-from .linalg.tensor_builder import TensorBuilder
 
-_Convert = Callable[[TensorBuilder, Operation, Sequence[SSAValue]], Sequence[SSAValue]]
+_Convert = Callable[
+    [LoweringBuilder, Operation, Sequence[SSAValue]], Sequence[SSAValue]
+]
 """The results for an op and its stored operands, which have signless types."""
 
 
@@ -209,7 +211,7 @@ def _check_signs(op: Operation) -> None:
 # Conversion
 
 
-def _cast(code: TensorBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
     """A value as one of another type with the same bits."""
     if value.type == type_:
         return value
@@ -218,26 +220,26 @@ def _cast(code: TensorBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
         if len(owner.operands) == 1 and owner.operands[0].type == type_:
             return owner.operands[0]
     if any(map(QuantizedType.get_quantized_element_type, (value.type, type_))):
-        return code.op(StorageCastOp, (value,), type_)
-    return code.op(UnrealizedConversionCastOp, (value,), type_)
+        return builder.op(StorageCastOp, (value,), type_)
+    return builder.op(UnrealizedConversionCastOp, (value,), type_)
 
 
 def _convert(op: Operation) -> Sequence[Operation]:
     """Replace an op, and return the ops that take its place."""
-    code = TensorBuilder(op.location)
+    builder = LoweringBuilder.before(op)
+    new_ops: list[Operation] = []
+    builder.operation_insertion_handler.append(new_ops.append)
     operands = [
-        _cast(code, operand, stored_type(operand.type)) for operand in op.operands
+        _cast(builder, operand, stored_type(operand.type)) for operand in op.operands
     ]
-    results = _CONVERSIONS[type(op)].convert(code, op, operands)
+    results = _CONVERSIONS[type(op)].convert(builder, op, operands)
     for old, new in zip(op.results, results, strict=True):
-        replacement = _cast(code, new, old.type)
+        replacement = _cast(builder, new, old.type)
         for value in (new, replacement):
             value.name_hint = value.name_hint or old.name_hint
         old.replace_all_uses_with(replacement)
-    assert op.parent is not None
-    op.parent.insert_ops_before(code.ops, op)
     Rewriter.erase_op(op)
-    return code.ops
+    return new_ops
 
 
 def _make_signless(module: ModuleOp, casts: Sequence[Operation]) -> None:

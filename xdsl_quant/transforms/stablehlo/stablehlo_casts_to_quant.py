@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from xdsl_quant.transforms.building.emission import Code
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 _CastOp = UniformQuantizeOp | UniformDequantizeOp
@@ -36,15 +35,16 @@ _STORED_ZERO = StringAttr("stored-zero")
 
 
 def _replace(op: _CastOp) -> None:
-    code = Code(op.location)
+    builder = LoweringBuilder.before(op)
     value = op.operand
     expressed = QuantizedType.cast_to_expressed_type(value.type)
     if expressed is not None:
-        value = code.op(DequantizeCastOp, (value,), expressed)
+        value = builder.op(DequantizeCastOp, (value,), expressed)
     if isinstance(op, UniformQuantizeOp):
-        code.op(QuantizeCastOp, (value,), op.result.type)
-        code.ops[-1].attributes[NAN_ATTRIBUTE] = _STORED_ZERO
-    Rewriter.replace_op(op, code.ops)
+        cast_op = QuantizeCastOp(value, op.result.type)
+        cast_op.attributes[NAN_ATTRIBUTE] = _STORED_ZERO
+        value = builder.add(cast_op)
+    builder.replace(op, (value,))
 
 
 @dataclass(frozen=True)

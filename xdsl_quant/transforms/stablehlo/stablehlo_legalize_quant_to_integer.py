@@ -99,7 +99,7 @@ from xdsl_quant.dialects.stablehlo import (
     UniformQuantizeOp,
 )
 from xdsl_quant.rounding_mode import ScaleRounding
-from xdsl_quant.transforms.building.emission import Code
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.fixed_point_arithmetic import (
     add,
     apply_scale,
@@ -153,7 +153,7 @@ _MovingOp = (
     | SelectOp
 )
 
-Emission = Callable[[Code, Sequence[SSAValue]], SSAValue]
+Emission = Callable[[LoweringBuilder, Sequence[SSAValue]], SSAValue]
 """Adds the ops that compute stored values of a result from those of the operands."""
 
 
@@ -173,26 +173,28 @@ def _storage(type_: Attribute) -> TensorType[IntegerType]:
 
 
 def _centred(
-    code: Code,
+    builder: LoweringBuilder,
     stored: SSAValue,
     quantization: Quantization,
     zero_point: SSAValue | None,
 ) -> SSAValue:
-    value = extend(code, stored, quantization.quantized_type.is_signed)
-    return value if zero_point is None else subtract(code, value, zero_point)
+    value = extend(builder, stored, quantization.quantized_type.is_signed)
+    return value if zero_point is None else subtract(builder, value, zero_point)
 
 
-def _rounded_shift(code: Code, value: SSAValue, shift: SSAValue) -> SSAValue:
+def _rounded_shift(
+    builder: LoweringBuilder, value: SSAValue, shift: SSAValue
+) -> SSAValue:
     """A number divided by a power of two, and rounded to nearest, up in the middle."""
-    one = i64_constant(code, 1)
-    but_one = subtract(code, shift, one)
-    halves = code.elementwise(arith.ShRSIOp, (value, but_one), i64)
-    return code.elementwise(arith.ShRSIOp, (add(code, halves, one), one), i64)
+    one = i64_constant(builder, 1)
+    but_one = subtract(builder, shift, one)
+    halves = builder.elementwise(arith.ShRSIOp, (value, but_one), i64)
+    return builder.elementwise(arith.ShRSIOp, (add(builder, halves, one), one), i64)
 
 
 def _scaled_sum(
-    code: Code,
-    combine: Callable[[Code, SSAValue, SSAValue], SSAValue],
+    builder: LoweringBuilder,
+    combine: Callable[[LoweringBuilder, SSAValue, SSAValue], SSAValue],
     values: Sequence[SSAValue],
     scaling: Scaling,
     numbers: Mapping[str, SSAValue],
@@ -200,24 +202,24 @@ def _scaled_sum(
     """The sum or difference of two integers, each multiplied by its own scaling."""
     sums = [
         combine(
-            code,
-            _multiply(code, values[0], numbers[f"{kind}multiplier"]),
-            _multiply(code, values[1], numbers[f"other_{kind}multiplier"]),
+            builder,
+            _multiply(builder, values[0], numbers[f"{kind}multiplier"]),
+            _multiply(builder, values[1], numbers[f"other_{kind}multiplier"]),
         )
         for kind in (("", "low_") if scaling.low_parts else ("",))
     ]
     value = sums[0]
     if scaling.low_parts:
-        bits = i64_constant(code, scaling.bits)
+        bits = i64_constant(builder, scaling.bits)
         # What this rounds down is less than one, and what is rounded later is an integer.
-        carried = code.elementwise(arith.ShRSIOp, (sums[1], bits), i64)
-        value = add(code, value, carried)
-    return _rounded_shift(code, value, numbers["shift"])
+        carried = builder.elementwise(arith.ShRSIOp, (sums[1], bits), i64)
+        value = add(builder, value, carried)
+    return _rounded_shift(builder, value, numbers["shift"])
 
 
-def _multiply(code: Code, value: SSAValue, other: SSAValue) -> SSAValue:
+def _multiply(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
     flags = {"overflowFlags": arith.IntegerOverflowAttr("none")}
-    return code.elementwise(arith.MuliOp, (value, other), i64, flags)
+    return builder.elementwise(arith.MuliOp, (value, other), i64, flags)
 
 
 def _parameters(
@@ -243,7 +245,7 @@ class _Rescaling:
     rounding: ScaleRounding
 
     def scaled(
-        self, code: Code, value: SSAValue, numbers: Mapping[str, SSAValue]
+        self, builder: LoweringBuilder, value: SSAValue, numbers: Mapping[str, SSAValue]
     ) -> SSAValue:
         """An integer multiplied by the scaling."""
         if self.scaling.is_one:
@@ -251,18 +253,18 @@ class _Rescaling:
         # Wider integers are always rounded once.
         rounding = self.rounding if self.scaling.bits == MULTIPLIER_BITS else "single"
         return apply_scale(
-            code, value, numbers["multiplier"], numbers["shift"], rounding
+            builder, value, numbers["multiplier"], numbers["shift"], rounding
         )
 
     def stored(
-        self, code: Code, value: SSAValue, numbers: Mapping[str, SSAValue]
+        self, builder: LoweringBuilder, value: SSAValue, numbers: Mapping[str, SSAValue]
     ) -> SSAValue:
         """The stored value of a scaled integer."""
         if (zero_point := numbers.get("zero_point")) is not None:
-            value = add(code, value, zero_point)
+            value = add(builder, value, zero_point)
         quantized_type = self.target.quantized_type
         return clamp_and_truncate(
-            code,
+            builder,
             value,
             quantized_type.storage_type_min.data,
             quantized_type.storage_type_max.data,
@@ -305,24 +307,26 @@ def _arithmetic(
     parameters = _parameters(scaling, {**zero_points, "zero_point": target.zero_points})
 
     def body(
-        code: Code, stored: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+        builder: LoweringBuilder,
+        stored: Sequence[SSAValue],
+        numbers: Mapping[str, SSAValue],
     ) -> SSAValue:
         values = [
-            _centred(code, value, operand, numbers.get(name))
+            _centred(builder, value, operand, numbers.get(name))
             for name, value, operand in zip(names, stored, operands, strict=False)
         ]
         if not is_sum:
-            value = _PRODUCTS[op_type](code, *values)
-            value = rescaling.scaled(code, value, numbers)
+            value = _PRODUCTS[op_type](builder, *values)
+            value = rescaling.scaled(builder, value, numbers)
         elif scaling.is_one:
-            value = combine(code, *values)
+            value = combine(builder, *values)
         else:
-            value = _scaled_sum(code, combine, values, scaling, numbers)
-        return rescaling.stored(code, value, numbers)
+            value = _scaled_sum(builder, combine, values, scaling, numbers)
+        return rescaling.stored(builder, value, numbers)
 
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
         inputs = [Input(value, identity(rank)) for value in stored]
-        return elementwise(code, inputs, parameters, result_type, body)
+        return elementwise(builder, inputs, parameters, result_type, body)
 
     return emit
 
@@ -346,32 +350,34 @@ def _product(op: _ProductOp, rounding: ScaleRounding) -> Emission:
     parameters = _parameters(scaling, zero_points)
 
     def body(
-        code: Code, sums: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+        builder: LoweringBuilder,
+        sums: Sequence[SSAValue],
+        numbers: Mapping[str, SSAValue],
     ) -> SSAValue:
-        value, *others = (_as_i64(code, number) for number in sums)
+        value, *others = (_as_i64(builder, number) for number in sums)
         for rhs_sum in others:
-            correction = _multiply(code, rhs_sum, numbers["operand_zero_point"])
-            value = subtract(code, value, correction)
-        value = rescaling.scaled(code, value, numbers)
-        return rescaling.stored(code, value, numbers)
+            correction = _multiply(builder, rhs_sum, numbers["operand_zero_point"])
+            value = subtract(builder, value, correction)
+        value = rescaling.scaled(builder, value, numbers)
+        return rescaling.stored(builder, value, numbers)
 
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
-        inputs = product.sums(code, *stored)
-        return elementwise(code, inputs, parameters, result_type, body)
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
+        inputs = product.sums(builder, *stored)
+        return elementwise(builder, inputs, parameters, result_type, body)
 
     return emit
 
 
-def _same(code: Code, value: SSAValue) -> SSAValue:
+def _same(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     return value
 
 
-def _negate(code: Code, value: SSAValue) -> SSAValue:
-    return subtract(code, i64_constant(code, 0), value)
+def _negate(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+    return subtract(builder, i64_constant(builder, 0), value)
 
 
-def _absolute(code: Code, value: SSAValue) -> SSAValue:
-    return code.elementwise(arith.MaxSIOp, (value, _negate(code, value)), i64)
+def _absolute(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+    return builder.elementwise(arith.MaxSIOp, (value, _negate(builder, value)), i64)
 
 
 _PRODUCTS: Mapping[type[Operation], Callable[..., SSAValue]] = {
@@ -383,8 +389,8 @@ _PRODUCTS: Mapping[type[Operation], Callable[..., SSAValue]] = {
 """What is computed of integers before it is scaled."""
 
 
-def _as_i64(code: Code, number: SSAValue) -> SSAValue:
-    return number if number.type == i64 else extend(code, number, True)
+def _as_i64(builder: LoweringBuilder, number: SSAValue) -> SSAValue:
+    return number if number.type == i64 else extend(builder, number, True)
 
 
 def _order_ops(
@@ -405,16 +411,16 @@ def _order(op: _OrderOp) -> Emission:
     element_type = quantized_type.signless_storage_type
 
     def body(
-        code: Code, stored: Sequence[SSAValue], _: Mapping[str, SSAValue]
+        builder: LoweringBuilder, stored: Sequence[SSAValue], _: Mapping[str, SSAValue]
     ) -> SSAValue:
         if not isinstance(op, ClampOp):
             order = largest if isinstance(op, MaximumOp) else smallest
-            return code.elementwise(order, stored, element_type)
+            return builder.elementwise(order, stored, element_type)
         value, low, high = stored
-        value = code.elementwise(largest, (value, low), element_type)
-        return code.elementwise(smallest, (value, high), element_type)
+        value = builder.elementwise(largest, (value, low), element_type)
+        return builder.elementwise(smallest, (value, high), element_type)
 
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
         if isinstance(op, ClampOp):
             low, value, high = stored
             stored = (value, low, high)
@@ -422,7 +428,7 @@ def _order(op: _OrderOp) -> Emission:
             Input(value, identity(len(cast(TensorType, value.type).get_shape())))
             for value in stored
         ]
-        return elementwise(code, inputs, {}, result_type, body)
+        return elementwise(builder, inputs, {}, result_type, body)
 
     return emit
 
@@ -446,29 +452,32 @@ def _compare(op: CompareOp) -> Emission:
         }
 
     def in_one_unit(
-        code: Code, stored: SSAValue, index: int, zero_point: SSAValue | None
+        builder: LoweringBuilder,
+        stored: SSAValue,
+        index: int,
+        zero_point: SSAValue | None,
     ) -> SSAValue:
         if is_plain:
             return stored
-        value = _centred(code, stored, operands[index], zero_point)
+        value = _centred(builder, stored, operands[index], zero_point)
         if (factor := factors[index]) == 1:
             return value
-        return _multiply(code, value, i64_constant(code, factor))
+        return _multiply(builder, value, i64_constant(builder, factor))
 
     def body(
-        code: Code, stored: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+        builder: LoweringBuilder,
+        stored: Sequence[SSAValue],
+        numbers: Mapping[str, SSAValue],
     ) -> SSAValue:
-        lhs = in_one_unit(code, stored[0], 0, numbers.get("lhs"))
-        rhs = in_one_unit(code, stored[1], 1, numbers.get("rhs"))
+        lhs = in_one_unit(builder, stored[0], 0, numbers.get("lhs"))
+        rhs = in_one_unit(builder, stored[1], 1, numbers.get("rhs"))
         comparison = arith.CmpiOp(lhs, rhs, prefix + direction)
-        comparison.location = code.location
-        code.ops.append(comparison)
-        return comparison.result
+        return builder.add(comparison)
 
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
         exprs = identity(len(result_type.get_shape()))
         inputs = [Input(value, exprs) for value in stored]
-        return elementwise(code, inputs, parameters, result_type, body)
+        return elementwise(builder, inputs, parameters, result_type, body)
 
     return emit
 
@@ -484,20 +493,20 @@ def _rescaled(op: _RescaledOp, rounding: ScaleRounding) -> Emission:
         types = type_, with_element_type(type_, cast(TypeAttribute, target))
         rescalings[i] = _arithmetic(UniformQuantizeOp, types, rounding)
 
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
         operands = [
-            rescalings[i](code, (value,)) if i in rescalings else value
+            rescalings[i](builder, (value,)) if i in rescalings else value
             for i, value in enumerate(stored)
         ]
-        return emission(code, operands)
+        return emission(builder, operands)
 
     return emit
 
 
 def _move(op: _MovingOp) -> Emission:
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
         result_type = _storage(op.result.type)
-        return code.op(type(op), stored, result_type, op.properties)
+        return builder.op(type(op), stored, result_type, op.properties)
 
     return emit
 
@@ -506,8 +515,8 @@ def _constant(op: ConstantOp) -> Emission:
     storage = _storage(op.output.type)
     stored = elements_of_type(op.value, storage)
 
-    def emit(code: Code, _: Sequence[SSAValue]) -> SSAValue:
-        return code.op(ConstantOp, (), storage, {"value": stored})
+    def emit(builder: LoweringBuilder, _: Sequence[SSAValue]) -> SSAValue:
+        return builder.op(ConstantOp, (), storage, {"value": stored})
 
     return emit
 
@@ -553,21 +562,21 @@ def _reduce(op: ReduceOp) -> Emission | None:
     rank = len(cast(TensorType, op.operands[0].type).get_shape())
     kept = [dimension for dimension in range(rank) if dimension not in reduced]
 
-    def body(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
-        return _combined(code, inner, quantized_type, stored)
+    def body(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
+        return _combined(builder, inner, quantized_type, stored)
 
-    def emit(code: Code, stored: Sequence[SSAValue]) -> SSAValue:
+    def emit(builder: LoweringBuilder, stored: Sequence[SSAValue]) -> SSAValue:
         value, init_value = stored
         storage_type = quantized_type.signless_storage_type
-        init_value = code.op(tensor.ExtractOp, (init_value,), storage_type)
+        init_value = builder.op(tensor.ExtractOp, (init_value,), storage_type)
         result_type = _storage(op.results[0].type)
-        return reduction(code, value, init_value, kept, result_type, body)
+        return reduction(builder, value, init_value, kept, result_type, body)
 
     return emit
 
 
 def _combined(
-    code: Code,
+    builder: LoweringBuilder,
     op: _ReducingOp,
     quantized_type: UniformQuantizedType | FixedPointQuantizedType,
     stored: Sequence[SSAValue],
@@ -577,13 +586,13 @@ def _combined(
     if not isinstance(op, AddOp):
         largest, smallest = _order_ops(quantized_type)
         order = largest if isinstance(op, MaximumOp) else smallest
-        return code.elementwise(order, stored, storage_type)
-    value, so_far = (extend(code, s, quantized_type.is_signed) for s in stored)
-    value = add(code, value, so_far)
+        return builder.elementwise(order, stored, storage_type)
+    value, so_far = (extend(builder, s, quantized_type.is_signed) for s in stored)
+    value = add(builder, value, so_far)
     if zero_point := quantized_type.zero_point.data:
-        value = subtract(code, value, i64_constant(code, zero_point))
+        value = subtract(builder, value, i64_constant(builder, zero_point))
     return clamp_and_truncate(
-        code,
+        builder,
         value,
         quantized_type.storage_type_min.data,
         quantized_type.storage_type_max.data,
@@ -709,17 +718,16 @@ def _replace(
     op: Operation, emission: Emission, values: _StoredValues
 ) -> StorageCastOp | None:
     """Replace an op, and return the cast of the result if that is quantized."""
-    code = Code(op.location)
+    builder = LoweringBuilder.before(op)
     result = op.results[0]
-    stored = emission(code, [values.of(operand) for operand in op.operands])
+    builder.name_hint = result.name_hint
+    stored = emission(builder, [values.of(operand) for operand in op.operands])
     stored.name_hint = result.name_hint
     if stored.type == result.type:
-        Rewriter.replace_op(op, code.ops)
+        builder.replace(op, (stored,))
         return None
-    code.op(StorageCastOp, (stored,), result.type)
-    cast_op = code.ops[-1]
-    assert isinstance(cast_op, StorageCastOp)
-    Rewriter.replace_op(op, code.ops)
+    cast_op = StorageCastOp(stored, result.type)
+    builder.replace(op, (builder.add(cast_op),))
     return cast_op
 
 

@@ -16,7 +16,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import (
@@ -26,7 +25,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
-from xdsl_quant.transforms.building.emission import Code
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 
@@ -47,20 +46,26 @@ def _expressed(type_: Attribute) -> Attribute:
 
 def decompose(op: Operation) -> None:
     """Replace a quantized op by dequantization, the op on floats, and quantization."""
-    code = Code(op.location)
+    builder = LoweringBuilder.before(op)
+    builder.name_hint = op.results[0].name_hint
     operands = [
-        code.op(UniformDequantizeOp, (operand,), type_)
+        builder.op(UniformDequantizeOp, (operand,), type_)
         if (type_ := _expressed(operand.type)) != operand.type
         else operand
         for operand in op.operands
     ]
     (result,) = op.results
     result_type = _expressed(result.type)
-    expressed = code.op(type(op), operands, result_type, op.properties)
-    code.ops[-1].attributes |= op.attributes
+    computing_op = type(op).create(
+        operands=operands,
+        result_types=(result_type,),
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    expressed = builder.add(computing_op)
     if result_type != result.type:
-        code.op(UniformQuantizeOp, (expressed,), result.type)
-    Rewriter.replace_op(op, code.ops)
+        expressed = builder.op(UniformQuantizeOp, (expressed,), result.type)
+    builder.replace(op, (expressed,))
 
 
 @dataclass(frozen=True)

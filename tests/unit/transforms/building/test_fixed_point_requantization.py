@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, Region
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriteWalker
+from xdsl.rewriter import InsertPoint
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
@@ -28,7 +29,7 @@ from xdsl_quant.numerics import (
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.transforms.building import fixed_point_arithmetic
-from xdsl_quant.transforms.building.emission import Code, TensorCode
+from xdsl_quant.transforms.building.builder import LoweringBuilder, TensorwiseBuilder
 from xdsl_quant.transforms.quant.lower_quant_ops import (
     LowerQuantCast,
     LowerQuantOpsPass,
@@ -499,21 +500,25 @@ def _arithmetic(rounding: ScaleRounding, shape: Sequence[int] | None) -> ModuleO
     type_: Attribute = i64 if shape is None else TensorType(i64, shape)
     block = Block(arg_types=[type_] * 3)
     module = ModuleOp([])
-    code = (
-        Code(module.location)
+    end = InsertPoint.at_end(block)
+    builder = (
+        LoweringBuilder(end, location=module.location)
         if shape is None
-        else TensorCode(
-            module.location, container=TensorType(i64, shape), dynamic_sizes=()
+        else TensorwiseBuilder(
+            end,
+            location=module.location,
+            container=TensorType(i64, shape),
+            dynamic_sizes=(),
         )
     )
     value, multiplier, shift = block.args
     scaled = fixed_point_arithmetic.apply_scale(
-        code, value, multiplier, shift, rounding
+        builder, value, multiplier, shift, rounding
     )
     result = fixed_point_arithmetic.clamp_and_truncate(
-        code, scaled, -(1 << 31), (1 << 31) - 1, IntegerType(32)
+        builder, scaled, -(1 << 31), (1 << 31) - 1, IntegerType(32)
     )
-    block.add_ops([*code.ops, func.ReturnOp(result)])
+    block.add_op(func.ReturnOp(result))
     function = func.FuncOp("f", ([type_] * 3, [result.type]), Region(block))
     module.body.block.add_op(function)
     module.verify()

@@ -8,25 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
     BytesAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     IntegerType,
     TensorType,
-    i32,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.transforms.building.emission import INDEX, Code
+from xdsl_quant.transforms.building.builder import INDEX, LoweringBuilder
 from xdsl_quant.transforms.building.fixed_point_arithmetic import i64_constant
 
 if TYPE_CHECKING:
@@ -53,73 +46,65 @@ def tensor_of(
 
 
 def _dynamic_sizes(
-    code: Code, container: TensorType, value: SSAValue, dimensions: Sequence[int]
+    builder: LoweringBuilder,
+    container: TensorType,
+    value: SSAValue,
+    dimensions: Sequence[int],
 ) -> list[SSAValue]:
     return [
-        code.op(tensor.DimOp, (value, code.index(dimension)), INDEX)
+        builder.op(tensor.DimOp, (value, builder.index(dimension)), INDEX)
         for size, dimension in zip(container.get_shape(), dimensions, strict=True)
         if size == DYNAMIC_INDEX
     ]
 
 
 def _generic(
-    code: Code,
+    builder: LoweringBuilder,
     inputs: Sequence[Input],
     output: Input,
     iterators: Sequence[IteratorTypeAttr],
     names: Sequence[str],
-    body: Callable[[Code, Sequence[SSAValue]], SSAValue],
+    body: Callable[[LoweringBuilder, Sequence[SSAValue]], SSAValue],
 ) -> SSAValue:
     operands = (*inputs, output)
-    block = Block(arg_types=[scalar_or_element_type(o.value.type) for o in operands])
-    for argument, name in zip(block.args, names, strict=True):
-        argument.name_hint = name
-    inner = Code(code.location)
-    result = body(inner, block.args)
-    inner.ops.append(LinalgYieldOp.create(operands=(result,), location=code.location))
-    block.add_ops(inner.ops)
-    maps = [AffineMapAttr(AffineMap(len(iterators), 0, o.exprs)) for o in operands]
-    generic = GenericOp.create(
-        operands=[operand.value for operand in operands],
-        result_types=(output.value.type,),
-        properties={
-            "indexing_maps": ArrayAttr(maps),
-            "iterator_types": ArrayAttr(iterators),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), 1]),
-        },
-        regions=(Region(block),),
-        location=code.location,
+    return builder.generic(
+        [operand.value for operand in inputs],
+        [output.value],
+        [AffineMap(len(iterators), 0, o.exprs) for o in operands],
+        iterators,
+        body,
+        names,
     )
-    code.ops.append(generic)
-    return generic.results[0]
 
 
 # Elementwise
 
 
-def _parameter(code: Code, array: NDArray[Any]) -> Input:
+def _parameter(builder: LoweringBuilder, array: NDArray[Any]) -> Input:
     """A constant tensor that has no dimension along which the numbers are the same."""
     axes = [axis for axis, size in enumerate(array.shape) if size != 1]
     attribute = DenseIntOrFPElementsAttr(
         TensorType(i64, [array.shape[axis] for axis in axes]),
         BytesAttr(array.astype("<i8").tobytes()),
     )
-    value = code.constant(attribute, attribute.type)
+    value = builder.constant(attribute, attribute.type)
     return Input(value, tuple(map(AffineExpr.dimension, axes)))
 
 
 def elementwise(
-    code: Code,
+    builder: LoweringBuilder,
     inputs: Sequence[Input],
     parameters: Mapping[str, NDArray[Any]],
     result_type: TensorType,
-    body: Callable[[Code, Sequence[SSAValue], Mapping[str, SSAValue]], SSAValue],
+    body: Callable[
+        [LoweringBuilder, Sequence[SSAValue], Mapping[str, SSAValue]], SSAValue
+    ],
 ) -> SSAValue:
     """
     A tensor of which each element is computed from others and from `i64` numbers.
 
     Args:
-        code: where ops are added.
+        builder: where the ops are inserted.
         inputs: what is read; the first one has the shape of the result.
         parameters: the numbers, in arrays with a dimension for each one of the result.
             Numbers that are the same for all elements become constants of the body.
@@ -128,14 +113,16 @@ def elementwise(
     """
     rank = len(result_type.get_shape())
     varying = {
-        name: _parameter(code, array)
+        name: _parameter(builder, array)
         for name, array in parameters.items()
         if (array != array.flat[0]).any()
     }
-    sizes = _dynamic_sizes(code, result_type, inputs[0].value, range(rank))
-    output = Input(code.op(tensor.EmptyOp, sizes, result_type), identity(rank))
+    sizes = _dynamic_sizes(builder, result_type, inputs[0].value, range(rank))
+    output = Input(builder.op(tensor.EmptyOp, sizes, result_type), identity(rank))
 
-    def with_parameters(inner: Code, arguments: Sequence[SSAValue]) -> SSAValue:
+    def with_parameters(
+        inner: LoweringBuilder, arguments: Sequence[SSAValue]
+    ) -> SSAValue:
         numbers = dict(zip(varying, arguments[len(inputs) :], strict=False))
         for name, array in parameters.items():
             if name not in varying:
@@ -145,7 +132,7 @@ def elementwise(
     names = (*["in"] * len(inputs), *varying, "out")
     iterators = [IteratorTypeAttr.parallel()] * rank
     return _generic(
-        code,
+        builder,
         (*inputs, *varying.values()),
         output,
         iterators,
@@ -158,18 +145,18 @@ def elementwise(
 
 
 def reduction(
-    code: Code,
+    builder: LoweringBuilder,
     value: SSAValue,
     init_value: SSAValue,
     kept: Sequence[int],
     result_type: TensorType,
-    body: Callable[[Code, Sequence[SSAValue]], SSAValue],
+    body: Callable[[LoweringBuilder, Sequence[SSAValue]], SSAValue],
 ) -> SSAValue:
     """
     A tensor of which each element is combined from others, in the order of memory.
 
     Args:
-        code: where ops are added.
+        builder: where the ops are inserted.
         value: the tensor of these others.
         init_value: what each result is before, a scalar.
         kept: the dimensions of the result, in ascending order: all others are reduced.
@@ -177,20 +164,20 @@ def reduction(
         body: adds the ops on an element and the result so far.
     """
     rank = len(cast(TensorType, value.type).get_shape())
-    sizes = _dynamic_sizes(code, result_type, value, kept)
+    sizes = _dynamic_sizes(builder, result_type, value, kept)
     if len(kept) == rank:
         # What MLIR fuses with a broadcast must not read what it writes to.
         return _generic(
-            code,
+            builder,
             [Input(value, identity(rank)), Input(init_value, ())],
-            Input(code.op(tensor.EmptyOp, sizes, result_type), identity(rank)),
+            Input(builder.op(tensor.EmptyOp, sizes, result_type), identity(rank)),
             [IteratorTypeAttr.parallel()] * rank,
             ("in", "init", "out"),
             lambda inner, arguments: body(inner, arguments[:2]),
         )
-    output = code.op(tensor.SplatOp, (init_value, *sizes), result_type)
+    output = builder.op(tensor.SplatOp, (init_value, *sizes), result_type)
     return _generic(
-        code,
+        builder,
         [Input(value, identity(rank))],
         Input(output, tuple(map(AffineExpr.dimension, kept))),
         [
@@ -205,26 +192,29 @@ def reduction(
 
 
 def sums(
-    code: Code, value: SSAValue, kept: Sequence[int], element_type: IntegerType
+    builder: LoweringBuilder,
+    value: SSAValue,
+    kept: Sequence[int],
+    element_type: IntegerType,
 ) -> SSAValue:
     """
     The sums of the elements of a tensor of signed integers.
 
     Args:
-        code: where ops are added.
+        builder: where the ops are inserted.
         value: the tensor.
         kept: the dimensions of the result, in ascending order: all others are summed over.
         element_type: the element type of the sums, at least as wide as that of the tensor.
     """
     shape = cast(TensorType, value.type).get_shape()
     result_type = TensorType(element_type, [shape[dimension] for dimension in kept])
-    zero = code.constant(IntegerAttr(0, element_type), element_type)
+    zero = builder.constant(IntegerAttr(0, element_type), element_type)
 
-    def body(inner: Code, arguments: Sequence[SSAValue]) -> SSAValue:
+    def body(inner: LoweringBuilder, arguments: Sequence[SSAValue]) -> SSAValue:
         number, so_far = arguments
         if number.type != element_type:
             number = inner.elementwise(arith.ExtSIOp, (number,), element_type)
         flags = {"overflowFlags": arith.IntegerOverflowAttr("none")}
         return inner.elementwise(arith.AddiOp, (so_far, number), element_type, flags)
 
-    return reduction(code, value, zero, kept, result_type, body)
+    return reduction(builder, value, zero, kept, result_type, body)

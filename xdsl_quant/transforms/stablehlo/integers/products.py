@@ -40,7 +40,7 @@ from xdsl_quant.dialects.stablehlo import (
     PadOp,
 )
 from xdsl_quant.dialects.stablehlo.attributes import dimensions_attr
-from xdsl_quant.transforms.building.emission import Code
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.fixed_point_arithmetic import extend, subtract
 
 from .generic import Input, elementwise, identity, sums, tensor_of
@@ -166,54 +166,60 @@ class Product:
 
     # Ops
 
-    def sums(self, code: Code, lhs: SSAValue, rhs: SSAValue) -> list[Input]:
+    def sums(
+        self, builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue
+    ) -> list[Input]:
         """
         The sums of products and, if the zero point is not 0, those of the right side.
 
         Args:
-            code: where ops are added.
+            builder: where the ops are inserted.
             lhs: stored values of the left side.
             rhs: stored values of the right side.
         """
         if self.rhs.zero_points.any():
-            lhs = _widened(code, lhs, self.lhs_type)
-            rhs = _centred(code, rhs, self.rhs_type)
+            lhs = _widened(builder, lhs, self.lhs_type)
+            rhs = _centred(builder, rhs, self.rhs_type)
         elif not (self.lhs_type.is_signed and self.rhs_type.is_signed):
-            lhs = _widened(code, lhs, self.lhs_type)
-            rhs = _widened(code, rhs, self.rhs_type)
+            lhs = _widened(builder, lhs, self.lhs_type)
+            rhs = _widened(builder, rhs, self.rhs_type)
         result_type = tensor_of(
             cast(TensorType, self.op.result.type), self._accumulator
         )
-        products = self._products(code, lhs, rhs, result_type)
+        products = self._products(builder, lhs, rhs, result_type)
         inputs = [Input(products, identity(len(result_type.get_shape())))]
         if self.zero_point:
-            rhs_sums = sums(code, rhs, self._geometry.kept, self._accumulator)
+            rhs_sums = sums(builder, rhs, self._geometry.kept, self._accumulator)
             exprs = tuple(map(AffineExpr.dimension, self._geometry.places))
             inputs.append(Input(rhs_sums, exprs))
         return inputs
 
     def _products(
-        self, code: Code, lhs: SSAValue, rhs: SSAValue, result_type: TensorType
+        self,
+        builder: LoweringBuilder,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        result_type: TensorType,
     ) -> SSAValue:
         properties = dict(self.op.properties)
         if isinstance(self.op, ConvolutionOp) and self.zero_point:
-            lhs = _padded(code, self.op, lhs, self.zero_point)
+            lhs = _padded(builder, self.op, lhs, self.zero_point)
             for name in ("padding", "lhs_dilation"):
                 properties.pop(name, None)
-        return code.op(type(self.op), (lhs, rhs), result_type, properties)
+        return builder.op(type(self.op), (lhs, rhs), result_type, properties)
 
 
 def _widened(
-    code: Code, stored: SSAValue, quantized_type: StoredQuantizedType
+    builder: LoweringBuilder, stored: SSAValue, quantized_type: StoredQuantizedType
 ) -> SSAValue:
     """Stored values as wider signed integers."""
     result_type = tensor_of(cast(TensorType, stored.type), _wider(quantized_type))
     extension = arith.ExtSIOp if quantized_type.is_signed else arith.ExtUIOp
-    return code.op(extension, (stored,), result_type)
+    return builder.op(extension, (stored,), result_type)
 
 
 def _centred(
-    code: Code, stored: SSAValue, quantized_type: StoredQuantizedType
+    builder: LoweringBuilder, stored: SSAValue, quantized_type: StoredQuantizedType
 ) -> SSAValue:
     """Stored values less their zero points, as wider signed integers."""
     stored_type = cast(TensorType, stored.type)
@@ -221,20 +227,26 @@ def _centred(
     wider = _wider(quantized_type)
 
     def body(
-        code: Code, stored: Sequence[SSAValue], numbers: Mapping[str, SSAValue]
+        builder: LoweringBuilder,
+        stored: Sequence[SSAValue],
+        numbers: Mapping[str, SSAValue],
     ) -> SSAValue:
-        value = extend(code, stored[0], quantized_type.is_signed)
-        value = subtract(code, value, numbers["zero_point"])
+        value = extend(builder, stored[0], quantized_type.is_signed)
+        value = subtract(builder, value, numbers["zero_point"])
         if wider == i64:
             return value
-        return code.elementwise(arith.TruncIOp, (value,), wider)
+        return builder.elementwise(arith.TruncIOp, (value,), wider)
 
     zero_points = {"zero_point": Quantization(quantized_type, rank).zero_points}
     inputs = [Input(stored, identity(rank))]
-    return elementwise(code, inputs, zero_points, tensor_of(stored_type, wider), body)
+    return elementwise(
+        builder, inputs, zero_points, tensor_of(stored_type, wider), body
+    )
 
 
-def _padded(code: Code, op: ConvolutionOp, lhs: SSAValue, zero_point: int) -> SSAValue:
+def _padded(
+    builder: LoweringBuilder, op: ConvolutionOp, lhs: SSAValue, zero_point: int
+) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     lhs_type = cast(TensorType, lhs.type)
@@ -261,13 +273,13 @@ def _padded(code: Code, op: ConvolutionOp, lhs: SSAValue, zero_point: int) -> SS
     value = DenseIntOrFPElementsAttr.from_list(
         TensorType(element_type, ()), [zero_point]
     )
-    padding_value = code.op(ConstantOp, (), value.type, {"value": value})
+    padding_value = builder.op(ConstantOp, (), value.type, {"value": value})
     properties = {
         "edge_padding_low": dimensions_attr(low),
         "edge_padding_high": dimensions_attr(high),
         "interior_padding": dimensions_attr(interior),
     }
-    return code.op(
+    return builder.op(
         PadOp,
         (lhs, padding_value),
         TensorType(element_type, shape, lhs_type.encoding),

@@ -15,23 +15,27 @@ from xdsl.dialects.builtin import AnyFloat, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    dimensions,
+    static_sizes,
+)
+
 from .conversions import converted
 from .element_types import is_float, signless
 from .loops import Contraction, Loop, Operand, computed_once, used_loops
-from .scalar_builder import ScalarBuilder
 from .scalars import product, total
-from .tensor_builder import TensorBuilder, dimensions, static_sizes
 from .tiling import tiled
 
 
 def sum_of_products(
-    code: TensorBuilder, contraction: Contraction, element_type: Attribute
+    builder: LoweringBuilder, contraction: Contraction, element_type: Attribute
 ) -> SSAValue:
     """
     Sums of products as one loop nest.
 
     Args:
-        code: where the ops go.
+        builder: where the ops are inserted.
         contraction: what is multiplied.
         element_type: the element type of the result, with its sign.
     """
@@ -42,13 +46,13 @@ def sum_of_products(
     shape = static_sizes(sizes)
     if 0 in shape:
         # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
-        return code.zeros(TensorType(signless(element_type), shape), sizes)
-    tiles = tiled(code, contraction, sum_type)
-    sums = _loop_nest(code, tiles or contraction, sum_type)
-    sums = code.reshaped(sums, TensorType(signless(sum_type), shape), sizes)
+        return builder.zeros(TensorType(signless(element_type), shape), sizes)
+    tiles = tiled(builder, contraction, sum_type)
+    sums = _loop_nest(builder, tiles or contraction, sum_type)
+    sums = builder.reshaped(sums, TensorType(signless(sum_type), shape), sizes)
     if sum_type == element_type:
         return sums
-    return code.rearranged(
+    return builder.rearranged(
         sums,
         TensorType(element_type, shape),
         sizes,
@@ -58,20 +62,24 @@ def sum_of_products(
 
 
 def _loop_nest(
-    code: TensorBuilder, contraction: Contraction, sum_type: Attribute
+    builder: LoweringBuilder, contraction: Contraction, sum_type: Attribute
 ) -> SSAValue:
     _, _, loops, result, product_type, lhs_range, initial = contraction
     lhs, rhs = (
-        computed_once(code, operand) if _is_computed_often(operand, loops) else operand
+        computed_once(builder, operand)
+        if _is_computed_often(operand, loops)
+        else operand
         for operand in (contraction.lhs, contraction.rhs)
     )
     product_type = product_type or sum_type
     if initial is None:
         sizes = contraction.result_sizes
-        initial = code.zeros(TensorType(signless(sum_type), static_sizes(sizes)), sizes)
+        initial = builder.zeros(
+            TensorType(signless(sum_type), static_sizes(sizes)), sizes
+        )
     lhs_type = lhs_range or lhs.element_type
 
-    def body(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    def body(body: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
         lhs_value, rhs_value, so_far = args
         lhs_value = converted(body, lhs_value, lhs.element_type, lhs_type)
         factors = (
@@ -81,7 +89,7 @@ def _loop_nest(
         term = converted(body, product(body, *factors), product_type, sum_type)
         return total(body, so_far, term)
 
-    return code.generic(
+    return builder.generic(
         [lhs.value, rhs.value],
         [initial],
         [

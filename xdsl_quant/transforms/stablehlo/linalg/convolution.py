@@ -19,21 +19,21 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from xdsl_quant.dialects import stablehlo
-
-from .contraction import sum_of_products
-from .element_types import stored_type
-from .loops import Contraction, Loop, Operand
-from .padding import Padding, padded, why_not_padded
-from .tensor_builder import (
+from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
+    LoweringBuilder,
     Size,
-    TensorBuilder,
     dimensions,
     element_type_of,
     shape_of,
     static_sizes,
 )
+
+from .contraction import sum_of_products
+from .element_types import stored_type
+from .loops import Contraction, Loop, Operand
+from .padding import Padding, padded, why_not_padded
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,11 @@ def why_not_convolved(op: Operation) -> str | None:
 
 
 def convert_convolution(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """One loop nest over the padded left operand."""
     assert isinstance(op, stablehlo.ConvolutionOp)
-    return [_Convolution(code, op, *operands).result()]
+    return [_Convolution(builder, op, *operands).result()]
 
 
 _Label = str | int
@@ -143,7 +143,7 @@ the window.
 
 @dataclass(frozen=True)
 class _Convolution:
-    code: TensorBuilder
+    builder: LoweringBuilder
     op: stablehlo.ConvolutionOp
     lhs: SSAValue
     rhs: SSAValue
@@ -160,7 +160,7 @@ class _Convolution:
 
     def result(self) -> SSAValue:
         """The result of the convolution."""
-        lhs = padded(self.code, self.lhs, self.window.paddings)
+        lhs = padded(self.builder, self.lhs, self.window.paddings)
         sizes = self._sizes(lhs)
         labels = self._result_labels()
         rhs, rhs_labels = self._kernel(labels[-1])
@@ -173,7 +173,7 @@ class _Convolution:
             [*map(loops.index, labels)],
         )
         result = sum_of_products(
-            self.code, contraction, element_type_of(self.op.result)
+            self.builder, contraction, element_type_of(self.op.result)
         )
         return self._without_groups(result, sizes)
 
@@ -186,15 +186,17 @@ class _Convolution:
     # Sizes
 
     def _sizes(self, lhs: SSAValue) -> dict[_Label, Size]:
-        code, window = self.code, self.window
+        builder, window = self.builder, self.window
         numbers = window.numbers
-        batch = code.size(lhs, numbers.input_batch_dimension.data)
-        outputs = code.size(self.rhs, numbers.kernel_output_feature_dimension.data)
+        batch = builder.size(lhs, numbers.input_batch_dimension.data)
+        outputs = builder.size(self.rhs, numbers.kernel_output_feature_dimension.data)
         sizes: dict[_Label, Size] = {
-            "batch": code.floor_divided(batch, window.batch_groups),
+            "batch": builder.floor_divided(batch, window.batch_groups),
             "group": self.groups,
-            "output": code.floor_divided(outputs, self.groups),
-            "input": code.size(self.rhs, numbers.kernel_input_feature_dimension.data),
+            "output": builder.floor_divided(outputs, self.groups),
+            "input": builder.size(
+                self.rhs, numbers.kernel_input_feature_dimension.data
+            ),
         }
         kernel = numbers.kernel_spatial_dimensions.get_values()
         for index, dimension in enumerate(
@@ -202,9 +204,9 @@ class _Convolution:
         ):
             size = shape_of(self.rhs)[kernel[index]]
             reach = (size - 1) * window.dilations[index] + 1 if size else 0
-            room = code.plus(code.size(lhs, dimension), -reach)
-            steps = code.floor_divided(room, window.strides[index])
-            sizes[index] = code.at_least_zero(code.plus(steps, 1))
+            room = builder.plus(builder.size(lhs, dimension), -reach)
+            steps = builder.floor_divided(room, window.strides[index])
+            sizes[index] = builder.at_least_zero(builder.plus(steps, 1))
             sizes[window.rank + index] = size
         return sizes
 
@@ -251,7 +253,7 @@ class _Convolution:
         if last == "output" and labels[-1] != last:
             wanted = [*range(rank, 2 * rank), "input", "output"]
         kernel = self._forwards(spatial)
-        return self.code.transposed(kernel, [*map(labels.index, wanted)]), wanted
+        return self.builder.transposed(kernel, [*map(labels.index, wanted)]), wanted
 
     def _forwards(self, spatial: Sequence[int]) -> SSAValue:
         shape = shape_of(self.rhs)
@@ -262,7 +264,9 @@ class _Convolution:
         if source == dimensions(range(len(shape))):
             return self.rhs
         type_ = cast(TensorType, self.rhs.type)
-        return self.code.rearranged(self.rhs, type_, self.code.sizes(self.rhs), source)
+        return self.builder.rearranged(
+            self.rhs, type_, self.builder.sizes(self.rhs), source
+        )
 
     def _lhs_indices(self, loops: Sequence[_Label]) -> list[AffineExpr]:
         window, numbers = self.window, self.window.numbers
@@ -308,8 +312,8 @@ class _Convolution:
         result_sizes = [sizes[label] for label in labels]
         if self.groups > 1:
             group = labels.index("group")
-            features = self.code.times(sizes["output"], self.groups)
+            features = self.builder.times(sizes["output"], self.groups)
             result_sizes[group : group + 2] = [features]
             type_ = TensorType(element_type_of(result), static_sizes(result_sizes))
-            result = self.code.reshaped(result, type_, result_sizes)
-        return self.code.cast(result, stored_type(self.op.result.type))
+            result = self.builder.reshaped(result, type_, result_sizes)
+        return self.builder.cast(result, stored_type(self.op.result.type))

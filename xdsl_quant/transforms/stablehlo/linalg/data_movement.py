@@ -19,10 +19,14 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.dialects import stablehlo
 from xdsl_quant.dialects.stablehlo.constant import ElementsAttr
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
 
 from .element_types import bit_width, stored_type
 from .padding import Padding, padded, why_not_padded
-from .tensor_builder import TensorBuilder, element_type_of, shape_of
 
 
 def _like(op: Operation, value: SSAValue) -> TensorType:
@@ -35,12 +39,12 @@ def _like(op: Operation, value: SSAValue) -> TensorType:
 
 
 def convert_constant(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A constant of the signless type."""
     assert isinstance(op, stablehlo.ConstantOp)
     type_ = stored_type(op.output.type)
-    return [code.add(arith.ConstantOp(elements_of_type(op.value, type_), type_))]
+    return [builder.add(arith.ConstantOp(elements_of_type(op.value, type_), type_))]
 
 
 def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
@@ -71,20 +75,20 @@ def why_not_reshaped(op: Operation) -> str | None:
 
 
 def convert_reshape(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A reshape, which moves nothing."""
     type_ = _like(op, operands[0])
-    return [code.reshaped(operands[0], type_, type_.get_shape())]
+    return [builder.reshaped(operands[0], type_, type_.get_shape())]
 
 
 def convert_transpose(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A loop nest over the result."""
     assert isinstance(op, stablehlo.TransposeOp)
-    result = code.transposed(operands[0], op.permutation.get_values())
-    return [code.cast(result, _like(op, result))]
+    result = builder.transposed(operands[0], op.permutation.get_values())
+    return [builder.cast(result, _like(op, result))]
 
 
 def why_not_broadcast(op: Operation) -> str | None:
@@ -95,7 +99,7 @@ def why_not_broadcast(op: Operation) -> str | None:
 
 
 def convert_broadcast_in_dim(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A loop nest over the result; where the size is 1, one element is repeated."""
     assert isinstance(op, stablehlo.BroadcastInDimOp)
@@ -109,14 +113,14 @@ def convert_broadcast_in_dim(
             shape_of(operands[0]), op.broadcast_dimensions.get_values(), strict=True
         )
     ]
-    return [code.rearranged(operands[0], type_, sizes, source)]
+    return [builder.rearranged(operands[0], type_, sizes, source)]
 
 
 # Parts
 
 
 def convert_concatenate(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A concatenation, of the type that follows from those of the operands."""
     assert isinstance(op, stablehlo.ConcatenateOp)
@@ -129,12 +133,12 @@ def convert_concatenate(
     along = [sizes[axis] for sizes in shapes]
     shape[axis] = DYNAMIC_INDEX if DYNAMIC_INDEX in along else sum(along)
     type_ = TensorType(element_type_of(operands[0]), shape)
-    result = code.add(tensor.ConcatOp(operands, axis, type_))
-    return [code.cast(result, _like(op, result))]
+    result = builder.add(tensor.ConcatOp(operands, axis, type_))
+    return [builder.cast(result, _like(op, result))]
 
 
 def convert_slice(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A slice."""
     assert isinstance(op, stablehlo.SliceOp)
@@ -146,8 +150,8 @@ def convert_slice(
         -((start - limit) // stride)
         for start, limit, stride in zip(starts, limits, strides, strict=True)
     ]
-    result = code.part(operands[0], starts, sizes, strides)
-    return [code.cast(result, _like(op, result))]
+    result = builder.part(operands[0], starts, sizes, strides)
+    return [builder.cast(result, _like(op, result))]
 
 
 def _paddings(op: stablehlo.PadOp) -> Sequence[Padding]:
@@ -163,10 +167,10 @@ def why_not_pad(op: Operation) -> str | None:
 
 
 def convert_pad(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """A tensor of equal elements, and in it those of the operand."""
     assert isinstance(op, stablehlo.PadOp)
     value, padding_value = operands
-    result = padded(code, value, _paddings(op), padding_value)
-    return [code.cast(result, _like(op, result))]
+    result = padded(builder, value, _paddings(op), padding_value)
+    return [builder.cast(result, _like(op, result))]

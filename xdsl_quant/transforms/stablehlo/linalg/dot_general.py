@@ -15,18 +15,18 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import stablehlo
-
-from .contraction import sum_of_products
-from .element_types import is_float, stored_type
-from .loops import Contraction, Loop, Operand
-from .tensor_builder import (
+from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
-    TensorBuilder,
+    LoweringBuilder,
     dimensions,
     element_type_of,
     shape_of,
 )
+
+from .contraction import sum_of_products
+from .element_types import is_float, stored_type
+from .loops import Contraction, Loop, Operand
 
 Labels = Sequence[tuple[str, int]]
 """
@@ -51,7 +51,7 @@ def _values(attribute: DenseArrayBase) -> Sequence[int]:
 
 
 def convert_dot_general(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """One loop nest."""
     assert isinstance(op, stablehlo.DotGeneralOp)
@@ -70,10 +70,10 @@ def convert_dot_general(
     ]
     if _is_transposed_first(lhs_labels, rhs_labels, is_float(element_type_of(lhs))):
         wanted = sorted(rhs_labels)
-        rhs = code.transposed(rhs, [*map(rhs_labels.index, wanted)])
+        rhs = builder.transposed(rhs, [*map(rhs_labels.index, wanted)])
         rhs_labels = wanted
-    sizes = dict(zip(rhs_labels, code.sizes(rhs), strict=True))
-    sizes |= dict(zip(lhs_labels, code.sizes(lhs), strict=True))
+    sizes = dict(zip(rhs_labels, builder.sizes(rhs), strict=True))
+    sizes |= dict(zip(lhs_labels, builder.sizes(lhs), strict=True))
     loops = _order(lhs_labels, rhs_labels, result_labels)
     lhs_operand, rhs_operand = (
         Operand(value, element_type_of(typed), dimensions(map(loops.index, labels)))
@@ -91,8 +91,8 @@ def convert_dot_general(
         ],
         [*map(loops.index, result_labels)],
     )
-    result = sum_of_products(code, contraction, element_type_of(op.result))
-    return [code.cast(result, stored_type(op.result.type))]
+    result = sum_of_products(builder, contraction, element_type_of(op.result))
+    return [builder.cast(result, stored_type(op.result.type))]
 
 
 def _order(lhs: Labels, rhs: Labels, result: Labels) -> Labels:

@@ -8,13 +8,19 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from xdsl_quant.transforms.building.builder import (
+    PARALLEL,
+    LoweringBuilder,
+    Size,
+    shape_of,
+)
+
 from .element_types import stored_type
 from .scalars import SCALARS
-from .tensor_builder import PARALLEL, Size, TensorBuilder, shape_of
 
 
 def convert_elementwise(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """One loop nest. An operand of rank 0 is the same for all elements."""
     result_type = stored_type(op.results[0].type)
@@ -25,9 +31,9 @@ def convert_elementwise(
         for operand in operands
     ]
     scalar = SCALARS[type(op)]
-    result = code.generic(
+    result = builder.generic(
         operands,
-        [code.empty(result_type, _sizes(code, result_type, operands))],
+        [builder.empty(result_type, _sizes(builder, result_type, operands))],
         [*maps, identity],
         [PARALLEL] * rank,
         lambda body, args: scalar(body, op, args[:-1]),
@@ -36,11 +42,11 @@ def convert_elementwise(
 
 
 def _sizes(
-    code: TensorBuilder, type_: TensorType, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, type_: TensorType, operands: Sequence[SSAValue]
 ) -> Sequence[Size]:
     shape = type_.get_shape()
     like = next(operand for operand in operands if len(shape_of(operand)) == len(shape))
     return [
-        code.size(like, dimension) if size == DYNAMIC_INDEX else size
+        builder.size(like, dimension) if size == DYNAMIC_INDEX else size
         for dimension, size in enumerate(shape)
     ]

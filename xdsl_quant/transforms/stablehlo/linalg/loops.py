@@ -10,7 +10,12 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from .tensor_builder import Size, TensorBuilder, element_type_of, static_sizes
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    Size,
+    element_type_of,
+    static_sizes,
+)
 
 
 class Loop(NamedTuple):
@@ -31,17 +36,17 @@ class Operand(NamedTuple):
     """The element for each iteration of the loops."""
 
 
-def computed_once(code: TensorBuilder, operand: Operand) -> Operand:
+def computed_once(builder: LoweringBuilder, operand: Operand) -> Operand:
     """
     An operand that is in memory before the loops start.
 
     It gets a dimension of size 1 in front: a compiler that fuses loops does not see
     through a reshape, and else it would compute an element for each of its uses.
     """
-    sizes: list[Size] = [1, *code.sizes(operand.value)]
+    sizes: list[Size] = [1, *builder.sizes(operand.value)]
     type_ = TensorType(element_type_of(operand.value), static_sizes(sizes))
     return operand._replace(
-        value=code.reshaped(operand.value, type_, sizes),
+        value=builder.reshaped(operand.value, type_, sizes),
         indices=[AffineConstantExpr(0), *operand.indices],
     )
 

@@ -12,7 +12,13 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import SSAValue
 
-from .tensor_builder import Size, TensorBuilder, element_type_of, shape_of, static_sizes
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    Size,
+    element_type_of,
+    shape_of,
+    static_sizes,
+)
 
 
 class Padding(NamedTuple):
@@ -42,15 +48,15 @@ class _Placement(NamedTuple):
     stride: int
 
 
-def _placement(code: TensorBuilder, size: Size, padding: Padding) -> _Placement:
+def _placement(builder: LoweringBuilder, size: Size, padding: Padding) -> _Placement:
     low, high, interior = padding
     stride = interior + 1
     # An empty dimension has no places between elements.
-    between = code.times(code.at_least_zero(code.plus(size, -1)), interior)
-    inner_size = code.plus(size, between) if interior else size
-    result_size = code.plus(inner_size, low + high)
+    between = builder.times(builder.at_least_zero(builder.plus(size, -1)), interior)
+    inner_size = builder.plus(size, between) if interior else size
+    result_size = builder.plus(inner_size, low + high)
     if low + high < 0:
-        result_size = code.at_least_zero(result_size)
+        result_size = builder.at_least_zero(result_size)
     if isinstance(size, int) and isinstance(result_size, int):
         first = -(min(low, 0) // stride)
         last = min(size - 1, (result_size - 1 - low) // stride)
@@ -59,12 +65,12 @@ def _placement(code: TensorBuilder, size: Size, padding: Padding) -> _Placement:
         first = first if count else 0
         offset = low + first * stride if count else 0
         return _Placement(result_size, first, count, offset, stride)
-    count = code.plus(size, min(low, 0) + min(high, 0))
+    count = builder.plus(size, min(low, 0) + min(high, 0))
     return _Placement(result_size, max(-low, 0), count, max(low, 0), stride)
 
 
 def padded(
-    code: TensorBuilder,
+    builder: LoweringBuilder,
     value: SSAValue,
     paddings: Sequence[Padding],
     padding_value: SSAValue | None = None,
@@ -72,23 +78,23 @@ def padded(
     """A tensor with padding: a tensor of rank 0, by default a zero."""
     if not any(any(padding) for padding in paddings):
         return value
-    sizes = code.sizes(value)
+    sizes = builder.sizes(value)
     placements = [
-        _placement(code, size, padding)
+        _placement(builder, size, padding)
         for size, padding in zip(sizes, paddings, strict=True)
     ]
     ones = [1] * len(placements)
     counts = [placement.kept for placement in placements]
     if counts != sizes:
-        value = code.part(value, [p.first for p in placements], counts, ones)
+        value = builder.part(value, [p.first for p in placements], counts, ones)
     result_sizes = [placement.result_size for placement in placements]
     if counts == result_sizes:
         return value
     type_ = TensorType(element_type_of(value), static_sizes(result_sizes))
-    padding_value = padding_value or code.zero(type_.element_type)
-    return code.inserted(
+    padding_value = padding_value or builder.zero(type_.element_type)
+    return builder.inserted(
         value,
-        code.filled(type_, result_sizes, padding_value),
+        builder.filled(type_, result_sizes, padding_value),
         [placement.offset for placement in placements],
         counts,
         [placement.stride for placement in placements],

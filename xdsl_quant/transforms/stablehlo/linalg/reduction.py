@@ -25,19 +25,18 @@ from xdsl.ir.affine import AffineMap
 from xdsl_quant.dialects import stablehlo
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-
-from .conversions import converted
-from .element_types import is_arithmetic, stored_type
-from .scalar_builder import ScalarBuilder
-from .scalars import SCALARS
-from .tensor_builder import (
+from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
     Body,
-    TensorBuilder,
+    LoweringBuilder,
     dimensions,
     element_type_of,
 )
+
+from .conversions import converted
+from .element_types import is_arithmetic, stored_type
+from .scalars import SCALARS
 
 _TAKES_STORED = stablehlo.ConstantOp | stablehlo.ReturnOp | StorageCastOp
 """Ops that take or give quantized numbers as what is stored of them."""
@@ -117,7 +116,7 @@ def _is_elementwise(op: Operation) -> bool:
 
 
 def convert_reduce(
-    code: TensorBuilder, op: Operation, operands: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """
     One loop nest, with the loops in the order of the dimensions of the inputs. The first
@@ -127,10 +126,10 @@ def convert_reduce(
     count = len(op.inputs)
     inputs, init_values = operands[:count], operands[count:]
     reduced = op.dimensions.get_values()
-    sizes = code.sizes(inputs[0])
+    sizes = builder.sizes(inputs[0])
     kept = [d for d in range(len(sizes)) if d not in reduced]
     results_so_far = [
-        code.filled(
+        builder.filled(
             stored_type(result.type),
             [sizes[dimension] for dimension in kept],
             value,
@@ -142,7 +141,7 @@ def convert_reduce(
     ]
     input_map = AffineMap.identity(len(sizes))
     result_map = AffineMap(len(sizes), 0, tuple(dimensions(kept)))
-    return code.generics(
+    return builder.generics(
         inputs,
         results_so_far,
         [input_map] * count + [result_map] * count,
@@ -154,30 +153,30 @@ def convert_reduce(
 def _conversion(source: SSAValue, target: SSAValue) -> Body:
     types = element_type_of(source), element_type_of(target)
 
-    def convert(code: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
-        return converted(code, args[0], *types)
+    def convert(builder: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        return converted(builder, args[0], *types)
 
     return convert
 
 
 def _run_region(
-    code: ScalarBuilder,
+    builder: LoweringBuilder,
     op: stablehlo.ReduceOp,
     elements: Sequence[SSAValue],
     so_far: Sequence[SSAValue],
 ) -> Sequence[SSAValue]:
     block = op.body.block
     scalars = [
-        converted(code, value, element_type_of(source), element_type_of(argument))
+        converted(builder, value, element_type_of(source), element_type_of(argument))
         for argument, source, value in zip(
             block.args, (*op.results, *op.inputs), (*so_far, *elements), strict=True
         )
     ]
-    return _run_block(code, block, scalars)
+    return _run_block(builder, block, scalars)
 
 
 def _run_block(
-    code: ScalarBuilder, block: Block, args: Sequence[SSAValue]
+    builder: LoweringBuilder, block: Block, args: Sequence[SSAValue]
 ) -> Sequence[SSAValue]:
     """What the last op of a block takes, given scalars for its arguments."""
     scalars: dict[SSAValue, SSAValue] = dict(zip(block.args, args, strict=True))
@@ -186,32 +185,32 @@ def _run_block(
         if isinstance(inner, stablehlo.ReturnOp | LinalgYieldOp):
             return args
         results = (
-            _run_block(code, inner.body.block, args)
+            _run_block(builder, inner.body.block, args)
             if isinstance(inner, GenericOp)
-            else [_run_scalar(code, inner, args)]
+            else [_run_scalar(builder, inner, args)]
         )
         scalars.update(zip(inner.results, results, strict=True))
     raise AssertionError("a block ends with its results")
 
 
 def _run_scalar(
-    code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
     if (scalar := SCALARS.get(type(op))) is not None:
-        return scalar(code, op, args)
+        return scalar(builder, op, args)
     if isinstance(op, _SAME_NUMBER):
         return args[0]
     type_ = _scalar_type(op.results[0])
     if isinstance(op, tensor.EmptyOp):
         # It has any number.
-        return code.number(0, type_)
+        return builder.number(0, type_)
     if isinstance(op, stablehlo.ConstantOp | arith.ConstantOp):
         value = op.value
         if not isinstance(value, DenseIntOrFPElementsAttr):
-            return code.constant(value, type_)
+            return builder.constant(value, type_)
         (number,) = value.get_values()
-        return code.number(cast(float, number), type_)
-    return code.op(type(op), args, type_, op.properties)
+        return builder.number(cast(float, number), type_)
+    return builder.op(type(op), args, type_, op.properties)
 
 
 def _scalar_type(value: SSAValue) -> Attribute:

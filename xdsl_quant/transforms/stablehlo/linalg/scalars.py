@@ -16,12 +16,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects import stablehlo
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 
 from .conversions import converted
 from .element_types import is_boolean, is_float, is_unsigned
-from .scalar_builder import ScalarBuilder
 
-Scalar = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
+Scalar = Callable[[LoweringBuilder, Operation, Sequence[SSAValue]], SSAValue]
 """
 Makes the scalar for an element of the result of an op from those of its operands, whose
 types are signless.
@@ -45,9 +45,9 @@ class _ByKind(NamedTuple):
     booleans: type[Operation]
 
     def __call__(
-        self, code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]
+        self, builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
     ) -> SSAValue:
-        return code.add(self.op_for(_operand_type(op))(*args))
+        return builder.add(self.op_for(_operand_type(op))(*args))
 
     def op_for(self, type_: Attribute) -> Callable[..., Operation]:
         """The op for an element type."""
@@ -65,64 +65,72 @@ _MAXIMUM = _ByKind(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp, arith.OrIOp)
 _MINIMUM = _ByKind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp)
 
 
-def product(code: ScalarBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+def product(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """The product of scalars of one type; that of truth values is whether both hold."""
-    return code.add(_MULTIPLY.op_for(lhs.type)(lhs, rhs))
+    return builder.add(_MULTIPLY.op_for(lhs.type)(lhs, rhs))
 
 
-def total(code: ScalarBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """The sum of scalars of one type; that of truth values is whether one holds."""
-    return code.add(_ADD.op_for(lhs.type)(lhs, rhs))
+    return builder.add(_ADD.op_for(lhs.type)(lhs, rhs))
 
 
-def _divide(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _divide(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
     lhs, rhs = args
     type_ = rhs.type
     if is_float(type_):
-        return code.add(arith.DivfOp(lhs, rhs))
-    zero, one, minus_one = (code.number(value, type_) for value in (0, 1, -1))
-    is_zero = code.add(arith.CmpiOp(rhs, zero, "eq"))
+        return builder.add(arith.DivfOp(lhs, rhs))
+    zero, one, minus_one = (builder.number(value, type_) for value in (0, 1, -1))
+    is_zero = builder.add(arith.CmpiOp(rhs, zero, "eq"))
     if is_unsigned(_operand_type(op)):
-        divisor = code.add(arith.SelectOp(is_zero, one, rhs))
-        quotient = code.add(arith.DivUIOp(lhs, divisor))
-        return code.add(arith.SelectOp(is_zero, minus_one, quotient))
+        divisor = builder.add(arith.SelectOp(is_zero, one, rhs))
+        quotient = builder.add(arith.DivUIOp(lhs, divisor))
+        return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
     # The opposite is what a division by -1 is, without the one that overflows.
-    is_minus_one = code.add(arith.CmpiOp(rhs, minus_one, "eq"))
-    is_special = code.add(arith.OrIOp(is_zero, is_minus_one))
-    divisor = code.add(arith.SelectOp(is_special, one, rhs))
-    quotient = code.add(arith.DivSIOp(lhs, divisor))
-    opposite = code.add(arith.SubiOp(zero, lhs))
-    quotient = code.add(arith.SelectOp(is_minus_one, opposite, quotient))
-    return code.add(arith.SelectOp(is_zero, minus_one, quotient))
+    is_minus_one = builder.add(arith.CmpiOp(rhs, minus_one, "eq"))
+    is_special = builder.add(arith.OrIOp(is_zero, is_minus_one))
+    divisor = builder.add(arith.SelectOp(is_special, one, rhs))
+    quotient = builder.add(arith.DivSIOp(lhs, divisor))
+    opposite = builder.add(arith.SubiOp(zero, lhs))
+    quotient = builder.add(arith.SelectOp(is_minus_one, opposite, quotient))
+    return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
 
 
 # Unary ops
 
 
-def _negate(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _negate(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
     (value,) = args
     if is_float(value.type):
-        return code.add(arith.NegfOp(value))
-    return code.add(arith.SubiOp(code.number(0, value.type), value))
+        return builder.add(arith.NegfOp(value))
+    return builder.add(arith.SubiOp(builder.number(0, value.type), value))
 
 
-def _abs(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _abs(builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     (value,) = args
     op_type = math.AbsFOp if is_float(value.type) else math.AbsIOp
-    return code.add(op_type(value))
+    return builder.add(op_type(value))
 
 
 def _exponential(
-    code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
-    return code.add(math.ExpOp(args[0]))
+    return builder.add(math.ExpOp(args[0]))
 
 
-def _tanh(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    return code.add(math.TanhOp(args[0]))
+def _tanh(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
+    return builder.add(math.TanhOp(args[0]))
 
 
-def _logistic(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _logistic(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
     """
     `1 / (1 + exp(-x))`, and `exp(x) / (1 + exp(x))` for a negative `x`: nothing overflows,
     and results near zero keep their digits.
@@ -130,19 +138,23 @@ def _logistic(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> S
     (value,) = args
     type_ = cast(AnyFloat, value.type)
     if type_.bitwidth < 32:
-        value = code.add(arith.ExtFOp(value, f32))
-    zero, one = (code.number(constant, value.type) for constant in (0, 1))
-    size = code.add(math.AbsFOp(value))
-    power = code.add(math.ExpOp(code.add(arith.NegfOp(size))))
-    is_negative = code.add(arith.CmpfOp(value, zero, "olt"))
-    above = code.add(arith.SelectOp(is_negative, power, one))
-    result = code.add(arith.DivfOp(above, code.add(arith.AddfOp(one, power))))
-    return result if result.type == type_ else code.add(arith.TruncFOp(result, type_))
+        value = builder.add(arith.ExtFOp(value, f32))
+    zero, one = (builder.number(constant, value.type) for constant in (0, 1))
+    size = builder.add(math.AbsFOp(value))
+    power = builder.add(math.ExpOp(builder.add(arith.NegfOp(size))))
+    is_negative = builder.add(arith.CmpfOp(value, zero, "olt"))
+    above = builder.add(arith.SelectOp(is_negative, power, one))
+    result = builder.add(arith.DivfOp(above, builder.add(arith.AddfOp(one, power))))
+    return (
+        result if result.type == type_ else builder.add(arith.TruncFOp(result, type_))
+    )
 
 
-def _convert(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _convert(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
     result_type = scalar_or_element_type(op.results[0].type)
-    return converted(code, args[0], _operand_type(op), result_type)
+    return converted(builder, args[0], _operand_type(op), result_type)
 
 
 # Comparison and choice
@@ -157,7 +169,9 @@ _FLOAT_PREDICATES: Mapping[str, str] = {
 }
 
 
-def _compare(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _compare(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
     assert isinstance(op, stablehlo.CompareOp)
     direction = op.comparison_direction.data.value
     lhs, rhs = args
@@ -165,32 +179,36 @@ def _compare(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SS
     kind = op.compare_type
     if is_float(type_):
         if kind is None or kind.data is not stablehlo.ComparisonType.TOTALORDER:
-            return code.add(arith.CmpfOp(lhs, rhs, _FLOAT_PREDICATES[direction]))
-        lhs, rhs = (_in_total_order(code, value) for value in args)
+            return builder.add(arith.CmpfOp(lhs, rhs, _FLOAT_PREDICATES[direction]))
+        lhs, rhs = (_in_total_order(builder, value) for value in args)
     prefix = "" if direction in ("EQ", "NE") else "u" if is_unsigned(type_) else "s"
-    return code.add(arith.CmpiOp(lhs, rhs, prefix + direction.lower()))
+    return builder.add(arith.CmpiOp(lhs, rhs, prefix + direction.lower()))
 
 
-def _in_total_order(code: ScalarBuilder, value: SSAValue) -> SSAValue:
+def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     """The integer that is at the place of a float among those with a sign."""
     type_ = IntegerType(cast(AnyFloat, value.type).bitwidth)
-    bits = code.add(arith.BitcastOp(value, type_))
-    last = code.number(type_.bitwidth - 1, type_)
+    bits = builder.add(arith.BitcastOp(value, type_))
+    last = builder.number(type_.bitwidth - 1, type_)
     # All bits but the sign turn round if that is set.
-    signs = code.add(arith.ShRSIOp(bits, last))
-    mask = code.add(arith.ShRUIOp(signs, code.number(1, type_)))
-    return code.add(arith.XOrIOp(bits, mask))
+    signs = builder.add(arith.ShRSIOp(bits, last))
+    mask = builder.add(arith.ShRUIOp(signs, builder.number(1, type_)))
+    return builder.add(arith.XOrIOp(bits, mask))
 
 
-def _select(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    return code.add(arith.SelectOp(*args))
+def _select(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
+    return builder.add(arith.SelectOp(*args))
 
 
-def _clamp(code: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _clamp(
+    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
+) -> SSAValue:
     low, value, high = args
     type_ = _operand_type(op)
-    value = code.add(_MAXIMUM.op_for(type_)(value, low))
-    return code.add(_MINIMUM.op_for(type_)(value, high))
+    value = builder.add(_MAXIMUM.op_for(type_)(value, low))
+    return builder.add(_MINIMUM.op_for(type_)(value, high))
 
 
 SCALARS: Mapping[type[Operation], Scalar] = {

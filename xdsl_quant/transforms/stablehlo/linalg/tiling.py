@@ -25,33 +25,33 @@ from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from .conversions import converted
-from .element_types import is_unsigned, signless
-from .loops import Contraction, Loop, Operand, computed_once, used_loops
-from .scalar_builder import ScalarBuilder
-from .scalars import product, total
-from .tensor_builder import (
+from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
-    TensorBuilder,
+    LoweringBuilder,
     dimensions,
     element_type_of,
     static_sizes,
 )
+
+from .conversions import converted
+from .element_types import is_unsigned, signless
+from .loops import Contraction, Loop, Operand, computed_once, used_loops
+from .scalars import product, total
 
 _COLUMNS = 32
 _MOST_ROWS = 8
 
 
 def tiled(
-    code: TensorBuilder, contraction: Contraction, sum_type: Attribute
+    builder: LoweringBuilder, contraction: Contraction, sum_type: Attribute
 ) -> Contraction | None:
     """
     The same sums in tiles, with two dimensions of the result for each of the two that
     the tiles are parts of; `None` if there are no tiles.
 
     Args:
-        code: where the ops that pack go.
+        builder: where the ops are inserted.
         contraction: what is summed up.
         sum_type: the type of the sums, with its sign.
     """
@@ -61,8 +61,8 @@ def tiled(
     tiling = _Tiling(contraction, row, rows)
     product_type = _product_type(contraction, sum_type)
     if product_type != sum_type and _may_have_bytes(contraction, sum_type):
-        return tiling.of_bytes(code)
-    return tiling.of_type(code, product_type)
+        return tiling.of_bytes(builder)
+    return tiling.of_type(builder, product_type)
 
 
 def _rows(contraction: Contraction) -> tuple[int, int]:
@@ -157,48 +157,50 @@ class _Tiling:
         count = len(self.order)
         return {self.row: (count, self.rows), self.column: (count + 1, _COLUMNS)}
 
-    def of_type(self, code: TensorBuilder, product_type: Attribute) -> Contraction:
+    def of_type(self, builder: LoweringBuilder, product_type: Attribute) -> Contraction:
         """The tiled loops, with products of this type."""
         operands = (
             Operand(
-                _converted(code, operand, product_type), product_type, operand.indices
+                _converted(builder, operand, product_type),
+                product_type,
+                operand.indices,
             )
             for operand in (self.contraction.lhs, self.contraction.rhs)
         )
-        return self._tiles(code, *operands)._replace(product_type=product_type)
+        return self._tiles(builder, *operands)._replace(product_type=product_type)
 
-    def of_bytes(self, code: TensorBuilder) -> Contraction:
+    def of_bytes(self, builder: LoweringBuilder) -> Contraction:
         """The tiled loops, with products of bytes by 16-bit integers."""
         lhs, rhs, *_ = self.contraction
         words = IntegerType(16)
         tiles = self._tiles(
-            code,
-            Operand(_bytes(code, lhs), i32, lhs.indices),
-            Operand(_converted(code, rhs, words), words, rhs.indices),
+            builder,
+            Operand(_bytes(builder, lhs), i32, lhs.indices),
+            Operand(_converted(builder, rhs, words), words, rhs.indices),
         )._replace(product_type=i32, lhs_range=_BYTE)
         if is_unsigned(lhs.element_type):
             return tiles
-        return tiles._replace(initial=self._initial(code, tiles))
+        return tiles._replace(initial=self._initial(builder, tiles))
 
-    def _initial(self, code: TensorBuilder, tiles: Contraction) -> SSAValue:
+    def _initial(self, builder: LoweringBuilder, tiles: Contraction) -> SSAValue:
         """The sums of the right operand, times what the left one has too much."""
         rhs = self.contraction.rhs
         loops = [cast(AffineDimExpr, index).position for index in rhs.indices]
         kinds = [self.contraction.loops[loop].kind for loop in loops]
         kept = [at for at, kind in enumerate(kinds) if kind is PARALLEL]
-        sizes = code.sizes(rhs.value)
+        sizes = builder.sizes(rhs.value)
         kept_sizes = [sizes[at] for at in kept]
         sums_type = TensorType(i32, static_sizes(kept_sizes))
 
-        def body(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+        def body(body: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
             value = converted(body, args[0], rhs.element_type, i32)
             return total(
                 body, args[1], product(body, value, body.number(-_OFFSET, i32))
             )
 
-        sums = code.generic(
+        sums = builder.generic(
             [rhs.value],
-            [code.zeros(sums_type, kept_sizes)],
+            [builder.zeros(sums_type, kept_sizes)],
             [
                 AffineMap(len(loops), 0, tuple(dimensions(range(len(loops))))),
                 AffineMap(len(loops), 0, tuple(dimensions(kept))),
@@ -213,14 +215,16 @@ class _Tiling:
         ]
         source = self._indices([AffineDimExpr(loops[at]) for at in kept])
         result_sizes = tiles.result_sizes
-        return code.rearranged(
+        return builder.rearranged(
             sums,
             TensorType(i32, static_sizes(result_sizes)),
             result_sizes,
             [index.replace_dims_and_symbols(places, ()) for index in source],
         )
 
-    def _tiles(self, code: TensorBuilder, lhs: Operand, rhs: Operand) -> Contraction:
+    def _tiles(
+        self, builder: LoweringBuilder, lhs: Operand, rhs: Operand
+    ) -> Contraction:
         """The tiled loops, with the right operand packed."""
         packed = [
             AffineDimExpr(self.order.index(self.column)),
@@ -228,8 +232,8 @@ class _Tiling:
             AffineDimExpr(self.inner[self.column][0]),
         ]
         return Contraction(
-            computed_once(code, lhs._replace(indices=self._indices(lhs.indices))),
-            Operand(_packed(code, rhs.value), rhs.element_type, packed),
+            computed_once(builder, lhs._replace(indices=self._indices(lhs.indices))),
+            Operand(_packed(builder, rhs.value), rhs.element_type, packed),
             [
                 *(self._outer_loop(loop) for loop in self.order),
                 Loop(self.rows, PARALLEL),
@@ -260,11 +264,13 @@ class _Tiling:
         return [index.replace_dims_and_symbols(new, ()) for index in indices]
 
 
-def _converted(code: TensorBuilder, operand: Operand, type_: Attribute) -> SSAValue:
+def _converted(
+    builder: LoweringBuilder, operand: Operand, type_: Attribute
+) -> SSAValue:
     if operand.element_type == type_:
         return operand.value
-    sizes = code.sizes(operand.value)
-    return code.rearranged(
+    sizes = builder.sizes(operand.value)
+    return builder.rearranged(
         operand.value,
         TensorType(signless(type_), static_sizes(sizes)),
         sizes,
@@ -273,18 +279,18 @@ def _converted(code: TensorBuilder, operand: Operand, type_: Attribute) -> SSAVa
     )
 
 
-def _bytes(code: TensorBuilder, operand: Operand) -> SSAValue:
+def _bytes(builder: LoweringBuilder, operand: Operand) -> SSAValue:
     """Values of up to 8 bits as 32-bit integers from 0 to 255."""
-    sizes = code.sizes(operand.value)
+    sizes = builder.sizes(operand.value)
     type_ = operand.element_type
 
-    def body(body: ScalarBuilder, args: Sequence[SSAValue]) -> SSAValue:
+    def body(body: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
         value = converted(body, args[0], type_, i32)
         if is_unsigned(type_):
             return value
         return total(body, value, body.number(_OFFSET, i32))
 
-    return code.rearranged(
+    return builder.rearranged(
         operand.value,
         TensorType(i32, static_sizes(sizes)),
         sizes,
@@ -293,11 +299,11 @@ def _bytes(code: TensorBuilder, operand: Operand) -> SSAValue:
     )
 
 
-def _packed(code: TensorBuilder, value: SSAValue) -> SSAValue:
+def _packed(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     """A right operand with the columns of a tile last and the tiles first."""
-    *sizes, columns = code.sizes(value)
+    *sizes, columns = builder.sizes(value)
     tile_sizes = [*sizes, cast(int, columns) // _COLUMNS, _COLUMNS]
     tile_type = TensorType(element_type_of(value), static_sizes(tile_sizes))
-    tiles = code.reshaped(value, tile_type, tile_sizes)
+    tiles = builder.reshaped(value, tile_type, tile_sizes)
     rank = len(sizes)
-    return code.transposed(tiles, [rank, *range(rank), rank + 1])
+    return builder.transposed(tiles, [rank, *range(rank), rank + 1])

@@ -1,0 +1,524 @@
+"""
+The builder of all lowerings: ops on scalars and on tensors, sizes, and loop nests.
+
+A [`LoweringBuilder`][xdsl_quant.transforms.building.builder.LoweringBuilder] is one of
+xDSL's builders whose ops all have one location. What it builds on numbers is written once
+for scalars and for whole tensors:
+[`TensorwiseBuilder`][xdsl_quant.transforms.building.builder.TensorwiseBuilder] makes the
+same ops on tensors of one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import TypeAlias, cast
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    PackableType,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+
+INDEX = IndexType()
+PARALLEL = IteratorTypeAttr.parallel()
+REDUCTION = IteratorTypeAttr.reduction()
+
+Size: TypeAlias = int | SSAValue
+"""A size or index, or the value that is known at run time."""
+
+_NO_PROPERTIES: Mapping[str, Attribute] = {}
+
+
+@lru_cache(maxsize=1024)
+def tensor_type(
+    element_type: Attribute, shape: ArrayAttr[IntAttr], encoding: Attribute
+) -> TensorType:
+    """The tensor type of a shape and encoding, made once."""
+    return TensorType(element_type, shape, encoding)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a ranked tensor, `DYNAMIC_INDEX` for one that is not known."""
+    return cast(TensorType, value.type).get_shape()
+
+
+def element_type_of(value: SSAValue) -> Attribute:
+    """The type of the elements of a ranked tensor."""
+    return cast(TensorType, value.type).element_type
+
+
+def static_sizes(sizes: Iterable[Size]) -> list[int]:
+    """Sizes as a tensor type has them."""
+    return [size if isinstance(size, int) else DYNAMIC_INDEX for size in sizes]
+
+
+def dimensions(positions: Iterable[int]) -> list[AffineExpr]:
+    """The expressions for these loops."""
+    return [AffineDimExpr(position) for position in positions]
+
+
+@cache
+def _index_attr(value: int) -> IntegerAttr:
+    return IntegerAttr(value, INDEX)
+
+
+@lru_cache(maxsize=1024)
+def _indexing_maps(maps: tuple[AffineMap, ...]) -> ArrayAttr[AffineMapAttr]:
+    return ArrayAttr(map(AffineMapAttr, maps))
+
+
+@cache
+def _iterator_types(kinds: tuple[IteratorTypeAttr, ...]) -> ArrayAttr[IteratorTypeAttr]:
+    return ArrayAttr(kinds)
+
+
+@cache
+def _segment_sizes(*counts: int) -> Attribute:
+    return DenseArrayBase.from_list(i32, counts)
+
+
+@dataclass(eq=False)
+class LoweringBuilder(Builder):
+    """Builds ops on scalars and on ranked tensors. All of them have one location."""
+
+    location: LocationAttr = field(kw_only=True)
+
+    @classmethod
+    def before(cls, op: Operation) -> LoweringBuilder:
+        """A builder of what takes the place of an op."""
+        return LoweringBuilder(InsertPoint.before(op), location=op.location)
+
+    def at_end(self, block: Block) -> LoweringBuilder:
+        """A builder of the last ops of a block, with the same location."""
+        return LoweringBuilder(InsertPoint.at_end(block), location=self.location)
+
+    @staticmethod
+    def replace(op: Operation, results: Sequence[SSAValue]) -> None:
+        """Replace an op by ops that are built already, and give them its names."""
+        Rewriter.replace_op(op, (), results)
+
+    # Ops
+
+    def op(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        result_type: Attribute,
+        properties: Mapping[str, Attribute] = _NO_PROPERTIES,
+    ) -> SSAValue:
+        """Build an op with one result from its parts."""
+        # `create` takes a third of the time of a constructor.
+        op = op_type.create(
+            operands=operands,
+            result_types=(result_type,),
+            properties=properties,
+            location=self.location,
+        )
+        return self._inserted(op)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Insert an op and return its first result."""
+        op.location = self.location
+        return self._inserted(op)
+
+    def _inserted(self, op: Operation) -> SSAValue:
+        if self.name_hint is not None or self.operation_insertion_handler:
+            self.insert(op)
+            return op.results[0]
+        # Without names and listeners this is all that `insert` does, in half the time.
+        block, before = self.insertion_point.block, self.insertion_point.insert_before
+        if before is None:
+            block.add_op(op)
+        else:
+            block.insert_ops_before((op,), before)
+        return op.results[0]
+
+    # Constants
+
+    def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
+        """A constant."""
+        return self.op(arith.ConstantOp, (), type_, {"value": value})
+
+    def index(self, value: int) -> SSAValue:
+        """An index constant."""
+        return self.constant(_index_attr(value), INDEX)
+
+    def number(self, value: float, type_: Attribute) -> SSAValue:
+        """A scalar of a signless type; an integer is the one with the same bits."""
+        if isinstance(type_, AnyFloat):
+            return self.constant(FloatAttr(float(value), type_), type_)
+        integer_type = cast(IntegerType, type_)
+        half = 1 << (integer_type.bitwidth - 1)
+        # `true` is 1 in an attribute, and not -1.
+        shift = half if integer_type.bitwidth > 1 else 0
+        bits = (int(value) + shift) % (2 * half) - shift
+        return self.constant(IntegerAttr(bits, integer_type), type_)
+
+    def zero(self, element_type: Attribute) -> SSAValue:
+        """The tensor of rank 0 with a zero."""
+        type_ = TensorType(element_type, ())
+        data = cast("PackableType[int]", element_type).pack([0])
+        value = DenseIntOrFPElementsAttr(
+            cast("TensorType[IntegerType | AnyFloat]", type_), BytesAttr(data)
+        )
+        return self.constant(value, type_)
+
+    # Numbers: what differs if they are whole tensors
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether numbers are computed one by one."""
+        return True
+
+    def type(self, element_type: Attribute) -> Attribute:
+        """The type of numbers of this element type."""
+        return element_type
+
+    def lift(self, scalar: SSAValue) -> SSAValue:
+        """A scalar as an operand of elementwise ops."""
+        return scalar
+
+    def elementwise(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        element_type: Attribute,
+        properties: Mapping[str, Attribute] = _NO_PROPERTIES,
+    ) -> SSAValue:
+        """An op on numbers."""
+        return self.op(op_type, operands, self.type(element_type), properties)
+
+    # Sizes
+
+    def size(self, value: SSAValue, dimension: int) -> Size:
+        """The size of a tensor in one dimension."""
+        if (size := shape_of(value)[dimension]) != DYNAMIC_INDEX:
+            return size
+        return self.op(tensor.DimOp, (value, self.index(dimension)), INDEX)
+
+    def sizes(self, value: SSAValue) -> list[Size]:
+        """The sizes of a tensor."""
+        return [self.size(value, d) for d in range(len(shape_of(value)))]
+
+    def size_value(self, size: Size) -> SSAValue:
+        """A size as a value."""
+        return self.index(size) if isinstance(size, int) else size
+
+    def _calculate(
+        self,
+        op_type: type[arith.AddiOp | arith.MuliOp | arith.FloorDivSIOp],
+        lhs: Size,
+        rhs: Size,
+    ) -> SSAValue:
+        return self.add(op_type(self.size_value(lhs), self.size_value(rhs)))
+
+    def plus(self, lhs: Size, rhs: Size) -> Size:
+        """The sum of sizes."""
+        if isinstance(lhs, int) and isinstance(rhs, int):
+            return lhs + rhs
+        if rhs == 0:
+            return lhs
+        return self._calculate(arith.AddiOp, lhs, rhs)
+
+    def times(self, lhs: Size, factor: int) -> Size:
+        """The product of a size and a number."""
+        if isinstance(lhs, int):
+            return lhs * factor
+        return lhs if factor == 1 else self._calculate(arith.MuliOp, lhs, factor)
+
+    def floor_divided(self, lhs: Size, divisor: int) -> Size:
+        """The quotient of a size and a number, rounded down."""
+        if isinstance(lhs, int):
+            return lhs // divisor
+        if divisor == 1:
+            return lhs
+        return self._calculate(arith.FloorDivSIOp, lhs, divisor)
+
+    def at_least_zero(self, size: Size) -> Size:
+        """Zero for a negative size."""
+        if isinstance(size, int):
+            return max(size, 0)
+        return self.add(arith.MaxSIOp(size, self.index(0)))
+
+    # Tensors
+
+    def empty(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
+        """A tensor with any elements; `sizes` tell those that the type does not."""
+        dynamic = [
+            self.size_value(size)
+            for size, static in zip(sizes, type_.get_shape(), strict=True)
+            if static == DYNAMIC_INDEX
+        ]
+        return self.op(tensor.EmptyOp, dynamic, type_)
+
+    def filled(
+        self,
+        type_: TensorType,
+        sizes: Sequence[Size],
+        value: SSAValue,
+        body: Body | None = None,
+    ) -> SSAValue:
+        """A tensor of equal elements, made from a tensor of rank 0."""
+        return self.rearranged(value, type_, sizes, (), body)
+
+    def zeros(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
+        """A tensor of zeros."""
+        return self.map(
+            (), type_, sizes, lambda builder, _: builder.number(0, type_.element_type)
+        )
+
+    def generic(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+        kinds: Sequence[IteratorTypeAttr],
+        body: Body,
+        names: Sequence[str] | None = None,
+    ) -> SSAValue:
+        """
+        A loop nest with one result.
+
+        Args:
+            inputs: the tensors that are read.
+            outputs: one tensor, of the type of the result: what each element is before.
+            maps: for each of these the indices of an element, in terms of the loops.
+            kinds: which loops are parallel and which reduce.
+            body: builds what an element of the result becomes, given an element of each
+                input and of the output.
+            names: hints for the names of the arguments of the body.
+        """
+        (result,) = self.generics(
+            inputs, outputs, maps, kinds, lambda b, args: [body(b, args)], names
+        )
+        return result
+
+    def generics(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+        kinds: Sequence[IteratorTypeAttr],
+        body: Callable[[LoweringBuilder, Sequence[SSAValue]], Sequence[SSAValue]],
+        names: Sequence[str] | None = None,
+    ) -> Sequence[SSAValue]:
+        """A loop nest with a result for each output: see `generic`."""
+        operands = (*inputs, *outputs)
+        names = names or (*["in"] * len(inputs), *["out"] * len(outputs))
+        block = Block(arg_types=[scalar_or_element_type(o.type) for o in operands])
+        for argument, name in zip(block.args, names, strict=True):
+            argument.name_hint = name
+        inner = self.at_end(block)
+        results = body(inner, block.args)
+        end = linalg.ops.YieldOp.create(operands=results, location=self.location)
+        block.add_op(end)
+        so_far = block.args[len(inputs) :]
+        if REDUCTION not in kinds and any(arg.first_use for arg in so_far):
+            # What MLIR fuses with a broadcast must not read what it writes to.
+            maps = (*maps, *maps[len(inputs) :])
+            inputs = operands
+            outputs = [
+                self.empty(cast(TensorType, output.type), self.sizes(output))
+                for output in outputs
+            ]
+            for argument in so_far:
+                argument.name_hint = "in"
+                new = block.insert_arg(argument.type, len(block.args))
+                new.name_hint = "out"
+        op = linalg.ops.GenericOp.create(
+            operands=(*inputs, *outputs),
+            result_types=[output.type for output in outputs],
+            properties={
+                "indexing_maps": _indexing_maps(tuple(maps)),
+                "iterator_types": _iterator_types(tuple(kinds)),
+                "operandSegmentSizes": _segment_sizes(len(inputs), len(outputs)),
+            },
+            regions=(Region(block),),
+            location=self.location,
+        )
+        self._inserted(op)
+        return op.results
+
+    def map(
+        self,
+        inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
+        type_: TensorType,
+        sizes: Sequence[Size],
+        body: Body,
+        names: Sequence[str] | None = None,
+    ) -> SSAValue:
+        """
+        A tensor of which each element is computed from others.
+
+        Args:
+            inputs: the tensors that are read, each with the indices of what is read, in
+                terms of the indices of the element.
+            type_: the type of the result.
+            sizes: the sizes of the result.
+            body: builds the element; the last argument is not to be used.
+            names: hints for the names of the arguments of the body.
+        """
+        rank = len(type_.get_shape())
+        return self.generic(
+            [value for value, _ in inputs],
+            [self.empty(type_, sizes)],
+            [
+                *(AffineMap(rank, 0, tuple(indices)) for _, indices in inputs),
+                AffineMap.identity(rank),
+            ],
+            [PARALLEL] * rank,
+            body,
+            names,
+        )
+
+    def rearranged(
+        self,
+        value: SSAValue,
+        type_: TensorType,
+        sizes: Sequence[Size],
+        source: Sequence[AffineExpr],
+        body: Body | None = None,
+    ) -> SSAValue:
+        """The tensor with, at each place, the element that `source` says where it is."""
+        body = body or (lambda _, args: args[0])
+        return self.map([(value, source)], type_, sizes, body)
+
+    def transposed(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
+        """
+        The tensor with its dimensions in another order.
+
+        It is no `linalg.generic`: fused with one that uses the elements many times, that
+        would each time read what is far apart.
+        """
+        if [*permutation] == [*range(len(permutation))]:
+            return value
+        sizes = self.sizes(value)
+        result_sizes = [sizes[dimension] for dimension in permutation]
+        type_ = TensorType(element_type_of(value), static_sizes(result_sizes))
+        return self.add(
+            linalg.ops.TransposeOp(
+                value,
+                self.empty(type_, result_sizes),
+                DenseArrayBase.from_list(i64, permutation),
+            )
+        )
+
+    # Parts of tensors
+
+    def part(
+        self,
+        value: SSAValue,
+        offsets: Sequence[Size],
+        sizes: Sequence[Size],
+        strides: Sequence[int],
+    ) -> SSAValue:
+        """A slice of a tensor."""
+        type_ = TensorType(element_type_of(value), static_sizes(sizes))
+        return self.add(tensor.ExtractSliceOp(value, offsets, sizes, strides, type_))
+
+    def inserted(
+        self,
+        part: SSAValue,
+        into: SSAValue,
+        offsets: Sequence[int],
+        sizes: Sequence[Size],
+        strides: Sequence[int],
+    ) -> SSAValue:
+        """A tensor of which a slice is replaced."""
+        dynamic = [size for size in sizes if not isinstance(size, int)]
+        return self.add(
+            tensor.InsertSliceOp.build(
+                operands=[part, into, [], dynamic, []],
+                result_types=[into.type],
+                properties={
+                    "static_offsets": DenseArrayBase.from_list(i64, offsets),
+                    "static_sizes": DenseArrayBase.from_list(i64, static_sizes(sizes)),
+                    "static_strides": DenseArrayBase.from_list(i64, strides),
+                },
+            )
+        )
+
+    # Shapes
+
+    def cast(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """The tensor as one of a type that says more or less of its sizes."""
+        if value.type == type_:
+            return value
+        return self.add(tensor.CastOp(value, cast(TensorType, type_)))
+
+    def reshaped(
+        self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
+    ) -> SSAValue:
+        """The elements in the same order as a tensor of another shape."""
+        if value.type == type_:
+            return value
+        shape_type = TensorType(INDEX, [len(sizes)])
+        if all(isinstance(size, int) for size in sizes):
+            attribute = DenseIntOrFPElementsAttr.from_list(
+                shape_type, cast(Sequence[int], sizes)
+            )
+            shape = self.constant(attribute, shape_type)
+        else:
+            shape = self.op(
+                tensor.FromElementsOp, [*map(self.size_value, sizes)], shape_type
+            )
+        return self.op(tensor.ReshapeOp, (value, shape), type_)
+
+
+Body: TypeAlias = Callable[[LoweringBuilder, Sequence[SSAValue]], SSAValue]
+"""Builds the scalar that a loop computes from the scalars of its operands."""
+
+
+@dataclass(eq=False)
+class TensorwiseBuilder(LoweringBuilder):
+    """Builds ops on numbers as ops on whole ranked tensors of one shape."""
+
+    container: TensorType = field(kw_only=True)
+    """A tensor type with the shape and encoding of the operands."""
+
+    dynamic_sizes: Sequence[SSAValue] = field(kw_only=True)
+
+    _types: dict[Attribute, TensorType] = field(
+        default_factory=dict[Attribute, TensorType], init=False
+    )
+
+    @property
+    def is_scalar(self) -> bool:
+        return False
+
+    def type(self, element_type: Attribute) -> Attribute:
+        # All ops are on one shape: looking it up by its element type alone is cheap.
+        if (known := self._types.get(element_type)) is None:
+            container = self.container
+            known = tensor_type(element_type, container.shape, container.encoding)
+            self._types[element_type] = known
+        return known
+
+    def lift(self, scalar: SSAValue) -> SSAValue:
+        return self.op(
+            tensor.SplatOp, (scalar, *self.dynamic_sizes), self.type(scalar.type)
+        )
