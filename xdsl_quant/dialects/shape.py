@@ -13,8 +13,6 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/ShapeDialect/).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -44,6 +42,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from .type_kinds import TypeKind, verify_kinds
 
 
 @irdl_attr_definition
@@ -79,47 +79,35 @@ class ValueShapeType(ParametrizedAttribute, TypeAttribute):
     name = "shape.value_shape"
 
 
-def _is_shaped(type_: Attribute) -> bool:
-    return isinstance(
-        type_,
-        TensorType | UnrankedTensorType | MemRefType | UnrankedMemRefType | VectorType,
-    )
-
-
-def _is_extent_tensor(type_: Attribute) -> bool:
-    return (
-        isinstance(type_, TensorType)
-        and type_.get_num_dims() == 1
-        and isinstance(type_.get_element_type(), IndexType)
-    )
+_SHAPED_TYPES = (
+    TensorType,
+    UnrankedTensorType,
+    MemRefType,
+    UnrankedMemRefType,
+    VectorType,
+    ValueShapeType,
+)
 
 
 def _is_shape_or_extent_tensor(type_: Attribute) -> bool:
-    return isinstance(type_, ShapeType) or _is_extent_tensor(type_)
+    if not isinstance(type_, TensorType):
+        return isinstance(type_, ShapeType)
+    return type_.get_num_dims() == 1 and isinstance(type_.get_element_type(), IndexType)
 
 
-def _is_size_or_index(type_: Attribute) -> bool:
-    return isinstance(type_, SizeType | IndexType)
+# What is missing between "or" and the comma is missing in MLIR's message, too.
+_SHAPED = TypeKind(
+    "shaped of any type values or ", lambda type_: isinstance(type_, _SHAPED_TYPES)
+)
+_SHAPE = TypeKind("shape or extent tensor", _is_shape_or_extent_tensor)
+_SIZE = TypeKind("size or index", lambda type_: isinstance(type_, SizeType | IndexType))
 
 
-def _verify_kind(
-    op: Operation, value: str, type_: Attribute, is_kind: bool, kind: str
-) -> None:
-    if not is_kind:
-        raise VerifyException(
-            f"'{op.name}' op {value} must be {kind}, but got '{type_}'"
-        )
-
-
-def _verify_shapes(op: Operation, value: str, types: Sequence[Attribute]) -> None:
-    for index, type_ in enumerate(types):
-        _verify_kind(
-            op,
-            f"{value} #{index}",
-            type_,
-            _is_shape_or_extent_tensor(type_),
-            "shape or extent tensor",
-        )
+def _error_result(op: Operation, type_name: str) -> VerifyException:
+    return VerifyException(
+        f"'{op.name}' op if at least one of the operands can hold error values then the "
+        f"result must be of type `{type_name}` to propagate them"
+    )
 
 
 @irdl_op_definition
@@ -150,22 +138,11 @@ class ShapeOfOp(IRDLOperation):
 
     def verify_(self) -> None:
         arg_type, result_type = self.arg.type, self.result.type
-        # What is missing between "or" and the comma is missing in MLIR's message, too.
-        _verify_kind(
-            self,
-            "operand #0",
-            arg_type,
-            _is_shaped(arg_type) or isinstance(arg_type, ValueShapeType),
-            "shaped of any type values or ",
-        )
-        _verify_shapes(self, "result", (result_type,))
+        verify_kinds(self, [_SHAPED], [_SHAPE])
         if isinstance(result_type, ShapeType):
             return
         if isinstance(arg_type, ValueShapeType):
-            raise VerifyException(
-                f"'{self.name}' op if at least one of the operands can hold error "
-                "values then the result must be of type `shape` to propagate them"
-            )
+            raise _error_result(self, "shape")
         if not isinstance(arg_type, ShapedType):
             return
         assert isinstance(result_type, TensorType)
@@ -202,29 +179,15 @@ class NumElementsOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(
-        self,
-        shape: SSAValue | Operation,
-        result_type: Attribute | None = None,
+        self, shape: SSAValue | Operation, result_type: Attribute | None = None
     ):
-        if result_type is None:
-            result_type = IndexType()
-        super().__init__(operands=[shape], result_types=[result_type])
+        super().__init__(operands=[shape], result_types=[result_type or IndexType()])
 
     def verify_(self) -> None:
         shape_type, result_type = self.shape.type, self.result.type
-        _verify_shapes(self, "operand", (shape_type,))
-        _verify_kind(
-            self,
-            "result #0",
-            result_type,
-            _is_size_or_index(result_type),
-            "size or index",
-        )
+        verify_kinds(self, [_SHAPE], [_SIZE])
         if isinstance(shape_type, ShapeType) and not isinstance(result_type, SizeType):
-            raise VerifyException(
-                f"'{self.name}' op if at least one of the operands can hold error "
-                "values then the result must be of type `size` to propagate them"
-            )
+            raise _error_result(self, "size")
 
 
 @irdl_op_definition
@@ -262,16 +225,7 @@ class SplitAtOp(IRDLOperation):
         super().__init__(operands=[operand, index], result_types=[head_type, tail_type])
 
     def verify_(self) -> None:
-        _verify_shapes(self, "operand", (self.operand.type,))
-        index_type = self.index.type
-        _verify_kind(
-            self,
-            "operand #1",
-            index_type,
-            _is_size_or_index(index_type),
-            "size or index",
-        )
-        _verify_shapes(self, "result", self.result_types)
+        verify_kinds(self, [_SHAPE, _SIZE], [_SHAPE, _SHAPE])
 
 
 Shape = Dialect(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
@@ -25,6 +25,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
+
 from .traits import AcceptsStoredValues, CastsQuantization
 from .types import (
     QuantizedType,
@@ -33,10 +35,27 @@ from .types import (
 )
 
 
-def _is_signless_integer(type_: Attribute) -> bool:
-    if not isinstance(type_, IntegerType):
-        return False
-    return cast(IntegerType, type_).signedness.data is Signedness.SIGNLESS
+def _has_signless_integers(type_: Attribute) -> bool:
+    element_type = scalar_or_element_type(type_)
+    return isinstance(element_type, IntegerType) and (
+        cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
+    )
+
+
+def _has_floats(type_: Attribute) -> bool:
+    return isinstance(scalar_or_element_type(type_), AnyFloat)
+
+
+def _has_quantized(type_: Attribute) -> bool:
+    return isinstance(scalar_or_element_type(type_), QuantizedType)
+
+
+_FLOAT = TypeKind("scalar or tensor of floating-point", _has_floats)
+_QUANTIZED = TypeKind("scalar or tensor of quantized type", _has_quantized)
+_STORED_OR_QUANTIZED = TypeKind(
+    "scalar or tensor of signless integer or quantized type",
+    lambda type_: _has_quantized(type_) or _has_signless_integers(type_),
+)
 
 
 def _have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
@@ -67,56 +86,51 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     def __init__(self, input: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[input], result_types=[result_type])
 
-    @abstractmethod
-    def _verify_kinds(self) -> None:
-        """Verify what the operand and the result are, each of them alone."""
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]]
+    """What the operand and the result must be."""
 
-    @abstractmethod
-    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
-        """Verify that the two element types belong together."""
+    INVERSE: ClassVar[str]
+    """The name of the op that reverses this one."""
 
-    def _verify_kind(self, value: SSAValue, is_kind: bool, kind: str) -> None:
-        if is_kind:
-            return
-        which = "operand" if value is self.input else "result"
-        raise VerifyException(
-            f"'{self.name}' op {which} #0 must be scalar or tensor of {kind}, but got "
-            f"'{value.type}'"
-        )
+    MISMATCH: ClassVar[str] = (
+        "expressed type in quantized type expected to match float type"
+    )
+
+    def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
+        """Whether the two element types belong together."""
+        return quantized.expressed_type == other
 
     def verify_(self) -> None:
-        input_type, result_type = self.input.type, self.result.type
-        self._verify_kinds()
-        if not _have_matching_shape(input_type, result_type):
+        types = self.input.type, self.result.type
+        operand_kind, result_kind = self.KINDS
+        verify_kinds(self, [operand_kind], [result_kind])
+        if not _have_matching_shape(*types):
             raise VerifyException(
                 f"'{self.name}' op failed to verify that input and result are both "
                 "scalars or both tensors with matching shape"
             )
-        self._verify_elements(
-            scalar_or_element_type(input_type), scalar_or_element_type(result_type)
-        )
+        element_types = [*map(scalar_or_element_type, types)]
+        quantized = [t for t in element_types if isinstance(t, QuantizedType)]
+        if len(quantized) != 1:
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that input must be integer and "
+                "result must be quantized, or vice versa"
+            )
+        quantized_type = quantized[0]
+        other = element_types[element_types[0] is quantized_type]
+        if not self._match(quantized_type, other):
+            raise VerifyException(self.MISMATCH)
+        quantized_type.verify_container(self.input.type)
 
-    def _fold_inverse(self, inverse: type[_CastOp]) -> Sequence[SSAValue] | None:
+    def fold(self) -> Sequence[SSAValue] | None:
         """A cast there and back is nothing."""
-        if not isinstance(producer := self.input.owner, inverse):
-            return None
-        if producer.input.type != self.result.type:
+        producer = self.input.owner
+        if not isinstance(producer, _CastOp) or producer.name != self.INVERSE:
             return None
         # In a graph region two casts may be each other's operands.
-        if producer.input is self.result:
+        if producer.input is self.result or producer.input.type != self.result.type:
             return None
         return (producer.input,)
-
-
-def _verify_expressed_type(
-    quantized: Attribute, expressed: Attribute, container: Attribute
-) -> None:
-    assert isinstance(quantized, QuantizedType)
-    if quantized.expressed_type != expressed:
-        raise VerifyException(
-            "expressed type in quantized type expected to match float type"
-        )
-    quantized.verify_container(container)
 
 
 @irdl_op_definition
@@ -140,21 +154,8 @@ class QuantizeCastOp(_CastOp):
 
     traits = traits_def(Pure(), CastsQuantization())
 
-    def _verify_kinds(self) -> None:
-        input_element = scalar_or_element_type(self.input.type)
-        result_element = scalar_or_element_type(self.result.type)
-        self._verify_kind(
-            self.input, isinstance(input_element, AnyFloat), "floating-point"
-        )
-        self._verify_kind(
-            self.result, isinstance(result_element, QuantizedType), "quantized type"
-        )
-
-    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
-        _verify_expressed_type(result_type, input_type, self.result.type)
-
-    def fold(self) -> Sequence[SSAValue] | None:
-        return self._fold_inverse(DequantizeCastOp)
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_FLOAT, _QUANTIZED)
+    INVERSE: ClassVar[str] = "quant.dcast"
 
 
 @irdl_op_definition
@@ -176,21 +177,8 @@ class DequantizeCastOp(_CastOp):
 
     traits = traits_def(Pure(), CastsQuantization())
 
-    def _verify_kinds(self) -> None:
-        input_element = scalar_or_element_type(self.input.type)
-        result_element = scalar_or_element_type(self.result.type)
-        self._verify_kind(
-            self.input, isinstance(input_element, QuantizedType), "quantized type"
-        )
-        self._verify_kind(
-            self.result, isinstance(result_element, AnyFloat), "floating-point"
-        )
-
-    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
-        _verify_expressed_type(input_type, result_type, self.input.type)
-
-    def fold(self) -> Sequence[SSAValue] | None:
-        return self._fold_inverse(QuantizeCastOp)
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_QUANTIZED, _FLOAT)
+    INVERSE: ClassVar[str] = "quant.qcast"
 
 
 @irdl_op_definition
@@ -213,34 +201,17 @@ class StorageCastOp(_CastOp):
 
     traits = traits_def(Pure(), AcceptsStoredValues())
 
-    _KIND: ClassVar[str] = "signless integer or quantized type"
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (
+        _STORED_OR_QUANTIZED,
+        _STORED_OR_QUANTIZED,
+    )
+    INVERSE: ClassVar[str] = "quant.scast"
+    MISMATCH: ClassVar[str] = (
+        "storage type in quantized type expected to match integer type"
+    )
 
-    def _verify_kinds(self) -> None:
-        for value in (self.input, self.result):
-            element = scalar_or_element_type(value.type)
-            is_kind = isinstance(element, QuantizedType) or _is_signless_integer(
-                element
-            )
-            self._verify_kind(value, is_kind, self._KIND)
-
-    def _verify_elements(self, input_type: Attribute, result_type: Attribute) -> None:
-        is_quantized = isinstance(input_type, QuantizedType)
-        if is_quantized == isinstance(result_type, QuantizedType):
-            raise VerifyException(
-                f"'{self.name}' op failed to verify that input must be integer and "
-                "result must be quantized, or vice versa"
-            )
-        quantized, stored = (
-            (input_type, result_type) if is_quantized else (result_type, input_type)
+    def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
+        return (
+            isinstance(quantized, StoredQuantizedType)
+            and quantized.signless_storage_type == other
         )
-        if (
-            not isinstance(quantized, StoredQuantizedType)
-            or quantized.signless_storage_type != stored
-        ):
-            raise VerifyException(
-                "storage type in quantized type expected to match integer type"
-            )
-        quantized.verify_container(self.input.type)
-
-    def fold(self) -> Sequence[SSAValue] | None:
-        return self._fold_inverse(StorageCastOp)
