@@ -64,6 +64,8 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
+
 from .type_syntax import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
 
@@ -78,21 +80,21 @@ _I64Attr = IntegerAttr[I64]
 _BoolAttr = IntegerAttr[I1]
 
 
-class _Kind(NamedTuple):
-    """A kind of attribute."""
+class _AttributeKind(NamedTuple):
+    """A kind of attribute, by MLIR's words for it."""
 
     type: TypeForm[Attribute]
-    name: str
+    description: str
     is_optional: bool = False
 
 
-_F32 = _Kind(_F32Attr, "32-bit float")
-_F32_ARRAY = _Kind(_F32ArrayAttr, "32-bit float array")
-_I64 = _Kind(_I64Attr, "64-bit signless integer")
-_BOOL = _Kind(_BoolAttr, "bool", is_optional=True)
-_STRING = _Kind(StringAttr, "string")
+_F32 = _AttributeKind(_F32Attr, "32-bit float")
+_F32_ARRAY = _AttributeKind(_F32ArrayAttr, "32-bit float array")
+_I64 = _AttributeKind(_I64Attr, "64-bit signless integer")
+_BOOL = _AttributeKind(_BoolAttr, "bool", is_optional=True)
+_STRING = _AttributeKind(StringAttr, "string")
 _BITS = {"num_bits": _I64, "narrow_range": _BOOL, "is_signed": _BOOL}
-_ELEMENTS = _Kind(DenseIntOrFPElementsAttr, "constant vector/tensor")
+_ELEMENTS = _AttributeKind(DenseIntOrFPElementsAttr, "constant vector/tensor")
 
 
 def _attribute(type_: TypeForm[A], name: str | None = None) -> A:
@@ -219,6 +221,26 @@ def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
 # Ops
 
 
+def _has_floats(type_: Attribute) -> bool:
+    return isinstance(scalar_or_element_type(type_), AnyFloat)
+
+
+def _is_tensor(type_: Attribute) -> bool:
+    return isinstance(type_, TensorType | UnrankedTensorType)
+
+
+def _has_real_values(type_: Attribute) -> bool:
+    if isinstance(type_, VectorType):
+        return isinstance(cast(Attribute, type_.element_type), AnyFloat)
+    return isinstance(scalar_or_element_type(type_), AnyFloat | QuantizedType)
+
+
+_REAL_VALUE = TypeKind(
+    "primitive/tensor/vector of real valued primitive (float or quantized type)",
+    _has_real_values,
+)
+
+
 class InstrumentationOp(IRDLOperation, ABC):
     """
     An op whose result is its operand.
@@ -230,10 +252,10 @@ class InstrumentationOp(IRDLOperation, ABC):
     input = operand_def()
     result = result_def()
 
-    KIND: ClassVar[str]
-    """What the operand must be, in words."""
+    KIND: ClassVar[TypeKind]
+    """What the operand must be."""
 
-    ATTRIBUTES: ClassVar[Mapping[str, _Kind]]
+    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]]
     """The attributes that the op knows."""
 
     def __init__(
@@ -246,11 +268,6 @@ class InstrumentationOp(IRDLOperation, ABC):
 
     # Verification
 
-    @staticmethod
-    @abstractmethod
-    def is_kind(type_: Attribute) -> bool:
-        """Whether the operand may have this type."""
-
     def _verify_attributes(self) -> None:
         for name, kind in self.ATTRIBUTES.items():
             if (attr := self.attributes.get(name)) is None:
@@ -260,17 +277,12 @@ class InstrumentationOp(IRDLOperation, ABC):
             if not isa(attr, kind.type):
                 raise VerifyException(
                     f"'{self.name}' op attribute '{name}' failed to satisfy constraint: "
-                    f"{kind.name} attribute"
+                    f"{kind.description} attribute"
                 )
 
     def verify_(self) -> None:
         self._verify_attributes()
-        for value, which in ((self.input, "operand"), (self.result, "result")):
-            if not self.is_kind(value.type):
-                raise VerifyException(
-                    f"'{self.name}' op {which} #0 must be {self.KIND}, but got "
-                    f"'{value.type}'"
-                )
+        verify_kinds(self, [self.KIND], [self.KIND])
         if self.input.type != self.result.type:
             raise VerifyException(
                 f"'{self.name}' op requires the same type for all operands and results"
@@ -278,9 +290,9 @@ class InstrumentationOp(IRDLOperation, ABC):
 
     # Text
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+    def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
         """The attributes that stand in front of the dictionary, if any."""
 
     @abstractmethod
@@ -347,8 +359,14 @@ class ConstFakeQuantOp(_ConstFakeQuantOp):
     """
 
     name = "quant.const_fake_quant"
-    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {"min": _F32, "max": _F32, **_BITS}
-    KIND: ClassVar[str] = "floating-point or tensor of floating-point values"
+    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {
+        "min": _F32,
+        "max": _F32,
+        **_BITS,
+    }
+    KIND: ClassVar[TypeKind] = TypeKind(
+        "floating-point or tensor of floating-point values", _has_floats
+    )
 
     min = _attribute(_F32Attr)
     """Lower end of the range."""
@@ -374,12 +392,8 @@ class ConstFakeQuantOp(_ConstFakeQuantOp):
             },
         )
 
-    @staticmethod
-    def is_kind(type_: Attribute) -> bool:
-        return isinstance(scalar_or_element_type(type_), AnyFloat)
-
-    @staticmethod
-    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
         if (range_ := _parse_optional_range(parser)) is None:
             return {}
         return {**_range_attributes(range_), **_parse_bits(parser)}
@@ -410,13 +424,16 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
     """
 
     name = "quant.const_fake_quant_per_axis"
-    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {
+    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {
         "min": _F32_ARRAY,
         "max": _F32_ARRAY,
         "axis": _I64,
         **_BITS,
     }
-    KIND: ClassVar[str] = "tensor of floating-point values"
+    KIND: ClassVar[TypeKind] = TypeKind(
+        "tensor of floating-point values",
+        lambda type_: _is_tensor(type_) and _has_floats(type_),
+    )
 
     min = _attribute(_F32ArrayAttr)
     """Lower ends of the ranges."""
@@ -448,12 +465,8 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
             },
         )
 
-    @staticmethod
-    def is_kind(type_: Attribute) -> bool:
-        return _is_tensor(type_) and isinstance(scalar_or_element_type(type_), AnyFloat)
-
-    @staticmethod
-    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
         if parser.parse_optional_keyword("axis") is None:
             return {}
         axis = parser.parse_integer(allow_boolean=False)
@@ -474,26 +487,8 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
         return ("min", "max", "axis", *_print_bits(printer, self))
 
 
-def _is_tensor(type_: Attribute) -> bool:
-    return isinstance(type_, TensorType | UnrankedTensorType)
-
-
-class _RealValueOp(InstrumentationOp, ABC):
-    """An op on floats or on quantized values."""
-
-    KIND: ClassVar[str] = (
-        "primitive/tensor/vector of real valued primitive (float or quantized type)"
-    )
-
-    @staticmethod
-    def is_kind(type_: Attribute) -> bool:
-        if isinstance(type_, VectorType):
-            return isinstance(cast(Attribute, type_.element_type), AnyFloat)
-        return isinstance(scalar_or_element_type(type_), AnyFloat | QuantizedType)
-
-
 @irdl_op_definition
-class StatisticsOp(_RealValueOp):
+class StatisticsOp(InstrumentationOp):
     """
     The value, with the ranges that its elements had during calibration: of all of them
     and, perhaps, of those with each index of a dimension.
@@ -512,7 +507,8 @@ class StatisticsOp(_RealValueOp):
     """
 
     name = "quant.stats"
-    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {
+    KIND: ClassVar[TypeKind] = _REAL_VALUE
+    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {
         "layerStats": _ELEMENTS,
         "axisStats": _ELEMENTS._replace(is_optional=True),
         "axis": _I64._replace(is_optional=True),
@@ -571,8 +567,8 @@ class StatisticsOp(_RealValueOp):
     def _error(self, message: str) -> VerifyException:
         return VerifyException(f"'{self.name}' op {message}")
 
-    @staticmethod
-    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
         if (layer := _parse_optional_range(parser)) is None:
             return {}
         attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer])}
@@ -611,8 +607,30 @@ def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
     return count in (slice_shape[0], math.prod(slice_shape))
 
 
+class _KeyOp(InstrumentationOp, ABC):
+    """An op with a key, which is all that it says."""
+
+    KIND: ClassVar[TypeKind] = _REAL_VALUE
+
+    KEY: ClassVar[str]
+    """The name of the attribute with the key."""
+
+    def __init__(self, input: SSAValue | Operation, key: str):
+        super().__init__(input, {self.KEY: StringAttr(key)})
+
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
+        key = parser.parse_optional_str_literal()
+        return {} if key is None else {cls.KEY: StringAttr(key)}
+
+    def print_parameters(self, printer: Printer) -> Iterable[str]:
+        printer.print_string(" ")
+        printer.print_attribute(self.attributes[self.KEY])
+        return (self.KEY,)
+
+
 @irdl_op_definition
-class StatisticsRefOp(_RealValueOp):
+class StatisticsRefOp(_KeyOp):
     """
     The value, whose range is to be recorded under a key at run time. It is not removed
     when its result is not used, nor merged with another one.
@@ -625,27 +643,18 @@ class StatisticsRefOp(_RealValueOp):
     """
 
     name = "quant.stats_ref"
-    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {"statsKey": _STRING}
+    KEY: ClassVar[str] = "statsKey"
+    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {KEY: _STRING}
 
-    stats_key = _attribute(StringAttr, "statsKey")
+    stats_key = _attribute(StringAttr, KEY)
     """The key of the statistics."""
 
     # To record is to write, to something that is not in memory.
     traits = traits_def(MemoryWriteEffect())
 
-    def __init__(self, input: SSAValue | Operation, stats_key: str):
-        super().__init__(input, {"statsKey": StringAttr(stats_key)})
-
-    @staticmethod
-    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
-        return _parse_key(parser, "statsKey")
-
-    def print_parameters(self, printer: Printer) -> Iterable[str]:
-        return _print_key(printer, self, "statsKey")
-
 
 @irdl_op_definition
-class CoupledRefOp(_RealValueOp):
+class CoupledRefOp(_KeyOp):
     """
     The value, which is quantized like all others that are coupled by the same key, though
     no op connects them.
@@ -658,30 +667,10 @@ class CoupledRefOp(_RealValueOp):
     """
 
     name = "quant.coupled_ref"
-    ATTRIBUTES: ClassVar[Mapping[str, _Kind]] = {"coupledKey": _STRING}
+    KEY: ClassVar[str] = "coupledKey"
+    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {KEY: _STRING}
 
-    coupled_key = _attribute(StringAttr, "coupledKey")
+    coupled_key = _attribute(StringAttr, KEY)
     """The key that values have in common."""
 
     traits = traits_def(Pure())
-
-    def __init__(self, input: SSAValue | Operation, coupled_key: str):
-        super().__init__(input, {"coupledKey": StringAttr(coupled_key)})
-
-    @staticmethod
-    def parse_parameters(parser: Parser) -> dict[str, Attribute]:
-        return _parse_key(parser, "coupledKey")
-
-    def print_parameters(self, printer: Printer) -> Iterable[str]:
-        return _print_key(printer, self, "coupledKey")
-
-
-def _parse_key(parser: Parser, name: str) -> dict[str, Attribute]:
-    key = parser.parse_optional_str_literal()
-    return {} if key is None else {name: StringAttr(key)}
-
-
-def _print_key(printer: Printer, op: Operation, name: str) -> Iterable[str]:
-    printer.print_string(" ")
-    printer.print_attribute(op.attributes[name])
-    return (name,)
