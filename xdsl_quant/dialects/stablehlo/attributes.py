@@ -1,11 +1,18 @@
-"""The attributes of StableHLO's ops: enumerations and dimension numbers."""
+"""
+The attributes and types of StableHLO's ops: enumerations, numbers of dimensions, tokens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import (
     I64,
+    ArrayAttr,
+    BoolAttr,
     DenseArrayBase,
     FloatAttr,
     IntAttr,
@@ -13,14 +20,27 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import (
+    Attribute,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+    TypeAttribute,
+)
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
-from .syntax import parse_dimensions, print_dimensions
+from .syntax import (
+    dimension_size_text,
+    dimensions_text,
+    parse_dimension_size,
+    parse_dimensions,
+)
+
+# Enumerations
 
 
 class ComparisonDirection(StrEnum):
@@ -99,8 +119,134 @@ class ResultAccuracyModeAttr(EnumAttribute[ResultAccuracyMode]):
             return super().parse_parameter(parser)
 
 
+# Attributes with named fields
+
+Dimensions = DenseArrayBase[I64]
+
+
+def dimensions_attr(dimensions: Sequence[int]) -> Dimensions:
+    """Numbers of dimensions as an attribute."""
+    return DenseArrayBase.from_list(i64, dimensions)
+
+
+_T = TypeVar("_T")
+
+
+def optional_attr(
+    make: Callable[[_T], Attribute], value: _T | None
+) -> Attribute | None:
+    """The attribute that is made of a value, if there is one."""
+    return None if value is None else make(value)
+
+
+@dataclass(frozen=True)
+class Field:
+    """How a parameter is written in `<name = value>`."""
+
+    parse: Callable[[AttrParser], Attribute]
+
+    default: Attribute | None = None
+    """The value that is not written; `None` if all are."""
+
+
+def _parse_dimensions(parser: AttrParser) -> Attribute:
+    return dimensions_attr(parse_dimensions(parser))
+
+
+def _parse_integer(parser: AttrParser) -> Attribute:
+    return IntAttr(parser.parse_integer())
+
+
+def _parse_tolerance(parser: AttrParser) -> Attribute:
+    return FloatAttr(parser.parse_float(), f64)
+
+
+def _parse_boolean(parser: AttrParser) -> Attribute:
+    return BoolAttr.from_bool(parser.parse_boolean())
+
+
+REQUIRED_DIMENSIONS = Field(_parse_dimensions)
+REQUIRED_INTEGER = Field(_parse_integer)
+_DIMENSIONS = Field(_parse_dimensions, dimensions_attr(()))
+_INTEGER = Field(_parse_integer, IntAttr(0))
+_TOLERANCE = Field(_parse_tolerance, FloatAttr(0.0, f64))
+_TYPE = Field(lambda parser: parser.parse_type())
+_BOOLEAN = Field(_parse_boolean)
+_ATTRIBUTE = Field(lambda parser: parser.parse_attribute())
+
+
+def parse_fields(
+    parser: AttrParser, fields: Mapping[str, Field]
+) -> Sequence[Attribute]:
+    """Parse `name = value, ...` to parameters in the order of the fields."""
+    values: dict[str, Attribute] = {}
+    while name := parser.parse_optional_keyword_in(fields):
+        if name in values:
+            parser.raise_error(f"duplicated `{name}` entry")
+        parser.parse_punctuation("=")
+        values[name] = fields[name].parse(parser)
+        if not parser.parse_optional_punctuation(","):
+            break
+    for name, field in fields.items():
+        if name in values:
+            continue
+        if field.default is None:
+            parser.raise_error(f"expected '{name}'")
+        values[name] = field.default
+    return [values[name] for name in fields]
+
+
+def print_fields(
+    printer: Printer, fields: Mapping[str, Field], values: Iterable[Attribute]
+) -> None:
+    """Print `name = value, ...`, without values that are the default."""
+
+    def print_field(field: tuple[str, Attribute]) -> None:
+        name, value = field
+        printer.print_string(f"{name} = ")
+        match value:
+            case _ if isa(value, Dimensions):
+                printer.print_string(dimensions_text(value.get_values()))
+            case IntAttr():
+                printer.print_int(value.data)
+            case FloatAttr():
+                printer.print_float(value.value.data, f64)
+            case _:
+                printer.print_attribute(value)
+
+    printer.print_list(
+        [
+            (name, value)
+            for (name, field), value in zip(fields.items(), values, strict=True)
+            if value != field.default
+        ],
+        print_field,
+    )
+
+
+class FieldsAttr(ParametrizedAttribute, ABC):
+    """An attribute whose text is `<name = value, ...>`."""
+
+    FIELDS: ClassVar[Mapping[str, Field]]
+    """The parameters in their order."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        pos = parser.pos
+        with parser.in_angle_brackets():
+            parameters = parse_fields(parser, cls.FIELDS)
+        try:
+            return cls.new(parameters).parameters
+        except VerifyException as e:
+            parser.raise_error(str(e), pos, parser.pos)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_fields(printer, self.FIELDS, self.parameters)
+
+
 @irdl_attr_definition
-class ResultAccuracyAttr(ParametrizedAttribute):
+class ResultAccuracyAttr(FieldsAttr):
     """
     How far the result of a transcendental function may be off.
 
@@ -112,6 +258,13 @@ class ResultAccuracyAttr(ParametrizedAttribute):
     """
 
     name = "stablehlo.result_accuracy"
+
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "atol": _TOLERANCE,
+        "rtol": _TOLERANCE,
+        "ulps": _INTEGER,
+        "mode": _ATTRIBUTE,
+    }
 
     atol: FloatAttr
     """Absolute tolerance."""
@@ -139,11 +292,8 @@ class ResultAccuracyAttr(ParametrizedAttribute):
             ResultAccuracyModeAttr(mode),
         )
 
-    def _tolerances(self) -> tuple[float, float, int]:
-        return self.atol.value.data, self.rtol.value.data, self.ulps.data
-
     def verify(self) -> None:
-        tolerances = self._tolerances()
+        tolerances = self.atol.value.data, self.rtol.value.data, self.ulps.data
         if min(tolerances) < 0:
             raise VerifyException("Negative tolerance")
         mode = self.mode.data
@@ -153,58 +303,9 @@ class ResultAccuracyAttr(ParametrizedAttribute):
                 "all zero."
             )
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        pos = parser.pos
-        atol = rtol = 0.0
-        ulps = 0
-        with parser.in_angle_brackets():
-            if parser.parse_optional_keyword("atol"):
-                parser.parse_punctuation("=")
-                atol = parser.parse_float()
-                parser.parse_punctuation(",")
-            if parser.parse_optional_keyword("rtol"):
-                parser.parse_punctuation("=")
-                rtol = parser.parse_float()
-                parser.parse_punctuation(",")
-            if parser.parse_optional_keyword("ulps"):
-                parser.parse_punctuation("=")
-                ulps = parser.parse_integer()
-                parser.parse_punctuation(",")
-            parser.parse_keyword("mode")
-            parser.parse_punctuation("=")
-            mode_pos = parser.pos
-            mode = parser.parse_attribute()
-            if not isinstance(mode, ResultAccuracyModeAttr):
-                parser.raise_error("expected a result_accuracy_mode", mode_pos)
-        try:
-            return cls(mode.data, atol=atol, rtol=rtol, ulps=ulps).parameters
-        except VerifyException as e:
-            parser.raise_error(str(e), pos, parser.pos)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            for name, value in (("atol", self.atol), ("rtol", self.rtol)):
-                if value.value.data:
-                    printer.print_string(f"{name} = ")
-                    printer.print_float(value.value.data, f64)
-                    printer.print_string(", ")
-            if self.ulps.data:
-                printer.print_string(f"ulps = {self.ulps.data}, ")
-            printer.print_string("mode = ")
-            printer.print_attribute(self.mode)
-
-
-Dimensions = DenseArrayBase[I64]
-
-
-def dimensions_attr(dimensions: Sequence[int]) -> Dimensions:
-    """Numbers of dimensions as an attribute."""
-    return DenseArrayBase.from_list(i64, dimensions)
-
 
 @irdl_attr_definition
-class DotDimensionNumbersAttr(ParametrizedAttribute):
+class DotDimensionNumbersAttr(FieldsAttr):
     """
     Which dimensions `stablehlo.dot_general` keeps in step, and which it sums over.
 
@@ -216,6 +317,13 @@ class DotDimensionNumbersAttr(ParametrizedAttribute):
     """
 
     name = "stablehlo.dot"
+
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "lhs_batching_dimensions": _DIMENSIONS,
+        "rhs_batching_dimensions": _DIMENSIONS,
+        "lhs_contracting_dimensions": _DIMENSIONS,
+        "rhs_contracting_dimensions": _DIMENSIONS,
+    }
 
     lhs_batching_dimensions: Dimensions
     rhs_batching_dimensions: Dimensions
@@ -237,109 +345,139 @@ class DotDimensionNumbersAttr(ParametrizedAttribute):
             dimensions_attr(rhs_contracting_dimensions),
         )
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        dimensions: dict[str, Sequence[int]] = {}
-        with parser.in_angle_brackets():
-            while name := parser.parse_optional_keyword_in(_DOT_FIELDS):
-                if name in dimensions:
-                    parser.raise_error(f"duplicated `{name}` entry")
-                parser.parse_punctuation("=")
-                dimensions[name] = parse_dimensions(parser)
-                if not parser.parse_optional_punctuation(","):
-                    break
-        return [dimensions_attr(dimensions.get(name, ())) for name in _DOT_FIELDS]
-
-    def print_parameters(self, printer: Printer) -> None:
-        fields = [
-            (name, values)
-            for name, parameter in zip(_DOT_FIELDS, self.parameters, strict=True)
-            if isinstance(parameter, DenseArrayBase)
-            and (values := parameter.get_values())
-        ]
-
-        def print_field(field: tuple[str, Sequence[int]]) -> None:
-            printer.print_string(f"{field[0]} = ")
-            print_dimensions(printer, field[1])
-
-        with printer.in_angle_brackets():
-            printer.print_list(fields, print_field)
-
-
-_DOT_FIELDS = (
-    "lhs_batching_dimensions",
-    "rhs_batching_dimensions",
-    "lhs_contracting_dimensions",
-    "rhs_contracting_dimensions",
-)
-
 
 @irdl_attr_definition
-class ConvDimensionNumbersAttr(ParametrizedAttribute):
+class DotAlgorithmAttr(FieldsAttr):
     """
-    What each dimension of input, kernel and output of `stablehlo.convolution` is.
-
-    In the text `b` is the batch dimension, `f` the feature dimension, `i` and `o` are the
-    kernel's input and output feature dimension, and numbers are spatial dimensions.
+    How `stablehlo.dot_general` computes: the types that it rounds operands to and
+    accumulates in.
 
     Example:
 
     ```mlir
-    #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>
+    #stablehlo.dot_algorithm<lhs_precision_type = tf32, rhs_precision_type = tf32,
+      accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1,
+      num_primitive_operations = 1, allow_imprecise_accumulation = false>
     ```
     """
 
-    name = "stablehlo.conv"
+    name = "stablehlo.dot_algorithm"
 
-    input_batch_dimension: IntAttr
-    input_feature_dimension: IntAttr
-    input_spatial_dimensions: Dimensions
-    kernel_input_feature_dimension: IntAttr
-    kernel_output_feature_dimension: IntAttr
-    kernel_spatial_dimensions: Dimensions
-    output_batch_dimension: IntAttr
-    output_feature_dimension: IntAttr
-    output_spatial_dimensions: Dimensions
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "lhs_precision_type": _TYPE,
+        "rhs_precision_type": _TYPE,
+        "accumulation_type": _TYPE,
+        "lhs_component_count": REQUIRED_INTEGER,
+        "rhs_component_count": REQUIRED_INTEGER,
+        "num_primitive_operations": REQUIRED_INTEGER,
+        "allow_imprecise_accumulation": _BOOLEAN,
+    }
+
+    lhs_precision_type: TypeAttribute
+    rhs_precision_type: TypeAttribute
+    accumulation_type: TypeAttribute
+    lhs_component_count: IntAttr
+    rhs_component_count: IntAttr
+    num_primitive_operations: IntAttr
+    allow_imprecise_accumulation: BoolAttr
+
+    def verify(self) -> None:
+        for words, count in (
+            ("lhs component count", self.lhs_component_count),
+            ("rhs component count", self.rhs_component_count),
+            ("num primitive operations", self.num_primitive_operations),
+        ):
+            if count.data <= 0:
+                raise VerifyException(f"{words} must be positive")
+
+
+@irdl_attr_definition
+class GatherDimensionNumbersAttr(FieldsAttr):
+    """
+    Which dimensions of operand, indices and result belong together in
+    `stablehlo.gather`.
+
+    Example:
+
+    ```mlir
+    #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+      start_index_map = [0], index_vector_dim = 1>
+    ```
+    """
+
+    name = "stablehlo.gather"
+
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "offset_dims": _DIMENSIONS,
+        "collapsed_slice_dims": _DIMENSIONS,
+        "operand_batching_dims": _DIMENSIONS,
+        "start_indices_batching_dims": _DIMENSIONS,
+        "start_index_map": _DIMENSIONS,
+        "index_vector_dim": _INTEGER,
+    }
+
+    offset_dims: Dimensions
+    """Dimensions of the result along which a slice of the operand lies."""
+
+    collapsed_slice_dims: Dimensions
+    """Dimensions of the operand, of size 1 in a slice, that the result does not have."""
+
+    operand_batching_dims: Dimensions
+    start_indices_batching_dims: Dimensions
+
+    start_index_map: Dimensions
+    """The dimension of the operand that each number of an index vector is for."""
+
+    index_vector_dim: IntAttr
+    """The dimension of the indices that an index vector lies along."""
 
     def __init__(
         self,
         *,
-        input_batch_dimension: int,
-        input_feature_dimension: int,
-        input_spatial_dimensions: Sequence[int],
-        kernel_input_feature_dimension: int,
-        kernel_output_feature_dimension: int,
-        kernel_spatial_dimensions: Sequence[int],
-        output_batch_dimension: int,
-        output_feature_dimension: int,
-        output_spatial_dimensions: Sequence[int],
+        offset_dims: Sequence[int] = (),
+        collapsed_slice_dims: Sequence[int] = (),
+        operand_batching_dims: Sequence[int] = (),
+        start_indices_batching_dims: Sequence[int] = (),
+        start_index_map: Sequence[int] = (),
+        index_vector_dim: int = 0,
     ):
         super().__init__(
-            IntAttr(input_batch_dimension),
-            IntAttr(input_feature_dimension),
-            dimensions_attr(input_spatial_dimensions),
-            IntAttr(kernel_input_feature_dimension),
-            IntAttr(kernel_output_feature_dimension),
-            dimensions_attr(kernel_spatial_dimensions),
-            IntAttr(output_batch_dimension),
-            IntAttr(output_feature_dimension),
-            dimensions_attr(output_spatial_dimensions),
+            dimensions_attr(offset_dims),
+            dimensions_attr(collapsed_slice_dims),
+            dimensions_attr(operand_batching_dims),
+            dimensions_attr(start_indices_batching_dims),
+            dimensions_attr(start_index_map),
+            IntAttr(index_vector_dim),
         )
 
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        from .convolution_syntax import parse_dimension_numbers, parse_raw_fields
 
-        with parser.in_angle_brackets():
-            if parser.parse_optional_keyword("raw"):
-                return parse_raw_fields(parser)
-            return parse_dimension_numbers(parser)
+@irdl_attr_definition
+class OutputOperandAliasAttr(FieldsAttr):
+    """
+    An operand of `stablehlo.custom_call` whose buffer a result takes.
 
-    def print_parameters(self, printer: Printer) -> None:
-        from .convolution_syntax import print_dimension_numbers
+    Example:
 
-        with printer.in_angle_brackets():
-            print_dimension_numbers(printer, self)
+    ```mlir
+    #stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0,
+      operand_tuple_indices = []>
+    ```
+    """
+
+    name = "stablehlo.output_operand_alias"
+
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "output_tuple_indices": REQUIRED_DIMENSIONS,
+        "operand_index": REQUIRED_INTEGER,
+        "operand_tuple_indices": REQUIRED_DIMENSIONS,
+    }
+
+    output_tuple_indices: Dimensions
+    operand_index: IntAttr
+    operand_tuple_indices: Dimensions
+
+
+# Others
 
 
 @irdl_attr_definition
@@ -364,18 +502,54 @@ class TypeExtensionsAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        from .syntax import parse_dimension_size
-
         bounds = parser.parse_comma_separated_list(
             parser.Delimiter.ANGLE, lambda: parse_dimension_size(parser)
         )
         return (dimensions_attr(bounds),)
 
     def print_parameters(self, printer: Printer) -> None:
-        from .syntax import dimension_size_text
+        bounds = map(dimension_size_text, self.bounds.get_values())
+        printer.print_string(f"<{', '.join(bounds)}>")
 
+
+@irdl_attr_definition
+class TokenType(ParametrizedAttribute, TypeAttribute):
+    """
+    What orders ops with side effects.
+
+    Example:
+
+    ```mlir
+    !stablehlo.token
+    ```
+    """
+
+    name = "stablehlo.token"
+
+
+@irdl_attr_definition
+class FutureType(ParametrizedAttribute, TypeAttribute):
+    """
+    The results of an op that was started and may not be done yet.
+
+    Example:
+
+    ```mlir
+    !stablehlo.future<tensor<4xf32>>
+    ```
+    """
+
+    name = "stablehlo.future"
+
+    types: ArrayAttr[Attribute]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        types = parser.parse_comma_separated_list(
+            parser.Delimiter.ANGLE, parser.parse_type
+        )
+        return (ArrayAttr(types),)
+
+    def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_list(
-                self.bounds.get_values(),
-                lambda bound: printer.print_string(dimension_size_text(bound)),
-            )
+            printer.print_list(self.types, printer.print_attribute)

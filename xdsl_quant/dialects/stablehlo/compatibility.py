@@ -1,8 +1,6 @@
 """
 When types belong together: shapes of which a dimension may be unknown, and element types
 that may differ in scale and zero point.
-
-Messages are those of StableHLO, where some name the op and some do not.
 """
 
 from __future__ import annotations
@@ -11,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, ComplexType, TensorType
-from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import (
     FixedPointQuantizedPerAxisType,
@@ -21,7 +18,6 @@ from xdsl_quant.dialects.quant import (
 )
 
 from .attributes import TypeExtensionsAttr
-from .syntax import dimension_size_text
 
 RankedTensor = TensorType[Attribute]
 
@@ -93,11 +89,8 @@ def are_compatible_types(a: RankedTensor, b: RankedTensor) -> bool:
     )
 
 
-def _all_types(op: Operation) -> tuple[RankedTensor, ...]:
-    return tensor_types((*op.operand_types, *op.result_types))
-
-
-def _have_one_shape(types: Sequence[RankedTensor]) -> bool:
+def have_one_shape(types: Sequence[RankedTensor]) -> bool:
+    """Whether the shapes of all tensors may be the same at run time."""
     first = types[0].get_shape()
     shapes = {shape for type_ in types if (shape := type_.get_shape()) != first}
     if not shapes:
@@ -111,92 +104,9 @@ def _have_one_shape(types: Sequence[RankedTensor]) -> bool:
     )
 
 
-def verify_same_shape(op: Operation) -> None:
-    """Operands and results have one shape."""
-    if not _have_one_shape(_all_types(op)):
-        raise VerifyException(
-            f"'{op.name}' op requires the same shape for all operands and results"
-        )
-
-
-def verify_elementwise(op: Operation) -> None:
-    """Operands and results have one shape, in the words of an elementwise op."""
-    if not _have_one_shape(_all_types(op)):
-        raise VerifyException(
-            f"'{op.name}' op all non-scalar operands/results must have the same shape "
-            "and base type"
-        )
-
-
-def verify_compatible_types(op: Operation) -> None:
-    """All types belong together with that of the first operand."""
-    first, *others = _all_types(op)
-    if not all(are_compatible_types(type_, first) for type_ in others):
-        raise VerifyException(
-            f"'{op.name}' op requires compatible types for all operands and results"
-        )
-
-
-def verify_compatible_elements(op: Operation) -> None:
-    """All element types belong together with that of the first operand."""
-    first, *others = (type_.element_type for type_ in _all_types(op))
-    if not all(are_compatible_elements(type_, first) for type_ in others):
-        raise VerifyException(
-            f"'{op.name}' op requires compatible element types for all operands and "
-            "results"
-        )
-
-
-def verify_compatible_operand_elements(op: Operation) -> None:
-    """The element types of operands belong together."""
-    first, *others = (type_.element_type for type_ in tensor_types(op.operand_types))
-    if not all(are_compatible_elements(type_, first) for type_ in others):
-        raise VerifyException(
-            f"'{op.name}' op requires compatible element types for all operands"
-        )
-
-
-def verify_same_element_type(op: Operation) -> None:
-    """There is one element type."""
-    first, *others = (type_.element_type for type_ in _all_types(op))
-    if any(type_ != first for type_ in others):
-        raise VerifyException(
-            f"'{op.name}' op requires the same element type for all operands and "
-            "results"
-        )
-
-
 def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
     """The known sizes of shapes that belong together."""
     return tuple(
         next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
         for sizes in zip(*shapes, strict=True)
     )
-
-
-def verify_inferred(
-    op: Operation, shape: Sequence[int], element_type: Attribute
-) -> None:
-    """The one result belongs together with the type that follows from the operands."""
-    (result_type,) = tensor_types(op.result_types)
-    if (
-        are_compatible_shapes(shape, result_type.get_shape())
-        and _is_within_bounds(shape, result_type.encoding)
-        and are_compatible_elements(element_type, result_type.element_type)
-    ):
-        return
-    raise VerifyException(
-        f"'{op.name}' op inferred type(s) '{TensorType(element_type, shape)}' are "
-        f"incompatible with return type(s) of operation '{result_type}'"
-    )
-
-
-def verify_inferred_shape(op: Operation, shape: Sequence[int]) -> None:
-    """The shape of the one result belongs together with what the operands say."""
-    (result_type,) = tensor_types(op.result_types)
-    if not are_compatible_shapes(shape, result_type.get_shape()):
-        sizes = ", ".join(map(dimension_size_text, shape))
-        raise VerifyException(
-            f"inferred shape '[{sizes}]' is incompatible with return type of operation "
-            f"'{result_type}'"
-        )

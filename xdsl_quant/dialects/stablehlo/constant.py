@@ -9,13 +9,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
@@ -23,9 +17,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 
-from .compatibility import tensor_types
-from .syntax import parse_attributes
-from .tensor_kinds import STATIC_OR_PER_AXIS, verify_kinds
+from .base import StableHLOOp
+from .syntax import move_properties, parse_attributes
+from .tensor_kinds import STATIC_OR_PER_AXIS
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 """The values of a tensor."""
@@ -36,7 +30,7 @@ def _is_elements(attribute: Attribute | None) -> TypeIs[ElementsAttr]:
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(StableHLOOp):
     """
     A constant. That of a quantized tensor holds its stored values.
 
@@ -54,7 +48,7 @@ class ConstantOp(IRDLOperation):
     name = "stablehlo.constant"
 
     value = prop_def(ElementsAttr)
-    output = result_def()
+    output = result_def(STATIC_OR_PER_AXIS)
 
     traits = traits_def(Pure(), ConstantLike())
 
@@ -64,8 +58,7 @@ class ConstantOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        verify_kinds(self, (), (STATIC_OR_PER_AXIS,))
-        (result_type,) = tensor_types(self.result_types)
+        result_type = self.output.type
         element_type = result_type.element_type
         if isinstance(element_type, StoredQuantizedType):
             element_type = element_type.storage_type
@@ -78,36 +71,25 @@ class ConstantOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
+        properties: dict[str, Attribute] = {}
         if parser.parse_optional_punctuation("("):
-            return cls._parse_generic_form(parser)
-        attributes_pos = parser.pos
-        attributes = parser.parse_optional_attr_dict()
-        if "value" in attributes:
-            parser.raise_error(
-                "attribute 'value' occurs more than once in the attribute list",
-                attributes_pos,
-                parser.pos,
-            )
-        pos = parser.pos
-        value = parser.parse_attribute()
-        if not _is_elements(value):
-            parser.raise_error("invalid kind of attribute specified", pos, parser.pos)
-        constant = cls(value)
-        constant.attributes |= attributes
-        return constant
-
-    @classmethod
-    def _parse_generic_form(cls, parser: Parser) -> ConstantOp:
-        parser.parse_punctuation(")")
-        properties = parser.parse_optional_properties_dict()
-        attributes = parse_attributes(parser, cls, properties)
-        parser.parse_punctuation(":")
-        parser.parse_punctuation("(")
-        parser.parse_punctuation(")")
-        parser.parse_punctuation("->")
-        result_type = parser.parse_type()
+            parser.parse_punctuation(")")
+            properties = parser.parse_optional_properties_dict()
+            attributes = parse_attributes(parser, cls, properties)
+            parser.parse_punctuation(":")
+            result_types = parser.parse_function_type().outputs.data
+        else:
+            attributes_pos = parser.pos
+            attributes = parser.parse_optional_attr_dict()
+            pos = parser.pos
+            properties["value"] = value = parser.parse_attribute()
+            if not _is_elements(value):
+                message = "invalid kind of attribute specified"
+                parser.raise_error(message, pos, parser.pos)
+            move_properties(parser, cls, attributes, properties, attributes_pos)
+            result_types = [value.get_type()]
         return cls.build(
-            result_types=[result_type], properties=properties, attributes=attributes
+            result_types=result_types, properties=properties, attributes=attributes
         )
 
     def print(self, printer: Printer) -> None:
@@ -123,4 +105,4 @@ class ConstantOp(IRDLOperation):
         printer.print_string(">")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_operation_type(self)
+        printer.print_function_type((), self.result_types)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -16,6 +15,13 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -26,66 +32,107 @@ from xdsl_quant.dialects.quant.traits import (
     MultipliesAndAccumulates,
 )
 
-from .attributes import DotDimensionNumbersAttr, Precision, PrecisionAttr
-from .compatibility import are_compatible_sizes, tensor_types, verify_inferred_shape
+from .attributes import (
+    DotAlgorithmAttr,
+    DotDimensionNumbersAttr,
+    Precision,
+    PrecisionAttr,
+)
+from .base import InferredShapeOp
+from .compatibility import are_compatible_sizes
 from .quantized_constraints import (
     has_quantized,
     verify_quantized_product,
     verify_rhs_of_dot,
 )
-from .syntax import parse_attributes, parse_dimensions, print_dimensions
-from .tensor_kinds import TENSOR, TENSOR_OR_PER_AXIS, verify_kinds
+from .syntax import DIRECTIVES, dimensions_text, parse_dimensions
+from .tensor_kinds import TENSOR, TENSOR_OR_PER_AXIS
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Dimensions of `lhs` and of `rhs`."""
 
 
-def _parse_dimension_numbers(parser: Parser) -> DotDimensionNumbersAttr:
-    """Parse `batching_dims = [0] x [0], contracting_dims = [2] x [1]`."""
+@irdl_custom_directive
+class DotDimensions(CustomDirective):
+    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`"""
 
-    def parse_pair() -> Pair:
-        parser.parse_punctuation("=")
-        lhs = parse_dimensions(parser)
-        parser.parse_keyword("x")
-        return lhs, parse_dimensions(parser)
+    dot_dimension_numbers: AttributeVariable
 
-    lhs_batching, rhs_batching = (), ()
-    if parser.parse_optional_keyword("batching_dims"):
-        lhs_batching, rhs_batching = parse_pair()
-        parser.parse_punctuation(",")
-    parser.parse_keyword("contracting_dims")
-    lhs_contracting, rhs_contracting = parse_pair()
-    return DotDimensionNumbersAttr(
-        lhs_batching_dimensions=lhs_batching,
-        rhs_batching_dimensions=rhs_batching,
-        lhs_contracting_dimensions=lhs_contracting,
-        rhs_contracting_dimensions=rhs_contracting,
-    )
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        def parse_pair() -> Pair:
+            parser.parse_punctuation("=")
+            lhs = parse_dimensions(parser)
+            parser.parse_keyword("x")
+            return lhs, parse_dimensions(parser)
+
+        batching: Pair = (), ()
+        if parser.parse_optional_keyword("batching_dims"):
+            batching = parse_pair()
+            parser.parse_punctuation(",")
+        parser.parse_keyword("contracting_dims")
+        contracting = parse_pair()
+        numbers = DotDimensionNumbersAttr(
+            lhs_batching_dimensions=batching[0],
+            rhs_batching_dimensions=batching[1],
+            lhs_contracting_dimensions=contracting[0],
+            rhs_contracting_dimensions=contracting[1],
+        )
+        self.dot_dimension_numbers.set(state, numbers)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        numbers = self.dot_dimension_numbers.get(op)
+        assert isinstance(numbers, DotDimensionNumbersAttr)
+        batching, contracting = (
+            f"{name} = {dimensions_text(lhs)} x {dimensions_text(rhs)}"
+            for name, (lhs, rhs) in zip(
+                ("batching_dims", "contracting_dims"), _pairs(numbers), strict=True
+            )
+        )
+        if any(_pairs(numbers)[0]):
+            printer.print_string(f"{batching}, ")
+        printer.print_string(contracting)
 
 
-def _print_dimension_numbers(
-    printer: Printer, numbers: DotDimensionNumbersAttr
-) -> None:
-    def print_pair(name: str, lhs: Sequence[int], rhs: Sequence[int]) -> None:
-        printer.print_string(f"{name} = ")
-        print_dimensions(printer, lhs)
-        printer.print_string(" x ")
-        print_dimensions(printer, rhs)
+@irdl_custom_directive
+class PrecisionAndAlgorithm(CustomDirective):
+    """`, precision = [DEFAULT, HIGH], algorithm = <...>`, as far as they are there."""
 
-    lhs_batching = numbers.lhs_batching_dimensions.get_values()
-    rhs_batching = numbers.rhs_batching_dimensions.get_values()
-    if lhs_batching or rhs_batching:
-        print_pair("batching_dims", lhs_batching, rhs_batching)
-        printer.print_string(", ")
-    print_pair(
-        "contracting_dims",
-        numbers.lhs_contracting_dimensions.get_values(),
-        numbers.rhs_contracting_dimensions.get_values(),
-    )
+    precision_config: AttributeVariable
+    algorithm: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        def parse_next(name: str) -> None:
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+
+        if not parser.parse_optional_punctuation(","):
+            return
+        if parser.parse_optional_keyword("precision"):
+            parser.parse_punctuation("=")
+            precisions = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Precision)
+            )
+            config = ArrayAttr([PrecisionAttr(precision) for precision in precisions])
+            self.precision_config.set(state, config)
+            if not parser.parse_optional_punctuation(","):
+                return
+        parse_next("algorithm")
+        parameters = DotAlgorithmAttr.parse_parameters(parser)
+        self.algorithm.set(state, DotAlgorithmAttr.new(parameters))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        assert isinstance(op, DotGeneralOp)
+        if op.precision_config is not None:
+            precisions = ", ".join(precision.data for precision in op.precision_config)
+            printer.print_string(f", precision = [{precisions}]")
+        if op.algorithm is not None:
+            printer.print_string(", algorithm = ")
+            op.algorithm.print_parameters(printer)
 
 
 @irdl_op_definition
-class DotGeneralOp(IRDLOperation):
+class DotGeneralOp(InferredShapeOp):
     """
     Sum of products over the contracting dimensions, for each index of the others.
 
@@ -95,15 +142,26 @@ class DotGeneralOp(IRDLOperation):
     %2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0]
         : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
     ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#dot_general).
     """
 
     name = "stablehlo.dot_general"
 
-    lhs = operand_def()
-    rhs = operand_def()
+    lhs = operand_def(TENSOR)
+    rhs = operand_def(TENSOR_OR_PER_AXIS)
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
-    result = result_def()
+    algorithm = opt_prop_def(DotAlgorithmAttr)
+    result = result_def(TENSOR_OR_PER_AXIS)
+
+    assembly_format = (
+        "$lhs `,` $rhs `,` custom<DotDimensions>($dot_dimension_numbers) "
+        "custom<PrecisionAndAlgorithm>($precision_config, $algorithm) "
+        "attr-dict custom<PropertiesInAttrDict>() `:` "
+        "functional-type(operands, results) custom<VerifyTypesLater>()"
+    )
+    custom_directives = (*DIRECTIVES, DotDimensions, PrecisionAndAlgorithm)
 
     traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
 
@@ -125,71 +183,29 @@ class DotGeneralOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        verify_kinds(self, (TENSOR, TENSOR_OR_PER_AXIS), (TENSOR_OR_PER_AXIS,))
-        verify_precision_config(self.precision_config)
-        numbers = self.dot_dimension_numbers
-        lhs, rhs, result = types = tensor_types(
-            (self.lhs.type, self.rhs.type, self.result.type)
-        )
-        lhs_batching = numbers.lhs_batching_dimensions.get_values()
-        rhs_batching = numbers.rhs_batching_dimensions.get_values()
-        lhs_contracting = numbers.lhs_contracting_dimensions.get_values()
-        rhs_contracting = numbers.rhs_contracting_dimensions.get_values()
-        _verify_dimension_numbers(
-            (lhs_batching, rhs_batching),
-            (lhs_contracting, rhs_contracting),
-            (lhs.get_shape(), rhs.get_shape()),
-        )
-        lhs_free = _without(lhs.get_shape(), {*lhs_batching, *lhs_contracting})
-        rhs_free = _without(rhs.get_shape(), {*rhs_batching, *rhs_contracting})
-        batch = [lhs.get_shape()[dimension] for dimension in lhs_batching]
-        verify_inferred_shape(self, (*batch, *lhs_free, *rhs_free))
+        super().verify_()
+        lhs, rhs, result = types = self.tensor_types
         if has_quantized(types):
-            verify_rhs_of_dot(rhs.element_type, rhs_contracting)
+            numbers = self.dot_dimension_numbers
+            contracting = numbers.rhs_contracting_dimensions.get_values()
+            verify_rhs_of_dot(rhs.element_type, contracting)
             verify_quantized_product(
                 lhs.element_type, rhs.element_type, result.element_type
             )
 
-    @classmethod
-    def parse(cls, parser: Parser) -> DotGeneralOp:
-        pos = parser.pos
-        lhs = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        rhs = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        properties: dict[str, Attribute] = {
-            "dot_dimension_numbers": _parse_dimension_numbers(parser)
-        }
-        if parser.parse_optional_punctuation(","):
-            parser.parse_keyword("precision")
-            parser.parse_punctuation("=")
-            precisions = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Precision)
-            )
-            properties["precision_config"] = ArrayAttr(map(PrecisionAttr, precisions))
-        attributes = parse_attributes(parser, cls, properties)
-        parser.parse_punctuation(":")
-        type_ = parser.parse_function_type()
-        return cls.build(
-            operands=parser.resolve_operands((lhs, rhs), type_.inputs.data, pos),
-            result_types=type_.outputs.data,
-            properties=properties,
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(", ")
-        _print_dimension_numbers(printer, self.dot_dimension_numbers)
-        if self.precision_config is not None:
-            precisions = ", ".join(
-                precision.data for precision in self.precision_config
-            )
-            printer.print_string(f", precision = [{precisions}]")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_operation_type(self)
+    def inferred_shape(self) -> Sequence[int]:
+        verify_precision_config(self.precision_config)
+        batching, contracting = _pairs(self.dot_dimension_numbers)
+        lhs, rhs, _ = self.tensor_types
+        shapes = lhs.get_shape(), rhs.get_shape()
+        _verify_dimension_numbers(batching, contracting, shapes)
+        free = [
+            size
+            for side, shape in enumerate(shapes)
+            for dimension, size in enumerate(shape)
+            if dimension not in (*batching[side], *contracting[side])
+        ]
+        return [*(shapes[0][dimension] for dimension in batching[0]), *free]
 
 
 def verify_precision_config(config: ArrayAttr[PrecisionAttr] | None) -> None:
@@ -201,42 +217,56 @@ def verify_precision_config(config: ArrayAttr[PrecisionAttr] | None) -> None:
         )
 
 
-def _without(shape: Sequence[int], dimensions: AbstractSet[int]) -> Sequence[int]:
-    return [size for dimension, size in enumerate(shape) if dimension not in dimensions]
+def _pairs(numbers: DotDimensionNumbersAttr) -> tuple[Pair, Pair]:
+    """The batching and the contracting dimensions."""
+    return (
+        (
+            numbers.lhs_batching_dimensions.get_values(),
+            numbers.rhs_batching_dimensions.get_values(),
+        ),
+        (
+            numbers.lhs_contracting_dimensions.get_values(),
+            numbers.rhs_contracting_dimensions.get_values(),
+        ),
+    )
 
 
 def _verify_dimension_numbers(batching: Pair, contracting: Pair, shapes: Pair) -> None:
     """Verify that the dimensions exist, that none is there twice, and their sizes."""
-    for kind, (lhs, rhs) in (("batching", batching), ("contracting", contracting)):
+    kinds = {"batching": batching, "contracting": contracting}
+    for kind, (lhs, rhs) in kinds.items():
         if len(lhs) != len(rhs):
             raise VerifyException(
                 f"lhs and rhs should have the same number of {kind} dimensions"
             )
-    for side in (0, 1):
-        _verify_distinct(("lhs", "rhs")[side], batching[side], contracting[side])
-    for side in (0, 1):
+    for side, name in enumerate(("lhs", "rhs")):
+        verify_distinct(
+            (f"{name}_batching_dimensions", batching[side]),
+            (f"{name}_contracting_dimensions", contracting[side]),
+        )
+    for side, name in enumerate(("lhs", "rhs")):
         rank = len(shapes[side])
-        for kind, dimensions in (("batching", batching), ("contracting", contracting)):
+        for kind, dimensions in kinds.items():
             for dimension in dimensions[side]:
                 if not 0 <= dimension < rank:
                     raise VerifyException(
-                        f"{('lhs', 'rhs')[side]}_{kind}_dimensions value: {dimension} "
-                        f"is out of range: [0, {rank})"
+                        f"{name}_{kind}_dimensions value: {dimension} is out of range: "
+                        f"[0, {rank})"
                     )
-    for kind, dimensions in (("batching", batching), ("contracting", contracting)):
-        for lhs, rhs in zip(*dimensions, strict=True):
-            if not are_compatible_sizes(shapes[0][lhs], shapes[1][rhs]):
+    for kind, (lhs, rhs) in kinds.items():
+        for a, b in zip(lhs, rhs, strict=True):
+            if not are_compatible_sizes(shapes[0][a], shapes[1][b]):
                 raise VerifyException(f"{kind} dimension sizes must match for lhs/rhs")
 
 
-def _verify_distinct(
-    side: str, batching: Sequence[int], contracting: Sequence[int]
+def verify_distinct(
+    one: tuple[str, Sequence[int]], other: tuple[str, Sequence[int]]
 ) -> None:
+    """No dimension is there twice in two properties together."""
     seen: set[int] = set()
-    for dimension in (*batching, *contracting):
+    for dimension in (*one[1], *other[1]):
         if dimension in seen:
             raise VerifyException(
-                f"has duplicated dimension from {side}_batching_dimensions and "
-                f"{side}_contracting_dimensions: {dimension}"
+                f"has duplicated dimension from {one[0]} and {other[0]}: {dimension}"
             )
         seen.add(dimension)

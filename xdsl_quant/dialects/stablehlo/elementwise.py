@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
@@ -25,46 +24,41 @@ from xdsl_quant.dialects.quant.traits import (
     OrdersElements,
 )
 
-from .attributes import (
-    ResultAccuracyAttr,
+from .attributes import ResultAccuracyAttr
+from .base import (
+    COMPATIBLE_TYPES,
+    ELEMENTWISE,
+    SAME_SHAPE,
+    InferredTypeOp,
+    StableHLOOp,
 )
-from .compatibility import (
-    merged_shape,
-    real_type,
-    tensor_types,
-    verify_compatible_types,
-    verify_elementwise,
-    verify_inferred,
-    verify_same_shape,
-)
+from .compatibility import RankedTensor, merged_shape, real_type
 from .quantized_constraints import has_quantized, verify_quantized_add
-from .syntax import SameBinaryType, SameUnaryType
 from .tensor_kinds import (
     FLOAT_OR_COMPLEX,
+    FLOAT_OR_QUANTIZED,
     NUMBER,
+    PRED_OR_INTEGER,
     SIGNED_NUMBER,
     SIGNED_REAL_NUMBER,
     TENSOR,
     TENSOR_NOT_QUANTIZED,
     TENSOR_OR_PER_AXIS,
-    TensorKind,
-    verify_kinds,
 )
 
 
-class UnaryOp(IRDLOperation, ABC):
+class UnaryOp(StableHLOOp, ABC):
     """An elementwise op with one operand."""
 
-    operand = operand_def()
-    result = result_def()
+    operand = operand_def(TENSOR)
+    result = result_def(TENSOR)
+
+    traits = traits_def(Pure(), ComputesElementwise())
 
     assembly_format = (
-        "$operand attr-dict `:` custom<SameUnaryType>(type($operand), type($result))"
+        "$operand attr-dict `:` "
+        "custom<SameOperandsAndResultType>(type(operands), type(results))"
     )
-    custom_directives = (SameUnaryType,)
-
-    KIND: ClassVar[TensorKind]
-    """What the operand must be and, unless the op says more, the result."""
 
     def __init__(
         self, operand: SSAValue | Operation, result_type: Attribute | None = None
@@ -73,26 +67,20 @@ class UnaryOp(IRDLOperation, ABC):
         operand = SSAValue.get(operand)
         super().__init__(operands=[operand], result_types=[result_type or operand.type])
 
-    def verify_(self) -> None:
-        verify_kinds(self, (self.KIND,), (self.KIND,))
-        verify_compatible_types(self)
 
-
-class BinaryOp(IRDLOperation, ABC):
+class BinaryOp(StableHLOOp, ABC):
     """An elementwise op with two operands."""
 
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
+    lhs = operand_def(TENSOR)
+    rhs = operand_def(TENSOR)
+    result = result_def(TENSOR)
+
+    traits = traits_def(Pure(), ComputesElementwise())
 
     assembly_format = (
         "$lhs `,` $rhs attr-dict `:` "
-        "custom<SameBinaryType>(type($lhs), type($rhs), type($result))"
+        "custom<SameOperandsAndResultType>(type(operands), type(results))"
     )
-    custom_directives = (SameBinaryType,)
-
-    KIND: ClassVar[TensorKind]
-    """What the operands and the result must be."""
 
     def __init__(
         self,
@@ -105,25 +93,45 @@ class BinaryOp(IRDLOperation, ABC):
         super().__init__(operands=[lhs, rhs], result_types=[result_type or lhs.type])
 
     def verify_(self) -> None:
-        verify_kinds(self, (self.KIND,) * 2, (self.KIND,))
-        verify_compatible_types(self)
-        verify_same_shape(self)
+        SAME_SHAPE.verify(self)
+
+
+class NumberOp(BinaryOp, ABC):
+    """A binary op on numbers."""
+
+    lhs = operand_def(NUMBER)
+    rhs = operand_def(NUMBER)
+    result = result_def(NUMBER)
+
+    traits = traits_def(COMPATIBLE_TYPES)
+
+
+class LogicalOp(BinaryOp, ABC):
+    """A binary op on the bits of integers, or on truth values."""
+
+    lhs = operand_def(PRED_OR_INTEGER)
+    rhs = operand_def(PRED_OR_INTEGER)
+    result = result_def(PRED_OR_INTEGER)
+
+    traits = traits_def(COMPATIBLE_TYPES, Commutative())
 
 
 class AccuracyOp(UnaryOp, ABC):
-    """A transcendental function, of which one can say how exact it has to be."""
+    """A function of which one can say how exact it has to be."""
 
+    operand = operand_def(FLOAT_OR_COMPLEX)
+    result = result_def(FLOAT_OR_COMPLEX)
     result_accuracy = opt_prop_def(
         ResultAccuracyAttr, default_value=ResultAccuracyAttr()
     )
 
-    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(COMPATIBLE_TYPES)
 
-    KIND: ClassVar[TensorKind] = FLOAT_OR_COMPLEX
+    irdl_options = (ParsePropInAttrDict(),)
 
 
 @irdl_op_definition
-class AddOp(BinaryOp):
+class AddOp(InferredTypeOp, BinaryOp):
     """
     Sum. It is the one elementwise op that takes per-axis quantized tensors.
 
@@ -138,31 +146,26 @@ class AddOp(BinaryOp):
 
     name = "stablehlo.add"
 
-    traits = traits_def(Pure(), Commutative(), Adds())
+    lhs = operand_def(TENSOR_OR_PER_AXIS)
+    rhs = operand_def(TENSOR_OR_PER_AXIS)
+    result = result_def(TENSOR_OR_PER_AXIS)
 
-    KIND: ClassVar[TensorKind] = TENSOR_OR_PER_AXIS
+    traits = traits_def(SAME_SHAPE, Commutative(), Adds())
 
-    def verify_(self) -> None:
-        verify_kinds(self, (self.KIND,) * 2, (self.KIND,))
-        verify_same_shape(self)
-        lhs, rhs, result = types = tensor_types(
-            (self.lhs.type, self.rhs.type, self.result.type)
-        )
+    def inferred_type(self) -> RankedTensor:
+        types = self.tensor_types
+        lhs, rhs, result = (type_.element_type for type_ in types)
         if has_quantized(types):
-            verify_quantized_add(
-                lhs.element_type, rhs.element_type, result.element_type
-            )
-        elif not lhs.element_type == rhs.element_type == result.element_type:
+            verify_quantized_add(lhs, rhs, result)
+        elif not lhs == rhs == result:
             raise VerifyException(
                 "op requires the same element type for all operands and results"
             )
-        verify_inferred(
-            self, merged_shape((lhs.get_shape(), rhs.get_shape())), lhs.element_type
-        )
+        return TensorType(lhs, merged_shape(type_.get_shape() for type_ in types[:2]))
 
 
 @irdl_op_definition
-class SubtractOp(BinaryOp):
+class SubtractOp(NumberOp):
     """
     Difference.
 
@@ -176,10 +179,6 @@ class SubtractOp(BinaryOp):
     """
 
     name = "stablehlo.subtract"
-
-    traits = traits_def(Pure(), ComputesElementwise())
-
-    KIND: ClassVar[TensorKind] = NUMBER
 
 
 @irdl_op_definition
@@ -198,13 +197,11 @@ class MultiplyOp(BinaryOp):
 
     name = "stablehlo.multiply"
 
-    traits = traits_def(Pure(), Commutative(), ComputesElementwise())
-
-    KIND: ClassVar[TensorKind] = TENSOR
+    traits = traits_def(COMPATIBLE_TYPES, Commutative())
 
 
 @irdl_op_definition
-class DivideOp(BinaryOp):
+class DivideOp(NumberOp):
     """
     Quotient, of integers towards zero.
 
@@ -218,10 +215,6 @@ class DivideOp(BinaryOp):
     """
 
     name = "stablehlo.divide"
-
-    traits = traits_def(Pure(), ComputesElementwise())
-
-    KIND: ClassVar[TensorKind] = NUMBER
 
 
 @irdl_op_definition
@@ -240,9 +233,7 @@ class MaximumOp(BinaryOp):
 
     name = "stablehlo.maximum"
 
-    traits = traits_def(Pure(), Commutative(), OrdersElements(), ComputesElementwise())
-
-    KIND: ClassVar[TensorKind] = TENSOR
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), OrdersElements())
 
 
 @irdl_op_definition
@@ -261,9 +252,63 @@ class MinimumOp(BinaryOp):
 
     name = "stablehlo.minimum"
 
-    traits = traits_def(Pure(), Commutative(), OrdersElements(), ComputesElementwise())
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), OrdersElements())
 
-    KIND: ClassVar[TensorKind] = TENSOR
+
+@irdl_op_definition
+class AndOp(LogicalOp):
+    """
+    Conjunction, of integers bit by bit.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.and %0, %1 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#and).
+    """
+
+    name = "stablehlo.and"
+
+
+@irdl_op_definition
+class OrOp(LogicalOp):
+    """
+    Disjunction, of integers bit by bit.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.or %0, %1 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#or).
+    """
+
+    name = "stablehlo.or"
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """
+    Negation of a truth value, or of each bit of an integer.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.not %0 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#not).
+    """
+
+    name = "stablehlo.not"
+
+    operand = operand_def(PRED_OR_INTEGER)
+    result = result_def(PRED_OR_INTEGER)
+
+    traits = traits_def(COMPATIBLE_TYPES)
 
 
 @irdl_op_definition
@@ -282,13 +327,14 @@ class NegateOp(UnaryOp):
 
     name = "stablehlo.negate"
 
-    traits = traits_def(Pure(), ComputesElementwise())
+    operand = operand_def(NUMBER)
+    result = result_def(NUMBER)
 
-    KIND: ClassVar[TensorKind] = NUMBER
+    traits = traits_def(COMPATIBLE_TYPES)
 
 
 @irdl_op_definition
-class AbsOp(UnaryOp):
+class AbsOp(InferredTypeOp, UnaryOp):
     """
     Absolute value, a real number also of complex ones.
 
@@ -303,17 +349,14 @@ class AbsOp(UnaryOp):
 
     name = "stablehlo.abs"
 
-    traits = traits_def(Pure(), ComputesElementwise())
+    operand = operand_def(SIGNED_NUMBER)
+    result = result_def(SIGNED_REAL_NUMBER)
 
-    KIND: ClassVar[TensorKind] = SIGNED_NUMBER
+    traits = traits_def(ELEMENTWISE)
 
-    def verify_(self) -> None:
-        verify_kinds(self, (self.KIND,), (SIGNED_REAL_NUMBER,))
-        verify_elementwise(self)
-        (operand_type,) = tensor_types(self.operand_types)
-        verify_inferred(
-            self, operand_type.get_shape(), real_type(operand_type.element_type)
-        )
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        return TensorType(real_type(type_.element_type), type_.shape)
 
 
 @irdl_op_definition
@@ -332,8 +375,6 @@ class ExponentialOp(AccuracyOp):
 
     name = "stablehlo.exponential"
 
-    traits = traits_def(Pure(), ComputesElementwise())
-
 
 @irdl_op_definition
 class LogisticOp(AccuracyOp):
@@ -351,7 +392,7 @@ class LogisticOp(AccuracyOp):
 
     name = "stablehlo.logistic"
 
-    traits = traits_def(Pure(), ComputesElementwise(), FixedResultUniformScale(0, 1))
+    traits = traits_def(FixedResultUniformScale(0, 1))
 
 
 @irdl_op_definition
@@ -370,7 +411,63 @@ class TanhOp(AccuracyOp):
 
     name = "stablehlo.tanh"
 
-    traits = traits_def(Pure(), ComputesElementwise(), FixedResultUniformScale(-1, 1))
+    traits = traits_def(FixedResultUniformScale(-1, 1))
+
+
+@irdl_op_definition
+class SqrtOp(AccuracyOp):
+    """
+    Square root.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.sqrt %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#sqrt).
+    """
+
+    name = "stablehlo.sqrt"
+
+
+@irdl_op_definition
+class RsqrtOp(AccuracyOp):
+    """
+    Reciprocal of the square root.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.rsqrt %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#rsqrt).
+    """
+
+    name = "stablehlo.rsqrt"
+
+
+@irdl_op_definition
+class RoundNearestEvenOp(UnaryOp):
+    """
+    Round to an integer, half to even.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.round_nearest_even %0 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#round_nearest_even).
+    """
+
+    name = "stablehlo.round_nearest_even"
+
+    operand = operand_def(FLOAT_OR_QUANTIZED)
+    result = result_def(FLOAT_OR_QUANTIZED)
+
+    traits = traits_def(COMPATIBLE_TYPES)
 
 
 @irdl_op_definition
@@ -390,10 +487,7 @@ class ConvertOp(UnaryOp):
 
     name = "stablehlo.convert"
 
-    traits = traits_def(Pure(), ComputesElementwise())
+    operand = operand_def(TENSOR_NOT_QUANTIZED)
+    result = result_def(TENSOR_NOT_QUANTIZED)
 
-    KIND: ClassVar[TensorKind] = TENSOR_NOT_QUANTIZED
-
-    def verify_(self) -> None:
-        verify_kinds(self, (self.KIND,), (self.KIND,))
-        verify_same_shape(self)
+    traits = traits_def(SAME_SHAPE)

@@ -4,42 +4,36 @@ from __future__ import annotations
 
 from abc import ABC
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import CastsQuantization
 
-from .compatibility import tensor_types, verify_elementwise, verify_inferred
-from .syntax import SameUnaryType
+from .base import ELEMENTWISE, InferredTypeOp, StableHLOOp
+from .compatibility import RankedTensor
 from .tensor_kinds import (
     FLOAT_OR_QUANTIZED_OR_PER_AXIS,
     FLOAT_TENSOR,
     QUANTIZED_OR_PER_AXIS,
-    verify_kinds,
 )
 
 
-class _CastOp(IRDLOperation, ABC):
+class _CastOp(StableHLOOp, ABC):
     """An elementwise op that leaves the numbers as they are, but for rounding."""
 
-    operand = operand_def()
-    result = result_def()
+    operand = operand_def(FLOAT_OR_QUANTIZED_OR_PER_AXIS)
+    result = result_def(QUANTIZED_OR_PER_AXIS)
 
     assembly_format = (
-        "$operand attr-dict `:` custom<SameUnaryType>(type($operand), type($result))"
+        "$operand attr-dict `:` "
+        "custom<SameOperandsAndResultType>(type(operands), type(results))"
     )
-    custom_directives = (SameUnaryType,)
 
-    traits = traits_def(Pure(), CastsQuantization())
+    traits = traits_def(Pure(), ELEMENTWISE, CastsQuantization())
 
     def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
@@ -63,11 +57,10 @@ class UniformQuantizeOp(_CastOp):
     name = "stablehlo.uniform_quantize"
 
     def verify_(self) -> None:
-        verify_kinds(self, (FLOAT_OR_QUANTIZED_OR_PER_AXIS,), (QUANTIZED_OR_PER_AXIS,))
-        verify_elementwise(self)
-        operand_type, result_type = tensor_types((self.operand.type, self.result.type))
-        expressed = _expressed_type(operand_type.element_type)
-        if (actual := _expressed_type(result_type.element_type)) != expressed:
+        expressed, actual = (
+            _expressed_type(type_.element_type) for type_ in self.tensor_types
+        )
+        if actual != expressed:
             raise VerifyException(
                 f"Expressed type of result expected to be '{expressed}', but got "
                 f"'{actual}'"
@@ -75,7 +68,7 @@ class UniformQuantizeOp(_CastOp):
 
 
 @irdl_op_definition
-class UniformDequantizeOp(_CastOp):
+class UniformDequantizeOp(InferredTypeOp, _CastOp):
     """
     The values that a quantized tensor expresses.
 
@@ -91,13 +84,12 @@ class UniformDequantizeOp(_CastOp):
 
     name = "stablehlo.uniform_dequantize"
 
-    def verify_(self) -> None:
-        verify_kinds(self, (QUANTIZED_OR_PER_AXIS,), (FLOAT_TENSOR,))
-        verify_elementwise(self)
-        (operand_type,) = tensor_types(self.operand_types)
-        verify_inferred(
-            self, operand_type.get_shape(), _expressed_type(operand_type.element_type)
-        )
+    operand = operand_def(QUANTIZED_OR_PER_AXIS)
+    result = result_def(FLOAT_TENSOR)
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        return TensorType(_expressed_type(type_.element_type), type_.shape)
 
 
 def _expressed_type(element_type: Attribute) -> Attribute:

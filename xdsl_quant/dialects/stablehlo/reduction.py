@@ -1,16 +1,21 @@
-"""Reduction over dimensions, and the terminator of its region."""
+"""Reduction over dimensions and over windows, and the terminator of their regions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     SameVariadicOperandSize,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     traits_def,
@@ -24,7 +29,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 
-from .attributes import dimensions_attr
+from .attributes import dimensions_attr, optional_attr
+from .base import PADDING, StableHLOOp
 from .compatibility import (
     RankedTensor,
     are_compatible_shapes,
@@ -33,17 +39,13 @@ from .compatibility import (
 )
 from .elementwise import BinaryOp
 from .reducer import verify_reducer
-from .syntax import parse_attributes, parse_dimensions, print_dimensions
-from .tensor_kinds import (
-    TENSOR,
-    TENSOR_OR_PER_AXIS,
-    verify_variadic_operand_kinds,
-    verify_variadic_result_kinds,
-)
+from .syntax import dimensions_text, parse_attributes, parse_dimensions
+from .tensor_kinds import RETURNED, TENSOR, VariadicOf
+from .window import padding_attr, window_positions
 
 
 @irdl_op_definition
-class ReturnOp(IRDLOperation):
+class ReturnOp(StableHLOOp):
     """
     The end of a region, with what it gives.
 
@@ -56,17 +58,16 @@ class ReturnOp(IRDLOperation):
 
     name = "stablehlo.return"
 
-    results_ = var_operand_def()
+    results_ = var_operand_def(VariadicOf(RETURNED))
 
-    assembly_format = "$results_ attr-dict (`:` type($results_)^)?"
+    assembly_format = (
+        "$results_ attr-dict (`:` type($results_)^)? custom<VerifyTypesLater>()"
+    )
 
     traits = traits_def(Pure(), IsTerminator(), AcceptsStoredValues())
 
     def __init__(self, *results: SSAValue | Operation):
         super().__init__(operands=[results])
-
-    def verify_(self) -> None:
-        verify_variadic_operand_kinds(self, TENSOR_OR_PER_AXIS)
 
 
 def _scalar_type(tensor_type: Attribute) -> Attribute:
@@ -106,8 +107,94 @@ def applied_op(reduce: ReduceOp) -> BinaryOp | None:
     return operation if tuple(terminator.operands) == (operation.result,) else None
 
 
+class ReducingOp(StableHLOOp, ABC):
+    """An op that folds elements of tensors with a function, which the region is."""
+
+    inputs = var_operand_def(VariadicOf(TENSOR))
+    init_values = var_operand_def(VariadicOf(TENSOR))
+    results_ = var_result_def(VariadicOf(TENSOR))
+    body = region_def("single_block")
+
+    irdl_options = (SameVariadicOperandSize(),)
+
+    traits = traits_def(RecursiveMemoryEffect(), Reduces())
+
+    NO_INPUTS: ClassVar[str]
+    """What is wrong with an op without operands."""
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue | Operation],
+        init_values: Sequence[SSAValue | Operation],
+        body: type[BinaryOp] | Region,
+        result_types: Sequence[Attribute],
+        properties: Mapping[str, Attribute | None],
+    ):
+        """`body` may be a binary op on two scalars of the type of the first input."""
+        if isinstance(body, type):
+            body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
+        super().__init__(
+            operands=[inputs, init_values],
+            result_types=[result_types],
+            properties=properties,
+            regions=[body],
+        )
+
+    @abstractmethod
+    def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
+        """
+        The shape of the results.
+
+        Args:
+            shape: that of the inputs.
+
+        Raises:
+            VerifyException: if the properties do not go with it.
+        """
+
+    def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
+        """The dimensions that arguments of the region may have."""
+        return inferred_shape
+
+    def verify_(self) -> None:
+        if not self.inputs:
+            raise VerifyException(self.NO_INPUTS)
+        body = self.body.block
+        if not isinstance(body.last_op, ReturnOp):
+            raise VerifyException(
+                f"'{self.name}' op expects regions to end with '{ReturnOp.name}'"
+            )
+        input_types = tensor_types(self.inputs.types)
+        shape = input_types[0].get_shape()
+        for index, type_ in enumerate(input_types):
+            if not are_compatible_shapes(shape, type_.get_shape()):
+                raise VerifyException(
+                    "expects all inputs to have compatible shapes. Shape at input-index "
+                    f"{index} is not compatible with shape at input-index 0"
+                )
+        inferred_shape = self.inferred_shape(shape)
+        verify_reducer(
+            body,
+            input_types,
+            tensor_types(self.init_values.types),
+            self.allowed_dimensions(inferred_shape),
+        )
+        returned = tensor_types(body.last_op.operand_types)
+        inferred = [
+            TensorType(type_.element_type, inferred_shape) for type_ in returned
+        ]
+        results = tensor_types(self.result_types)
+        if len(inferred) != len(results) or not all(
+            map(are_compatible_types, inferred, results)
+        ):
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) {_types_text(inferred)} are "
+                f"incompatible with return type(s) of operation {_types_text(results)}"
+            )
+
+
 @irdl_op_definition
-class ReduceOp(IRDLOperation):
+class ReduceOp(ReducingOp):
     """
     Fold the elements along some dimensions with a function, which the region is.
 
@@ -123,61 +210,25 @@ class ReduceOp(IRDLOperation):
 
     name = "stablehlo.reduce"
 
-    inputs = var_operand_def()
-    init_values = var_operand_def()
     dimensions = prop_def(DenseArrayBase.constr(i64))
-    body = region_def("single_block")
-    result = var_result_def()
 
-    irdl_options = (SameVariadicOperandSize(),)
-
-    traits = traits_def(RecursiveMemoryEffect(), Reduces())
+    NO_INPUTS: ClassVar[str] = (
+        "'stablehlo.reduce' op expected 1 or more operands, but found 0"
+    )
 
     def __init__(
         self,
         inputs: Sequence[SSAValue | Operation],
         init_values: Sequence[SSAValue | Operation],
         dimensions: Sequence[int],
-        body: Region | type[BinaryOp],
+        body: type[BinaryOp] | Region,
         result_types: Sequence[Attribute],
     ):
-        """`body` may be the class of one commutative op, to be applied."""
-        if not isinstance(body, Region):
-            body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
-        super().__init__(
-            operands=[inputs, init_values],
-            result_types=[result_types],
-            properties={"dimensions": dimensions_attr(dimensions)},
-            regions=[body],
-        )
+        """`body` may be a binary op on two scalars of the type of the first input."""
+        properties = {"dimensions": dimensions_attr(dimensions)}
+        super().__init__(inputs, init_values, body, result_types, properties)
 
-    def verify_(self) -> None:
-        verify_variadic_operand_kinds(self, TENSOR)
-        verify_variadic_result_kinds(self, TENSOR)
-        if not self.inputs:
-            raise VerifyException(
-                f"'{self.name}' op expected 1 or more operands, but found 0"
-            )
-        body = self.body.block
-        if not isinstance(body.last_op, ReturnOp):
-            raise VerifyException(
-                f"'{self.name}' op expects regions to end with '{ReturnOp.name}'"
-            )
-        input_types = tensor_types(value.type for value in self.inputs)
-        init_types = tensor_types(value.type for value in self.init_values)
-        shape = self._remaining_shape(input_types)
-        verify_reducer(body, input_types, init_types, shape)
-        self._verify_results(shape, tensor_types(body.last_op.operand_types))
-
-    def _remaining_shape(self, input_types: Sequence[RankedTensor]) -> Sequence[int]:
-        """The dimensions that are not reduced, after a check of those that are."""
-        shape = input_types[0].get_shape()
-        for index, type_ in enumerate(input_types):
-            if not are_compatible_shapes(shape, type_.get_shape()):
-                raise VerifyException(
-                    "expects all inputs to have compatible shapes. Shape at input-index "
-                    f"{index} is not compatible with shape at input-index 0"
-                )
+    def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         reduced: set[int] = set()
         for dimension in self.dimensions.get_values():
             if not 0 <= dimension < len(shape):
@@ -189,20 +240,6 @@ class ReduceOp(IRDLOperation):
                 raise VerifyException(f"Duplicate reduction dimension: {dimension}")
             reduced.add(dimension)
         return [size for index, size in enumerate(shape) if index not in reduced]
-
-    def _verify_results(
-        self, shape: Sequence[int], returned: Sequence[RankedTensor]
-    ) -> None:
-        inferred = [TensorType(type_.element_type, shape) for type_ in returned]
-        results = tensor_types(self.result_types)
-        if len(inferred) == len(results) and all(
-            map(are_compatible_types, inferred, results)
-        ):
-            return
-        raise VerifyException(
-            f"'{self.name}' op inferred type(s) {_types_text(inferred)} are incompatible "
-            f"with return type(s) of operation {_types_text(results)}"
-        )
 
     @classmethod
     def parse(cls, parser: Parser) -> ReduceOp:
@@ -256,10 +293,10 @@ class ReduceOp(IRDLOperation):
         if (applied := applied_op(self)) is not None:
             printer.print_string(f" applies {applied.name}")
         printer.print_string(" across dimensions = ")
-        print_dimensions(printer, self.dimensions.get_values())
+        printer.print_string(dimensions_text(self.dimensions.get_values()))
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_operation_type(self)
+        printer.print_function_type(self.operand_types, self.result_types)
         if applied is None:
             self._print_reducer(printer)
 
@@ -319,3 +356,80 @@ def _parse_reducer(parser: Parser) -> Region:
         init_values.append(parser.parse_argument())
         parser.parse_punctuation(")")
     return parser.parse_region([*inputs, *init_values])
+
+
+@irdl_op_definition
+class ReduceWindowOp(ReducingOp):
+    """
+    Fold the elements in each position of a window with a function, which the region is.
+
+    Example: max pooling.
+
+    ```mlir
+    %1 = "stablehlo.reduce_window"(%0, %low) <{
+        window_dimensions = array<i64: 1, 2, 2, 1>, window_strides = array<i64: 1, 2, 2, 1>
+    }> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %2 = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }) : (tensor<1x8x8x4xf32>, tensor<f32>) -> tensor<1x4x4x4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#reduce_window).
+    """
+
+    name = "stablehlo.reduce_window"
+
+    window_dimensions = prop_def(DenseArrayBase.constr(i64))
+    window_strides = opt_prop_def(DenseArrayBase.constr(i64))
+    base_dilations = opt_prop_def(DenseArrayBase.constr(i64))
+    window_dilations = opt_prop_def(DenseArrayBase.constr(i64))
+    padding = opt_prop_def(PADDING)
+
+    NO_INPUTS: ClassVar[str] = "requires at least 1 input value"
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue | Operation],
+        init_values: Sequence[SSAValue | Operation],
+        window_dimensions: Sequence[int],
+        body: type[BinaryOp] | Region,
+        result_types: Sequence[Attribute],
+        *,
+        window_strides: Sequence[int] | None = None,
+        base_dilations: Sequence[int] | None = None,
+        window_dilations: Sequence[int] | None = None,
+        padding: Sequence[tuple[int, int]] | None = None,
+    ):
+        """
+        `body` may be a binary op on two scalars of the type of the first input. What is
+        left out of the window is 1 for each dimension, or no padding.
+        """
+        properties: dict[str, Attribute | None] = {
+            "window_dimensions": dimensions_attr(window_dimensions),
+            "window_strides": optional_attr(dimensions_attr, window_strides),
+            "base_dilations": optional_attr(dimensions_attr, base_dilations),
+            "window_dilations": optional_attr(dimensions_attr, window_dilations),
+            "padding": optional_attr(padding_attr, padding),
+        }
+        super().__init__(inputs, init_values, body, result_types, properties)
+
+    def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
+        window = self.window_dimensions.get_values()
+        if len(window) != len(shape):
+            raise VerifyException(
+                "expects window-dimensions size == input rank, but got "
+                f"window-dimensions size: {len(window)} and input: "
+                f"'{self.inputs[0].type}' with rank = {len(shape)}."
+            )
+        return window_positions(
+            shape,
+            window,
+            self.window_strides,
+            self.padding,
+            self.base_dilations,
+            self.window_dilations,
+        )
+
+    def allowed_dimensions(self, inferred_shape: Sequence[int]) -> Sequence[int]:
+        return self.window_dimensions.get_values()

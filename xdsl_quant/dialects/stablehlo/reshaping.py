@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    DenseArrayBase,
-    i64,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -25,11 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
 
 from .attributes import dimensions_attr
-from .compatibility import (
-    tensor_types,
-    verify_compatible_elements,
-    verify_inferred,
-)
+from .base import COMPATIBLE_ELEMENTS, InferredTypeOp, StableHLOOp
+from .compatibility import RankedTensor
 from .quantized_constraints import (
     verify_broadcast_dimension,
     verify_reshaped_dimension,
@@ -37,16 +30,25 @@ from .quantized_constraints import (
     verify_same_scale,
     verify_transposed_dimension,
 )
-from .syntax import DimensionList
 from .tensor_kinds import (
     STATIC_OR_BOUNDED_OR_PER_AXIS,
     TENSOR_OR_PER_AXIS,
-    verify_kinds,
 )
 
 
+class _MovingOp(StableHLOOp, ABC):
+    """An op that gives each element of a tensor another place."""
+
+    operand = operand_def(TENSOR_OR_PER_AXIS)
+    result = result_def(STATIC_OR_BOUNDED_OR_PER_AXIS)
+
+    traits = traits_def(
+        Pure(), COMPATIBLE_ELEMENTS, MovesElements(), SameOperandsAndResultsScale()
+    )
+
+
 @irdl_op_definition
-class ReshapeOp(IRDLOperation):
+class ReshapeOp(_MovingOp):
     """
     The same elements, in row-major order, in another shape.
 
@@ -61,20 +63,16 @@ class ReshapeOp(IRDLOperation):
 
     name = "stablehlo.reshape"
 
-    operand = operand_def()
-    result = result_def()
-
-    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
-
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
+    assembly_format = (
+        "operands attr-dict `:` functional-type(operands, results) "
+        "custom<VerifyTypesLater>()"
+    )
 
     def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
         super().__init__(operands=[operand], result_types=[result_type])
 
     def verify_(self) -> None:
-        verify_kinds(self, (TENSOR_OR_PER_AXIS,), (STATIC_OR_BOUNDED_OR_PER_AXIS,))
-        verify_compatible_elements(self)
-        operand, result = tensor_types((self.operand.type, self.result.type))
+        operand, result = self.tensor_types
         operand_shape, result_shape = operand.get_shape(), result.get_shape()
         if DYNAMIC_INDEX in operand_shape or DYNAMIC_INDEX in result_shape:
             return
@@ -89,7 +87,7 @@ class ReshapeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransposeOp(IRDLOperation):
+class TransposeOp(InferredTypeOp, _MovingOp):
     """
     The same elements with dimensions in another order: dimension `i` of the result is
     dimension `permutation[i]` of the operand.
@@ -105,17 +103,13 @@ class TransposeOp(IRDLOperation):
 
     name = "stablehlo.transpose"
 
-    operand = operand_def()
     permutation = prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
+    result = result_def(TENSOR_OR_PER_AXIS)
 
     assembly_format = (
         "$operand `,` `dims` `=` custom<DimensionList>($permutation) attr-dict `:` "
-        "functional-type(operands, results)"
+        "functional-type(operands, results) custom<VerifyTypesLater>()"
     )
-    custom_directives = (DimensionList,)
-
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -129,10 +123,8 @@ class TransposeOp(IRDLOperation):
             properties={"permutation": dimensions_attr(permutation)},
         )
 
-    def verify_(self) -> None:
-        verify_kinds(self, (TENSOR_OR_PER_AXIS,), (TENSOR_OR_PER_AXIS,))
-        verify_compatible_elements(self)
-        operand, result = tensor_types((self.operand.type, self.result.type))
+    def inferred_type(self) -> RankedTensor:
+        operand, result = self.tensor_types
         permutation = self.permutation.get_values()
         verify_same_parameters(operand, result)
         verify_transposed_dimension(
@@ -150,13 +142,11 @@ class TransposeOp(IRDLOperation):
                 f"attribute permutation must be a permutation of {list(range(rank))} "
                 f"but got {', '.join(map(str, permutation))}"
             )
-        verify_inferred(
-            self, [shape[index] for index in permutation], operand.element_type
-        )
+        return TensorType(operand.element_type, [shape[i] for i in permutation])
 
 
 @irdl_op_definition
-class BroadcastInDimOp(IRDLOperation):
+class BroadcastInDimOp(_MovingOp):
     """
     A tensor repeated along dimensions: dimension `i` of the operand becomes dimension
     `broadcast_dimensions[i]` of the result.
@@ -172,17 +162,12 @@ class BroadcastInDimOp(IRDLOperation):
 
     name = "stablehlo.broadcast_in_dim"
 
-    operand = operand_def()
     broadcast_dimensions = prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
 
     assembly_format = (
         "$operand `,` `dims` `=` custom<DimensionList>($broadcast_dimensions) "
-        "attr-dict `:` functional-type(operands, results)"
+        "attr-dict `:` functional-type(operands, results) custom<VerifyTypesLater>()"
     )
-    custom_directives = (DimensionList,)
-
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -197,9 +182,7 @@ class BroadcastInDimOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        verify_kinds(self, (TENSOR_OR_PER_AXIS,), (STATIC_OR_BOUNDED_OR_PER_AXIS,))
-        verify_compatible_elements(self)
-        operand, result = tensor_types((self.operand.type, self.result.type))
+        operand, result = self.tensor_types
         dimensions = self.broadcast_dimensions.get_values()
         verify_same_scale(operand, result)
         self._verify_dimensions(operand.get_shape(), result.get_shape(), dimensions)

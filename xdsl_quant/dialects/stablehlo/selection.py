@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -27,25 +27,18 @@ from .attributes import (
     ComparisonType,
     ComparisonTypeAttr,
 )
-from .compatibility import (
-    are_compatible_shapes,
-    merged_shape,
-    tensor_types,
-    verify_compatible_elements,
-    verify_compatible_operand_elements,
-    verify_elementwise,
-    verify_inferred,
+from .base import (
+    COMPATIBLE_ELEMENTS,
+    COMPATIBLE_OPERAND_ELEMENTS,
+    ELEMENTWISE,
+    InferredTypeOp,
 )
-from .syntax import SameTernaryType, SelectType
-from .tensor_kinds import (
-    PRED_TENSOR,
-    TENSOR,
-    verify_kinds,
-)
+from .compatibility import RankedTensor, are_compatible_shapes, merged_shape
+from .tensor_kinds import PRED_TENSOR, TENSOR
 
 
 @irdl_op_definition
-class CompareOp(IRDLOperation):
+class CompareOp(InferredTypeOp):
     """
     Whether a relation holds between two values.
 
@@ -60,18 +53,18 @@ class CompareOp(IRDLOperation):
 
     name = "stablehlo.compare"
 
-    lhs = operand_def()
-    rhs = operand_def()
+    lhs = operand_def(TENSOR)
+    rhs = operand_def(TENSOR)
     comparison_direction = prop_def(ComparisonDirectionAttr)
     compare_type = opt_prop_def(ComparisonTypeAttr)
-    result = result_def()
+    result = result_def(PRED_TENSOR)
 
     assembly_format = (
         "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? attr-dict `:` "
-        "functional-type(operands, results)"
+        "functional-type(operands, results) custom<VerifyTypesLater>()"
     )
 
-    traits = traits_def(Pure(), ComputesElementwise())
+    traits = traits_def(Pure(), ComputesElementwise(), COMPATIBLE_OPERAND_ELEMENTS)
 
     def __init__(
         self,
@@ -92,17 +85,14 @@ class CompareOp(IRDLOperation):
             },
         )
 
-    def verify_(self) -> None:
-        verify_kinds(self, (TENSOR, TENSOR), (PRED_TENSOR,))
-        verify_compatible_operand_elements(self)
-        verify_elementwise(self)
-        (lhs_type, _) = tensor_types(self.operand_types)
-        (result_type,) = tensor_types(self.result_types)
-        verify_inferred(self, lhs_type.get_shape(), result_type.element_type)
+    def inferred_type(self) -> RankedTensor:
+        ELEMENTWISE.verify(self)
+        lhs, _, result = self.tensor_types
+        return TensorType(result.element_type, lhs.shape)
 
 
 @irdl_op_definition
-class SelectOp(IRDLOperation):
+class SelectOp(InferredTypeOp):
     """
     One of two values: the first where the predicate holds, else the second.
 
@@ -117,16 +107,15 @@ class SelectOp(IRDLOperation):
 
     name = "stablehlo.select"
 
-    pred = operand_def()
-    on_true = operand_def()
-    on_false = operand_def()
-    result = result_def()
+    pred = operand_def(PRED_TENSOR)
+    on_true = operand_def(TENSOR)
+    on_false = operand_def(TENSOR)
+    result = result_def(TENSOR)
 
     assembly_format = (
-        "$pred `,` $on_true `,` $on_false attr-dict `:` custom<SelectType>"
-        "(type($pred), type($on_true), type($on_false), type($result))"
+        "$pred `,` $on_true `,` $on_false attr-dict `:` "
+        "custom<SelectType>(type(operands), type(results))"
     )
-    custom_directives = (SelectType,)
 
     traits = traits_def(Pure(), MovesElements((1, 2)), ComputesElementwise())
 
@@ -144,9 +133,8 @@ class SelectOp(IRDLOperation):
             result_types=[result_type or on_true.type],
         )
 
-    def verify_(self) -> None:
-        verify_kinds(self, (PRED_TENSOR, TENSOR, TENSOR), (TENSOR,))
-        pred, on_true, on_false = tensor_types(self.operand_types)
+    def inferred_type(self) -> RankedTensor:
+        pred, on_true, on_false, _ = self.tensor_types
         shapes = on_true.get_shape(), on_false.get_shape()
         if (
             not are_compatible_shapes(*shapes)
@@ -158,11 +146,11 @@ class SelectOp(IRDLOperation):
         pred_shape = pred.get_shape()
         if pred_shape and not are_compatible_shapes(pred_shape, shapes[0]):
             raise VerifyException("requires the same shape for all operands")
-        verify_inferred(self, merged_shape(shapes), on_true.element_type)
+        return TensorType(on_true.element_type, merged_shape(shapes))
 
 
 @irdl_op_definition
-class ClampOp(IRDLOperation):
+class ClampOp(InferredTypeOp):
     """
     A value, or the bound that it is beyond. A bound is a scalar, or a value for each
     element.
@@ -179,18 +167,19 @@ class ClampOp(IRDLOperation):
 
     name = "stablehlo.clamp"
 
-    min = operand_def()
-    operand = operand_def()
-    max = operand_def()
-    result = result_def()
+    min = operand_def(TENSOR)
+    operand = operand_def(TENSOR)
+    max = operand_def(TENSOR)
+    result = result_def(TENSOR)
 
     assembly_format = (
-        "$min `,` $operand `,` $max attr-dict `:` custom<SameTernaryType>"
-        "(type($min), type($operand), type($max), type($result))"
+        "$min `,` $operand `,` $max attr-dict `:` "
+        "custom<SameOperandsAndResultType>(type(operands), type(results))"
     )
-    custom_directives = (SameTernaryType,)
 
-    traits = traits_def(Pure(), OrdersElements(), ComputesElementwise())
+    traits = traits_def(
+        Pure(), OrdersElements(), ComputesElementwise(), COMPATIBLE_ELEMENTS
+    )
 
     def __init__(
         self,
@@ -206,16 +195,14 @@ class ClampOp(IRDLOperation):
             result_types=[result_type or operand.type],
         )
 
-    def verify_(self) -> None:
-        verify_kinds(self, (TENSOR, TENSOR, TENSOR), (TENSOR,))
-        verify_compatible_elements(self)
-        min_type, operand_type, max_type = tensor_types(self.operand_types)
-        shape = operand_type.get_shape()
-        for name, type_ in (("min", min_type), ("max", max_type)):
-            bound_shape = type_.get_shape()
+    def inferred_type(self) -> RankedTensor:
+        low, type_, high, _ = self.tensor_types
+        shape = type_.get_shape()
+        for name, bound in (("min", low), ("max", high)):
+            bound_shape = bound.get_shape()
             if bound_shape and not are_compatible_shapes(bound_shape, shape):
                 raise VerifyException(
                     f"{name} shape {list(bound_shape)} is not scalar and is not "
                     f"compatible to operand shape {list(shape)}"
                 )
-        verify_inferred(self, shape, operand_type.element_type)
+        return TensorType(type_.element_type, shape)

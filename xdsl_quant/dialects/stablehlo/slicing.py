@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    I64,
     DenseArrayBase,
     IntegerAttr,
+    TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -35,25 +37,36 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
 
-from .attributes import dimensions_attr
-from .compatibility import (
-    are_compatible_sizes,
-    merged_shape,
-    tensor_types,
-    verify_inferred,
-    verify_same_element_type,
-)
-from .syntax import DimensionList, OperandsBeforeKeyword, parse_number
-from .tensor_kinds import (
-    SCALAR,
-    TENSOR,
-    verify_kinds,
-    verify_variadic_operand_kinds,
-)
+from .attributes import Dimensions, dimensions_attr
+from .base import SAME_ELEMENTS, InferredTypeOp, at_least
+from .compatibility import RankedTensor, are_compatible_sizes, merged_shape
+from .syntax import DIRECTIVES, parse_number
+from .tensor_kinds import SCALAR, TENSOR, VariadicOf
+
+
+class _PartsOp(InferredTypeOp, ABC):
+    """An op whose result has elements of its operands, and no other ones."""
+
+    result = result_def(TENSOR)
+
+    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
+
+    def verify_same_sizes(self, *names: str) -> Sequence[Sequence[int]]:
+        """The numbers that properties have for each dimension."""
+        values = [
+            cast(Dimensions, self.properties[name]).get_values() for name in names
+        ]
+        if len({len(numbers) for numbers in values}) > 1:
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that all of {{{', '.join(names)}}} "
+                "have same size"
+            )
+        SAME_ELEMENTS.verify(self)
+        return values
 
 
 @irdl_op_definition
-class ConcatenateOp(IRDLOperation):
+class ConcatenateOp(_PartsOp):
     """
     Tensors one after the other along one dimension.
 
@@ -69,17 +82,15 @@ class ConcatenateOp(IRDLOperation):
 
     name = "stablehlo.concatenate"
 
-    inputs = var_operand_def()
-    dimension = prop_def(IntegerAttr[I64])
-    result = result_def()
+    inputs = var_operand_def(VariadicOf(TENSOR))
+    dimension = prop_def(at_least(0, "dimension"))
+
+    traits = traits_def(SAME_ELEMENTS)
 
     assembly_format = (
         "custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension attr-dict `:` "
-        "functional-type(operands, results)"
+        "functional-type(operands, results) custom<VerifyTypesLater>()"
     )
-    custom_directives = (OperandsBeforeKeyword,)
-
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -98,22 +109,17 @@ class ConcatenateOp(IRDLOperation):
             raise VerifyException(
                 f"'{self.name}' op expected 1 or more operands, but found 0"
             )
+        super().verify_()
+
+    def inferred_type(self) -> RankedTensor:
         dimension = self.dimension.value.data
-        if dimension < 0:
-            raise VerifyException(
-                f"'{self.name}' op attribute 'dimension' failed to satisfy constraint: "
-                "64-bit signless integer attribute whose value is non-negative"
-            )
-        verify_variadic_operand_kinds(self, TENSOR)
-        verify_kinds(self, (), (TENSOR,))
-        verify_same_element_type(self)
-        types = tensor_types(self.operand_types)
+        *types, _ = self.tensor_types
         shapes = [type_.get_shape() for type_ in types]
         _verify_concatenable(shapes, dimension)
         sizes = [shape[dimension] for shape in shapes]
         merged = list(merged_shape(shapes))
         merged[dimension] = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else sum(sizes)
-        verify_inferred(self, merged, types[0].element_type)
+        return TensorType(types[0].element_type, merged)
 
 
 def _verify_concatenable(shapes: Sequence[Sequence[int]], dimension: int) -> None:
@@ -200,7 +206,7 @@ class SliceRanges(CustomDirective):
 
 
 @irdl_op_definition
-class SliceOp(IRDLOperation):
+class SliceOp(_PartsOp):
     """
     The part of a tensor from `start_indices` to before `limit_indices`, or every so many
     elements of it.
@@ -216,19 +222,16 @@ class SliceOp(IRDLOperation):
 
     name = "stablehlo.slice"
 
-    operand = operand_def()
+    operand = operand_def(TENSOR)
     start_indices = prop_def(DenseArrayBase.constr(i64))
     limit_indices = prop_def(DenseArrayBase.constr(i64))
     strides = prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
 
     assembly_format = (
         "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) "
-        "attr-dict `:` functional-type(operands, results)"
+        "attr-dict `:` functional-type(operands, results) custom<VerifyTypesLater>()"
     )
-    custom_directives = (SliceRanges,)
-
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
+    custom_directives = (*DIRECTIVES, SliceRanges)
 
     def __init__(
         self,
@@ -248,31 +251,17 @@ class SliceOp(IRDLOperation):
             },
         )
 
-    def verify_(self) -> None:
-        verify_kinds(self, (TENSOR,), (TENSOR,))
-        starts = self.start_indices.get_values()
-        limits = self.limit_indices.get_values()
-        strides = self.strides.get_values()
-        if not len(starts) == len(limits) == len(strides):
+    def inferred_type(self) -> RankedTensor:
+        ranges = self.verify_same_sizes("start_indices", "limit_indices", "strides")
+        type_, _ = self.tensor_types
+        shape = type_.get_shape()
+        if len(ranges[0]) != len(shape):
             raise VerifyException(
-                f"'{self.name}' op failed to verify that all of {{start_indices, "
-                "limit_indices, strides} have same size"
-            )
-        verify_same_element_type(self)
-        (operand,) = tensor_types(self.operand_types)
-        shape = operand.get_shape()
-        if len(starts) != len(shape):
-            raise VerifyException(
-                f"the number of elements in start_indices ({len(starts)}) does not "
+                f"the number of elements in start_indices ({len(ranges[0])}) does not "
                 f"match the rank of the operand ({len(shape)})"
             )
-        sizes = [
-            _sliced_size(dimension, *range_)
-            for dimension, range_ in enumerate(
-                zip(shape, starts, limits, strides, strict=True)
-            )
-        ]
-        verify_inferred(self, sizes, operand.element_type)
+        sizes = map(_sliced_size, range(len(shape)), shape, *ranges)
+        return TensorType(type_.element_type, list(sizes))
 
 
 def _sliced_size(dimension: int, size: int, start: int, limit: int, stride: int) -> int:
@@ -297,7 +286,7 @@ def _sliced_size(dimension: int, size: int, start: int, limit: int, stride: int)
 
 
 @irdl_op_definition
-class PadOp(IRDLOperation):
+class PadOp(_PartsOp):
     """
     A tensor with a value before, after and between its elements. Negative padding takes
     elements away.
@@ -314,23 +303,19 @@ class PadOp(IRDLOperation):
 
     name = "stablehlo.pad"
 
-    operand = operand_def()
-    padding_value = operand_def()
+    operand = operand_def(TENSOR)
+    padding_value = operand_def(SCALAR)
     edge_padding_low = prop_def(DenseArrayBase.constr(i64))
     edge_padding_high = prop_def(DenseArrayBase.constr(i64))
     interior_padding = prop_def(DenseArrayBase.constr(i64))
-    result = result_def()
 
     assembly_format = (
         "$operand `,` $padding_value "
         "`,` `low` `=` custom<DimensionList>($edge_padding_low) "
         "`,` `high` `=` custom<DimensionList>($edge_padding_high) "
         "`,` `interior` `=` custom<DimensionList>($interior_padding) attr-dict `:` "
-        "functional-type(operands, results)"
+        "functional-type(operands, results) custom<VerifyTypesLater>()"
     )
-    custom_directives = (DimensionList,)
-
-    traits = traits_def(Pure(), MovesElements(), SameOperandsAndResultsScale())
 
     def __init__(
         self,
@@ -351,31 +336,19 @@ class PadOp(IRDLOperation):
             },
         )
 
-    def verify_(self) -> None:
-        verify_kinds(self, (TENSOR, SCALAR), (TENSOR,))
-        low = self.edge_padding_low.get_values()
-        high = self.edge_padding_high.get_values()
-        interior = self.interior_padding.get_values()
-        if not len(low) == len(high) == len(interior):
+    def inferred_type(self) -> RankedTensor:
+        padding = self.verify_same_sizes(
+            "edge_padding_low", "edge_padding_high", "interior_padding"
+        )
+        type_, _, _ = self.tensor_types
+        shape = type_.get_shape()
+        if len(padding[0]) != len(shape):
             raise VerifyException(
-                f"'{self.name}' op failed to verify that all of {{edge_padding_low, "
-                "edge_padding_high, interior_padding} have same size"
-            )
-        verify_same_element_type(self)
-        operand, _ = tensor_types(self.operand_types)
-        shape = operand.get_shape()
-        if len(low) != len(shape):
-            raise VerifyException(
-                f"edge_padding_low length ({len(low)}) must match operand rank "
+                f"edge_padding_low length ({len(padding[0])}) must match operand rank "
                 f"({len(shape)})"
             )
-        sizes = [
-            _padded_size(dimension, *padding)
-            for dimension, padding in enumerate(
-                zip(shape, low, high, interior, strict=True)
-            )
-        ]
-        verify_inferred(self, sizes, operand.element_type)
+        sizes = map(_padded_size, range(len(shape)), shape, *padding)
+        return TensorType(type_.element_type, list(sizes))
 
 
 def _padded_size(dimension: int, size: int, low: int, high: int, interior: int) -> int:

@@ -1,6 +1,6 @@
 """
-The pieces of text that several of StableHLO's ops share: lists of dimensions, and the
-types of operands and results, which are one type if all are the same.
+Text that several of StableHLO's ops share: lists of dimensions, properties among the
+attributes, and the types of operands and results, which are one type if all are the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, VerificationContext
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -28,6 +28,7 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.hints import isa
+from xdsl.utils.lexer import Position
 
 
 def parse_number(parser: AttrParser) -> int:
@@ -46,9 +47,9 @@ def parse_dimensions(parser: AttrParser) -> Sequence[int]:
     )
 
 
-def print_dimensions(printer: Printer, dimensions: Sequence[int]) -> None:
-    """Print `[0, 1]`."""
-    printer.print_string(f"[{', '.join(map(str, dimensions))}]")
+def dimensions_text(dimensions: Sequence[int]) -> str:
+    """`[0, 1]`"""
+    return f"[{', '.join(map(str, dimensions))}]"
 
 
 def parse_dimension_size(parser: AttrParser) -> int:
@@ -63,6 +64,24 @@ def dimension_size_text(size: int) -> str:
     return "?" if size == DYNAMIC_INDEX else str(size)
 
 
+def move_properties(
+    parser: Parser,
+    op_type: type[IRDLOperation],
+    attributes: dict[str, Attribute],
+    properties: dict[str, Attribute],
+    pos: Position,
+) -> None:
+    """Move what is a property from the attributes, parsed at `pos`, to the properties."""
+    for name in op_type.get_irdl_definition().properties.keys() & attributes.keys():
+        if name in properties:
+            parser.raise_error(
+                f"attribute '{name}' occurs more than once in the attribute list",
+                pos,
+                parser.pos,
+            )
+        properties[name] = attributes.pop(name)
+
+
 def parse_attributes(
     parser: Parser, op_type: type[IRDLOperation], properties: dict[str, Attribute]
 ) -> dict[str, Attribute]:
@@ -72,17 +91,39 @@ def parse_attributes(
     """
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
-    for name in op_type.get_irdl_definition().properties:
-        if name not in attributes:
-            continue
-        if name in properties:
-            parser.raise_error(
-                f"attribute '{name}' occurs more than once in the attribute list",
-                pos,
-                parser.pos,
-            )
-        properties[name] = attributes.pop(name)
+    move_properties(parser, op_type, attributes, properties, pos)
     return attributes
+
+
+class ParsedTypes(VerificationContext):
+    """
+    Types of a text. xDSL verifies these before there is an op, MLIR with the op, of which
+    its messages speak: constraints accept them in this context.
+    """
+
+
+@irdl_custom_directive
+class VerifyTypesLater(CustomDirective):
+    """No text: the types of operands and results are verified with the op."""
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        state.context = ParsedTypes()
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        pass
+
+
+@irdl_custom_directive
+class PropertiesInAttrDict(CustomDirective):
+    """After `attr-dict`: a property may stand there instead of in a text of its own."""
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        move_properties(
+            parser, state.op_type, state.attributes, state.properties, parser.pos
+        )
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        pass
 
 
 @irdl_custom_directive
@@ -99,142 +140,7 @@ class DimensionList(CustomDirective):
         state.print_whitespace(printer)
         numbers = self.dimensions.get(op)
         assert isa(numbers, DenseArrayBase[IntegerType])
-        print_dimensions(printer, numbers.get_values())
-
-
-def _print_function_type(
-    printer: Printer, operand_types: Sequence[Attribute], result_type: Attribute
-) -> None:
-    with printer.in_parens():
-        printer.print_list(operand_types, printer.print_attribute)
-    printer.print_string(" -> ")
-    printer.print_attribute(result_type)
-
-
-def _split_function_type(
-    parser: Parser, type_: FunctionType, count: int, pos: int
-) -> tuple[Sequence[Attribute], Attribute]:
-    """The types of `count` operands and of the one result."""
-    inputs, outputs = type_.inputs.data, type_.outputs.data
-    if len(inputs) != count:
-        parser.raise_error(
-            f"{count} operands present, but expected {len(inputs)}", pos, parser.pos
-        )
-    if len(outputs) != 1:
-        parser.raise_error("expected single output", pos, parser.pos)
-    return inputs, outputs[0]
-
-
-def _parse_types(parser: Parser, count: int) -> tuple[Sequence[Attribute], Attribute]:
-    pos = parser.pos
-    type_ = parser.parse_type()
-    if isinstance(type_, FunctionType):
-        return _split_function_type(parser, type_, count, pos)
-    return (type_,) * count, type_
-
-
-class _SameType(CustomDirective):
-    """
-    `tensor<4xf32>` if that is the type of all operands and of the result, else
-    `(tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
-    """
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
-        operand_types, result_type = op.operand_types, op.result_types[0]
-        if all(type_ == result_type for type_ in operand_types):
-            printer.print_attribute(result_type)
-        else:
-            _print_function_type(printer, operand_types, result_type)
-
-
-@irdl_custom_directive
-class SameUnaryType(_SameType):
-    """The types of an op with one operand."""
-
-    operand: TypeDirective
-    result: TypeDirective
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        operand_types, result_type = _parse_types(parser, 1)
-        self.operand.set(state, operand_types)
-        self.result.set(state, (result_type,))
-
-
-@irdl_custom_directive
-class SameBinaryType(_SameType):
-    """The types of an op with two operands."""
-
-    lhs: TypeDirective
-    rhs: TypeDirective
-    result: TypeDirective
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        (lhs, rhs), result = _parse_types(parser, 2)
-        self.lhs.set(state, (lhs,))
-        self.rhs.set(state, (rhs,))
-        self.result.set(state, (result,))
-
-
-@irdl_custom_directive
-class SameTernaryType(_SameType):
-    """The types of an op with three operands."""
-
-    first: TypeDirective
-    second: TypeDirective
-    third: TypeDirective
-    result: TypeDirective
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        (first, second, third), result = _parse_types(parser, 3)
-        self.first.set(state, (first,))
-        self.second.set(state, (second,))
-        self.third.set(state, (third,))
-        self.result.set(state, (result,))
-
-
-@irdl_custom_directive
-class SelectType(CustomDirective):
-    """
-    `tensor<4xi1>, tensor<4xf32>`: the predicate, and what is chosen from and the result.
-    If these differ, `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
-    """
-
-    pred: TypeDirective
-    on_true: TypeDirective
-    on_false: TypeDirective
-    result: TypeDirective
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        pos = parser.pos
-        pred: Attribute
-        types = parser.parse_comma_separated_list(
-            parser.Delimiter.NONE, parser.parse_type
-        )
-        if len(types) == 2:
-            pred, result = types
-            on_true: Attribute = result
-            on_false: Attribute = result
-        elif len(types) == 1 and isinstance(type_ := types[0], FunctionType):
-            operand_types, result = _split_function_type(parser, type_, 3, pos)
-            pred, on_true, on_false = operand_types
-        else:
-            parser.raise_error(
-                "expected functional type or list of two types", pos, parser.pos
-            )
-        self.pred.set(state, (pred,))
-        self.on_true.set(state, (on_true,))
-        self.on_false.set(state, (on_false,))
-        self.result.set(state, (result,))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
-        pred, on_true, on_false = op.operand_types
-        result = op.result_types[0]
-        if on_true == result == on_false:
-            printer.print_list((pred, result), printer.print_attribute)
-        else:
-            _print_function_type(printer, op.operand_types, result)
+        printer.print_string(dimensions_text(numbers.get_values()))
 
 
 @irdl_custom_directive
@@ -254,3 +160,91 @@ class OperandsBeforeKeyword(CustomDirective):
         state.print_whitespace(printer)
         printer.print_list(op.operands, printer.print_ssa_value)
         printer.print_string(",")
+
+
+@irdl_custom_directive
+class SameOperandsAndResultType(CustomDirective):
+    """
+    `tensor<4xf32>` if that is the type of all operands and of the result, else
+    `(tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
+    """
+
+    operand_types: TypeDirective
+    result_type: TypeDirective
+
+    def _set(
+        self, parser: Parser, state: ParsingState, type_: FunctionType, pos: int
+    ) -> None:
+        count = len(state.operands)
+        inputs, outputs = type_.inputs.data, type_.outputs.data
+        if len(inputs) != count:
+            parser.raise_error(
+                f"{count} operands present, but expected {len(inputs)}", pos, parser.pos
+            )
+        if len(outputs) != 1:
+            parser.raise_error("expected single output", pos, parser.pos)
+        self.operand_types.set(state, inputs)
+        self.result_type.set(state, outputs)
+        state.context = ParsedTypes()
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pos = parser.pos
+        type_ = parser.parse_type()
+        if not isinstance(type_, FunctionType):
+            count = len(state.operands)
+            type_ = FunctionType.from_lists((type_,) * count, (type_,))
+        self._set(parser, state, type_, pos)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        result_type = op.result_types[0]
+        if all(type_ == result_type for type_ in op.operand_types):
+            printer.print_attribute(result_type)
+        else:
+            printer.print_function_type(op.operand_types, op.result_types)
+
+
+@irdl_custom_directive
+class SelectType(SameOperandsAndResultType):
+    """
+    `tensor<4xi1>, tensor<4xf32>`: the predicate, and what is chosen from and the result.
+    If these differ, `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
+    """
+
+    operand_types: TypeDirective
+    result_type: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pos = parser.pos
+        match parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_type
+        ):
+            case [FunctionType() as type_]:
+                pass
+            case [pred, result]:
+                type_ = FunctionType.from_lists((pred, result, result), (result,))
+            case _:
+                parser.raise_error(
+                    "expected functional type or list of two types", pos, parser.pos
+                )
+        self._set(parser, state, type_, pos)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        pred, on_true, on_false = op.operand_types
+        result = op.result_types[0]
+        if on_true == result == on_false:
+            printer.print_list((pred, result), printer.print_attribute)
+        else:
+            printer.print_function_type(op.operand_types, op.result_types)
+
+
+DIRECTIVES = (
+    DimensionList,
+    OperandsBeforeKeyword,
+    PropertiesInAttrDict,
+    SameOperandsAndResultType,
+    SelectType,
+    VerifyTypesLater,
+)
+"""The directives that assembly formats of all ops can use."""

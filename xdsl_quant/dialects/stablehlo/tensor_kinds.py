@@ -9,22 +9,34 @@ StableHLO or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import cast
 from weakref import WeakKeyDictionary
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     Float32Type,
     Float64Type,
     IntegerType,
+    MemRefType,
     Signedness,
     TensorType,
+    TupleType,
+    UnrankedTensorType,
+    i32,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrConstraint,
+    IntConstraint,
+    RangeOf,
+    VerificationContext,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import (
@@ -35,8 +47,9 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.types import int_array
 
-from .attributes import TypeExtensionsAttr
-from .compatibility import real_type
+from .attributes import FutureType, TokenType, TypeExtensionsAttr
+from .compatibility import RankedTensor, real_type
+from .syntax import ParsedTypes
 
 PerTensorType = UniformQuantizedType | FixedPointQuantizedType
 PerAxisType = UniformQuantizedPerAxisType | FixedPointQuantizedPerAxisType
@@ -66,13 +79,11 @@ _STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 
 def element_kind(type_: Attribute) -> ElementKind | None:
     """The group that an element type belongs to; `None` if no op takes it."""
-    if isinstance(type_, PerTensorType):
-        zero_points = (type_.zero_point.data,)
-        is_valid = _is_valid_storage(type_) and _are_stored(type_, zero_points)
-        return ElementKind.PER_TENSOR if is_valid else None
-    if isinstance(type_, PerAxisType):
-        is_valid = _is_valid_storage(type_) and _all_are_stored(type_)
-        return ElementKind.PER_AXIS if is_valid else None
+    if isinstance(type_, QuantizedElementType):
+        if not _is_valid_storage(type_) or not _are_stored(type_):
+            return None
+        is_per_axis = isinstance(type_, PerAxisType)
+        return ElementKind.PER_AXIS if is_per_axis else ElementKind.PER_TENSOR
     if isinstance(type_, AnyFloat):
         return ElementKind.FLOAT if type_.bitwidth in _FLOAT_WIDTHS else None
     if isinstance(type_, IntegerType):
@@ -99,20 +110,21 @@ def _is_valid_storage(type_: QuantizedElementType) -> bool:
     return is_signless or not type_.is_signed
 
 
-def _are_stored(type_: QuantizedElementType, zero_points: Sequence[int]) -> bool:
+_ARE_STORED: WeakKeyDictionary[QuantizedElementType, bool] = WeakKeyDictionary()
+
+
+def _are_stored(type_: QuantizedElementType) -> bool:
     """C7 and C8: zero points are values that can be stored."""
-    low, high = type_.storage_type_min.data, type_.storage_type_max.data
-    return low <= min(zero_points) and max(zero_points) <= high
-
-
-_ALL_ARE_STORED: WeakKeyDictionary[PerAxisType, bool] = WeakKeyDictionary()
-
-
-def _all_are_stored(type_: PerAxisType) -> bool:
     # A type may have a million zero points, and many values may have the type.
-    if (known := _ALL_ARE_STORED.get(type_)) is None:
-        known = _are_stored(type_, int_array(type_.zero_points))
-        _ALL_ARE_STORED[type_] = known
+    if (known := _ARE_STORED.get(type_)) is None:
+        zero_points = (
+            int_array(type_.zero_points)
+            if isinstance(type_, PerAxisType)
+            else (type_.zero_point.data,)
+        )
+        low, high = type_.storage_type_min.data, type_.storage_type_max.data
+        known = low <= min(zero_points) and max(zero_points) <= high
+        _ARE_STORED[type_] = known
     return known
 
 
@@ -126,19 +138,56 @@ def _is_valid_dimension(element_type: Attribute, shape: Sequence[int]) -> bool:
     return shape[dimension] in (DYNAMIC_INDEX, len(element_type.zero_points))
 
 
-def _is_any_shape(type_: TensorType[Attribute]) -> bool:
-    return True
+KindT = TypeVar("KindT", bound=Attribute, covariant=True)
 
 
-def _is_scalar(type_: TensorType[Attribute]) -> bool:
+@dataclass(frozen=True)
+class Kind(AttrConstraint[KindT]):
+    """What the type of an operand or a result must be, in the words of StableHLO."""
+
+    description: str
+    has: Callable[[Attribute], bool]
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
+            raise VerifyException(f"must be {self.description}, but got '{attr}'")
+
+    def mapping_type_vars(
+        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
+    ) -> Kind[KindT]:
+        return self
+
+
+def _either(*kinds: Kind[Attribute]) -> Kind[Attribute]:
+    return Kind(
+        " or ".join(kind.description for kind in kinds),
+        lambda type_: any(kind.has(type_) for kind in kinds),
+    )
+
+
+class VariadicOf(RangeOf[KindT]):
+    """Any number of values of a kind."""
+
+    def verify(
+        self, attrs: Sequence[Attribute], constraint_context: VerificationContext
+    ) -> None:
+        for index, attr in enumerate(attrs):
+            try:
+                self.constr.verify(attr, constraint_context)
+            except VerifyException as e:
+                words = str(e).replace("must be", "must be variadic of", 1)
+                raise VerifyException(f"#{index} {words}") from e
+
+
+def _is_scalar(type_: RankedTensor) -> bool:
     return not type_.get_shape()
 
 
-def _is_static(type_: TensorType[Attribute]) -> bool:
+def _is_static(type_: RankedTensor) -> bool:
     return DYNAMIC_INDEX not in type_.get_shape()
 
 
-def _is_static_or_bounded(type_: TensorType[Attribute]) -> bool:
+def _is_static_or_bounded(type_: RankedTensor) -> bool:
     """Static, but for one dimension that has an upper bound."""
     shape = type_.get_shape()
     if (dynamic := shape.count(DYNAMIC_INDEX)) != 1:
@@ -150,51 +199,43 @@ def _is_static_or_bounded(type_: TensorType[Attribute]) -> bool:
     return dimension < len(bounds) and bounds[dimension] != DYNAMIC_INDEX
 
 
-@dataclass(frozen=True)
-class TensorKind:
-    """What the type of an operand or a result must be."""
-
-    element_kinds: frozenset[ElementKind]
-    description: str
-    """The words that StableHLO has for it."""
-
-    has_shape: Callable[[TensorType[Attribute]], bool] = _is_any_shape
-
-    def has(self, type_: Attribute) -> bool:
-        """Whether the type is of this kind."""
-        if not isinstance(type_, TensorType):
-            return False
-        tensor_type = cast(TensorType[Attribute], type_)
-        element_type = tensor_type.element_type
-        return (
-            element_kind(element_type) in self.element_kinds
-            and _is_valid_dimension(element_type, tensor_type.get_shape())
-            and self.has_shape(tensor_type)
-        )
+ElementKinds = Sequence[ElementKind | tuple[ElementKind, ...]]
+"""Groups of element types in their order; those that have a common name as a tuple."""
 
 
-_INTEGER = (ElementKind.SIGNED, ElementKind.UNSIGNED)
+def _values_of(element_kinds: ElementKinds) -> str:
+    words = (
+        "2/4/8/16/32/64-bit integer" if isinstance(kind, tuple) else kind.value
+        for kind in element_kinds
+    )
+    return f"{' or '.join(words)} values"
 
 
 def _tensor_of(
     *element_kinds: ElementKind | tuple[ElementKind, ...],
     shape: str = "ranked",
-    has_shape: Callable[[TensorType[Attribute]], bool] = _is_any_shape,
-) -> TensorKind:
-    kinds: set[ElementKind] = set()
-    words: list[str] = []
-    for element_kind in element_kinds:
-        if isinstance(element_kind, tuple):
-            kinds.update(element_kind)
-            words.append("2/4/8/16/32/64-bit integer")
-        else:
-            kinds.add(element_kind)
-            words.append(element_kind.value)
-    return TensorKind(
-        frozenset(kinds), f"{shape} tensor of {' or '.join(words)} values", has_shape
-    )
+    has_shape: Callable[[RankedTensor], bool] | None = None,
+) -> Kind[RankedTensor]:
+    groups = (kind if isinstance(kind, tuple) else (kind,) for kind in element_kinds)
+    kinds = frozenset(chain.from_iterable(groups))
+
+    def has(type_: Attribute) -> bool:
+        if not isinstance(type_, TensorType):
+            return False
+        tensor_type = cast(RankedTensor, type_)
+        element_type = tensor_type.element_type
+        return (
+            element_kind(element_type) in kinds
+            and _is_valid_dimension(element_type, tensor_type.get_shape())
+            and (has_shape is None or has_shape(tensor_type))
+        )
+
+    return Kind(f"{shape} tensor of {_values_of(element_kinds)}", has)
 
 
+_INTEGER = (ElementKind.SIGNED, ElementKind.UNSIGNED)
+_FLOAT = (ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR)
+_NUMBER = (_INTEGER, *_FLOAT)
 _NOT_QUANTIZED = (ElementKind.FLOAT, ElementKind.PRED, _INTEGER, ElementKind.COMPLEX)
 _PER_TENSOR = (*_NOT_QUANTIZED, ElementKind.PER_TENSOR)
 _PER_AXIS = (*_PER_TENSOR, ElementKind.PER_AXIS)
@@ -203,6 +244,7 @@ TENSOR_NOT_QUANTIZED = _tensor_of(*_NOT_QUANTIZED)
 TENSOR = _tensor_of(*_PER_TENSOR)
 TENSOR_OR_PER_AXIS = _tensor_of(*_PER_AXIS)
 SCALAR = _tensor_of(*_PER_TENSOR, shape="0D", has_shape=_is_scalar)
+STATIC_NUMBER = _tensor_of(*_NUMBER, shape="statically shaped", has_shape=_is_static)
 STATIC_OR_PER_AXIS = _tensor_of(
     *_PER_AXIS, shape="statically shaped", has_shape=_is_static
 )
@@ -212,57 +254,58 @@ STATIC_OR_BOUNDED_OR_PER_AXIS = _tensor_of(
     has_shape=_is_static_or_bounded,
 )
 PRED_TENSOR = _tensor_of(ElementKind.PRED)
+PRED_OR_INTEGER = _tensor_of(ElementKind.PRED, _INTEGER)
+INTEGER_TENSOR = _tensor_of(_INTEGER)
 FLOAT_TENSOR = _tensor_of(ElementKind.FLOAT)
+FLOAT_OR_QUANTIZED = _tensor_of(ElementKind.FLOAT, ElementKind.PER_TENSOR)
 QUANTIZED_OR_PER_AXIS = _tensor_of(ElementKind.PER_TENSOR, ElementKind.PER_AXIS)
 FLOAT_OR_QUANTIZED_OR_PER_AXIS = _tensor_of(
     ElementKind.FLOAT, ElementKind.PER_TENSOR, ElementKind.PER_AXIS
 )
-FLOAT_OR_COMPLEX = _tensor_of(
-    ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR
-)
-NUMBER = _tensor_of(
-    _INTEGER, ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR
-)
-SIGNED_NUMBER = _tensor_of(
-    ElementKind.SIGNED, ElementKind.FLOAT, ElementKind.COMPLEX, ElementKind.PER_TENSOR
-)
+FLOAT_OR_COMPLEX = _tensor_of(*_FLOAT)
+NUMBER = _tensor_of(*_NUMBER)
+SIGNED_NUMBER = _tensor_of(ElementKind.SIGNED, *_FLOAT)
 SIGNED_REAL_NUMBER = _tensor_of(
     ElementKind.SIGNED, ElementKind.FLOAT, ElementKind.PER_TENSOR
 )
+I32_TENSOR: Kind[RankedTensor] = Kind(
+    "ranked tensor of 32-bit signless integer values",
+    lambda type_: (
+        INTEGER_TENSOR.has(type_) and cast(RankedTensor, type_).element_type == i32
+    ),
+)
 
 
-def _verify_kind(
-    op: Operation, value: str, type_: Attribute, kind: TensorKind, variadic: str = ""
-) -> None:
-    if not kind.has(type_):
-        raise VerifyException(
-            f"'{op.name}' op {value} must be {variadic}{kind.description}, but got "
-            f"'{type_}'"
-        )
+def _is_unranked(type_: Attribute) -> bool:
+    return isinstance(type_, UnrankedTensorType) and (
+        element_kind(cast(Attribute, type_.element_type)) is not None
+    )
 
 
-def verify_kinds(
-    op: Operation,
-    operand_kinds: Sequence[TensorKind],
-    result_kinds: Sequence[TensorKind],
-) -> None:
-    """Verify that each operand and each result is of the kind that is given for it."""
-    for index, kind in enumerate(operand_kinds):
-        _verify_kind(op, f"operand #{index}", op.operands[index].type, kind)
-    for index, kind in enumerate(result_kinds):
-        _verify_kind(op, f"result #{index}", op.results[index].type, kind)
+def _is_buffer(type_: Attribute) -> bool:
+    return isinstance(type_, MemRefType) and (
+        element_kind(cast(Attribute, type_.element_type))
+        not in (None, ElementKind.PER_AXIS)
+    )
 
 
-_VARIADIC = "variadic of "
+def _is_value_or_tuple(type_: Attribute) -> bool:
+    if isinstance(type_, TupleType):
+        return all(map(_is_value_or_tuple, type_.types))
+    return _VALUE.has(type_)
 
 
-def verify_variadic_operand_kinds(op: Operation, kind: TensorKind) -> None:
-    """Verify the operands of an op that has any number of them."""
-    for index, type_ in enumerate(op.operand_types):
-        _verify_kind(op, f"operand #{index}", type_, kind, _VARIADIC)
-
-
-def verify_variadic_result_kinds(op: Operation, kind: TensorKind) -> None:
-    """Verify the results of an op that has any number of them."""
-    for index, type_ in enumerate(op.result_types):
-        _verify_kind(op, f"result #{index}", type_, kind, _VARIADIC)
+_ANY_TENSOR: Kind[Attribute] = Kind(
+    f"tensor of {_values_of(_PER_AXIS)}",
+    lambda type_: TENSOR_OR_PER_AXIS.has(type_) or _is_unranked(type_),
+)
+_BUFFER: Kind[Attribute] = Kind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer)
+_TOKEN: Kind[Attribute] = Kind("token", lambda type_: isinstance(type_, TokenType))
+_VALUE = _either(_ANY_TENSOR, _BUFFER, _TOKEN)
+RETURNED = _either(TENSOR, _tensor_of(ElementKind.PER_AXIS), _TOKEN, _BUFFER)
+PASSED: Kind[Attribute] = Kind(
+    f"{_VALUE.description} or nested tuple with any combination of "
+    f"{_VALUE.description} values or future",
+    lambda type_: isinstance(type_, FutureType) or _is_value_or_tuple(type_),
+)
+"""What `stablehlo.custom_call` takes and gives."""

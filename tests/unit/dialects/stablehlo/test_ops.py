@@ -28,6 +28,7 @@ from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType, UniformQuanti
 from xdsl_quant.dialects.stablehlo import (
     AbsOp,
     AddOp,
+    AndOp,
     BroadcastInDimOp,
     ClampOp,
     CompareOp,
@@ -38,6 +39,7 @@ from xdsl_quant.dialects.stablehlo import (
     ConvDimensionNumbersAttr,
     ConvertOp,
     ConvolutionOp,
+    CustomCallOp,
     DivideOp,
     DotDimensionNumbersAttr,
     DotGeneralOp,
@@ -47,10 +49,12 @@ from xdsl_quant.dialects.stablehlo import (
     MinimumOp,
     MultiplyOp,
     NegateOp,
+    OrOp,
     PadOp,
     Precision,
     PrecisionAttr,
     ReduceOp,
+    ReduceWindowOp,
     ReshapeOp,
     ResultAccuracyAttr,
     ReturnOp,
@@ -261,10 +265,10 @@ def test_a_resource_may_be_a_constant():
 
 
 def test_traits():
-    for op_type in StableHLO.operations:
-        assert op_type is ReduceOp or op_type.has_trait(Pure)
+    impure = {op for op in StableHLO.operations if not op.has_trait(Pure)}
+    assert impure == {ReduceOp, ReduceWindowOp, CustomCallOp}
     commutative = {op for op in StableHLO.operations if op.has_trait(Commutative)}
-    assert commutative == {AddOp, MultiplyOp, MaximumOp, MinimumOp}
+    assert commutative == {AddOp, AndOp, MaximumOp, MinimumOp, MultiplyOp, OrOp}
     assert [op for op in StableHLO.operations if op.has_trait(ConstantLike)] == [
         ConstantOp
     ]

@@ -1,0 +1,121 @@
+"""How often a window fits into a tensor, after a check that it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    DenseIntElementsAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
+from xdsl.utils.exceptions import VerifyException
+
+
+def padding_attr(pairs: Sequence[Sequence[int]]) -> DenseIntElementsAttr:
+    """Low and high padding of each dimension as an attribute."""
+    return DenseIntOrFPElementsAttr.from_list(
+        TensorType(i64, (len(pairs), 2)), [size for pair in pairs for size in pair]
+    )
+
+
+def _padding(attribute: DenseIntOrFPElementsAttr | None) -> Sequence[tuple[int, int]]:
+    if attribute is None:
+        return ()
+    shape = attribute.get_shape()
+    if len(shape) != 2 or shape[1] != 2:
+        raise VerifyException(
+            "expects the shape of padding-attribute to be {N, 2}, but got "
+            f"{{{', '.join(map(str, shape))}}}."
+        )
+    sizes = cast(Sequence[int], attribute.get_values())
+    return list(zip(sizes[::2], sizes[1::2], strict=True))
+
+
+Numbers = DenseArrayBase[IntegerType]
+
+
+def window_positions(
+    sizes: Sequence[int],
+    window: Sequence[int],
+    strides: Numbers | None,
+    padding: DenseIntOrFPElementsAttr | None,
+    base_dilations: Numbers | None,
+    window_dilations: Numbers | None,
+    reversal: Numbers | None = None,
+) -> list[int]:
+    """
+    How many positions a window has in each dimension.
+
+    Args:
+        sizes: those of the dimensions that the window moves along.
+        window: how many elements the window has along each of them.
+        strides: how far it moves at once.
+        padding: how many elements are added before and after.
+        base_dilations: the distance of elements of the tensor.
+        window_dilations: the distance of elements of the window.
+        reversal: whether the window is reversed.
+
+    Raises:
+        VerifyException: in the words of StableHLO if this is no window.
+    """
+    rank = len(window)
+    pairs = _padding(padding)
+    given = [
+        () if attribute is None else attribute.get_values()
+        for attribute in (strides, base_dilations, window_dilations, reversal)
+    ]
+    for words, values in (
+        ("window-strides", given[0]),
+        ("base-dilation factors", given[1]),
+        ("window-dilation factors", given[2]),
+        ("padding-entries", pairs),
+        ("window-reversal", given[3]),
+    ):
+        if len(values) not in (0, rank):
+            raise VerifyException(
+                f"expects {words} to have same dimension-size as size of window "
+                f"dimensions ({rank}), but got: {len(values)}."
+            )
+    filled = (values or (1,) * rank for values in given[:3])
+    dimensions = zip(sizes, window, *filled, pairs or ((0, 0),) * rank, strict=True)
+    # All are verified before the first one is computed with.
+    checked = [(index, *dimension) for index, dimension in enumerate(dimensions)]
+    for index, _, *numbers, _ in checked:
+        _verify_positive(index, numbers)
+    return [
+        _positions(size, extent, stride, base, dilation, sum(pair))
+        for _, size, extent, stride, base, dilation, pair in checked
+    ]
+
+
+def _verify_positive(index: int, numbers: Sequence[int]) -> None:
+    names = ("value", "stride", "base dilation factor", "window dilation factor")
+    for name, number in zip(names, numbers, strict=True):
+        # Of these the size of the window alone may be unknown.
+        if number <= 0 and (name != "value" or number != DYNAMIC_INDEX):
+            raise VerifyException(
+                f"expects window to have positive {name} for {index}-th window "
+                f"dimension, but got {number}."
+            )
+
+
+def _dilated(size: int, dilation: int) -> int:
+    """The size of a dimension with `dilation - 1` holes between its elements."""
+    return (size - 1) * dilation + 1 if size else 0
+
+
+def _positions(
+    size: int, window: int, stride: int, base: int, dilation: int, padding: int
+) -> int:
+    if DYNAMIC_INDEX in (size, window):
+        return DYNAMIC_INDEX
+    padded, extent = _dilated(size, base) + padding, _dilated(window, dilation)
+    if not padded or extent > padded:
+        return 0
+    return (padded - extent) // stride + 1
