@@ -11,8 +11,8 @@ import numpy as np
 from xdsl_quant.runtime.host_functions import EndsFunction, HostFunctions
 
 from .boundary import Boundary
-from .range_ends import have_ends
 from .runtime_library import array_at, callback, guarded
+from .scheduling.reduce_min_max import have_ends
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,15 @@ from .loop_fixes import (
     store_whole_bytes,
 )
 from .mlir_bindings import bindings
-from .range_ends import find_ends
-from .rounding_conversions import round_while_converting
-from .shared_loops import share_loops
+from .scheduling.reduce_min_max import find_ends
+from .scheduling.rounding_conversions import round_while_converting
+from .scheduling.shared_loops import share_loops
+from .scheduling.streaming_stores import (
+    mark_results,
+    stream_marked_results,
+    streamable_ops,
+)
 from .size_checks import check_sizes
-from .streaming_stores import mark_results, stream_marked_results, streamable_ops
 from .tensor_fixes import (
     check_has_no_llvm,
     copy_what_while_loops_carry,

@@ -18,7 +18,7 @@ from xdsl_quant.execution import (
 )
 from xdsl_quant.execution.machine_code import MachineCode
 from xdsl_quant.execution.mlir_bindings import bindings
-from xdsl_quant.execution.streaming_stores import (
+from xdsl_quant.execution.scheduling.streaming_stores import (
     mark_results,
     stream_marked_results,
     streamable_ops,

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.host_functions import EndsFunction
 
-from .boundary import Boundary
-from .mlir_bindings import bindings, ops_in
-from .runtime_library import array_at, callback, guarded
+from ..boundary import Boundary
+from ..mlir_bindings import bindings, ops_in
+from ..runtime_library import array_at, callback, guarded
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 

@@ -5,7 +5,7 @@ import pytest
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import bindings, ops_in
-from xdsl_quant.execution.rounding_conversions import round_while_converting
+from xdsl_quant.execution.scheduling.rounding_conversions import round_while_converting
 
 BODY = """
   %low = arith.constant {low} : {type}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import bindings, ops_in
-from xdsl_quant.execution.shared_loops import share_loops
+from xdsl_quant.execution.scheduling.shared_loops import share_loops
 from xdsl_quant.runtime.host_functions import EndsFunction
 
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .mlir_bindings import bindings, ops_in
+from ..mlir_bindings import bindings, ops_in
 
 _LINE = 64
 """Bytes of a cache line."""

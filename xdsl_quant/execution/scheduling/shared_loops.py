@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .mlir_bindings import bindings, ops_in
+from ..mlir_bindings import bindings, ops_in
 
 
 def share_loops(module: Any) -> None:

@@ -1,0 +1,3 @@
+"""
+What makes compiled code fast and changes no number.
+"""
