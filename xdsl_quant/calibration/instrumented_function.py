@@ -44,7 +44,7 @@ from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.array_types import numpy_dtype, shortened
 from xdsl_quant.runtime.entry_function import entry_function, functions_run, symbols_in
-from xdsl_quant.runtime.host_functions import EndsFunction
+from xdsl_quant.runtime.host_functions import MinMaxFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
@@ -83,7 +83,7 @@ class Sink(Protocol):
     ) -> object:
         """
         Record no more than the min/max, which may be of several values: see
-        [`EndsFunction`][xdsl_quant.runtime.host_functions.EndsFunction].
+        [`MinMaxFunction`][xdsl_quant.runtime.host_functions.MinMaxFunction].
         """
 
 
@@ -316,7 +316,9 @@ def _runnable(function: InstrumentedFunction, layout: MinMaxLayout | None) -> Ru
         host_function: Callable[..., object] = partial(record, key)
         if layout is not None:
             position, axis = layout.positions[index], layout.axes[index]
-            host_function = EndsFunction(host_function, reduce_min_max, position, axis)
+            host_function = MinMaxFunction(
+                host_function, reduce_min_max, position, axis
+            )
         host_functions[f"{function.prefix}{index}"] = host_function
     call: Callable[..., object]
     try:

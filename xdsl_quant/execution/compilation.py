@@ -30,6 +30,7 @@ class _Key(NamedTuple):
     entry: str | None
     rounding: Rounding
     fuse: bool
+    schedule: bool
 
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
@@ -46,6 +47,7 @@ def compile(
     zero_point_order: ZeroPointOrder = "before-rounding",
     nan: NanResult = "storage-min",
     fuse: bool = True,
+    schedule: bool = True,
     host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
     """
@@ -68,6 +70,8 @@ def compile(
         zero_point_order: when `lower-quant-ops` adds the zero point.
         nan: what it makes of NaN in casts without an attribute `quant.nan`.
         fuse: whether each cast becomes one loop with its scales as constants.
+        schedule: whether loops are made fast, which changes no number: contractions in
+            tiles, stores past the cache, and min/max of values where these are computed.
         host_functions: the Python functions that the module declares and calls, by name:
             see [`host_functions`][xdsl_quant.runtime.host_functions]. With these nothing
             is kept.
@@ -87,13 +91,13 @@ def compile(
             f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
         )
     check_function_name(entry, "entry")
-    if not isinstance(cast(object, fuse), bool):
-        raise TypeError(f"fuse must be True or False, not {fuse!r}")
+    for option, value in (("fuse", fuse), ("schedule", schedule)):
+        if not isinstance(cast(object, value), bool):
+            raise TypeError(f"{option} must be True or False, not {value!r}")
     host_functions = {} if host_functions is None else host_functions
     check_are_functions(host_functions)
-    key = _Key(
-        module if isinstance(module, str) else str(module), entry, rounding, fuse
-    )
+    text = module if isinstance(module, str) else str(module)
+    key = _Key(text, entry, rounding, fuse, schedule)
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
@@ -119,4 +123,4 @@ def _compile(
     wrapper = EntryWrapper.of(entry_point)
     lowered = lower(entry_point.module, key.rounding, key.fuse)
     host_calls = HostCalls.of(entry_point.host_declarations, host_functions)
-    return CompiledFunction(wrapper, lowered, host_calls)
+    return CompiledFunction(wrapper, lowered, host_calls, schedule=key.schedule)

@@ -23,7 +23,7 @@ from .machine_code import MachineCode
 
 STREAMED_BYTES = 48 << 20
 """
-Results of together so many bytes are streamed: see `streaming_stores`.
+Results of together so many bytes are streamed: see `scheduling.streaming_stores`.
 
 That was never faster with 16 MiB, and with 64 MiB it always was.
 """
@@ -59,12 +59,15 @@ class CompiledFunction:
         wrapper: EntryWrapper,
         text: str,
         host_calls: HostCalls,
+        *,
+        schedule: bool,
     ):
         """
         Args:
             wrapper: the functions around the entry point.
             text: the entry point and all that it needs, for MLIR.
-            host_calls: functions of Python that the code calls.
+            host_calls: Python functions that the code calls.
+            schedule: whether the code is made fast.
 
         Raises:
             CompilationError: if MLIR does not compile it.
@@ -79,6 +82,7 @@ class CompiledFunction:
         self._size_count = wrapper.dynamic_size_count
         self._wrapper = wrapper
         self._host_calls = host_calls
+        self._schedule = schedule
         self._code = code = self._compiled(stream=False)
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
         self._streaming_code: MachineCode | None = None
@@ -266,7 +270,9 @@ class CompiledFunction:
     def _compiled(self, *, stream: bool) -> MachineCode:
         text = f"{self.text}\n{self._wrapper.text}"
         names = self._wrapper.names
-        return MachineCode(text, names, self._host_calls, stream=stream)
+        return MachineCode(
+            text, names, self._host_calls, schedule=self._schedule, stream=stream
+        )
 
 
 def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:

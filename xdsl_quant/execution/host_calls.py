@@ -1,4 +1,4 @@
-"""How compiled code calls functions of Python: see `xdsl_quant.runtime.host_functions`."""
+"""How compiled code calls Python functions: see `xdsl_quant.runtime.host_functions`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_quant.runtime.host_functions import EndsFunction, HostFunctions
+from xdsl_quant.runtime.host_functions import HostFunctions
 
 from .boundary import Boundary
 from .runtime_library import array_at, callback, guarded
-from .scheduling.reduce_min_max import have_ends
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,11 @@ class HostDeclaration:
 class HostCalls:
     """What compiled code calls."""
 
-    callbacks: Mapping[str, object]
-    """Functions as ctypes has them, by symbols. They must stay alive."""
+    functions: HostFunctions
+    """Python functions by their names in the module."""
 
-    ends_functions: Mapping[str, EndsFunction]
-    """
-    Functions that are not called with their argument, as the code finds the ends of its
-    range; by their names in the module.
-    """
+    callbacks: Mapping[str, object]
+    """The functions as ctypes has them, by symbols. They must stay alive."""
 
     @staticmethod
     def of(
@@ -47,19 +43,14 @@ class HostCalls:
             declarations: the functions as the module declares them.
             functions: the functions.
         """
-        callbacks: dict[str, object] = {}
-        ends_functions: dict[str, EndsFunction] = {}
-        for declaration in declarations:
-            arguments, function = declaration.arguments, functions[declaration.name]
-            if isinstance(function, EndsFunction) and have_ends(
-                arguments, function.axis
-            ):
-                ends_functions[declaration.name] = function
-            else:
-                kinds = [(len(a.shape), a.dtype) for a in arguments]
-                symbol = f"_mlir_ciface_{declaration.name}"
-                callbacks[symbol] = _callback(kinds, function)
-        return HostCalls(callbacks, ends_functions)
+        callbacks = {
+            f"_mlir_ciface_{declaration.name}": _callback(
+                [(len(a.shape), a.dtype) for a in declaration.arguments],
+                functions[declaration.name],
+            )
+            for declaration in declarations
+        }
+        return HostCalls(functions, callbacks)
 
 
 def _callback(

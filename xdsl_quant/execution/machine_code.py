@@ -7,7 +7,7 @@ The passes run in parts; in between there are changes for which MLIR has no pass
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -31,15 +31,8 @@ from .loop_fixes import (
     erase_self_copies,
     store_whole_bytes,
 )
-from .mlir_bindings import bindings
-from .scheduling.reduce_min_max import find_ends
-from .scheduling.rounding_conversions import round_while_converting
-from .scheduling.shared_loops import share_loops
-from .scheduling.streaming_stores import (
-    mark_results,
-    stream_marked_results,
-    streamable_ops,
-)
+from .mlir_bindings import bindings, run_passes
+from .scheduling import Schedule
 from .size_checks import check_sizes
 from .tensor_fixes import (
     check_has_no_llvm,
@@ -136,6 +129,7 @@ class MachineCode:
         names: Sequence[str],
         host_calls: HostCalls,
         *,
+        schedule: bool,
         stream: bool = False,
     ):
         """
@@ -145,6 +139,7 @@ class MachineCode:
             text: the module.
             names: the functions.
             host_calls: what the functions call.
+            schedule: whether code is made fast, beside what MLIR does.
             stream: whether the kernel streams results, where it can.
 
         Raises:
@@ -157,55 +152,58 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
-                callbacks = self._lower(module, names, host_calls, stream)
-                self._callbacks = {**host_calls.callbacks, **callbacks}
+                self._callbacks = host_calls.callbacks
+                self.can_stream = False
+                if not schedule:
+                    self._lower(module, names, None)
+                else:
+                    steps = Schedule(names[0], host_calls.functions, stream=stream)
+                    self._lower(module, names, steps)
+                    self._callbacks = {**self._callbacks, **steps.callbacks}
+                    self.can_stream = steps.can_stream
                 self._start(module, names)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
 
     def _lower(
-        self, module: Any, names: Sequence[str], host_calls: HostCalls, stream: bool
-    ) -> Mapping[str, object]:
-        """Make a module one of the LLVM dialect; what it calls beside `host_calls`."""
+        self, module: Any, names: Sequence[str], schedule: Schedule | None
+    ) -> None:
+        """Make a module one of the LLVM dialect."""
         check_has_no_llvm(module)
         # Inlining may leave out what is only needed to find sizes wrong.
         check_sizes(module)
-        _run(module, _TO_ONE_FUNCTION)
+        run_passes(module, _TO_ONE_FUNCTION)
         define_undefined_tensors(module)
-        callbacks = find_ends(module, host_calls.ends_functions)
+        if schedule:
+            schedule.schedule_tensors(module)
         read_initial_values_as_inputs(module)
-        _run(module, _TO_LINALG)
-        if callbacks:
-            share_loops(module)
-            _run(module, ("canonicalize", "cse"))
+        run_passes(module, _TO_LINALG)
+        if schedule:
+            schedule.schedule_fused(module)
         reshape_where_sizes_are_dynamic(module)
         copy_what_while_loops_carry(module)
         # Or what one branch computes is written to a result of the size of another.
         if not has_dynamic_branches(module) and may_write_results_at_once(module):
-            _run(module, ("eliminate-empty-tensors",))
-        _run(module, _TENSORS_TO_BUFFERS)
-        streamable = streamable_ops(module, names[0])
-        self.can_stream = bool(streamable)
-        if stream:
-            mark_results(streamable)
-        _run(module, _BUFFERS_TO_LOOPS)
+            run_passes(module, ("eliminate-empty-tensors",))
+        run_passes(module, _TENSORS_TO_BUFFERS)
+        if schedule:
+            schedule.schedule_buffers(module)
+        run_passes(module, _BUFFERS_TO_LOOPS)
         self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
         convert_integers_to_bf16(module)
-        _run(module, _TO_SUPPORTED_FLOATS)
-        if stream:
-            stream_marked_results(module, names[0])
+        run_passes(module, _TO_SUPPORTED_FLOATS)
+        if schedule:
+            schedule.schedule_loops(module)
         erase_self_copies(module)
         check_divisions(module)
         call_libm(module)
         store_whole_bytes(module)
         convert_floats_exactly(module)
-        round_while_converting(module)
-        _run(module, _LOOPS_TO_LLVM)
+        run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
         move_bf16_as_integers(module)
         return_where_assertions_fail(module, names)
         mark_buffers_as_distinct(module, names)
-        return callbacks
 
     def _start(self, module: Any, names: Sequence[str]) -> None:
         """Let LLVM compile a module."""
@@ -230,11 +228,6 @@ class MachineCode:
         """
         address = self._engine.raw_lookup(f"_mlir_ciface_{name}")
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-
-
-def _run(module: Any, passes: Sequence[str]) -> None:
-    pipeline = f"builtin.module({','.join(passes)})"
-    bindings().passmanager.PassManager.parse(pipeline).run(module.operation)
 
 
 def _first_diagnostic(error: Any) -> str:

@@ -1,5 +1,6 @@
 """MLIR's Python bindings, imported when they are first needed."""
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -63,3 +64,9 @@ def ops_in(module: Any, *names: str) -> list[Any]:
 
     module.operation.walk(visit)
     return found
+
+
+def run_passes(module: Any, passes: Sequence[str]) -> None:
+    """Run passes on a module, each as the text of a pipeline."""
+    pipeline = f"builtin.module({','.join(passes)})"
+    bindings().passmanager.PassManager.parse(pipeline).run(module.operation)

@@ -25,26 +25,25 @@ HostFunctions = Mapping[str, Callable[..., object]]
 
 
 @dataclass(frozen=True)
-class EndsFunction:
+class MinMaxFunction:
     """
-    A function of one tensor of floats for which the ends of the range of its values are
-    enough.
+    A function of one tensor of floats that needs no more than the min/max of its values.
 
     Compiled code finds them in the loops that compute the values, which is much faster,
-    and calls another function with the ends of many tensors at once: of all that have the
-    same one and are in the same block, when the end of that is reached.
+    and calls another function with the min/max of many tensors at once: of all that have
+    the same function and are in the same block, when the end of that is reached.
 
-    It calls the function itself if the tensor has no such dimension, or one of size 0 or
-    of dynamic size, or elements other than `f16`, `bf16`, `f32` and `f64`. So does an
-    interpreter.
+    It calls the function itself without scheduling, or if the tensor has no such dimension,
+    or one of size 0 or of dynamic size, or elements other than `f16`, `bf16`, `f32` and
+    `f64`. So does an interpreter.
     """
 
     function: Callable[[NDArray[Any]], object]
     """Is called with all values of the tensor."""
 
-    see_ends: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
+    reduce_min_max: Callable[[NDArray[np.intp], NDArray[np.float64]], object]
     """
-    Is called with positions, of shape `(n,)`, and with ends for each of them, of shape
+    Is called with positions, of shape `(n,)`, and the min/max for each of them, of shape
     `(2, n)`: first the smallest values and then the largest. Without any value they are
     `inf` and `-inf`. A zero has any sign.
 
@@ -53,13 +52,13 @@ class EndsFunction:
     """
 
     position: int = 0
-    """Tells the ends from those of other tensors. With an axis it is that of index 0."""
+    """The position of the min/max; with an axis, that of index 0 of it."""
 
     axis: int | None = None
-    """A dimension for each index of which there are ends, at positions in a row."""
+    """A dimension for each index of which there are min/max, at successive positions."""
 
     def __post_init__(self):
-        for name in ("function", "see_ends"):
+        for name in ("function", "reduce_min_max"):
             if not callable(value := getattr(self, name)):
                 raise TypeError(
                     f"{name} must be a function, not {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""Ends of ranges that compiled code finds, in loops that it shares."""
+"""Min/max that compiled code finds, in loops that it shares."""
 
 import sys
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.mlir_bindings import bindings, ops_in
 from xdsl_quant.execution.scheduling.shared_loops import share_loops
-from xdsl_quant.runtime.host_functions import EndsFunction
+from xdsl_quant.runtime.host_functions import MinMaxFunction
 
 Array = NDArray[Any]
 
@@ -24,31 +24,31 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-class Viewer:
-    """Keeps what it sees."""
+class Recorder:
+    """Keeps what it is called with."""
 
     def __init__(self):
-        self.ends: list[tuple[list[int], Array]] = []
-        """Positions and ends."""
+        self.min_max: list[tuple[list[int], Array]] = []
+        """Positions and min_max."""
 
         self.values: list[Array] = []
 
-    def see_ends(self, positions: Array, ends: Array) -> None:
-        assert ends.dtype == np.float64
-        assert ends.shape == (2, len(positions))
+    def reduce_min_max(self, positions: Array, min_max: Array) -> None:
+        assert min_max.dtype == np.float64
+        assert min_max.shape == (2, len(positions))
         assert not positions.flags.writeable
-        assert not ends.flags.writeable
-        self.ends.append((positions.tolist(), ends.copy()))
+        assert not min_max.flags.writeable
+        self.min_max.append((positions.tolist(), min_max.copy()))
 
     def see(self, values: Array) -> None:
         self.values.append(values.copy())
 
-    def function(self, position: int = 0, axis: int | None = None) -> EndsFunction:
-        return EndsFunction(self.see, self.see_ends, position, axis)
+    def function(self, position: int = 0, axis: int | None = None) -> MinMaxFunction:
+        return MinMaxFunction(self.see, self.reduce_min_max, position, axis)
 
 
-def view(values: Array, type_: str, axis: int | None = None) -> Viewer:
-    """What is seen of values as a tensor of a type."""
+def record(values: Array, type_: str, axis: int | None = None) -> Recorder:
+    """What is recorded of values as a tensor of a type."""
     text = f"""
 func.func private @see({type_})
 func.func @f(%x: {type_}) {{
@@ -56,17 +56,17 @@ func.func @f(%x: {type_}) {{
   return
 }}
 """
-    viewer = Viewer()
-    compile(text, host_functions={"see": viewer.function(7, axis)})(values)
-    return viewer
+    recorder = Recorder()
+    compile(text, host_functions={"see": recorder.function(7, axis)})(values)
+    return recorder
 
 
-def ends_of(values: Array, type_: str, axis: int | None = None) -> list[list[float]]:
-    viewer = view(values, type_, axis)
-    assert not viewer.values
-    ((positions, ends),) = viewer.ends
+def min_max_of(values: Array, type_: str, axis: int | None = None) -> list[list[float]]:
+    recorder = record(values, type_, axis)
+    assert not recorder.values
+    ((positions, min_max),) = recorder.min_max
     assert positions == [*range(7, 7 + len(positions))]
-    return ends.tolist()
+    return min_max.tolist()
 
 
 VALUES = (
@@ -88,14 +88,14 @@ def test_values(values: list[float], type_: str):
     array = np.array(values).astype(DTYPES[type_])
     for size in ("?", len(values)):
         expected = [[float(array.min())], [float(array.max())]]
-        assert ends_of(array, f"tensor<{size}x{type_}>") == expected
+        assert min_max_of(array, f"tensor<{size}x{type_}>") == expected
 
 
 @pytest.mark.parametrize("type_", ["f32", "f64"])
 def test_largest_values(type_: str):
     largest = {"f32": float(np.finfo(np.float32).max), "f64": sys.float_info.max}[type_]
     array = np.array([-largest, largest] * 50, DTYPES[type_])
-    assert ends_of(array, f"tensor<?x{type_}>") == [[-largest], [largest]]
+    assert min_max_of(array, f"tensor<?x{type_}>") == [[-largest], [largest]]
 
 
 @pytest.mark.parametrize("type_", DTYPES)
@@ -103,27 +103,27 @@ def test_largest_values(type_: str):
 @pytest.mark.parametrize("others", [[], [1.0], [-1.0], [2.0, -3.0] * 50])
 def test_not_finite(others: list[float], value: float, type_: str):
     array = np.array([*others, value, *others]).astype(DTYPES[type_])
-    assert np.isnan(ends_of(array, f"tensor<?x{type_}>")).all()
+    assert np.isnan(min_max_of(array, f"tensor<?x{type_}>")).all()
 
 
 def test_not_finite_in_a_channel():
     array = np.array([[1, np.inf, 2, 3], [1, 4, np.nan, 5]], np.float32)
     nan = np.nan
     expected = [[1, nan, nan, 3], [1, nan, nan, 5]]
-    np.testing.assert_array_equal(ends_of(array, "tensor<?x4xf32>", 1), expected)
+    np.testing.assert_array_equal(min_max_of(array, "tensor<?x4xf32>", 1), expected)
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
 def test_nothing(shape: tuple[int, ...]):
     sizes = "?x" * len(shape)
     values = np.zeros(shape, np.float32)
-    assert ends_of(values, f"tensor<{sizes}f32>") == [[np.inf], [-np.inf]]
+    assert min_max_of(values, f"tensor<{sizes}f32>") == [[np.inf], [-np.inf]]
 
 
 def test_nothing_in_channels():
     values = np.zeros((0, 2), np.float32)
     inf = np.inf
-    assert ends_of(values, "tensor<?x2xf32>", 1) == [[inf, inf], [-inf, -inf]]
+    assert min_max_of(values, "tensor<?x2xf32>", 1) == [[inf, inf], [-inf, -inf]]
 
 
 @pytest.mark.parametrize("type_", DTYPES)
@@ -135,12 +135,12 @@ def test_axis(axis: int, sizes: str, type_: str):
     kept[axis] = str(x.shape[axis])
     rest = tuple(i for i in range(3) if i != axis)
     expected = [x.min(axis=rest).tolist(), x.max(axis=rest).tolist()]
-    assert ends_of(x, f"tensor<{'x'.join(kept)}{type_}>", axis) == expected
+    assert min_max_of(x, f"tensor<{'x'.join(kept)}{type_}>", axis) == expected
 
 
 def test_number():
     values = np.array(-2.5, np.float32)
-    assert ends_of(values, "tensor<f32>") == [[-2.5], [-2.5]]
+    assert min_max_of(values, "tensor<f32>") == [[-2.5], [-2.5]]
 
 
 @pytest.mark.parametrize(
@@ -153,24 +153,24 @@ def test_number():
         ("2xi8", None),
     ],
 )
-def test_all_values_where_ends_are_not_found(type_: str, axis: int | None):
+def test_all_values_where_min_max_are_not_found(type_: str, axis: int | None):
     dtypes = {"f32": np.float32, "f8E4M3FN": ml_dtypes.float8_e4m3fn, "i8": np.int8}
     values = np.array([1, 2], dtypes[type_[2:]])
-    viewer = view(values, f"tensor<{type_}>", axis)
-    assert [seen.tolist() for seen in viewer.values] == [[1, 2]]
-    assert not viewer.ends
+    recorder = record(values, f"tensor<{type_}>", axis)
+    assert [seen.tolist() for seen in recorder.values] == [[1, 2]]
+    assert not recorder.min_max
 
 
 def test_no_channels():
-    viewer = view(np.zeros((2, 0), np.float32), "tensor<2x0xf32>", 1)
-    assert [values.shape for values in viewer.values] == [(2, 0)]
+    recorder = record(np.zeros((2, 0), np.float32), "tensor<2x0xf32>", 1)
+    assert [values.shape for values in recorder.values] == [(2, 0)]
 
 
 # Groups
 
 
 def test_one_call_for_a_block():
-    """Whatever the types are, with the ends side by side."""
+    """Whatever the types are, with the min_max side by side."""
     text = """
 func.func private @a(tensor<?xf16>)
 func.func private @b(tensor<2x3xf64>)
@@ -182,17 +182,17 @@ func.func @f(%x: tensor<?xf16>, %y: tensor<2x3xf64>, %z: tensor<f32>) {
   return
 }
 """
-    viewer = Viewer()
+    recorder = Recorder()
     functions = {
-        "a": viewer.function(9),
-        "b": viewer.function(2, 1),
-        "c": viewer.function(0),
+        "a": recorder.function(9),
+        "b": recorder.function(2, 1),
+        "c": recorder.function(0),
     }
     y = np.array([[1e300, 2, 3], [4, 1, -1]])
     compile(text, host_functions=functions)([1, 2], y, 5)
-    ((positions, ends),) = viewer.ends
+    ((positions, min_max),) = recorder.min_max
     assert positions == [9, 2, 3, 4, 0]
-    assert ends.tolist() == [[1, 4, 1, -1, 5], [2, 1e300, 2, 3, 5]]
+    assert min_max.tolist() == [[1, 4, 1, -1, 5], [2, 1e300, 2, 3, 5]]
 
 
 TERMS = """
@@ -229,42 +229,46 @@ SEEN = "func.call @b(%y) : (tensor<?xf32>) -> ()"
 )
 def test_terms_and_factors(ops: str, is_own: bool, value: float):
     """Where a tensor tells that they are not finite, they need not do so themselves."""
-    viewer = Viewer()
-    functions = {"a": viewer.function(0), "b": viewer.function(1)}
+    recorder = Recorder()
+    functions = {"a": recorder.function(0), "b": recorder.function(1)}
     function = compile(TERMS.format(ops), host_functions=functions)
     array = np.arange(99, dtype=np.float32) - 50
     function(array, False)
-    *_, (_, ends) = viewer.ends
-    assert ends[:, 0].tolist() == [-50, 48]
+    *_, (_, min_max) = recorder.min_max
+    assert min_max[:, 0].tolist() == [-50, 48]
     array[70] = value
-    viewer.ends.clear()
+    recorder.min_max.clear()
     function(array, False)
-    ((positions, ends),) = viewer.ends
-    assert np.isnan(ends[:, 0 if is_own else positions.index(1)]).all()
+    ((positions, min_max),) = recorder.min_max
+    assert np.isnan(min_max[:, 0 if is_own else positions.index(1)]).all()
 
 
-def test_one_call_for_each_viewer():
+def test_one_call_for_each_recorder():
     text = """
 func.func private @a(tensor<?xf32>)
 func.func private @b(tensor<?xf32>)
-func.func private @see_ends_0(tensor<?xf32>)
+func.func private @reduce_min_max_0(tensor<?xf32>)
 func.func @f(%x: tensor<?xf32>) {
   func.call @a(%x) : (tensor<?xf32>) -> ()
   func.call @b(%x) : (tensor<?xf32>) -> ()
-  func.call @see_ends_0(%x) : (tensor<?xf32>) -> ()
+  func.call @reduce_min_max_0(%x) : (tensor<?xf32>) -> ()
   func.call @a(%x) : (tensor<?xf32>) -> ()
   return
 }
 """
-    one, other = Viewer(), Viewer()
+    one, other = Recorder(), Recorder()
     functions = {
         "a": one.function(1),
         "b": other.function(2),
-        "see_ends_0": other.see,
+        "reduce_min_max_0": other.see,
     }
     compile(text, host_functions=functions)([1, 2])
-    assert [(p, ends.tolist()) for p, ends in one.ends] == [([1, 1], [[1, 1], [2, 2]])]
-    assert [(p, ends.tolist()) for p, ends in other.ends] == [([2], [[1], [2]])]
+    assert [(p, min_max.tolist()) for p, min_max in one.min_max] == [
+        ([1, 1], [[1, 1], [2, 2]])
+    ]
+    assert [(p, min_max.tolist()) for p, min_max in other.min_max] == [
+        ([2], [[1], [2]])
+    ]
     assert [values.tolist() for values in other.values] == [[1, 2]]
 
 
@@ -287,12 +291,12 @@ func.func @f(%x: tensor<2xf32>, %n: index, %c: i1) {
   return
 }
 """
-    viewer = Viewer()
-    functions = {"a": viewer.function(0), "b": viewer.function(1)}
+    recorder = Recorder()
+    functions = {"a": recorder.function(0), "b": recorder.function(1)}
     function = compile(text, host_functions=functions)
     function([1, 2], 2, True)
     function([3, 4], 1, False)
-    assert [(p, ends.tolist()) for p, ends in viewer.ends] == [
+    assert [(p, min_max.tolist()) for p, min_max in recorder.min_max] == [
         ([0], [[2], [4]]),
         ([0], [[4], [8]]),
         ([1], [[4], [8]]),
@@ -301,8 +305,8 @@ func.func @f(%x: tensor<2xf32>, %n: index, %c: i1) {
 
 
 def test_exception():
-    def fail(positions: Array, ends: Array) -> None:
-        raise LookupError(f"{positions.tolist()} {ends.tolist()}")
+    def fail(positions: Array, min_max: Array) -> None:
+        raise LookupError(f"{positions.tolist()} {min_max.tolist()}")
 
     text = """
 func.func private @a(tensor<?xf32>)
@@ -311,7 +315,7 @@ func.func @f(%x: tensor<?xf32>) {
   return
 }
 """
-    function = compile(text, host_functions={"a": EndsFunction(print, fail, 4)})
+    function = compile(text, host_functions={"a": MinMaxFunction(print, fail, 4)})
     with pytest.raises(LookupError, match=r"^\[4\] \[\[1.0\], \[2.0\]\]$"):
         function([1, 2])
 
@@ -321,7 +325,7 @@ def test_functions_that_are_equal_but_not_the_same():
     class Equal:
         seen: tuple[list[Any]] = field(compare=False)
 
-        def __call__(self, positions: Array, ends: Array) -> None:
+        def __call__(self, positions: Array, min_max: Array) -> None:
             self.seen[0].append(positions.tolist())
 
     text = """
@@ -335,7 +339,7 @@ func.func @f(%x: tensor<?xf32>) {
 """
     lists: list[list[Any]] = [[], []]
     functions = {
-        name: EndsFunction(print, Equal((seen,)), index)
+        name: MinMaxFunction(print, Equal((seen,)), index)
         for index, (name, seen) in enumerate(zip("ab", lists, strict=True))
     }
     compile(text, host_functions=functions)([1, 2])
@@ -346,14 +350,14 @@ func.func @f(%x: tensor<?xf32>) {
     ("arguments", "message"),
     [
         ((3, print), "function must be a function, not int"),
-        ((print, None), "see_ends must be a function, not NoneType"),
+        ((print, None), "reduce_min_max must be a function, not NoneType"),
         ((print, print, 1.5), "position must be an integer, not float"),
         ((print, print, 0, "x"), "axis must be an integer or None, not str"),
     ],
 )
 def test_arguments_of_wrong_types(arguments: Any, message: str):
     with pytest.raises(TypeError, match=f"^{message}$"):
-        EndsFunction(*arguments)
+        MinMaxFunction(*arguments)
 
 
 # Shared loops
@@ -497,13 +501,13 @@ func.func @f(%x: !t, %y: !t, %k: f32) -> (!t, !t) {{
 """.replace("?", size)
     random = np.random.default_rng(0)
     x, y = random.normal(size=(2, 5, 5)).astype(np.float32)
-    viewers = {name: Viewer() for name in "abc"}
+    recorders = {name: Recorder() for name in "abc"}
     positions = dict(zip("abc", (0, 5, 10), strict=True))
-    both = Viewer()
+    both = Recorder()
     results = [
         compile(text, host_functions=functions)(x, y, np.float32(2))
         for functions in (
-            {name: viewer.see for name, viewer in viewers.items()},
+            {name: recorder.see for name, recorder in recorders.items()},
             {name: both.function(first, axis) for name, first in positions.items()},
         )
     ]
@@ -513,7 +517,7 @@ func.func @f(%x: !t, %y: !t, %k: f32) -> (!t, !t) {{
     expected = sorted(
         (first + i, low, high)
         for name, first in positions.items()
-        for values in viewers[name].values
+        for values in recorders[name].values
         for i, (low, high) in enumerate(
             zip(
                 values.min(axis=rest).reshape(-1).tolist(),
@@ -525,8 +529,8 @@ func.func @f(%x: !t, %y: !t, %k: f32) -> (!t, !t) {{
     assert not both.values
     assert expected == sorted(
         (position, low, high)
-        for positions, ends in both.ends
-        for position, low, high in zip(positions, *ends.tolist(), strict=True)
+        for positions, min_max in both.min_max
+        for position, low, high in zip(positions, *min_max.tolist(), strict=True)
     )
 
 
@@ -586,8 +590,8 @@ func.func @f(%x: !t, %y: !t) -> !t {
 }
 """
     )
-    viewer = Viewer()
-    function = compile(text, host_functions={n: viewer.function() for n in "abc"})
+    recorder = Recorder()
+    function = compile(text, host_functions={n: recorder.function() for n in "abc"})
     with pytest.raises(ValueError, match="sizes or indices do not fit"):
         function(np.zeros((2, 3), np.float32), np.zeros((3, 3), np.float32))
-    assert not viewer.ends
+    assert not recorder.min_max

@@ -1,9 +1,6 @@
 """
 Convolutions: a sum of products, with the padding and the elements that a dilation puts
 between others made first.
-
-The innermost loop is over the last dimension of the result, and so is the kernel's last
-dimension if that is the output feature.
 """
 
 from __future__ import annotations
@@ -14,14 +11,11 @@ from functools import cached_property
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IntegerType, TensorType
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from xdsl_quant.dialects import stablehlo
 from xdsl_quant.transforms.building.builder import (
-    PARALLEL,
-    REDUCTION,
     LoweringBuilder,
     Size,
     dimensions,
@@ -30,9 +24,8 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .contraction import sum_of_products
+from .contraction import Factor, sum_of_products
 from .element_types import stored_type
-from .loops import Contraction, Loop, Operand
 from .padding import Padding, padded, why_not_padded
 
 
@@ -162,26 +155,18 @@ class _Convolution:
         """The result of the convolution."""
         lhs = padded(self.builder, self.lhs, self.window.paddings)
         sizes = self._sizes(lhs)
-        labels = self._result_labels()
-        rhs, rhs_labels = self._kernel(labels[-1])
-        loops = self._loops(labels, sizes)
+        labels, rank = self._result_labels(), self.window.rank
+        loops = [*labels, *range(rank, 2 * rank), "input"]
         lhs_type, rhs_type = map(element_type_of, self.op.operands)
-        contraction = Contraction(
-            Operand(lhs, lhs_type, self._lhs_indices(loops)),
-            Operand(rhs, rhs_type, self._rhs_indices(loops, rhs_labels)),
-            [Loop(sizes[label], self._kind(label)) for label in loops],
-            [*map(loops.index, labels)],
-        )
         result = sum_of_products(
-            self.builder, contraction, element_type_of(self.op.result)
+            self.builder,
+            Factor(lhs, lhs_type, self._lhs_indices(loops)),
+            Factor(self._forwards(), rhs_type, self._rhs_indices(loops)),
+            [sizes[label] for label in labels],
+            rank + 1,
+            element_type_of(self.op.result),
         )
         return self._without_groups(result, sizes)
-
-    def _kind(self, label: _Label) -> IteratorTypeAttr:
-        is_summed = label == "input" or label in range(
-            self.window.rank, 2 * self.window.rank
-        )
-        return REDUCTION if is_summed else PARALLEL
 
     # Sizes
 
@@ -225,37 +210,25 @@ class _Convolution:
                 labels.append(spatial.index(dimension))
         return labels
 
-    def _loops(
-        self, labels: Sequence[_Label], sizes: dict[_Label, Size]
-    ) -> list[_Label]:
-        rank = self.window.rank
-        last = labels[-1]
-        if last == "output" and self.groups > 1 and sizes["output"] == 1:
-            last = "group"
-        others = [label for label in labels if label != last]
-        return [*others, *range(rank, 2 * rank), "input", last]
-
     # Operands
 
-    def _kernel(self, last: _Label) -> tuple[SSAValue, Sequence[_Label]]:
-        """The right operand, forwards, and which loop each of its dimensions is."""
-        rank, numbers = self.window.rank, self.window.numbers
+    def _kernel_labels(self) -> list[_Label]:
+        """For each dimension of the kernel its loop."""
+        numbers = self.window.numbers
         spatial = numbers.kernel_spatial_dimensions.get_values()
         labels: list[_Label] = []
-        for dimension in range(rank + 2):
+        for dimension in range(self.window.rank + 2):
             if dimension == numbers.kernel_input_feature_dimension.data:
                 labels.append("input")
             elif dimension == numbers.kernel_output_feature_dimension.data:
                 labels.append("output")
             else:
-                labels.append(rank + spatial.index(dimension))
-        wanted: list[_Label] = labels
-        if last == "output" and labels[-1] != last:
-            wanted = [*range(rank, 2 * rank), "input", "output"]
-        kernel = self._forwards(spatial)
-        return self.builder.transposed(kernel, [*map(labels.index, wanted)]), wanted
+                labels.append(self.window.rank + spatial.index(dimension))
+        return labels
 
-    def _forwards(self, spatial: Sequence[int]) -> SSAValue:
+    def _forwards(self) -> SSAValue:
+        """The kernel, not reversed."""
+        spatial = self.window.numbers.kernel_spatial_dimensions.get_values()
         shape = shape_of(self.rhs)
         source = dimensions(range(len(shape)))
         for index, dimension in enumerate(spatial):
@@ -295,9 +268,8 @@ class _Convolution:
         step = AffineDimExpr(loops.index(self.window.rank + index))
         return start + step * self.window.dilations[index]
 
-    def _rhs_indices(
-        self, loops: Sequence[_Label], labels: Sequence[_Label]
-    ) -> list[AffineExpr]:
+    def _rhs_indices(self, loops: Sequence[_Label]) -> list[AffineExpr]:
+        labels = self._kernel_labels()
         indices = dimensions(map(loops.index, labels))
         if self.groups > 1:
             numbers = self.window.numbers

@@ -1,10 +1,4 @@
-"""
-Matrix products over any dimensions.
-
-What the machine can do at once are the iterations of the innermost loop, so that one is
-over elements that lie side by side: those of the result and the right operand, which is
-transposed first if it has to be; or, for sums of integers, those that are summed up.
-"""
+"""Matrix products over any dimensions."""
 
 from __future__ import annotations
 
@@ -16,17 +10,14 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import stablehlo
 from xdsl_quant.transforms.building.builder import (
-    PARALLEL,
-    REDUCTION,
     LoweringBuilder,
     dimensions,
     element_type_of,
     shape_of,
 )
 
-from .contraction import sum_of_products
-from .element_types import is_float, stored_type
-from .loops import Contraction, Loop, Operand
+from .contraction import Factor, sum_of_products
+from .element_types import stored_type
 
 Labels = Sequence[tuple[str, int]]
 """
@@ -68,47 +59,23 @@ def convert_dot_general(
         *(label for label in lhs_labels if label[0] == "m"),
         *(label for label in rhs_labels if label[0] == "n"),
     ]
-    if _is_transposed_first(lhs_labels, rhs_labels, is_float(element_type_of(lhs))):
-        wanted = sorted(rhs_labels)
-        rhs = builder.transposed(rhs, [*map(rhs_labels.index, wanted)])
-        rhs_labels = wanted
     sizes = dict(zip(rhs_labels, builder.sizes(rhs), strict=True))
     sizes |= dict(zip(lhs_labels, builder.sizes(lhs), strict=True))
-    loops = _order(lhs_labels, rhs_labels, result_labels)
-    lhs_operand, rhs_operand = (
-        Operand(value, element_type_of(typed), dimensions(map(loops.index, labels)))
+    summed = [label for label in lhs_labels if label[0] == "k"]
+    loops = [*result_labels, *summed]
+    lhs_factor, rhs_factor = (
+        Factor(value, element_type_of(typed), dimensions(map(loops.index, labels)))
         for value, typed, labels in (
             (lhs, op.lhs, lhs_labels),
             (rhs, op.rhs, rhs_labels),
         )
     )
-    contraction = Contraction(
-        lhs_operand,
-        rhs_operand,
-        [
-            Loop(sizes[label], REDUCTION if label[0] == "k" else PARALLEL)
-            for label in loops
-        ],
-        [*map(loops.index, result_labels)],
+    result = sum_of_products(
+        builder,
+        lhs_factor,
+        rhs_factor,
+        [sizes[label] for label in result_labels],
+        len(summed),
+        element_type_of(op.result),
     )
-    result = sum_of_products(builder, contraction, element_type_of(op.result))
     return [builder.cast(result, stored_type(op.result.type))]
-
-
-def _order(lhs: Labels, rhs: Labels, result: Labels) -> Labels:
-    """The loops, the innermost one over what lies side by side in an operand."""
-    summed = [label for label in lhs if label[0] == "k"]
-    last = [*lhs, *rhs][-1:]
-    if last and [*result[-1:]] == last:
-        return [*result[:-1], *summed, *last]
-    return [*result, *summed]
-
-
-def _is_transposed_first(lhs: Labels, rhs: Labels, is_float: bool) -> bool:
-    """Whether the elements of the right operand for the innermost loop lie apart."""
-    if not any(kind == "n" for kind, _ in rhs) or rhs[-1][0] == "n":
-        return False
-    if not any(kind == "m" for kind, _ in lhs):
-        # Each element is used once: transposing would take as long as the product.
-        return False
-    return is_float or lhs[-1] != rhs[-1]

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions, held against NumPy and StableHLO's interpreter."""
+"""Matrix products and convolutions, checked against NumPy and StableHLO's interpreter."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects import linalg
-from xdsl.dialects import tensor as tensor_dialect
 
 from tests.unit.transforms.stablehlo.linalg.running import (
     TYPES,
@@ -177,27 +175,6 @@ def test_extreme_factors_in_tiles(kind: tuple[str, str]):
     check(product(kind, *shapes, "contracting_dims = [1] x [0]"), lhs, rhs)
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_of_bytes"),
-    [
-        (("i8", "i32"), True),
-        (("ui8", "ui32"), True),
-        (("i8", "i64"), False),
-        (("i8", "i8"), False),
-        (("i16", "i32"), False),
-    ],
-)
-def test_factors_of_tiles_are_bytes(kind: tuple[str, str], is_of_bytes: bool):
-    """For sums of 32 bits a compiler is told that a factor is not negative."""
-    in_sums = {
-        inner.name
-        for op in lowered(product(kind, *TILES)).walk()
-        if isinstance(op, linalg.ops.GenericOp) and len(op.iterator_types) == 5
-        for inner in op.walk()
-    }
-    assert ("arith.extui" in in_sums) == is_of_bytes
-
-
 def test_tiles_of_unknown_size():
     """Only the rows and columns of tiles have to be known."""
     text = product(
@@ -207,38 +184,22 @@ def test_tiles_of_unknown_size():
         (None, 8, 32),
         "batching_dims = [0] x [0], contracting_dims = [2] x [1]",
     )
-    assert loop_count(text) == 6
     check(text, numbers((3, 8, 5), "i8"), numbers((3, 5, 32), "i8"))
 
 
-def loop_count(text: str) -> int:
-    """How many loops the sums have."""
-    return max(
-        len(op.iterator_types)
-        for op in lowered(text).walk()
-        if isinstance(op, linalg.ops.GenericOp)
-    )
+@pytest.mark.parametrize("kind", KINDS)
+def test_product_is_one_contraction(kind: tuple[str, str]):
+    """What makes it fast is left to `execution.scheduling`."""
+    names = [op.name for op in lowered(product(kind, *TILES)).walk()]
+    is_rounded = kind == ("f16", "f16")
+    # Zeros, the contraction and what rounds its sums.
+    assert names.count("linalg.generic") == 2 + is_rounded
+    assert names.count("tensor.empty") == 1 + is_rounded
+    assert not {"linalg.transpose", "tensor.reshape"} & {*names}
 
 
-@pytest.mark.parametrize(
-    ("case", "count"),
-    [
-        (TILES, 5),
-        # A number of rows without a small divisor, and too few columns.
-        (((11, 5), (5, 64), (11, 64), "contracting_dims = [1] x [0]"), 3),
-        (((16, 5), (5, 40), (16, 40), "contracting_dims = [1] x [0]"), 3),
-        (((1, 5), (5, 64), (1, 64), "contracting_dims = [1] x [0]"), 3),
-    ],
-)
-def test_what_has_tiles(case: Any, count: int):
-    assert loop_count(product(("f32", "f32"), *case)) == count
-
-
-@pytest.mark.parametrize(
-    ("rows", "are_reshaped"), [(3, [True, True]), (1, [True, False])]
-)
-def test_computed_factors_are_in_memory_first(rows: int, are_reshaped: list[bool]):
-    """But for those that each are used once."""
+@pytest.mark.parametrize("rows", [3, 1])
+def test_computed_factors(rows: int):
     types = [tensor((rows, 4), "i8"), tensor((4, 5), "i8")]
     floats = [tensor((rows, 4), "f32"), tensor((4, 5), "f32")]
     result = tensor((rows, 5), "f32")
@@ -251,9 +212,6 @@ def test_computed_factors_are_in_memory_first(rows: int, are_reshaped: list[bool
         f"({', '.join(floats)}) -> {result}",
     ]
     text = function(types, ops, [*floats, result])
-    *_, sums = (op for op in lowered(text).walk() if op.name == "linalg.generic")
-    made_by = [value.owner for value in sums.operands[:2]]
-    assert [isinstance(op, tensor_dialect.ReshapeOp) for op in made_by] == are_reshaped
     lhs, rhs = numbers((rows, 4), "i8"), numbers((4, 5), "i8")
     *_, actual = run(text, lhs, rhs)
     same_bits(actual, lhs.astype(np.float32) @ rhs.astype(np.float32))

@@ -1,0 +1,220 @@
+"""Contractions in tiles: which there are, and that they compute the same."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.mlir_bindings import bindings, ops_in
+from xdsl_quant.execution.scheduling.tiling import tile_contractions
+
+MATMUL = "(d0, d2)", "(d2, d1)", "(d0, d1)"
+
+
+def contraction(
+    lhs: str,
+    rhs: str,
+    result: str,
+    body: str,
+    maps: tuple[str, str, str] = MATMUL,
+    loops: str = "d0, d1, d2",
+    kinds: str = '"parallel", "parallel", "reduction"',
+) -> str:
+    """A function of two factors and the initial values of their sums."""
+    map_list = ", ".join(f"affine_map<({loops}) -> {map_}>" for map_ in maps)
+    elements = [type_.split("x")[-1] for type_ in (lhs, rhs, result)]
+    return f"""
+func.func @f(%a: tensor<{lhs}>, %b: tensor<{rhs}>, %c: tensor<{result}>)
+    -> tensor<{result}> {{
+  %0 = linalg.generic {{indexing_maps = [{map_list}], iterator_types = [{kinds}]}}
+      ins(%a, %b : tensor<{lhs}>, tensor<{rhs}>) outs(%c : tensor<{result}>) {{
+  ^bb0(%x: {elements[0]}, %y: {elements[1]}, %z: {elements[2]}):
+    {body}
+  }} -> tensor<{result}>
+  return %0 : tensor<{result}>
+}}"""
+
+
+FLOATS = """
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32"""
+
+
+def integers(
+    sums: str, lhs: str = "extsi", rhs: str = "extsi", source: str = "i8"
+) -> str:
+    """The body of sums of `i8` or other integers, each extended in its own way."""
+    return f"""
+    %l = arith.{lhs} %x : {source} to {sums}
+    %r = arith.{rhs} %y : {source} to {sums}
+    %p = arith.muli %r, %l : {sums}
+    %s = arith.addi %p, %z : {sums}
+    linalg.yield %s : {sums}"""
+
+
+def named(op: str, lhs: str, rhs: str, result: str) -> str:
+    """A function with a named op."""
+    return f"""
+func.func @f(%a: tensor<{lhs}>, %b: tensor<{rhs}>, %c: tensor<{result}>)
+    -> tensor<{result}> {{
+  %0 = linalg.{op} ins(%a, %b : tensor<{lhs}>, tensor<{rhs}>)
+      outs(%c : tensor<{result}>) -> tensor<{result}>
+  return %0 : tensor<{result}>
+}}"""
+
+
+def in_sums(text: str) -> tuple[int, set[str]]:
+    """After tiling, the most loops that an op has, and the names of ops in its body."""
+    ir = bindings().ir
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        tile_contractions(module)
+        module.operation.verify()
+        ops = ops_in(module, "linalg.generic") or ops_in(module, "linalg.matmul")
+        loops = bindings().linalg.get_indexing_maps
+        sums = max(ops, key=lambda op: loops(op)[0].value.n_dims)
+        return loops(sums)[0].value.n_dims, {op.name for op in ops_in(sums)}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (contraction("16x5xf32", "5x64xf32", "16x64xf32", FLOATS), 5),
+        (named("matmul", "16x5xf32", "5x64xf32", "16x64xf32"), 5),
+        (named("batch_matmul", "2x16x5xi8", "2x5x32xi8", "2x16x32xi32"), 6),
+        # A number of rows without a small divisor, too few columns, one row
+        (contraction("11x5xf32", "5x64xf32", "11x64xf32", FLOATS), 3),
+        (contraction("16x5xf32", "5x40xf32", "16x40xf32", FLOATS), 3),
+        (contraction("1x5xf32", "5x64xf32", "1x64xf32", FLOATS), 3),
+        # Sizes that are not known, of a row, a column and what is summed up
+        (contraction("?x5xf32", "5x64xf32", "?x64xf32", FLOATS), 3),
+        (contraction("16x5xf32", "5x?xf32", "16x?xf32", FLOATS), 3),
+        (contraction("16x?xf32", "?x64xf32", "16x64xf32", FLOATS), 5),
+    ],
+)
+def test_what_has_tiles(text: str, count: int):
+    assert in_sums(text)[0] == count
+
+
+@pytest.mark.parametrize(
+    ("rows", "source", "count"), [(8, "f32", 5), (8, "i8", 3), (256, "i8", 5)]
+)
+def test_transposed_right_factor(rows: int, source: str, count: int):
+    """Vectors can add up integers that are contiguous for each sum, but not floats."""
+    is_float = source == "f32"
+    text = contraction(
+        f"{rows}x5x{source}",
+        f"32x5x{source}",
+        f"{rows}x32x{'f32' if is_float else 'i32'}",
+        FLOATS if is_float else integers("i32"),
+        ("(d0, d2)", "(d1, d2)", "(d0, d1)"),
+    )
+    assert in_sums(text)[0] == count
+
+
+@pytest.mark.parametrize(
+    ("sums", "lhs", "rhs", "source", "is_of_bytes"),
+    [
+        ("i32", "extsi", "extsi", "i8", True),
+        ("i32", "extui", "extui", "i8", True),
+        ("i32", "extui", "extsi", "i8", True),
+        ("i32", "extsi", "extui", "i4", True),
+        ("i64", "extsi", "extsi", "i8", False),
+        ("i32", "extsi", "extsi", "i16", False),
+        ("i32", "extui", "extui", "i1", False),
+    ],
+)
+def test_factors_of_tiles_are_bytes(
+    sums: str, lhs: str, rhs: str, source: str, is_of_bytes: bool
+):
+    """For sums of 32 bits LLVM is told that a factor is not negative."""
+    types = f"16x5x{source}", f"5x64x{source}", f"16x64x{sums}"
+    count, names = in_sums(contraction(*types, integers(sums, lhs, rhs, source)))
+    assert count == 5
+    assert ("arith.trunci" in names) == is_of_bytes
+
+
+def run(text: str, *arguments: NDArray[Any]) -> NDArray[Any]:
+    scheduled, plain = (
+        compile(text, schedule=flag)(*arguments) for flag in (True, False)
+    )
+    np.testing.assert_array_equal(scheduled, plain)
+    return scheduled
+
+
+@pytest.mark.parametrize("sums", ["i32", "i64"])
+@pytest.mark.parametrize("lhs", ["extsi", "extui"])
+@pytest.mark.parametrize("rhs", ["extsi", "extui"])
+def test_integers_are_exact(sums: str, lhs: str, rhs: str):
+    """Each of the smallest, the largest and some other factors, times each of them."""
+    values = np.array([-128, -127, -1, 0, 1, 100, 127, 5], np.int8)
+    x, y = np.meshgrid(values, values)
+    left, right = np.tile(x.reshape(1, -1), (8, 9)), np.tile(y.reshape(-1, 1), (9, 32))
+    initial = np.arange(256).reshape(8, 32).astype(f"int{sums[1:]}")
+    text = contraction(
+        "8x576xi8", "576x32xi8", f"8x32x{sums}", integers(sums, lhs, rhs)
+    )
+    factors = [
+        factor.view(np.uint8 if name == "extui" else np.int8).astype(np.int64)
+        for factor, name in ((left, lhs), (right, rhs))
+    ]
+    expected = initial + factors[0] @ factors[1]
+    np.testing.assert_array_equal(run(text, left, right, initial), expected)
+
+
+def test_floats_are_added_up_in_order():
+    """In any other order the large ones would not cancel each other."""
+    random = np.random.default_rng(0)
+    x = (
+        random.normal(size=(16, 50)) * 10.0 ** random.integers(-9, 9, (16, 50))
+    ).astype("f4")
+    y = random.normal(size=(50, 32)).astype(np.float32)
+    text = contraction("16x50xf32", "50x32xf32", "16x32xf32", FLOATS)
+    run(text, x, y, np.ones((16, 32), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "result"),
+    [("16x5xf32", "5x32xf32", "16x32xf32"), ("?x?xf32", "?x?xf32", "?x?xf32")],
+)
+def test_named_ops(lhs: str, rhs: str, result: str):
+    x = np.arange(80, dtype=np.float32).reshape(16, 5)
+    y = np.arange(160, dtype=np.float32).reshape(5, 32)
+    text = named("matmul", lhs, rhs, result)
+    actual = run(text, x, y, np.ones((16, 32), np.float32))
+    np.testing.assert_array_equal(actual, x @ y + 1)
+
+
+def test_only_contractions_are_rewritten():
+    """A sum of quotients is as it was, with its loops in the same order."""
+    body = FLOATS.replace("mulf", "divf")
+    text = contraction("16x5xf32", "5x64xf32", "16x64xf32", body)
+    assert in_sums(text)[0] == 3
+    x, y = np.ones((16, 5), np.float32), np.full((5, 64), 2, np.float32)
+    assert (run(text, x, y, np.zeros((16, 64), np.float32)) == 2.5).all()
+
+
+@pytest.mark.parametrize(("rows", "count"), [(3, 2), (1, 1)])
+def test_computed_factors_are_in_memory_first(rows: int, count: int):
+    """But for those of which each element is used once."""
+    text = contraction(f"{rows}x4xf32", "4x5xf32", f"{rows}x5xf32", FLOATS)
+    start = text.index("  %0")
+    text = text[:start] + text[start:].replace("ins(%a, %b", "ins(%l, %r")
+    ops = f"""
+  %l = arith.negf %a : tensor<{rows}x4xf32>
+  %r = arith.negf %b : tensor<4x5xf32>
+"""
+    text = text[:start] + ops + text[start:]
+    ir = bindings().ir
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        tile_contractions(module)
+        assert len(ops_in(module, "tensor.reshape")) == count
+    x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+    y = np.arange(20, dtype=np.float32).reshape(4, 5)
+    np.testing.assert_array_equal(
+        run(text, x, y, np.zeros((rows, 5), np.float32)), x @ y
+    )

@@ -1,0 +1,104 @@
+"""What changes of MLIR's IR share: small builders of ops, on MLIR's bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .mlir_bindings import bindings
+
+
+def index(value: int) -> Any:
+    """A constant of type `index`."""
+    return bindings().arith.constant(bindings().ir.IndexType.get(), value)
+
+
+def is_dynamic(size: int) -> bool:
+    """Whether a size in a shaped type is not known."""
+    return size == bindings().ir.ShapedType.get_dynamic_size()
+
+
+def sizes_of(tensor: Any) -> list[Any]:
+    """The sizes of a tensor as values of type `index`."""
+    return [
+        bindings().tensor.dim(tensor, index(i)) if is_dynamic(size) else index(size)
+        for i, size in enumerate(tensor.type.shape)
+    ]
+
+
+def mixed_sizes_of(tensor: Any) -> list[Any]:
+    """The sizes of a tensor, those that its type knows as integers."""
+    return [
+        bindings().tensor.dim(tensor, index(i)) if is_dynamic(size) else size
+        for i, size in enumerate(tensor.type.shape)
+    ]
+
+
+def empty(sizes: Sequence[Any], element_type: Any) -> Any:
+    """A tensor without elements yet, of sizes that are integers or values."""
+    return bindings().tensor.empty(sizes, element_type)
+
+
+def filled(sizes: Sequence[Any], element_type: Any, number: float) -> Any:
+    """A tensor of equal elements."""
+    constant = bindings().arith.constant(element_type, number)
+    return bindings().linalg.fill(constant, outs=[empty(sizes, element_type)])
+
+
+def reshaped(tensor: Any, sizes: Sequence[Any]) -> Any:
+    """
+    The elements of a tensor in the same order with other sizes, integers or values.
+
+    It is a `tensor.reshape`, through which MLIR fuses no loops.
+    """
+    ir = bindings().ir
+    dynamic = ir.ShapedType.get_dynamic_size()
+    shape = [size if isinstance(size, int) else dynamic for size in sizes]
+    if shape == tensor.type.shape:
+        return tensor
+    values = [index(size) if isinstance(size, int) else size for size in sizes]
+    shape_type = ir.RankedTensorType.get([len(sizes)], ir.IndexType.get())
+    return bindings().tensor.reshape(
+        ir.RankedTensorType.get(shape, tensor.type.element_type),
+        tensor,
+        bindings().tensor.from_elements(shape_type, values),
+    )
+
+
+def generic(
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    maps: Sequence[Any],
+    kinds: Sequence[str],
+    body: Callable[[Sequence[Any]], Sequence[Any]],
+) -> Sequence[Any]:
+    """
+    The results of a `linalg.generic` on tensors.
+
+    Args:
+        inputs: tensors or scalars that are read.
+        outputs: tensors with the initial values of the results.
+        maps: the affine map of each input and output.
+        kinds: `parallel` or `reduction` for each loop.
+        body: yields values, given those of the inputs and outputs.
+    """
+    ir, linalg = bindings().ir, bindings().linalg
+    op = linalg.GenericOp(
+        [output.type for output in outputs],
+        inputs,
+        outputs,
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
+        ir.ArrayAttr.get(
+            [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+        ),
+    )
+    types = [
+        value.type.element_type
+        if isinstance(value.type, ir.RankedTensorType)
+        else value.type
+        for value in op.operands
+    ]
+    block = op.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
+    with ir.InsertionPoint(block):
+        linalg.YieldOp(body([*block.arguments]))
+    return op.results

@@ -1,0 +1,59 @@
+"""The steps of scheduling, at the levels of a lowering at which they work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl_quant.runtime.host_functions import HostFunctions
+
+from ..mlir_bindings import run_passes
+from .reduce_min_max import reduce_min_max
+from .rounding_conversions import round_while_converting
+from .shared_loops import share_loops
+from .streaming_stores import mark_results, stream_marked_results, streamable_ops
+from .tiling import tile_contractions
+
+
+class Schedule:
+    """What is done to one module; each method changes it at one level of its lowering."""
+
+    callbacks: dict[str, object]
+    """What the module calls beside the given functions: ctypes callbacks, by symbols."""
+
+    can_stream: bool
+    """Whether there is a result that the kernel streams if it is told to."""
+
+    def __init__(self, kernel: str, functions: HostFunctions, *, stream: bool):
+        """
+        Args:
+            kernel: the name of the function that writes the results.
+            functions: the Python functions that the module calls, by name.
+            stream: whether the kernel streams results, where it can.
+        """
+        self._kernel = kernel
+        self._functions = functions
+        self._stream = stream
+
+    def schedule_tensors(self, module: Any) -> None:
+        """Work on ops on tensors, before loops are fused."""
+        self.callbacks = reduce_min_max(module, self._functions)
+        tile_contractions(module)
+
+    def schedule_fused(self, module: Any) -> None:
+        """Work on ops on tensors, after loops are fused."""
+        if self.callbacks:
+            share_loops(module)
+            run_passes(module, ("canonicalize", "cse"))
+
+    def schedule_buffers(self, module: Any) -> None:
+        """Work on ops on memrefs, before they become loops."""
+        streamable = streamable_ops(module, self._kernel)
+        self.can_stream = bool(streamable)
+        if self._stream:
+            mark_results(streamable)
+
+    def schedule_loops(self, module: Any) -> None:
+        """Work on loops, before they become branches."""
+        if self._stream:
+            stream_marked_results(module, self._kernel)
+        round_while_converting(module)

@@ -1,0 +1,470 @@
+"""
+Contractions, that is sums of products, in tiles whose sums stay in registers.
+
+Without tiles each sum is read and written again for every product. With them the two
+innermost loops are over a tile of the result, up to 8 rows of 32 columns, and both have
+sizes that are known: LLVM unrolls them and keeps the tile in registers all through the
+loops over what is summed up. The right factor is packed first, so that the elements for
+the columns of a tile are contiguous.
+
+Products of 8-bit integers fit 16 bits, where a processor multiplies twice as many at once
+as in 32. For sums of 32 bits there is something better: instructions that multiply 16-bit
+integers and add up products of 32 bits. LLVM takes them if it knows that a factor is not
+negative and has 15 bits. So signed elements of the left factor are stored with 128 added,
+and the sums begin with what has to be subtracted for that.
+
+A contraction without tiles gets its loops in an order in which the innermost one is over
+contiguous elements. In any order the products for one element of the result are added up
+in the order in which the given loops do so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ..building import empty, filled, generic, mixed_sizes_of, reshaped
+from ..mlir_bindings import bindings, ops_in
+
+_COLUMNS = 32
+_MAX_ROWS = 8
+
+_MIN_REUSE = 256
+"""How often elements are used if packing them costs less than tiles save."""
+
+_OFFSET = 128
+"""What is added to a signed 8-bit integer so that it is not negative."""
+
+
+def tile_contractions(module: Any) -> None:
+    """Rewrite all contractions on tensors in a module."""
+    for op in ops_in(module):
+        if (contraction := _contraction(op)) is not None:
+            with bindings().ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(contraction.rewritten())
+            op.erase()
+
+
+# Recognition
+
+_Convert = Callable[[Any, Any], Any]
+"""Converts a scalar to a type."""
+
+
+class _Factor(NamedTuple):
+    """What a contraction multiplies."""
+
+    value: Any
+    """A tensor."""
+
+    indices: Sequence[Any]
+    """Affine expressions of the loops: the element that is needed."""
+
+    convert: _Convert
+    """Makes the number that is multiplied."""
+
+    is_unsigned: bool
+    """Whether elements are unsigned integers."""
+
+    @property
+    def element_type(self) -> Any:
+        """The type of the elements."""
+        return self.value.type.element_type
+
+    @property
+    def loops(self) -> set[int]:
+        """The loops that the element depends on."""
+        return _loops_of(*self.indices)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether MLIR may fuse the loops that compute the tensor with others."""
+        if not isinstance(self.value, bindings().ir.OpResult):
+            return False
+        name = self.value.owner.name
+        fused = ("arith.", "linalg.generic", "math.")
+        return name.startswith(fused) and name != "arith.constant"
+
+    def stored_as(self, type_: Any, store: _Convert, load: _Convert) -> _Factor:
+        """
+        The factor with other elements, which are in memory before the loops.
+
+        Args:
+            type_: the type of the elements.
+            store: makes the elements.
+            load: makes the number that is multiplied of an element.
+        """
+        rank = self.value.type.rank
+        identity = bindings().ir.AffineMap.get_identity(rank)
+        (value,) = generic(
+            [self.value],
+            [empty(mixed_sizes_of(self.value), type_)],
+            [identity, identity],
+            [_PARALLEL] * rank,
+            lambda arguments: [store(arguments[0], type_)],
+        )
+        return self._replace(value=value, convert=load)
+
+    def in_memory(self) -> _Factor:
+        """The factor behind an op that keeps MLIR from computing it in the loops."""
+        zero = bindings().ir.AffineExpr.get_constant(0)
+        value = reshaped(self.value, [1, *mixed_sizes_of(self.value)])
+        return self._replace(value=value, indices=[zero, *self.indices])
+
+
+def _loops_of(*indices: Any) -> set[int]:
+    ir = bindings().ir
+    loops: set[int] = set()
+    for index in indices:
+        if isinstance(index, ir.AffineDimExpr):
+            loops.add(index.position)
+        elif isinstance(index, ir.AffineBinaryExpr):
+            loops |= _loops_of(index.lhs, index.rhs)
+    return loops
+
+
+def _contraction(op: Any) -> _Contraction | None:
+    """
+    A structured op on tensors as a contraction, whether it is a `linalg.generic` or a named
+    op: it multiplies two factors, which may be converted, and adds the products up.
+    """
+    counts = len(op.operands), len(op.results), len(op.regions)
+    if not op.name.startswith("linalg.") or counts != (3, 1, 1):
+        return None
+    if not all(map(_is_plain_tensor, op.operands)):
+        return None
+    *maps, result = (m.value for m in bindings().linalg.get_indexing_maps(op))
+    block = op.regions[0].blocks[0]
+    *arguments, so_far = block.arguments
+    (yielded,) = block.operations[len(block.operations) - 1].operands
+    total = _made_by(yielded, "arith.addf", "arith.addi")
+    terms = [value for value in total.operands if value != so_far] if total else []
+    product = (
+        _made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
+    )
+    if product is None or not result.is_projected_permutation:
+        return None
+    conversions: dict[Any, Any] = {}
+    for value in product.operands:
+        conversion = _made_by(value, "arith.extf", "arith.extsi", "arith.extui")
+        conversions[conversion.operands[0] if conversion else value] = conversion
+    loops = [index.position for index in result.results]
+    if {*conversions} != {*arguments} or len(loops) == result.n_dims:
+        return None
+    lhs, rhs = (
+        _factor(value, map_, conversions[argument])
+        for value, map_, argument in zip(op.operands, maps, arguments, strict=False)
+    )
+    return _Contraction(op, result.n_dims, lhs, rhs, loops, product, total)
+
+
+def _is_plain_tensor(value: Any) -> bool:
+    type_ = value.type
+    is_tensor = isinstance(type_, bindings().ir.RankedTensorType)
+    return is_tensor and type_.encoding is None
+
+
+def _made_by(value: Any, *names: str) -> Any:
+    """The op that makes a value, if it has one of these names."""
+    is_result = isinstance(value, bindings().ir.OpResult)
+    return value.owner if is_result and value.owner.name in names else None
+
+
+def _factor(value: Any, map_: Any, conversion: Any) -> _Factor:
+    def convert(element: Any, type_: Any) -> Any:
+        return _applied(conversion, type_, element) if conversion else element
+
+    is_unsigned = conversion is not None and conversion.name == "arith.extui"
+    return _Factor(value, [*map_.results], convert, is_unsigned)
+
+
+def _applied(op: Any, type_: Any, *operands: Any) -> Any:
+    """The result, of a type, that a copy of an op has for other operands."""
+    copy = op.operation.clone()
+    for i, operand in enumerate(operands):
+        copy.operands[i] = operand
+    copy.results[0].set_type(type_)
+    return copy.results[0]
+
+
+# Rewriting
+
+_PARALLEL = "parallel"
+
+
+@dataclass(frozen=True)
+class _Contraction:
+    """Sums of products as one op."""
+
+    op: Any
+
+    count: int
+    """The number of loops."""
+
+    lhs: _Factor
+    rhs: _Factor
+
+    result: Sequence[int]
+    """For each dimension of the result its loop."""
+
+    product: Any
+    """The op that multiplies."""
+
+    total: Any
+    """The op that adds."""
+
+    def size(self, loop: int) -> int:
+        """The number of iterations of a loop over the result; negative if not known."""
+        return self.op.results[0].type.shape[self.result.index(loop)]
+
+    def reuse(self, factor: _Factor) -> int:
+        """The number of products of each element of a factor, large if not known."""
+        loops = factor.loops
+        return math.prod(
+            abs(self.size(loop)) for loop in self.result if loop not in loops
+        )
+
+    # Loops
+
+    @cached_property
+    def column(self) -> int | None:
+        """The loop over contiguous elements of the result."""
+        loops = (loop for loop in reversed(self.result) if self.size(loop) != 1)
+        return next(loops, None)
+
+    @cached_property
+    def column_dimension(self) -> int | None:
+        """The dimension of the right factor that depends on the column, if one does."""
+        used = [self.column in _loops_of(index) for index in self.rhs.indices]
+        return used.index(True) if used.count(True) == 1 else None
+
+    @cached_property
+    def _tile_sizes(self) -> Mapping[int, int]:
+        """The sizes that tiles could have, if columns were contiguous."""
+        rows = [loop for loop in self.result if loop not in self.rhs.loops]
+        if not rows or self.column is None or self.column_dimension is None:
+            return {}
+        index = self.rhs.indices[self.column_dimension]
+        if not isinstance(index, bindings().ir.AffineDimExpr):
+            return {}
+        row_count, column_count = self.size(rows[-1]), self.size(self.column)
+        if (
+            column_count <= 0
+            or column_count % _COLUMNS
+            or self.column in self.lhs.loops
+        ):
+            return {}
+        for size in range(_MAX_ROWS, 1, -1):
+            if row_count > 0 and not row_count % size:
+                return {rows[-1]: size, self.column: _COLUMNS}
+        return {}
+
+    @cached_property
+    def is_transposed(self) -> bool:
+        """Whether the right factor is transposed, so that columns are contiguous."""
+        if self.column_dimension in (None, len(self.rhs.indices) - 1):
+            return False
+        reuse = self.reuse(self.rhs)
+        is_integer = self.product.name == "arith.muli"
+        if is_integer and self.lhs.indices[-1:] == self.rhs.indices[-1:]:
+            # Integers that are contiguous for each sum can be added up in vectors.
+            return bool(self._tile_sizes) and reuse >= _MIN_REUSE
+        return reuse > 1
+
+    @cached_property
+    def tiles(self) -> Mapping[int, int]:
+        """The number of rows and then of columns of a tile, by their loops."""
+        is_contiguous = self.column_dimension == len(self.rhs.indices) - 1
+        return self._tile_sizes if is_contiguous or self.is_transposed else {}
+
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The loops around a tile, from the outermost on."""
+        reductions = [loop for loop in range(self.count) if loop not in self.result]
+        outer = [loop for loop in self.result if loop not in self.tiles]
+        if self.tiles:
+            row, column = self.tiles
+            in_rhs = self.rhs.loops
+            # What belongs to some columns is used for all rows before the next ones.
+            return [
+                *(loop for loop in outer if loop in in_rhs),
+                column,
+                *(loop for loop in outer if loop not in in_rhs),
+                row,
+                *reductions,
+            ]
+        contiguous = _loops_of(*self.lhs.indices[-1:], *self.rhs.indices[-1:])
+        if self.column is not None and (
+            self.is_transposed or self.column in contiguous
+        ):
+            outer.remove(self.column)
+            return [*outer, *reductions, self.column]
+        return [*outer, *reductions]
+
+    @cached_property
+    def loops(self) -> Any:
+        """The map from the new loops, with those in a tile last, to the given ones."""
+        ir = bindings().ir
+        loops = [ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.count)]
+        for inner, (loop, size) in enumerate(self.tiles.items(), self.count):
+            loops[loop] = loops[loop] * size + ir.AffineExpr.get_dim(inner)
+        return ir.AffineMap.get(self.count + len(self.tiles), 0, loops)
+
+    # Ops
+
+    def rewritten(self) -> Any:
+        """The result of the op, from new loops."""
+        ir, total = bindings().ir, self.op.operands[2]
+        sizes, sum_type = mixed_sizes_of(total), total.type.element_type
+        lhs, rhs = (
+            factor._replace(indices=[i.compose(self.loops) for i in factor.indices])
+            for factor in (self.lhs, self.rhs)
+        )
+        if self.tiles and self._has_bytes:
+            if not lhs.is_unsigned:
+                total = self._less_offset(total)
+            lhs, rhs = _as_bytes(lhs), _as_words(rhs)
+        elif self.tiles:
+            lhs, rhs = (_as_numbers(factor, sum_type) for factor in (lhs, rhs))
+        if self.tiles or (self.reuse(self.lhs) > 1 and lhs.is_computed):
+            lhs = lhs.in_memory()
+        if self.tiles or self.is_transposed:
+            rhs = self._packed(rhs)
+        elif self.reuse(self.rhs) > 1 and rhs.is_computed:
+            rhs = rhs.in_memory()
+        result_sizes: list[Any] = []
+        result_loops: list[int] = []
+        for loop, size in zip(self.result, sizes, strict=True):
+            result_loops.append(self.order.index(loop))
+            if loop in self.tiles:
+                result_loops.append(self.count + [*self.tiles].index(loop))
+                result_sizes += [size // self.tiles[loop], self.tiles[loop]]
+            else:
+                result_sizes.append(size)
+        indices = lhs.indices, rhs.indices, map(ir.AffineExpr.get_dim, result_loops)
+        loop_count = self.loops.n_dims
+
+        def body(arguments: Sequence[Any]) -> Sequence[Any]:
+            left, right, so_far = arguments
+            factors = lhs.convert(left, sum_type), rhs.convert(right, sum_type)
+            term = _applied(self.product, sum_type, *factors)
+            return [_applied(self.total, sum_type, so_far, term)]
+
+        (result,) = generic(
+            [lhs.value, rhs.value],
+            [reshaped(total, result_sizes)],
+            [ir.AffineMap.get(loop_count, 0, [*i]) for i in indices],
+            [
+                _PARALLEL if i in result_loops else "reduction"
+                for i in range(loop_count)
+            ],
+            body,
+        )
+        return reshaped(result, sizes)
+
+    @cached_property
+    def _has_bytes(self) -> bool:
+        """Whether 8-bit factors are summed up in 32 bits."""
+        ir = bindings().ir
+        types = [self.lhs.element_type, self.rhs.element_type]
+        return (
+            self.total.results[0].type == ir.IntegerType.get_signless(32)
+            and all(1 < type_.width <= 8 for type_ in types)
+            and all(isinstance(i, ir.AffineDimExpr) for i in self.rhs.indices)
+        )
+
+    def _less_offset(self, total: Any) -> Any:
+        """The initial sums, less the sums of the right factor times the offset."""
+        ir, arith, value = bindings().ir, bindings().arith, self.rhs.value
+        dim, i32 = ir.AffineExpr.get_dim, total.type.element_type
+        loops = [index.position for index in self.rhs.indices]
+        kept = [i for i, loop in enumerate(loops) if loop in self.result]
+        sizes = mixed_sizes_of(value)
+
+        def subtract(arguments: Sequence[Any]) -> Sequence[Any]:
+            element, so_far = arguments
+            offset = arith.constant(i32, -_OFFSET)
+            product = arith.muli(self.rhs.convert(element, i32), offset)
+            return [arith.addi(so_far, product)]
+
+        identity = ir.AffineMap.get_identity(len(loops))
+        (offsets,) = generic(
+            [value],
+            [filled([sizes[i] for i in kept], i32, 0)],
+            [identity, ir.AffineMap.get(len(loops), 0, [*map(dim, kept)])],
+            [_PARALLEL if i in kept else "reduction" for i in range(len(loops))],
+            subtract,
+        )
+        places = [dim(self.result.index(loops[i])) for i in kept]
+        rank = len(self.result)
+        identity = ir.AffineMap.get_identity(rank)
+        (result,) = generic(
+            [total, offsets],
+            [empty(mixed_sizes_of(total), i32)],
+            [identity, ir.AffineMap.get(rank, 0, places), identity],
+            [_PARALLEL] * rank,
+            lambda arguments: [arith.addi(*arguments[:2])],
+        )
+        return result
+
+    def _packed(self, rhs: _Factor) -> _Factor:
+        """The right factor with columns last, and with the columns of a tile together."""
+        column, dimension = self.column, self.column_dimension
+        assert column is not None
+        assert dimension is not None
+        sizes, indices = mixed_sizes_of(rhs.value), [*rhs.indices]
+        others = [i for i in range(len(sizes)) if i != dimension]
+        if self.is_transposed:
+            loops = [_loops_of(index) for index in self.rhs.indices]
+            others.sort(key=lambda i: max(map(self.order.index, loops[i]), default=0))
+        permutation = [*others, dimension]
+        if self.tiles:
+            dim = bindings().ir.AffineExpr.get_dim
+            in_tile = dim(self.loops.n_dims - 1)
+            indices[dimension : dimension + 1] = [
+                dim(self.order.index(column)),
+                in_tile,
+            ]
+            sizes[dimension : dimension + 1] = [sizes[dimension] // _COLUMNS, _COLUMNS]
+            others = [i + (i > dimension) for i in others]
+            permutation = [dimension, *others, dimension + 1]
+        target = empty([sizes[i] for i in permutation], rhs.element_type)
+        value = bindings().linalg.transpose(
+            reshaped(rhs.value, sizes), outs=[target], permutation=permutation
+        )
+        return rhs._replace(value=value, indices=[indices[i] for i in permutation])
+
+
+def _as_numbers(factor: _Factor, type_: Any) -> _Factor:
+    """The factor with numbers of the type in which they are multiplied."""
+    if factor.element_type == type_:
+        return factor
+    return factor.stored_as(type_, factor.convert, lambda value, _: value)
+
+
+def _as_bytes(factor: _Factor) -> _Factor:
+    """Elements of up to 8 bits as 32-bit integers that are known to be from 0 to 255."""
+    ir, arith = bindings().ir, bindings().arith
+    i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
+
+    def store(element: Any, type_: Any) -> Any:
+        value = factor.convert(element, type_)
+        if factor.is_unsigned:
+            return value
+        return arith.addi(value, arith.constant(type_, _OFFSET))
+
+    def load(value: Any, type_: Any) -> Any:
+        return arith.extui(type_, arith.trunci(i8, value))
+
+    return factor.stored_as(i32, store, load)
+
+
+def _as_words(factor: _Factor) -> _Factor:
+    """Elements of up to 8 bits as 16-bit integers."""
+    arith, i16 = bindings().arith, bindings().ir.IntegerType.get_signless(16)
+    return factor.stored_as(
+        i16, factor.convert, lambda value, type_: arith.extsi(type_, value)
+    )
