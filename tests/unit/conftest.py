@@ -2,9 +2,28 @@
 
 import subprocess
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--unscheduled",
+        action="store_true",
+        help="compile without execution.scheduling, which must change no result",
+    )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def scheduling(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever `--unscheduled` says, unless a test asks for one or the other."""
+    with pytest.MonkeyPatch.context() as context:
+        if request.config.getoption("--unscheduled"):
+            compile = import_module("xdsl_quant.execution").compile
+            context.setitem(compile.__kwdefaults__, "schedule", False)
+        yield
 
 
 @pytest.fixture
