@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint pages format fuzz bench notebook docs clean
+.PHONY: help venv demo tests pytest filecheck lint pages format fuzz mutants bench notebook docs clean
 
 help:
 	@echo "make demo       run the main job on a real int8 model and show its result"
@@ -22,6 +22,7 @@ help:
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       hold random inputs against MLIR (SECONDS=600 SEED=0)"
+	@echo "make mutants    mutate the arithmetic: which changes does no test notice? (an hour)"
 	@echo "make bench      measure speed and memory beside MLIR, onnxruntime and torch"
 	@echo "make notebook   open the notebooks in JupyterLab"
 	@echo "make docs       build the documentation into site/"
@@ -69,6 +70,10 @@ format: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+mutants: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<4'
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
