@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant import (
     QuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,
@@ -47,7 +47,8 @@ from xdsl_quant.transforms.building.type_replacement import (
 from .ranges.fake_quantization import AXIS, AXIS_STATS, Storage, quantized_counterpart
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass
@@ -61,23 +62,37 @@ class _UniformTypes(TypeReplacement):
     ) -> Attribute:
         if not isinstance(quantized_type, CalibratedQuantizedType):
             return type_
-        expressed = QuantizedType.cast_to_expressed_type(type_)
-        assert expressed is not None
+        expressed = with_element_type(type_, quantized_type.expressed_type)
         low, high = quantized_type.min.data, quantized_type.max.data
+        return self.counterpart(expressed, low, high)
+
+    def per_axis(self, qcast: QuantizeCastOp) -> Attribute:
+        """
+        The type of the result for the ranges of an axis.
+
+        Raises:
+            PassFailedException: if there are none.
+        """
+        axis, lows, highs = _axis_ranges(qcast)
+        return self.counterpart(qcast.input.type, lows, highs, axis)
+
+    def counterpart(
+        self,
+        expressed: Attribute,
+        lows: ArrayLike,
+        highs: ArrayLike,
+        axis: int | None = None,
+    ) -> Attribute:
+        """The type of values with a range, or a range for each index of an axis."""
+        lows, highs = _widened(lows, highs, expressed, self.storage)
         return quantized_counterpart(
-            expressed,
-            *_widened(low, high, expressed, self.storage),
-            self.storage,
-            rule="exact",
+            expressed, lows, highs, self.storage, axis, rule="exact"
         )
 
 
 def _widened(
-    lows: NDArray[Any] | float,
-    highs: NDArray[Any] | float,
-    type_: Attribute,
-    storage: Storage,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    lows: ArrayLike, highs: ArrayLike, type_: Attribute, storage: Storage
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """
     Ranges that contain 0. Where the scale would be denormal in the expressed type, it is
     one of its numbers: rounding it to one might cut up to a third of the range off.
@@ -103,9 +118,11 @@ def _widened(
         )
 
 
-def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
+def _axis_ranges(
+    qcast: QuantizeCastOp,
+) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
     """
-    The ranges for each index of an axis, as pairs.
+    An axis, and the smallest and the largest value for each index of it.
 
     Raises:
         PassFailedException: if the attributes are not those of
@@ -114,30 +131,18 @@ def _axis_ranges(qcast: QuantizeCastOp) -> NDArray[Any]:
     import numpy as np
 
     axis, stats = qcast.attributes.get(AXIS), qcast.attributes.get(AXIS_STATS)
-    constant = cast("DenseIntOrFPElementsAttr", stats)
     if (
-        not isinstance(axis, IntegerAttr)
-        or not isinstance(stats, DenseIntOrFPElementsAttr)
-        or constant.get_element_type() != f64
-        or constant.get_shape()[1:] != (2,)
+        isinstance(axis, IntegerAttr)
+        and isinstance(stats, DenseIntOrFPElementsAttr)
+        and stats.get_element_type() == f64
+        and stats.get_shape()[1:] == (2,)
     ):
-        fail(
-            qcast,
-            f"'{qcast.name}' op needs integer '{AXIS}' and '{AXIS_STATS}' with elements of "
-            "type f64 and shape [N,2]",
-        )
-    return np.frombuffer(constant.data.data, np.float64).reshape(-1, 2)
-
-
-def _per_axis_type(qcast: QuantizeCastOp, storage: Storage) -> Attribute:
-    lows, highs = _axis_ranges(qcast).T
-    type_ = qcast.input.type
-    return quantized_counterpart(
-        type_,
-        *_widened(lows, highs, type_, storage),
-        storage,
-        cast("IntegerAttr", qcast.attributes[AXIS]).value.data,
-        rule="exact",
+        pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
+        return axis.value.data, pairs[:, 0], pairs[:, 1]
+    fail(
+        qcast,
+        f"'{qcast.name}' op needs integer '{AXIS}' and '{AXIS_STATS}' with elements of "
+        "type f64 and shape [N,2]",
     )
 
 
@@ -166,8 +171,9 @@ class QuantCalibratedToUniformPass(ModulePass):
     """Whether a value becomes per-axis if there are ranges for each index of an axis."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        storage = Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
-        types = _UniformTypes(storage=storage)
+        types = _UniformTypes(
+            storage=Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
+        )
         uniform: dict[SSAValue, Attribute] = {}
         functions: list[FuncOp] = []
         for inner_op in op.walk():
@@ -178,7 +184,7 @@ class QuantCalibratedToUniformPass(ModulePass):
                     functions.append(inner_op)
                     types.replace_in_function_type(inner_op.function_type)
                 elif self._becomes_per_axis(inner_op):
-                    uniform[inner_op.result] = _per_axis_type(inner_op, storage)
+                    uniform[inner_op.result] = types.per_axis(inner_op)
             except ValueError as e:
                 fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
 
@@ -194,14 +200,11 @@ class QuantCalibratedToUniformPass(ModulePass):
         return (
             self.per_axis == "auto"
             and isinstance(op, QuantizeCastOp)
-            and _is_calibrated(op.result)
+            and isinstance(
+                scalar_or_element_type(op.result.type), CalibratedQuantizedType
+            )
             and AXIS_STATS in op.attributes
             and all(
                 isinstance(use.operation, DequantizeCastOp) for use in op.result.uses
             )
         )
-
-
-def _is_calibrated(value: SSAValue) -> bool:
-    quantized_type = QuantizedType.get_quantized_element_type(value.type)
-    return isinstance(quantized_type, CalibratedQuantizedType)

@@ -19,8 +19,7 @@ constant. All constants are quantized before the first op is replaced.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
@@ -30,106 +29,56 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    FloatAttr,
     IntegerAttr,
     IntegerType,
     ModuleOp,
-    ShapedType,
     Signedness,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import QuantizeCastOp, StorageCastOp
-from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
-from xdsl_quant.dialects.quant.types import (
-    UniformType,
-    scalar_or_element_type,
-    with_element_type,
+from xdsl_quant.dialects.quant import (
+    QuantizeCastOp,
+    ScaledQuantizedType,
+    StorageCastOp,
 )
+from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.quantization_arithmetic import why_not_lowerable
-from xdsl_quant.xdsl_patches.resources import new_resource, resource_data
+from xdsl_quant.xdsl_patches.resources import new_resource
+
+from .ranges.float_constants import float_numbers
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-
-_ScaledType = UniformType | FixedPointType
-"""Types that say how a value is stored."""
 
 _CASTS = ("quant.qcast", "stablehlo.uniform_quantize")
 _CONSTANTS = ("arith.constant", "stablehlo.constant")
 
 
-def _bytes_of(value: DenseIntOrFPElementsAttr | DenseResourceAttr) -> bytes:
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        return value.data.data
-    if (data := resource_data(value)) is None:
-        raise ValueError(
-            f"there is no data for resource '{value.resource_handle.data}'"
-        )
-    return data
-
-
-def _numbers(value: Attribute, dtype: np.dtype[Any]) -> NDArray[Any] | float:
-    """
-    The numbers of a float constant, without a Python object for each of them.
-
-    Raises:
-        ValueError: if they are not there.
-    """
-    import numpy
-
-    if isinstance(value, FloatAttr):
-        return value.value.data
-    assert isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr)
-    data = _bytes_of(cast("DenseIntOrFPElementsAttr | DenseResourceAttr", value))
-    shape = cast(ShapedType, value.get_type()).get_shape()
-    if len(data) != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{len(data)} bytes are no '{value.get_type()}'")
-    return numpy.frombuffer(data, dtype).reshape(shape)
-
-
-def _quantized_array(
-    value: Attribute, quantized_type: _ScaledType, rounding: Rounding, as_mlir_14: bool
-) -> NDArray[Any]:
-    """
-    The stored values of a constant.
-
-    Raises:
-        ValueError: if it cannot be quantized.
-        ImportError: if its type needs a package that is not installed.
-    """
-    # Importing NumPy takes longer than starting `xdsl-opt`.
-    from xdsl_quant.numerics import QuantizationParameters, quantize
-    from xdsl_quant.numerics.quantization import quantize_constant
-
-    if (reason := why_not_lowerable(quantized_type)) is not None:
-        raise ValueError(reason)
-    parameters = QuantizationParameters.from_type(quantized_type)
-    expressed = _numbers(value, parameters.expressed_dtype)
-    if as_mlir_14:
-        return quantize_constant(expressed, parameters, rounding.nan)
-    return quantize(
-        expressed,
-        parameters,
-        rounding_mode=rounding.mode,
-        zero_point_order=rounding.zero_point_order,
-        nan=rounding.nan,
-    )
+def _quantized_constant(op: Operation) -> Operation | None:
+    """The constant of floats that an op quantizes, if it does so."""
+    if op.name not in _CASTS:
+        return None
+    constant = op.operands[0].owner
+    if not isinstance(constant, Operation) or constant.name not in _CONSTANTS:
+        return None
+    expressed = scalar_or_element_type(op.operands[0].type)
+    quantized_type = scalar_or_element_type(op.results[0].type)
+    is_scaled = isinstance(quantized_type, ScaledQuantizedType)
+    return constant if is_scaled and isinstance(expressed, AnyFloat) else None
 
 
 def _with_sign(stored: NDArray[Any], width: int) -> NDArray[Any]:
     """Stored values as xDSL keeps integers: with a sign, whatever they mean."""
-    bits = 8 * stored.itemsize
-    signed = stored.view(f"i{stored.itemsize}")
-    return signed if width == bits else signed << (bits - width) >> (bits - width)
+    unused_bits = 8 * stored.itemsize - width
+    return stored.view(f"i{stored.itemsize}") << unused_bits >> unused_bits
 
 
 def _stored_attribute(
@@ -141,20 +90,14 @@ def _stored_attribute(
     """The constant of stored values that takes the place of `value`."""
     if storage_type.signedness.data is not Signedness.UNSIGNED:
         stored = _with_sign(stored, storage_type.bitwidth)
-    if not isinstance(quantized, TensorType):
+    type_ = with_element_type(quantized, storage_type)
+    if type_ is storage_type:
         return IntegerAttr(int(stored), storage_type)
-    container = cast("TensorType[_ScaledType]", quantized)
-    storage = TensorType(storage_type, container.shape, container.encoding)
+    storage = cast("TensorType[IntegerType]", type_)
     is_plain = storage_type.bitwidth == 8 * stored.itemsize
     if is_plain and isinstance(value, DenseResourceAttr):
         return new_resource(f"{value.resource_handle.data}_quantized", stored, storage)
     return DenseIntOrFPElementsAttr(storage, BytesAttr(stored.tobytes()))
-
-
-def _quantized_type(type_: Attribute) -> _ScaledType:
-    quantized_type = scalar_or_element_type(type_)
-    assert isinstance(quantized_type, _ScaledType)
-    return quantized_type
 
 
 class _StoredConstant(NamedTuple):
@@ -165,6 +108,37 @@ class _StoredConstant(NamedTuple):
     type_: Attribute
     """That of the values, or the quantized type of StableHLO's quantized constants."""
 
+    @staticmethod
+    def of(
+        constant: Operation, stored: NDArray[Any], quantized: Attribute
+    ) -> _StoredConstant:
+        value = constant.properties["value"]
+        quantized_type = scalar_or_element_type(quantized)
+        assert isinstance(quantized_type, ScaledQuantizedType)
+        op_type, type_ = type(constant), quantized
+        storage_type = quantized_type.storage_type
+        if not _may_be_quantized(op_type, quantized, storage_type):
+            storage_type = quantized_type.signless_storage_type
+            op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
+        attribute = _stored_attribute(value, stored, quantized, storage_type)
+        return _StoredConstant(op_type, attribute, type_)
+
+
+def _may_be_quantized(
+    op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
+) -> bool:
+    """Whether a constant may have a quantized type, which those of StableHLO may."""
+    if op_type is ConstantOp:
+        return False
+    # Only the type of the value is looked at.
+    stored_type = cast("TensorType[Any]", with_element_type(quantized, storage_type))
+    value = DenseResourceAttr.from_params("stored", stored_type)
+    try:
+        op_type.create(properties={"value": value}, result_types=(quantized,)).verify()
+    except VerifyException:
+        return False
+    return True
+
 
 class _Key(NamedTuple):
     """All that the stored values of a constant depend on."""
@@ -174,78 +148,108 @@ class _Key(NamedTuple):
     cast_name: str
     nan: Attribute | None
 
-    @staticmethod
-    def of(cast_op: Operation, constant: Operation) -> _Key:
-        nan = cast_op.attributes.get(NAN_ATTRIBUTE)
-        return _Key(constant, cast_op.result_types[0], cast_op.name, nan)
+
+_Plan = tuple[_Key, "NDArray[Any]"]
+"""What stored values depend on, and these."""
 
 
-def _stored_constant(
-    constant: Operation, stored: NDArray[Any], quantized: Attribute
-) -> _StoredConstant:
-    value = constant.properties["value"]
-    quantized_type = _quantized_type(quantized)
-    op_type, storage_type = type(constant), quantized_type.storage_type
-    if _is_valid_constant(op_type, quantized, storage_type):
-        attribute = _stored_attribute(value, stored, quantized, storage_type)
-        return _StoredConstant(op_type, attribute, quantized)
-    storage_type = quantized_type.signless_storage_type
-    attribute = _stored_attribute(value, stored, quantized, storage_type)
-    return _StoredConstant(
-        ConstantOp, attribute, with_element_type(quantized, storage_type)
+@dataclass(frozen=True)
+class QuantizeConstant(CheckedPattern[_Plan]):
+    """
+    Replace a `quant.qcast` or a `stablehlo.uniform_quantize` of a constant by a constant of
+    stored values. It raises `PassFailedException` for a constant that cannot be quantized,
+    and when it is made with options that do not go together.
+    """
+
+    rounding_mode: RoundingMode = "nearest-even"
+    """How `quant.qcast` rounds a value between two stored ones."""
+
+    zero_point_order: ZeroPointOrder | None = None
+    """When the zero point is added."""
+
+    nan: NanResult = "storage-min"
+    """What NaN becomes, where a cast does not say it."""
+
+    _arrays: dict[_Key, NDArray[Any]] = field(
+        default_factory=dict[_Key, "NDArray[Any]"], init=False, compare=False
+    )
+    _constants: dict[_Key, _StoredConstant] = field(
+        default_factory=dict[_Key, _StoredConstant], init=False, compare=False
     )
 
+    def __post_init__(self) -> None:
+        if (mistake := self._rounding.mistake()) is not None:
+            raise PassFailedException(mistake)
 
-def _is_valid_constant(
-    op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
-) -> bool:
-    """Whether a constant may have a quantized type, which those of StableHLO may."""
-    if op_type is ConstantOp:
-        return False
-    # Only the type of the value is looked at.
-    stored_type = cast(TensorType, with_element_type(quantized, storage_type))
-    value = DenseResourceAttr.from_params("stored", stored_type)
-    op = op_type.create(properties={"value": value}, result_types=(quantized,))
-    try:
-        op.verify()
-    except VerifyException:
-        return False
-    finally:
-        op.erase()
-    return True
+    @property
+    def _rounding(self) -> Rounding:
+        order = self.zero_point_order or "before-rounding"
+        return Rounding(self.rounding_mode, order, self.nan)
 
+    def plan(self, op: Operation) -> _Plan | None:
+        if (constant := _quantized_constant(op)) is None:
+            return None
+        nan = op.attributes.get(NAN_ATTRIBUTE)
+        key = _Key(constant, op.result_types[0], op.name, nan)
+        if (stored := self._arrays.get(key)) is None:
+            try:
+                stored = self._arrays[key] = self._quantized(op, constant)
+            except (ValueError, ImportError) as e:
+                fail(op, f"'{op.name}' op cannot quantize its constant: {e}")
+        return key, stored
 
-def _replace(cast_op: Operation, constant: Operation, stored: _StoredConstant) -> None:
-    stored_op = stored.op_type.create(
-        properties={"value": stored.value},
-        result_types=(stored.type_,),
-        location=constant.location,
-    )
-    result, name = cast_op.results[0], constant.results[0].name_hint
-    quantized = result.type
-    if stored.type_ == quantized:
-        stored_op.results[0].name_hint = result.name_hint or name
-        Rewriter.replace_op(cast_op, stored_op)
-        return
-    stored_op.results[0].name_hint = name
-    scast = StorageCastOp.create(
-        operands=stored_op.results,
-        result_types=(quantized,),
-        location=cast_op.location,
-    )
-    Rewriter.replace_op(cast_op, (stored_op, scast))
+    def rewrite(self, op: Operation, plan: _Plan, rewriter: PatternRewriter) -> None:
+        key, stored = plan
+        constant, result = key.constant, op.results[0]
+        if (known := self._constants.get(key)) is None:
+            known = _StoredConstant.of(constant, stored, result.type)
+            self._constants[key] = known
+        stored_op = known.op_type.create(
+            properties={"value": known.value},
+            result_types=(known.type_,),
+            location=constant.location,
+        )
+        new_ops = [stored_op]
+        name = constant.results[0].name_hint
+        if known.type_ == result.type:
+            name = result.name_hint or name
+        else:
+            scast = StorageCastOp.create(
+                operands=stored_op.results,
+                result_types=(result.type,),
+                location=op.location,
+            )
+            new_ops.append(scast)
+        stored_op.results[0].name_hint = name
+        rewriter.replace(op, new_ops)
+        if constant.results[0].first_use is None:
+            rewriter.erase(constant)
 
+    def _quantized(self, cast_op: Operation, constant: Operation) -> NDArray[Any]:
+        # Importing NumPy takes longer than starting `xdsl-opt`.
+        from xdsl_quant.numerics import QuantizationParameters, quantize
+        from xdsl_quant.numerics.quantization import quantize_constant
 
-def _quantized_constant(op: Operation) -> Operation | None:
-    """The constant of floats that an op quantizes, if it does so."""
-    if op.name not in _CASTS:
-        return None
-    constant = op.operands[0].owner
-    if not isinstance(constant, Operation) or constant.name not in _CONSTANTS:
-        return None
-    expressed = scalar_or_element_type(op.operands[0].type)
-    is_scaled = isinstance(scalar_or_element_type(op.results[0].type), _ScaledType)
-    return constant if is_scaled and isinstance(expressed, AnyFloat) else None
+        rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
+        if isinstance(cast_op, QuantizeCastOp):
+            rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
+            as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
+        quantized_type = scalar_or_element_type(cast_op.result_types[0])
+        assert isinstance(quantized_type, ScaledQuantizedType)
+        if (reason := why_not_lowerable(quantized_type)) is not None:
+            raise ValueError(reason)
+        parameters = QuantizationParameters.from_type(quantized_type)
+        expressed = float_numbers(constant.properties["value"])
+        assert expressed is not None
+        if as_mlir_14:
+            return quantize_constant(expressed, parameters, rounding.nan)
+        return quantize(
+            expressed,
+            parameters,
+            rounding_mode=rounding.mode,
+            zero_point_order=rounding.zero_point_order,
+            nan=rounding.nan,
+        )
 
 
 @dataclass(frozen=True)
@@ -280,47 +284,6 @@ class QuantConvertConstPass(ModulePass):
     way.
     """
 
-    @property
-    def _rounding(self) -> Rounding:
-        order = self.zero_point_order or "before-rounding"
-        return Rounding(self.rounding_mode, order, self.nan)
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (mistake := self._rounding.mistake()) is not None:
-            raise PassFailedException(mistake)
-        casts = [
-            (cast_op, constant, _Key.of(cast_op, constant))
-            for cast_op in op.walk()
-            if (constant := _quantized_constant(cast_op)) is not None
-        ]
-        arrays: dict[_Key, NDArray[Any]] = {}
-        for cast_op, constant, key in casts:
-            if key not in arrays:
-                arrays[key] = self._quantized(cast_op, constant)
-        # The first change of anything is a new resource.
-        stored = {
-            key: _stored_constant(key.constant, array, key.type_)
-            for key, array in arrays.items()
-        }
-        for cast_op, constant, key in casts:
-            _replace(cast_op, constant, stored[key])
-        for constant in {constant: None for _, constant, _ in casts}:
-            if constant.results[0].first_use is None:
-                Rewriter.erase_op(constant)
-
-    def _quantized(self, cast_op: Operation, constant: Operation) -> NDArray[Any]:
-        rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
-        try:
-            if isinstance(cast_op, QuantizeCastOp):
-                rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
-                as_mlir_14 = (
-                    rounding.mode == "nearest-away" and not self.zero_point_order
-                )
-            return _quantized_array(
-                constant.properties["value"],
-                _quantized_type(cast_op.result_types[0]),
-                rounding,
-                as_mlir_14,
-            )
-        except (ValueError, ImportError) as e:
-            fail(cast_op, f"'{cast_op.name}' op cannot quantize its constant: {e}")
+        pattern = QuantizeConstant(self.rounding_mode, self.zero_point_order, self.nan)
+        pattern.rewrite_module(op)

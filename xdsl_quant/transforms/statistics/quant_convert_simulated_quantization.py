@@ -16,36 +16,21 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
-from xdsl.ir import TypeAttribute
+from xdsl.ir import Operation, TypeAttribute
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import ConstFakeQuantOp, ConstFakeQuantPerAxisOp
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
-from .ranges.fake_quantization import (
-    Storage,
-    quantized_and_back,
-    quantized_counterpart,
-)
+from .ranges.fake_quantization import Storage, quantized_and_back, quantized_counterpart
 
 FakeQuantOp = ConstFakeQuantOp | ConstFakeQuantPerAxisOp
 
 
 def _is_set(flag: BoolAttr | None) -> bool:
     return flag is not None and bool(flag.value.data)
-
-
-def _storage(op: FakeQuantOp, exact_bits: bool) -> Storage:
-    num_bits = op.num_bits.value.data
-    if not 0 < num_bits <= 32:
-        fail(op, f"unsupported FakeQuant number of bits: {num_bits}")
-    width = next(width for width in (8, 16, 32) if num_bits <= width)
-    return Storage(
-        num_bits if exact_bits else width,
-        is_signed=_is_set(op.is_signed),
-        is_narrow=_is_set(op.narrow_range),
-    )
 
 
 def quantized_result_type(
@@ -57,35 +42,59 @@ def quantized_result_type(
     Raises:
         PassFailedException: if there is none.
     """
-    storage = _storage(op, exact_bits)
-    try:
-        if isinstance(op, ConstFakeQuantOp):
-            return quantized_counterpart(
-                op.result.type,
-                op.min.value.data,
-                op.max.value.data,
-                storage,
-                rule="mlir",
-            )
-        lows = [bound.value.data for bound in op.min]
-        highs = [bound.value.data for bound in op.max]
-        if len(lows) != len(highs):
+    num_bits = op.num_bits.value.data
+    if not 0 < num_bits <= 32:
+        fail(op, f"unsupported FakeQuant number of bits: {num_bits}")
+    storage = Storage(
+        num_bits if exact_bits else next(w for w in (8, 16, 32) if num_bits <= w),
+        is_signed=_is_set(op.is_signed),
+        is_narrow=_is_set(op.narrow_range),
+    )
+    axis = None
+    if isinstance(op, ConstFakeQuantOp):
+        lows, highs = op.min.value.data, op.max.value.data
+    else:
+        lows, highs = ([b.value.data for b in bounds] for bounds in (op.min, op.max))
+        axis = op.axis.value.data
+        if (low_count := len(lows)) != (high_count := len(highs)):
             fail(
                 op,
-                f"mismatched per-axis min and max size: {len(lows)} vs. {len(highs)}",
+                f"mismatched per-axis min and max size: {low_count} vs. {high_count}",
             )
+    try:
         return quantized_counterpart(
-            op.result.type, lows, highs, storage, op.axis.value.data, rule="mlir"
+            op.result.type, lows, highs, storage, axis, rule="mlir"
         )
     except ValueError as e:
         fail(op, f"'{op.name}' op cannot be converted: {e}")
 
 
 @dataclass(frozen=True)
+class ConvertFakeQuant(CheckedPattern[TypeAttribute]):
+    """
+    Replace `quant.const_fake_quant` or `quant.const_fake_quant_per_axis` by `quant.qcast`
+    and `quant.dcast`. It raises `PassFailedException` for an op that has no quantized type.
+    """
+
+    exact_bits: bool = False
+    """Whether stored values have as many bits as the op says, and not 8, 16 or 32."""
+
+    def plan(self, op: Operation) -> TypeAttribute | None:
+        if not isinstance(op, FakeQuantOp):
+            return None
+        return quantized_result_type(op, exact_bits=self.exact_bits)
+
+    def rewrite(
+        self, op: Operation, plan: TypeAttribute, rewriter: PatternRewriter
+    ) -> None:
+        rewriter.replace(op, quantized_and_back(op.operands[0], plan, op.location))
+
+
+@dataclass(frozen=True)
 class QuantConvertSimulatedQuantizationPass(ModulePass):
     """
-    Replace `quant.const_fake_quant` and `quant.const_fake_quant_per_axis` by `quant.qcast`
-    and `quant.dcast`.
+    Replace all `quant.const_fake_quant` and `quant.const_fake_quant_per_axis` by
+    `quant.qcast` and `quant.dcast`.
 
     It is a pass of MLIR 14, with one more option.
     """
@@ -99,11 +108,4 @@ class QuantConvertSimulatedQuantizationPass(ModulePass):
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        types = {
-            fake_quant: quantized_result_type(fake_quant, exact_bits=self.exact_bits)
-            for fake_quant in op.walk()
-            if isinstance(fake_quant, FakeQuantOp)
-        }
-        for fake_quant, quantized in types.items():
-            casts = quantized_and_back(fake_quant.input, quantized, fake_quant.location)
-            Rewriter.replace_op(fake_quant, casts)
+        ConvertFakeQuant(self.exact_bits).rewrite_module(op)

@@ -9,38 +9,68 @@ looked up before the first op is replaced.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
 from .ranges.statistics_file import KeyStatistics, read_statistics
 
 
-def _statistics_op(ref: StatisticsRefOp, statistics: KeyStatistics) -> StatisticsOp:
-    """The op with the statistics of a value, which is the operand of no op yet."""
-    value = Block(arg_types=(ref.input.type,)).args[0]
-    try:
-        op = StatisticsOp(
-            value, statistics.layer, statistics.axis_ranges, statistics.axis
-        )
-        op.verify_()
-    except (VerifyException, OverflowError) as e:
-        key = ref.stats_key.data
-        reason = "a bound does not fit f32" if isinstance(e, OverflowError) else e
-        fail(
-            ref, f"'{ref.name}' op cannot have the statistics of key '{key}': {reason}"
-        )
-    return op
+@dataclass(frozen=True)
+class ImportStatistics(CheckedPattern[StatisticsOp]):
+    """
+    Replace a `quant.stats_ref` by the statistics of its key. It raises
+    `PassFailedException` if the op cannot have them.
+    """
+
+    statistics: Mapping[str, KeyStatistics]
+    """The statistics by their keys."""
+
+    file: str
+    """Where they are from, for messages."""
+
+    missing: Literal["error", "keep"] = "error"
+    """Whether an op with a key without statistics is an error, or kept."""
+
+    def plan(self, op: Operation) -> StatisticsOp | None:
+        if not isinstance(op, StatisticsRefOp):
+            return None
+        key = op.stats_key.data
+        if (known := self.statistics.get(key)) is None:
+            if self.missing == "error":
+                fail(op, f"'{op.name}' op has key '{key}', which {self.file} has not")
+            return None
+        # The value gets no user before the op is rewritten.
+        value = Block(arg_types=(op.input.type,)).args[0]
+        try:
+            new_op = StatisticsOp(value, known.layer, known.axis_ranges, known.axis)
+            new_op.verify_()
+        except (VerifyException, OverflowError) as e:
+            reason = "a bound does not fit f32" if isinstance(e, OverflowError) else e
+            fail(
+                op,
+                f"'{op.name}' op cannot have the statistics of key '{key}': {reason}",
+            )
+        return new_op
+
+    def rewrite(
+        self, op: Operation, plan: StatisticsOp, rewriter: PatternRewriter
+    ) -> None:
+        plan.operands[0] = op.operands[0]
+        plan.location = op.location
+        rewriter.replace(op, plan)
 
 
 @dataclass(frozen=True)
@@ -62,27 +92,15 @@ class QuantImportStatsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
             statistics = read_statistics(Path(self.file))
-        except OSError as e:
-            reason = f"{self.file}: {(e.strerror or str(e)).lower()}"
+        except (OSError, ValueError) as e:
+            reason: object = e
+            if isinstance(e, OSError):
+                reason = f"{self.file}: {(e.strerror or str(e)).lower()}"
             raise PassFailedException(f"cannot import statistics: {reason}") from None
-        except ValueError as e:
-            raise PassFailedException(f"cannot import statistics: {e}") from None
-        refs = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
-        new_ops: dict[StatisticsRefOp, StatisticsOp] = {}
-        for ref in refs:
-            key = ref.stats_key.data
-            if key in statistics:
-                new_ops[ref] = _statistics_op(ref, statistics[key])
-            elif self.missing == "error":
-                fail(ref, f"'{ref.name}' op has key '{key}', which {self.file} has not")
-        for ref, new_op in new_ops.items():
-            new_op.operands[0] = ref.input
-            new_op.location = ref.location
-            Rewriter.replace_op(ref, new_op)
-        self._report_unused(statistics.keys() - {ref.stats_key.data for ref in refs})
-
-    def _report_unused(self, keys: set[str]) -> None:
-        if not keys:
-            return
-        names = ", ".join(f"'{key}'" for key in sorted(keys))
-        print(f"{self.file}: warning: keys without an op: {names}", file=sys.stderr)
+        unused = statistics.keys() - {
+            ref.stats_key.data for ref in op.walk() if isinstance(ref, StatisticsRefOp)
+        }
+        ImportStatistics(statistics, self.file, self.missing).rewrite_module(op)
+        if unused:
+            names = ", ".join(f"'{key}'" for key in sorted(unused))
+            print(f"{self.file}: warning: keys without an op: {names}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """
-Put a `quant.stats_ref` behind values of which statistics are wanted.
+Put a `quant.stats_ref` after values of which statistics are wanted.
 
-A key says where its value is: the function, the name of the op that defines it, and a
+A key identifies a value: the function, the name of the op that defines it, and a
 number that counts the ops of this name in the function.
 
 | value | key |
@@ -18,7 +18,7 @@ functions, do not have the first part.
 
 Some tensors are left alone: those without values, like the result of `tensor.empty`, and
 those in the regions of ops other than functions and control flow, like the reducer of a
-reduction, which are no place for another op. A value that has a `quant.stats_ref` keeps
+reduction, where no other op may be. A value that has a `quant.stats_ref` keeps
 it, so that running the pass again changes nothing.
 
 Others are left alone unless the option `ops` or `keys` selects them: tensors without
@@ -36,11 +36,8 @@ from itertools import count
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    ModuleOp,
-)
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolOpInterface
@@ -100,41 +97,34 @@ class _Scope:
     counts: Counter[str] = field(default_factory=Counter[str])
     """How many ops there have been with each name."""
 
-    def candidates_in(self, op: Operation, prefix: str) -> Iterator[_Candidate]:
-        """The values in the regions of an op, whose keys begin with `prefix`."""
-        for r, region in enumerate(op.regions):
-            for b, block in enumerate(region.blocks):
-                where = (
-                    f"{prefix}{f'region:{r}:' if r else ''}{f'block:{b}:' if b else ''}"
-                )
-                yield from self._arguments(op, block, where)
-                for inner_op in block.ops:
-                    yield from self._results(inner_op)
 
-    def _candidate(self, value: SSAValue, op: Operation, key: str) -> _Candidate:
-        return _Candidate(value, op_name(op), self.symbol, key)
+def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[_Candidate]:
+    """The values in the regions of an op, whose keys begin with `prefix`."""
+    name = op_name(op)
+    for r, region in enumerate(op.regions):
+        for b, block in enumerate(region.blocks):
+            start = f"{prefix}{f'region:{r}:' if r else ''}{f'block:{b}:' if b else ''}"
+            for index, arg in enumerate(block.args):
+                yield _Candidate(arg, name, scope.symbol, f"{start}argument:{index}")
+            for inner_op in block.ops:
+                yield from _results(inner_op, scope)
 
-    def _arguments(
-        self, op: Operation, block: Block, where: str
-    ) -> Iterator[_Candidate]:
-        for index, arg in enumerate(block.args):
-            yield self._candidate(arg, op, f"{where}argument:{index}")
 
-    def _results(self, op: Operation) -> Iterator[_Candidate]:
-        """The results of an op and the values in its regions."""
-        name = op_name(op)
-        key = f"{self.prefix}{name}:{self.counts[name]}"
-        self.counts[name] += 1
-        for index, result in enumerate(op.results):
-            suffix = f":{index}" if len(op.results) > 1 else ""
-            yield self._candidate(result, op, key + suffix)
-        if name.partition(".")[0] not in _DIALECTS_OF_REGIONS:
-            return
-        if (symbol := _symbol(op)) is None:
-            yield from self.candidates_in(op, f"{key}:")
-            return
-        inner = _Scope(symbol, f"{self.prefix}{symbol}:")
-        yield from inner.candidates_in(op, inner.prefix)
+def _results(op: Operation, scope: _Scope) -> Iterator[_Candidate]:
+    """The results of an op and the values in its regions."""
+    name = op_name(op)
+    key = f"{scope.prefix}{name}:{scope.counts[name]}"
+    scope.counts[name] += 1
+    for index, result in enumerate(op.results):
+        suffix = f":{index}" if len(op.results) > 1 else ""
+        yield _Candidate(result, name, scope.symbol, key + suffix)
+    if name.partition(".")[0] not in _DIALECTS_OF_REGIONS:
+        return
+    prefix = f"{key}:"
+    if (symbol := _symbol(op)) is not None:
+        prefix = f"{scope.prefix}{symbol}:"
+        scope = _Scope(symbol, prefix)
+    yield from _candidates(op, scope, prefix)
 
 
 def _insert(values: dict[SSAValue, str]) -> None:
@@ -190,7 +180,7 @@ class QuantInsertStatsRefsPass(ModulePass):
         for name in self.symbols:
             if name not in symbols:
                 raise PassFailedException(f"there is no function '{name}'")
-        candidates = [*filter(_may_be_instrumented, _Scope().candidates_in(op, ""))]
+        candidates = [*filter(_may_be_instrumented, _candidates(op, _Scope(), ""))]
         self._check_ops({candidate.op_name for candidate in candidates})
         by_default = not self.ops and self.keys is None
         selected = [

@@ -12,9 +12,29 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
 
 from xdsl_quant.dialects.quant import CoupledRefOp, StatisticsOp, StatisticsRefOp
+
+
+class RemoveInstrumentation(RewritePattern):
+    """Replace an op that only watches a value by its operand."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self,
+        op: StatisticsRefOp | StatisticsOp | CoupledRefOp,
+        rewriter: PatternRewriter,
+        /,
+    ):
+        # In a graph region an op may be its own operand: then there is no other value.
+        if op.input is not op.result:
+            rewriter.replace(op, (), (op.input,))
 
 
 @dataclass(frozen=True)
@@ -26,12 +46,6 @@ class QuantRemoveInstrumentationPass(ModulePass):
     name = "quant-remove-instrumentation"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ops = [
-            inner_op
-            for inner_op in op.walk()
-            if isinstance(inner_op, StatisticsRefOp | StatisticsOp | CoupledRefOp)
-        ]
-        for inner_op in ops:
-            # In a graph region an op may be its own operand: then there is no other value.
-            if inner_op.input is not inner_op.result:
-                Rewriter.replace_op(inner_op, (), (inner_op.input,))
+        PatternRewriteWalker(
+            RemoveInstrumentation(), apply_recursively=False
+        ).rewrite_module(op)

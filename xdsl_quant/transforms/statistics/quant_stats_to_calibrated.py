@@ -20,8 +20,8 @@ the first op is replaced.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
@@ -39,6 +39,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.disjoint_set import DisjointSet
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import (
@@ -50,31 +51,12 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 
 from .ranges.fake_quantization import AXIS, AXIS_STATS, quantized_and_back
+from .ranges.float_constants import float_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IdentityOp = StatisticsOp | StatisticsRefOp | CoupledRefOp
-
-
-@dataclass
-class _Sets:
-    """Disjoint sets, each with one of its members to stand for it."""
-
-    _parents: dict[Hashable, Hashable] = field(default_factory=dict[Hashable, Hashable])
-
-    def find(self, member: Hashable) -> Hashable:
-        """The member that stands for the set."""
-        path: list[Hashable] = []
-        while (parent := self._parents.get(member, member)) is not member:
-            path.append(member)
-            member = parent
-        self._parents.update(dict.fromkeys(path, member))
-        return member
-
-    def join(self, one: Hashable, other: Hashable) -> None:
-        """Make one set of two."""
-        self._parents[self.find(one)] = self.find(other)
 
 
 class _Ranges(NamedTuple):
@@ -110,13 +92,10 @@ def _pairs(op: StatisticsOp, attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
     """The ranges of an attribute, each of which must be one."""
     import numpy as np
 
-    from xdsl_quant.numerics.float_dtypes import float_dtype
-
     try:
-        dtype = float_dtype(attr.get_element_type().name)
+        pairs = np.asarray(float_numbers(attr), np.float64).reshape(-1, 2)
     except (ValueError, ImportError) as e:
         fail(op, f"'{op.name}' op cannot be converted: {e}")
-    pairs = np.frombuffer(attr.data.data, dtype).reshape(-1, 2).astype(np.float64)
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
     if not is_range.all():
@@ -189,29 +168,18 @@ def _replace(op: IdentityOp, ranges: _Ranges) -> None:
     Rewriter.replace_op(op, (quantize, dequantize))
 
 
-class _Couplings:
-    """Which values are the same, and which of them have one range in common."""
-
-    def __init__(self, ops: Sequence[IdentityOp]):
-        self._chains = _Sets()
-        """Values that are the same."""
-        self._groups = _Sets()
-        """Values that are the same, of which one stands for all, and coupling keys."""
-        for op in ops:
-            self._chains.join(op.input, op.result)
-        coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
-        for op in coupled:
-            self._groups.join(self.chain(op), op.coupled_key.data)
-        self._coupled = {self.chain(op) for op in coupled}
-
-    def chain(self, op: IdentityOp) -> Hashable:
-        """What the value of an op has in common with others that are the same."""
-        return self._chains.find(op.input)
-
-    def group(self, op: IdentityOp) -> Hashable | None:
-        """What the value of an op has in common with others that it is coupled with."""
-        chain = self.chain(op)
-        return self._groups.find(chain) if chain in self._coupled else None
+def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
+    """For ops whose values are coupled what is the same for all that have one range."""
+    coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
+    keys = {op: op.coupled_key.data for op in coupled}
+    values = [value for op in ops for value in (op.input, op.result)]
+    sets = DisjointSet[SSAValue | str]([*values, *keys.values()])
+    for op in ops:
+        sets.union(op.input, op.result)
+    for op, key in keys.items():
+        sets.union(op.input, key)
+    groups = {sets.find(key) for key in keys.values()}
+    return {op: group for op in ops if (group := sets.find(op.input)) in groups}
 
 
 def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, _Ranges | None]:
@@ -219,26 +187,26 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, _Ranges | None]
     The ranges for which an op becomes casts, or `None` if it becomes its operand, which
     has been cast for them before.
     """
-    couplings = _Couplings(ops)
+    groups = _groups(ops)
     own: dict[IdentityOp, _Ranges] = {
         op: _ranges(op) for op in ops if isinstance(op, StatisticsOp)
     }
-    common: dict[Hashable, _Ranges] = {}
+    common: dict[object, _Ranges] = {}
     for op, ranges in own.items():
-        if (group := couplings.group(op)) is not None:
+        if (group := groups.get(op)) is not None:
             common[group] = common.get(group, ranges).union(ranges)
 
     replacements: dict[IdentityOp, _Ranges | None] = {}
     is_cast: set[SSAValue] = set()
     for op in ops:
-        group = couplings.group(op)
-        if group is not None and op.input in is_cast:
+        is_kept = isinstance(op, StatisticsRefOp)
+        if (group := groups.get(op)) is not None and op.input in is_cast:
             is_cast.add(op.result)
-            if not isinstance(op, StatisticsRefOp):
+            if not is_kept:
                 replacements[op] = None
-        elif not isinstance(op, StatisticsRefOp) and (
-            ranges := own.get(op) if group is None else common.get(group)
-        ):
+            continue
+        ranges = common.get(group) if group is not None else own.get(op)
+        if ranges is not None and not is_kept:
             is_cast.add(op.result)
             replacements[op] = ranges
     return replacements

@@ -1,0 +1,54 @@
+"""Patterns that fail before the first change of a module."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+PlanT = TypeVar("PlanT")
+
+
+@dataclass(frozen=True)
+class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
+    """A pattern that plans how to rewrite an op, which may fail, before it does so."""
+
+    _plans: dict[Operation, Any] = field(
+        default_factory=dict[Operation, Any], init=False, compare=False, repr=False
+    )
+    """The plans for ops that are not rewritten yet."""
+
+    @abstractmethod
+    def plan(self, op: Operation) -> PlanT | None:
+        """
+        What an op is rewritten with; `None` if the pattern does not match it.
+
+        Raises:
+            PassFailedException: if the pattern matches the op, but cannot rewrite it.
+        """
+
+    @abstractmethod
+    def rewrite(self, op: Operation, plan: PlanT, rewriter: PatternRewriter) -> None:
+        """Rewrite an op as planned. This does not fail."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        plan = self._plans.pop(op, None)
+        if plan is not None or (plan := self.plan(op)) is not None:
+            self.rewrite(op, plan, rewriter)
+
+    def rewrite_module(self, module: ModuleOp) -> None:
+        """
+        Rewrite all ops of a module that match, but not those that are created.
+
+        Raises:
+            PassFailedException: if one cannot be rewritten. The module is as it was.
+        """
+        for op in module.walk():
+            if (plan := self.plan(op)) is not None:
+                self._plans[op] = plan
+        for op in [*self._plans]:
+            self.match_and_rewrite(op, PatternRewriter(op))

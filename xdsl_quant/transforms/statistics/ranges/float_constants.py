@@ -1,0 +1,54 @@
+"""The numbers of float constants, without a Python object for each of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    ShapedType,
+)
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.xdsl_patches.resources import resource_data
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def float_numbers(value: Attribute | None) -> NDArray[Any] | float | None:
+    """
+    The numbers of an attribute; `None` if it is none of floats.
+
+    Raises:
+        ValueError: if they are not there, or NumPy has no such floats.
+        ImportError: if their type needs a package that is not installed.
+    """
+    if isinstance(value, FloatAttr):
+        return value.value.data
+    if not isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        return None
+    type_ = cast("ShapedType", value.get_type())
+    element_type = scalar_or_element_type(value.get_type())
+    if not isinstance(element_type, AnyFloat):
+        return None
+    # Importing NumPy takes longer than starting `xdsl-opt`.
+    import numpy as np
+
+    from xdsl_quant.numerics.float_dtypes import float_dtype
+
+    dtype = float_dtype(element_type.name)
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        data = value.data.data
+    elif (data := resource_data(value)) is None:
+        raise ValueError(
+            f"there is no data for resource '{value.resource_handle.data}'"
+        )
+    if len(data) != math.prod(type_.get_shape()) * dtype.itemsize:
+        raise ValueError(f"{len(data)} bytes are no '{type_}'")
+    return np.frombuffer(data, dtype).reshape(type_.get_shape())
