@@ -4,7 +4,7 @@ PYTHON ?= python3
 SECONDS ?= 600
 SEED ?= 0
 
-# An advertisement in the output of mkdocs-material.
+# Silences an advertisement in the output of mkdocs-material.
 export NO_MKDOCS_2_WARNING := 1
 
 BIN := .venv/bin
@@ -14,20 +14,20 @@ PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 .PHONY: help venv demo tests pytest filecheck lint pages format fuzz mutants bench notebook docs clean
 
 help:
-	@echo "make demo       run the main job on a real int8 model and show its result"
-	@echo "make tests      pytest, filecheck, lint and pages: all that CI runs"
+	@echo "make demo       check the casts of all tensors of a real int8 model"
+	@echo "make tests      pytest, filecheck, lint and pages: what CI runs"
 	@echo "make pytest     unit, execution and conformance tests"
-	@echo "make filecheck  lit tests of the text"
+	@echo "make filecheck  lit tests of IR before and after passes"
 	@echo "make lint       ruff and basedpyright"
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
-	@echo "make fuzz       hold random inputs against MLIR (SECONDS=600 SEED=0)"
-	@echo "make mutants    mutate the arithmetic: which changes does no test notice? (an hour)"
-	@echo "make bench      measure speed and memory beside MLIR, onnxruntime and torch"
+	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
+	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
+	@echo "make bench      measure time and memory, compared with MLIR, onnxruntime and torch"
 	@echo "make notebook   open the notebooks in JupyterLab"
 	@echo "make docs       build the documentation into site/"
 
-# The extras are those of all targets: one environment that is never half installed.
+# One environment has the extras of all targets, so it is never half installed.
 $(READY): $(PACKAGES) Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or later is needed: make PYTHON=python3.12 ..."; exit 1; }
@@ -36,7 +36,7 @@ $(READY): $(PACKAGES) Makefile
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check \
 		-e '.[dev]' -e examples/ml_dialect
-	@# Real StableHLO, for tests. What it says to depend on is an xdsl of long ago.
+	@# Real StableHLO, for tests. --no-deps, as it depends on an old version of xdsl.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps 'litert-converter>=0.5,<0.6' || \
 		echo "No real StableHLO for this system: tests against it are skipped."
@@ -60,7 +60,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
-# The tests run the notebooks. With --quiet, --strict would let every warning pass.
+# The tests run the notebooks. With --quiet, --strict ignores warnings.
 pages: $(READY)
 	EXECUTE_NOTEBOOKS=false $(BIN)/mkdocs build --strict --site-dir .venv/site
 
@@ -79,7 +79,7 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
-# Jupyter starts as root, the user of many containers, only if it is told to.
+# As root, the user of many containers, Jupyter starts only with --allow-root.
 notebook: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'jupyterlab>=4,<5'
 	$(BIN)/jupyter lab docs/notebooks $(if $(filter 0,$(shell id -u)),--allow-root)

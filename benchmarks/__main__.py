@@ -1,4 +1,4 @@
-"""Run all benchmarks, and perhaps write the page of the documentation."""
+"""Run all benchmarks, and optionally write the page of the documentation."""
 
 import argparse
 from collections.abc import Iterator
@@ -32,18 +32,18 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
 _INTRODUCTION = """\
 # Benchmarks
 
-What this package costs beside MLIR, and its kernels beside those of onnxruntime and torch,
-each table measured in one run: compare numbers of one table only. MLIR is C++ and
-xDSL is Python, so what passes can reach is that nothing grows faster than the input, and
-that no work is done for each of a million scales in Python code. Compiled kernels can be as
-fast as memory.
+Compile time and memory compared with MLIR, and kernels compared with onnxruntime and torch.
+Each table is measured in one run: do not compare numbers of different tables. MLIR is C++
+and xDSL is Python, so the targets for passes are linear time in the size of the input, and
+no Python code for each of a million scales. The target for compiled kernels is the speed of
+memory.
 
-`make bench` runs everything, `python -m benchmarks --write docs/benchmarks.md` also writes
-this page. `--quick` takes small sizes. Nothing here is a test: a target that does not hold
-is a line that says so.
+`make bench` runs all benchmarks, `python -m benchmarks --write docs/benchmarks.md` also
+writes this page, and the command in each section runs that section alone. `--quick` uses
+small sizes. Targets are not tests: those that do not hold are listed with the reason.
 
 Machine: {environment} The MLIR of the wheel is built with assertions. Peak memory is that
-of the whole process; with nothing to do, xDSL has 25 MiB and MLIR 125 MiB.
+of the process; an idle process has 25 MiB with xDSL and 125 MiB with MLIR.
 """
 
 
@@ -65,7 +65,7 @@ def main() -> None:
         "--write",
         type=Path,
         metavar="FILE",
-        help="also write what is printed to a file",
+        help="also write the output to a file",
     )
     arguments = parser.parse_args()
     written: list[str] = []

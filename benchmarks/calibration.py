@@ -1,18 +1,17 @@
 """
-What does it cost to look at values, and to quantize constants?
+How long do calibration and the quantization of constants take?
 
-*Calibration* is the time of `calibrate` for a batch, with the observer `min-max` and every
-float tensor observed, divided by that of the same compiled function without a
-`quant.stats_ref`, which writes to arrays that are there before. One thread on one core;
-both take turns, and the cell is the median of all quotients.
+*Calibration* is the time of `calibrate` for a batch, with the observer `min-max` and all
+float tensors recorded, divided by that of the same compiled function without a
+`quant.stats_ref`, which writes to existing arrays. One thread on one core; both run
+alternately, and the cell is the median of the quotients.
 
-*Observers* look at a tensor of 4M values of a normal distribution. With two threads each
-has a tensor of its own.
+*Observers* record a tensor of 4M values of a normal distribution. With two threads, each
+thread has its own tensor.
 
 *Constants* is the time of `quant-convert-const` for one constant of 16M values, divided by
-that of a `memcpy` of the constant before and the one after. The data of a resource has
-become bytes when its text was parsed, and becomes text when it is printed: what this takes
-is below.
+that of a `memcpy` of the constants before and after. The data of a resource is converted to
+bytes when its text is parsed, and to text when it is printed; these times are below.
 """
 
 import gc
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import in_fresh_process
-from benchmarks.report import Options, main, number, table, target
+from benchmarks.report import Options, Target, main, number, table, targets
 
 _MEBI = 1 << 20
 
@@ -187,15 +186,15 @@ def _calibration(options: Options) -> Iterator[str]:
             for model, (milliseconds, quotient) in zip(models, costs, strict=True)
         ),
     )
-    yield "\n".join(
-        target(f"{model.name}: at most twice as long", quotient, 2.0, "x", model.why)
+    yield targets(
+        Target(f"{model.name}: at most twice as long", quotient, 2.0, "x", model.why)
         for model, (_, quotient) in zip(models, costs, strict=True)
     )
     milliseconds, quotient = in_fresh_process(_overhead, _chain(64, 8), 100 * rounds)
     yield (
-        "With 8 additions of 64 elements, where next to nothing is computed, a batch takes "
-        f"{number(1e3 * milliseconds * (quotient - 1))} us longer, whatever the number of "
-        "keys. Where a call takes less than that, it takes more than twice as long."
+        "With 8 additions of 64 elements, calibration adds "
+        f"{number(1e3 * milliseconds * (quotient - 1))} us to a batch. This does not "
+        "depend on the number of keys."
     )
 
 
@@ -232,15 +231,12 @@ def _observers(options: Options) -> Iterator[str]:
         ([name, *map(number, pair)] for name, pair in speeds.items()),
     )
     slowest = min(speed for name, (_, speed) in speeds.items() if name != "min-max")
-    yield target(
-        "histograms: at least 100 million values a second with two threads, so at most "
-        "this many times as long",
-        100 / slowest,
-        1.0,
-        "x",
+    claim = "histograms: 100 million values in at most 1 s with two threads"
+    why = (
         "NumPy finds the bins in one pass and counts them in another, and its "
-        "`bincount` does not let another thread run.",
+        "`bincount` holds the global interpreter lock."
     )
+    yield targets([Target(claim, 100 / slowest, 1.0, " s", why)])
 
 
 # Constants
@@ -305,8 +301,8 @@ def _constants(options: Options) -> Iterator[str]:
         ["quant-convert-const, 16M elements", "times a memcpy"],
         ([kind, f"{number(quotient)}x"] for kind, quotient in quotients.items()),
     )
-    yield "\n".join(
-        target(f"{kind} constant: at most 3 times a memcpy", q, 3.0, "x", why)
+    yield targets(
+        Target(f"{kind} constant: at most 3 times a memcpy", q, 3.0, "x", why)
         for kind, q in quotients.items()
     )
 
@@ -336,8 +332,8 @@ def _texts() -> Iterator[str]:
     parsing, reading, writing = in_fresh_process(_resource_text)
     yield (
         f"xDSL parses a module with a resource of 16M values, 128 MiB of text, in "
-        f"{number(parsing)} s, of which {number(reading)} s are for making bytes of the "
-        f"text; to make text of the bytes takes {number(writing)} s."
+        f"{number(parsing)} s, of which the conversion to bytes takes {number(reading)} s; "
+        f"the conversion to text takes {number(writing)} s."
     )
 
 

@@ -1,17 +1,18 @@
 """
-What do the passes on types cost, and do they cost more in a large module?
+How long do the passes that change types take, and does the time for each op grow with the
+size of the module?
 
-Times are microseconds an op of the module, for the pass alone, and each row is a process
-of its own. *Functions* are small ones that take and return quantized values, each calls
-the one before it. *Calls* are calls of one function, in one function, each of the result
-of the previous one. *Types* are casts in one function, with sub-channel types that are in
-fact per-layer and per-axis by turns.
+Times are microseconds for each op of the module, for the pass alone, and each row is a
+separate process. *Functions* are small functions with quantized arguments and results, each
+of which calls the one before it. *Calls* are calls of one function in another one, each
+with the result of the previous call. *Types* are casts in one function, with sub-channel
+types that are alternately equivalent to per-tensor and per-axis types.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.measuring import Costs, Timings, in_fresh_process, measure
-from benchmarks.report import Options, main, number, ratio, table, target
+from benchmarks.report import Options, Target, main, number, ratio, table, targets
 from benchmarks.tools import TOOL_NAMES, ToolName, load_tool
 
 _QUANTIZED = "tensor<4x4x!quant.uniform<i8:f32, 5.000000e-01:3>>"
@@ -81,7 +82,7 @@ def report(options: Options) -> Iterator[str]:
     """All tables."""
     counts = (100, 1_000) if options.quick else (1_000, 10_000, 100_000)
     rows: list[Sequence[str]] = []
-    targets: list[str] = []
+    limits: list[Target] = []
     for case, (pass_, _) in _CASES.items():
         times: list[float] = []
         for count in counts:
@@ -100,8 +101,8 @@ def report(options: Options) -> Iterator[str]:
                     number(theirs.peak),
                 ]
             )
-        targets.append(
-            target(
+        limits.append(
+            Target(
                 f"`{pass_}`, {case}: at most 1.3 times as much among {counts[-1]:,} as "
                 f"among {counts[0]:,}",
                 times[-1] / times[0],
@@ -111,7 +112,7 @@ def report(options: Options) -> Iterator[str]:
         )
     header = ["us an op", "xDSL", "MLIR", "xDSL / MLIR", "peak MiB, xDSL"]
     yield table([*header, "peak MiB, MLIR"], rows)
-    yield "\n".join(targets)
+    yield targets(limits)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a benchmark prints: Markdown tables, and whether targets hold."""
+"""The output of a benchmark: Markdown tables, and whether targets hold."""
 
 import argparse
 import os
@@ -6,17 +6,18 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a benchmark is asked for."""
+    """Command line options of a benchmark."""
 
     quick: bool
-    """Small sizes, to see that the benchmark works."""
+    """Small sizes, which only test that the benchmark works."""
 
     all: bool
-    """Also what takes many minutes."""
+    """Also measurements that take many minutes."""
 
 
 Report = Callable[[Options], Iterator[str]]
@@ -40,7 +41,7 @@ def main(title: str | None, report: Report) -> None:
 
 
 def environment() -> str:
-    """What the numbers depend on."""
+    """Machine and versions that the numbers depend on."""
     return (
         f"{os.cpu_count()}-core {platform.machine()}, {platform.system()}, Python "
         f"{platform.python_version()}, xDSL {version('xdsl')}, MLIR "
@@ -55,7 +56,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """A number with three digits that count."""
+    """A number with three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
@@ -67,12 +68,46 @@ def ratio(ours: float, theirs: float) -> str:
     return f"{number(ours / theirs)}x" if theirs else "-"
 
 
-def target(claim: str, measured: float, limit: float, unit: str, why: str = "") -> str:
+class Target(NamedTuple):
+    """A claim about a measured number, which must not exceed a limit."""
+
+    claim: str
+    """What is claimed, as `subject: claim`; the subject may be left out."""
+
+    measured: float
+
+    limit: float
+
+    unit: str
+
+    why: str = ""
+    """What makes it hard, for a target that does not hold."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the measured number is at most the limit."""
+        return self.measured <= self.limit
+
+    def __str__(self) -> str:
+        result = "holds" if self.holds else "**does not hold**"
+        remark = f" {self.why}" if self.why and not self.holds else ""
+        return f"* {self.claim}: {result}, {number(self.measured)}{self.unit}.{remark}"
+
+
+_MAX_LISTED = 3
+"""Most targets of a table that are listed even if they hold."""
+
+
+def targets(all_targets: Iterable[Target]) -> str:
     """
-    Whether a target holds: `measured` must be at most `limit`. `why` says what makes it
-    hard, and is printed if it does not hold.
+    Whether targets hold: a line for each of them. Of more than three, only a count and
+    those that do not hold.
     """
-    holds = measured <= limit
-    verdict = "holds" if holds else "**does not hold**"
-    remark = f" {why}" if why and not holds else ""
-    return f"* {claim}: {verdict}, {number(measured)}{unit}.{remark}"
+    listed = list(all_targets)
+    if len(listed) <= _MAX_LISTED:
+        return "\n".join(map(str, listed))
+    claims = dict.fromkeys(target.claim.rpartition(": ")[2] for target in listed)
+    exceeded = [target for target in listed if not target.holds]
+    count = len(listed) - len(exceeded)
+    summary = f"{count} of {len(listed)} targets hold ({'; '.join(claims)})."
+    return "\n".join([summary, *([""] if exceeded else []), *map(str, exceeded)])

@@ -1,8 +1,8 @@
 """
 How much longer does `xdsl-opt` take to start with the plugin?
 
-`xdsl-opt` runs with and without this package's entry point by turns, other plugins
-hidden in both cases, and the numbers are medians.
+`xdsl-opt` runs alternately with and without the entry point of this package; other plugins
+are hidden in both cases. The numbers are medians.
 """
 
 import os
@@ -16,7 +16,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from benchmarks.report import Options, main, number, table, target
+from benchmarks.report import Options, Target, main, number, table, targets
 
 _ROOT = Path(__file__).parents[1]
 _PLUGIN = "xdsl_quant"
@@ -74,7 +74,7 @@ def report(options: Options) -> Iterator[str]:
     """All tables."""
     runs = 3 if options.quick else 40
     rows: list[Sequence[str]] = []
-    targets: list[str] = []
+    limits: list[Target] = []
     with TemporaryDirectory() as directory:
         empty = Path(directory) / "empty.mlir"
         empty.write_text("builtin.module {}")
@@ -92,8 +92,8 @@ def report(options: Options) -> Iterator[str]:
                 ("added", added),
             ):
                 rows.append([f"{label}, {suffix}", *map(number, start)])
-            targets.append(
-                target(
+            limits.append(
+                Target(
                     f"the plugin adds at most 10 ms to {label}, CPU time",
                     added.cpu,
                     10,
@@ -101,7 +101,7 @@ def report(options: Options) -> Iterator[str]:
                 )
             )
     yield table([f"median of {runs}", "wall ms", "CPU ms", "peak MiB"], rows)
-    yield "\n".join(targets)
+    yield targets(limits)
 
 
 if __name__ == "__main__":
