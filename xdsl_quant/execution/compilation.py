@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.entry_function import check_function_name
-from xdsl_quant.runtime.host_functions import HostFunctions, check_are_functions
-from xdsl_quant.runtime.loading import IRError, parse_module, verify_module
+from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
+from xdsl_quant.runtime.loading import IRError, as_module, verify_module
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
@@ -86,16 +86,11 @@ def compile(
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     if (mistake := rounding.mistake()) is not None:
         raise ValueError(mistake)
-    if not isinstance(cast(object, module), ModuleOp | str):
-        raise TypeError(
-            f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
-        )
     check_function_name(entry, "entry")
     for option, value in (("fuse", fuse), ("schedule", schedule)):
         if not isinstance(cast(object, value), bool):
             raise TypeError(f"{option} must be True or False, not {value!r}")
-    host_functions = {} if host_functions is None else host_functions
-    check_are_functions(host_functions)
+    host_functions = checked_host_functions(host_functions)
     text = module if isinstance(module, str) else str(module)
     key = _Key(text, entry, rounding, fuse, schedule)
     if host_functions:
@@ -113,13 +108,12 @@ def _compile(
     module: ModuleOp | str, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
     try:
-        if isinstance(module, str):
-            module = parse_module(module)
-        else:
-            verify_module(module)
+        parsed = as_module(module)
+        if parsed is module:
+            verify_module(parsed)
     except IRError as e:
         raise CompilationError(str(e)) from None
-    entry_point = EntryPoint.of(module, key.entry, host_functions.keys())
+    entry_point = EntryPoint.of(parsed, key.entry, host_functions.keys())
     wrapper = EntryWrapper.of(entry_point)
     lowered = lower(entry_point.module, key.rounding, key.fuse)
     host_calls = HostCalls.of(entry_point.host_declarations, host_functions)

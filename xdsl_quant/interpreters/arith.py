@@ -15,7 +15,7 @@ undefined is defined here:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,35 +29,32 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ShapedType,
 )
-from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import rounded
-from xdsl_quant.runtime.array_types import integer_width, numpy_dtype
+from xdsl_quant.runtime.array_types import integer_dtype, numpy_dtype
 from xdsl_quant.xdsl_patches import compat
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .implementations import Implementation, interpreter_functions
-from .values import Load, failure, is_any, numbers, resized, signed, unsigned, wrapped
+from .values import Load, failure, numbers, resized, signed, unsigned, width_of, wrapped
 
 Binary = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 # Constants
 
 
-def _constant(
-    interpreter: Interpreter, op: arith.ConstantOp, args: PythonValues
-) -> PythonValues:
+def _constant(op: arith.ConstantOp) -> Any:
     value = op.value
     if isinstance(value, IntegerAttr):
-        return (_integer(value.value.data, value.type),)
+        return _integer(value.value.data, value.type)
     if isinstance(value, FloatAttr):
         double = np.array(value.value.data, np.float64)
-        return (rounded(double, numpy_dtype(value.type))[()],)
+        return rounded(double, numpy_dtype(value.type))[()]
     if isinstance(value, DenseIntOrFPElementsAttr):
-        return (_tensor(value.data.data, value.type),)
-    return (_tensor(_resource(op, value), value.type),)
+        return _tensor(value.data.data, value.type)
+    return _tensor(_resource(op, value), value.type)
 
 
 def _integer(value: int, type_: Attribute) -> NDArray[Any]:
@@ -89,25 +86,20 @@ def _resource(op: Operation, value: DenseResourceAttr) -> bytes:
 def _integers(function: Binary, load: Load = signed) -> Implementation:
     """Both operands and the result have the same type."""
 
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
+    def run(op: Operation, lhs: Any, rhs: Any) -> Any:
         type_ = op.results[0].type
-        lhs, rhs = (load(arg, type_) for arg in args)
-        return (wrapped(function(lhs, rhs), type_),)
+        return wrapped(function(load(lhs, type_), load(rhs, type_)), type_)
 
     return run
 
 
 def _divisions(function: Binary, load: Load) -> Implementation:
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
-        type_ = op.results[0].type
-        lhs, rhs = (load(arg, type_) for arg in args)
-        if is_any(rhs == 0):
+    quotient = _integers(function, load)
+
+    def run(op: Operation, lhs: Any, rhs: Any) -> Any:
+        if np.any(rhs == 0):
             raise failure(op, "divides by zero")
-        return (wrapped(function(lhs, rhs), type_),)
+        return quotient(op, lhs, rhs)
 
     return run
 
@@ -123,22 +115,18 @@ def _raised_quotient(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
     return quotient + (np.fmod(lhs, rhs) != 0).astype(quotient.dtype)
 
 
-def _shift_right_signed(
-    interpreter: Interpreter, op: Operation, args: PythonValues
-) -> PythonValues:
-    type_ = op.results[0].type
-    value, amount = signed(args[0], type_), unsigned(args[1], type_)
+def _shift_right_signed(op: arith.ShRSIOp, lhs: Any, rhs: Any) -> Any:
+    type_ = op.result.type
+    value, amount = signed(lhs, type_), unsigned(rhs, type_)
     most = amount.dtype.type(8 * amount.dtype.itemsize - 1)
     amount = np.minimum(amount, most).view(value.dtype)
-    return (wrapped(np.right_shift(value, amount), type_),)
+    return wrapped(np.right_shift(value, amount), type_)
 
 
-def _add_extended(
-    interpreter: Interpreter, op: arith.AddUIExtendedOp, args: PythonValues
-) -> PythonValues:
+def _add_extended(op: arith.AddUIExtendedOp, lhs: Any, rhs: Any) -> Any:
     type_ = op.sum.type
-    lhs, rhs = (unsigned(arg, type_) for arg in args)
-    total = wrapped(lhs + rhs, type_)
+    lhs = unsigned(lhs, type_)
+    total = wrapped(lhs + unsigned(rhs, type_), type_)
     return total, unsigned(total, type_) < lhs
 
 
@@ -153,11 +141,9 @@ def _upper_half(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
 
 
 def _multiply_extended(load: Load) -> Implementation:
-    def run(
-        interpreter: Interpreter, op: arith.MulExtendedBase, args: PythonValues
-    ) -> PythonValues:
+    def run(op: arith.MulExtendedBase, lhs: Any, rhs: Any) -> Any:
         type_ = op.low.type
-        lhs, rhs = (load(arg, type_) for arg in args)
+        lhs, rhs = load(lhs, type_), load(rhs, type_)
         wide = np.dtype(f"{lhs.dtype.kind}8")
         lhs, rhs = (v.astype(wide).view(np.uint64) for v in (lhs, rhs))
         upper = _upper_half(lhs, rhs)
@@ -166,59 +152,45 @@ def _multiply_extended(load: Load) -> Implementation:
             for value, other in ((lhs, rhs), (rhs, lhs)):
                 upper = upper - np.where(value.view(np.int64) < 0, other, zero)
         lower = lhs * rhs
-        width = integer_width(type_)
-        assert width is not None
-        high = upper
-        if width < 64:
-            high = upper << np.uint64(64 - width) | lower >> np.uint64(width)
-        return resized(lower, type_), resized(high, type_)
+        if (width := width_of(type_)) < 64:
+            upper = upper << np.uint64(64 - width) | lower >> np.uint64(width)
+        return resized(lower, type_), resized(upper, type_)
 
     return run
 
 
-_INTEGER_PREDICATES: tuple[tuple[Callable[[Any, Any], Any], Load], ...] = (
+_ORDER = operator.lt, operator.le, operator.gt, operator.ge
+
+_INTEGER_PREDICATES: Sequence[tuple[Callable[[Any, Any], Any], Load]] = (
     (operator.eq, signed),
     (operator.ne, signed),
-    (operator.lt, signed),
-    (operator.le, signed),
-    (operator.gt, signed),
-    (operator.ge, signed),
-    (operator.lt, unsigned),
-    (operator.le, unsigned),
-    (operator.gt, unsigned),
-    (operator.ge, unsigned),
+    *((compare, signed) for compare in _ORDER),
+    *((compare, unsigned) for compare in _ORDER),
 )
 """In the order of the numbers that MLIR gives them."""
 
 
-def _compare_integers(
-    interpreter: Interpreter, op: arith.CmpiOp, args: PythonValues
-) -> PythonValues:
+def _compare_integers(op: arith.CmpiOp, lhs: Any, rhs: Any) -> Any:
     compare, load = _INTEGER_PREDICATES[op.predicate.value.data]
-    lhs, rhs = (load(arg, op.lhs.type) for arg in args)
-    return (compare(lhs, rhs),)
+    return compare(load(lhs, op.lhs.type), load(rhs, op.lhs.type))
 
 
-def _select(
-    interpreter: Interpreter, op: arith.SelectOp, args: PythonValues
-) -> PythonValues:
-    condition, lhs, rhs = args
+def _select(op: arith.SelectOp, condition: Any, lhs: Any, rhs: Any) -> Any:
     if not np.ndim(condition):
-        return (lhs if condition else rhs,)
+        return lhs if condition else rhs
     type_ = op.result.type
-    return (np.where(condition, numbers(lhs, type_), numbers(rhs, type_)),)
+    return np.where(condition, numbers(lhs, type_), numbers(rhs, type_))
 
 
 # Floats
 
 
-def _floats(function: Binary) -> Implementation:
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
+def floats(function: Callable[..., NDArray[Any]]) -> Implementation:
+    """A function whose results are floats of the type of its operands."""
+
+    def run(op: Operation, *args: Any) -> Any:
         type_ = op.results[0].type
-        lhs, rhs = (numbers(arg, type_) for arg in args)
-        return (function(lhs, rhs),)
+        return function(*(numbers(arg, type_) for arg in args))
 
     return run
 
@@ -232,12 +204,6 @@ def maximum(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
 def minimum(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
     """The minimum of floats; NaN if one is NaN, and -0.0 is less than 0.0."""
     return -maximum(-lhs, -rhs)
-
-
-def _negate(
-    interpreter: Interpreter, op: arith.NegfOp, args: PythonValues
-) -> PythonValues:
-    return (np.negative(numbers(args[0], op.operand.type)),)
 
 
 def _are_never(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[np.bool_]:
@@ -279,26 +245,22 @@ _FLOAT_PREDICATES: tuple[Callable[[Any, Any], Any], ...] = (
 """In the order of the numbers that MLIR gives them."""
 
 
-def _compare_floats(
-    interpreter: Interpreter, op: arith.CmpfOp, args: PythonValues
-) -> PythonValues:
-    lhs, rhs = (numbers(arg, op.lhs.type) for arg in args)
-    return (_FLOAT_PREDICATES[op.predicate.value.data](lhs, rhs),)
+def _compare_floats(op: arith.CmpfOp, lhs: Any, rhs: Any) -> Any:
+    compare, type_ = _FLOAT_PREDICATES[op.predicate.value.data], op.lhs.type
+    return compare(numbers(lhs, type_), numbers(rhs, type_))
 
 
 # Conversions
 
 
 def _int_to_float(load: Load) -> Implementation:
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
-        integers = load(args[0], op.operands[0].type)
+    def run(op: Operation, value: Any) -> Any:
+        integers = load(value, op.operands[0].type)
         dtype = numpy_dtype(op.results[0].type)
         # NumPy rounds to bf16 twice, the first time to f32.
         if dtype.name == "bfloat16" and integers.dtype.itemsize > 2:
-            return (rounded(_to_odd_f64(integers), dtype),)
-        return (integers.astype(dtype),)
+            return rounded(_to_odd_f64(integers), dtype)
+        return integers.astype(dtype)
 
     return run
 
@@ -316,61 +278,48 @@ def _to_odd_f64(integers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _float_to_int(is_signed: bool) -> Implementation:
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
-        floats = numbers(args[0], op.operands[0].type)
+    def run(op: Operation, value: Any) -> Any:
+        floats = numbers(value, op.operands[0].type)
         type_ = op.results[0].type
-        width = integer_width(type_)
-        assert width is not None
+        width = width_of(type_)
         if floats.dtype.itemsize < 4:
             # The bounds of the integer may be too large for the type.
             floats = floats.astype(np.float32)
         low = -(2.0 ** (width - 1)) if is_signed else 0.0
         end = 2.0 ** (width - is_signed)
-        size = max(8, 1 << (width - 1).bit_length())
-        dtype = np.dtype(f"{'int' if is_signed else 'uint'}{size}")
+        dtype = integer_dtype(width, is_signed=is_signed)
         if not floats.size or (floats.min() >= low and floats.max() < end):
-            return (wrapped(floats.astype(dtype), type_),)
+            return wrapped(floats.astype(dtype), type_)
         is_inside = (floats > low) & (floats < end)
         integers = np.where(is_inside, floats, low).astype(dtype)
         largest = dtype.type((1 << (width - is_signed)) - 1)
-        return (wrapped(np.where(floats >= end, largest, integers)[()], type_),)
+        return wrapped(np.where(floats >= end, largest, integers)[()], type_)
 
     return run
 
 
-def _float_to_float(
-    interpreter: Interpreter, op: Operation, args: PythonValues
-) -> PythonValues:
-    floats = numbers(args[0], op.operands[0].type)
-    return (rounded(floats, numpy_dtype(op.results[0].type)),)
+def _float_to_float(op: Operation, value: Any) -> Any:
+    floats = numbers(value, op.operands[0].type)
+    return rounded(floats, numpy_dtype(op.results[0].type))
 
 
 def _resize(load: Load) -> Implementation:
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
-        integers = load(args[0], op.operands[0].type)
-        return (resized(integers, op.results[0].type),)
+    def run(op: Operation, value: Any) -> Any:
+        return resized(load(value, op.operands[0].type), op.results[0].type)
 
     return run
 
 
-def _bitcast(
-    interpreter: Interpreter, op: arith.BitcastOp, args: PythonValues
-) -> PythonValues:
+def _bitcast(op: arith.BitcastOp, value: Any) -> Any:
     source_type, result_type = op.input.type, op.result.type
-    values = numbers(args[0], source_type)
+    values = numbers(value, source_type)
     dtype = numpy_dtype(result_type)
     if values.dtype == dtype:
-        return (values,)
-    if values.dtype.itemsize != dtype.itemsize or np.dtype(np.bool_) in (
-        values.dtype,
-        dtype,
-    ):
+        return values
+    is_same_size = values.dtype.itemsize == dtype.itemsize
+    if not is_same_size or np.dtype(np.bool_) in (values.dtype, dtype):
         raise failure(op, f"from '{source_type}' to '{result_type}' is not supported")
-    return (values.view(dtype),)
+    return values.view(dtype)
 
 
 ARITH = interpreter_functions(
@@ -403,16 +352,16 @@ ARITH = interpreter_functions(
         arith.CmpiOp: _compare_integers,
         arith.SelectOp: _select,
         # Floats
-        arith.AddfOp: _floats(np.add),
-        arith.SubfOp: _floats(np.subtract),
-        arith.MulfOp: _floats(np.multiply),
-        arith.DivfOp: _floats(np.divide),
-        compat.arith_remf(): _floats(np.fmod),
-        arith.NegfOp: _negate,
-        arith.MaximumfOp: _floats(maximum),
-        arith.MinimumfOp: _floats(minimum),
-        arith.MaxnumfOp: _floats(np.fmax),
-        arith.MinnumfOp: _floats(np.fmin),
+        arith.AddfOp: floats(np.add),
+        arith.SubfOp: floats(np.subtract),
+        arith.MulfOp: floats(np.multiply),
+        arith.DivfOp: floats(np.divide),
+        compat.arith_remf(): floats(np.fmod),
+        arith.NegfOp: floats(np.negative),
+        arith.MaximumfOp: floats(maximum),
+        arith.MinimumfOp: floats(minimum),
+        arith.MaxnumfOp: floats(np.fmax),
+        arith.MinnumfOp: floats(np.fmin),
         arith.CmpfOp: _compare_floats,
         # Conversions
         arith.SIToFPOp: _int_to_float(signed),

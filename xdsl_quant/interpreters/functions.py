@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,16 +19,15 @@ from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPoin
 from xdsl_quant.runtime.array_types import check_argument
 from xdsl_quant.runtime.entry_function import (
     check_argument_count,
-    check_function_name,
     entry_function,
     functions_run,
 )
 from xdsl_quant.runtime.host_functions import (
     HostFunctions,
-    check_are_functions,
     check_host_functions,
+    checked_host_functions,
 )
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import as_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 
 from .host import HostFailure
@@ -56,7 +55,7 @@ def run_function(
         rounding_mode: how casts that are not lowered round.
         zero_point_order: when casts that are not lowered add the zero point.
         nan: what they make of NaN, where they have no attribute `quant.nan`.
-        host_functions: the functions of Python that the module declares and calls, by
+        host_functions: the Python functions that the module declares and calls, by
             name: see [`host_functions`][xdsl_quant.runtime.host_functions].
 
     Returns:
@@ -70,13 +69,11 @@ def run_function(
         TypeError: if the number of arguments or the type of one is wrong.
         InterpretationError: if an op cannot be computed, or has no interpretation, or
             calls are nested too deeply.
-        Exception: whatever a function of Python raises that the module calls.
+        Exception: whatever a Python function raises that the module calls.
     """
     check_rounding(Rounding(rounding_mode, zero_point_order, nan))
-    check_function_name(name, "the second argument")
-    host_functions = {} if host_functions is None else host_functions
-    check_are_functions(host_functions)
-    module = _as_module(module)
+    host_functions = checked_host_functions(host_functions)
+    module = as_module(module)
     function = entry_function(module, name)
     check_host_functions(module, host_functions)
     if (message := missing_lowering(functions_run(module, function))) is not None:
@@ -109,21 +106,10 @@ def run_function(
     )
 
 
-def _as_module(module: ModuleOp | str) -> ModuleOp:
-    if isinstance(module, str):
-        return parse_module(module)
-    if not isinstance(cast(object, module), ModuleOp):
-        raise TypeError(
-            f"module is a {type(module).__name__}, but must be a ModuleOp or a text"
-        )
-    return module
-
-
 def _check_arguments(
     function: FuncOp, arguments: Sequence[ArrayLike]
 ) -> tuple[Any, ...]:
-    name = function.sym_name.data
-    check_argument_count(name, len(function.args), len(arguments))
+    check_argument_count(function.sym_name.data, len(function.args), len(arguments))
     values: list[Any] = []
     for index, (argument, parameter) in enumerate(
         zip(arguments, function.args, strict=True)

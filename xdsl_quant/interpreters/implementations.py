@@ -1,9 +1,9 @@
-"""How a table of functions, one for each op, becomes what an interpreter registers."""
+"""Turns a table of functions, one for each op, into what an interpreter registers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.interpreter import (
@@ -17,34 +17,50 @@ from xdsl.ir import Operation
 
 from .values import failure
 
-Implementation = Callable[[Interpreter, Any, PythonValues], PythonValues]
-"""The results of an op for its operands. The op is one of the class it is the table for."""
+Implementation = Callable[..., Any]
+"""
+Returns the result of an op, or a tuple of its results, given the op, of the class in the
+table, and the values of its operands.
+"""
 
 Implementations = Mapping[type[Operation], Implementation]
 
 
-def interpreter_functions(implementations: Implementations) -> InterpreterFunctions:
-    """What to pass to `Interpreter.register_implementations`."""
+def interpreter_functions(
+    implementations: Implementations, nested: Implementations | None = None
+) -> InterpreterFunctions:
+    """
+    What to pass to `Interpreter.register_implementations`.
+
+    Args:
+        implementations: the functions of ops.
+        nested: functions whose first argument is the interpreter, for ops with regions.
+    """
     methods = {
-        op_type.__name__: _method(op_type, implementation)
-        for op_type, implementation in implementations.items()
+        op_type.__name__: _method(op_type, implementation, is_nested)
+        for is_nested, table in ((False, implementations), (True, nested or {}))
+        for op_type, implementation in table.items()
     }
     class_ = type("NumPyFunctions", (InterpreterFunctions,), methods)
     return register_impls(class_)()
 
 
-def _method(op_type: type[Operation], implementation: Implementation) -> object:
+def _method(
+    op_type: type[Operation], implementation: Implementation, is_nested: bool
+) -> object:
     def run(
         functions: InterpreterFunctions,
         interpreter: Interpreter,
         op: Operation,
         args: PythonValues,
     ) -> PythonValues:
+        first = (interpreter, op) if is_nested else (op,)
         # Overflow, NaN and infinity are results like all others.
         try:
             with np.errstate(all="ignore"):
-                return implementation(interpreter, op, args)
+                results = implementation(*first, *args)
         except (TypeError, ValueError, ImportError) as error:
             raise failure(op, f"cannot be computed: {error}") from error
+        return cast(PythonValues, results if isinstance(results, tuple) else (results,))
 
     return impl(op_type)(run)

@@ -36,7 +36,7 @@ from xdsl_quant.runtime.array_types import shape_text
 from .arith import maximum
 from .blocks import run_block
 from .implementations import interpreter_functions
-from .values import Load, failure, is_any, numbers, signed, unsigned, wrapped
+from .values import Load, failure, numbers, signed, unsigned, wrapped
 
 BLOCK_SIZE = 1 << 18
 """How many elements are computed at once."""
@@ -111,7 +111,7 @@ def _is_view(map_: AffineMap) -> bool:
 
 
 def _check_bounds(op: Operation, index: NDArray[Any], size: int) -> None:
-    if is_any((index < 0) | (index >= size)):
+    if np.any((index < 0) | (index >= size)):
         raise failure(
             op,
             f"reaches indices {index.min()} to {index.max()} of an operand whose size is "
@@ -158,9 +158,11 @@ def _parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
 
 # Reductions
 
-Combine = Callable[
-    [NDArray[Any], NDArray[Any], tuple[int, ...], Attribute], NDArray[Any]
-]
+_Array = NDArray[Any]
+
+_Axes = tuple[int, ...]
+
+Combine = Callable[[_Array, _Array, _Axes, Attribute], _Array]
 """
 The result of a reduction, given that so far, what is to be combined with it, and the axes
 along which it is reduced. These have size 1 in the results.
@@ -169,11 +171,8 @@ along which it is reduced. These have size 1 in the results.
 
 def _integers(function: np.ufunc, load: Load = signed) -> Combine:
     def combine(
-        result: NDArray[Any],
-        values: NDArray[Any],
-        axes: tuple[int, ...],
-        type_: Attribute,
-    ) -> NDArray[Any]:
+        result: _Array, values: _Array, axes: _Axes, type_: Attribute
+    ) -> _Array:
         loaded = load(values, type_)
         reduced = function.reduce(loaded, axes, dtype=loaded.dtype, keepdims=True)
         return wrapped(function(load(result, type_), reduced), type_)
@@ -183,11 +182,8 @@ def _integers(function: np.ufunc, load: Load = signed) -> Combine:
 
 def _in_order(function: np.ufunc) -> Combine:
     def combine(
-        result: NDArray[Any],
-        values: NDArray[Any],
-        axes: tuple[int, ...],
-        type_: Attribute,
-    ) -> NDArray[Any]:
+        result: _Array, values: _Array, axes: _Axes, type_: Attribute
+    ) -> _Array:
         front = range(len(axes))
         values = np.moveaxis(values, axes, front)
         values = values.reshape(-1, *values.shape[len(axes) :])
@@ -198,21 +194,16 @@ def _in_order(function: np.ufunc) -> Combine:
     return combine
 
 
-def _number_extremes(function: np.ufunc) -> Combine:
+def _ignoring_nan(function: np.ufunc) -> Combine:
     def combine(
-        result: NDArray[Any],
-        values: NDArray[Any],
-        axes: tuple[int, ...],
-        type_: Attribute,
-    ) -> NDArray[Any]:
+        result: _Array, values: _Array, axes: _Axes, type_: Attribute
+    ) -> _Array:
         return function(result, function.reduce(values, axes, keepdims=True))
 
     return combine
 
 
-def _maximum(
-    result: NDArray[Any], values: NDArray[Any], axes: tuple[int, ...], type_: Attribute
-) -> NDArray[Any]:
+def _maximum(result: _Array, values: _Array, axes: _Axes, type_: Attribute) -> _Array:
     largest = np.maximum.reduce(values, axes, keepdims=True)
     # To NumPy zeros of both signs are the same: 0.0 it is if there is any.
     has_positive_zero = np.any((values == 0) & ~np.signbit(values), axes, keepdims=True)
@@ -221,9 +212,7 @@ def _maximum(
     return maximum(result, np.where(largest == 0, zeros, largest))
 
 
-def _minimum(
-    result: NDArray[Any], values: NDArray[Any], axes: tuple[int, ...], type_: Attribute
-) -> NDArray[Any]:
+def _minimum(result: _Array, values: _Array, axes: _Axes, type_: Attribute) -> _Array:
     return -_maximum(-result, -values, axes, type_)
 
 
@@ -241,8 +230,8 @@ _COMBINES: dict[type[Operation], Combine] = {
     arith.MulfOp: _in_order(np.multiply),
     arith.MaximumfOp: _maximum,
     arith.MinimumfOp: _minimum,
-    arith.MaxnumfOp: _number_extremes(np.fmax),
-    arith.MinnumfOp: _number_extremes(np.fmin),
+    arith.MaxnumfOp: _ignoring_nan(np.fmax),
+    arith.MinnumfOp: _ignoring_nan(np.fmin),
 }
 
 
@@ -280,6 +269,8 @@ class _Structure:
     input_count: int
 
     def __post_init__(self) -> None:
+        if not self.op.results:
+            raise failure(self.op, "is not supported on memrefs, only on tensors")
         for map_ in self.output_maps:
             if not _is_view(map_):
                 raise failure(
@@ -405,22 +396,14 @@ def _reduce_part(
 
 
 def _run_structured(
-    interpreter: Interpreter, op: LinalgStructuredOperation, args: PythonValues
+    interpreter: Interpreter, op: LinalgStructuredOperation, *args: Any
 ) -> PythonValues:
-    _check_tensors(op)
-    structure = _Structure(
-        op,
-        op.body.block,
-        [map_.data for map_ in op.get_indexing_maps()],
-        [kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()],
-        len(op.inputs),
-    )
+    maps = [map_.data for map_ in op.get_indexing_maps()]
+    is_parallel = [
+        kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()
+    ]
+    structure = _Structure(op, op.body.block, maps, is_parallel, len(op.inputs))
     return _evaluate(structure, interpreter, args)
-
-
-def _check_tensors(op: Operation) -> None:
-    if not op.results:
-        raise failure(op, "is not supported on memrefs, only on tensors")
 
 
 def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
@@ -430,9 +413,8 @@ def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
 
 
 def _broadcast(
-    interpreter: Interpreter, op: linalg.ops.BroadcastOp, args: PythonValues
+    interpreter: Interpreter, op: linalg.ops.BroadcastOp, *args: Any
 ) -> PythonValues:
-    _check_tensors(op)
     rank = np.ndim(args[1])
     maps = [_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
     structure = _Structure(op, op.hidden_region.block, maps, [True] * rank, 1)
@@ -440,11 +422,9 @@ def _broadcast(
 
 
 def _reduce(
-    interpreter: Interpreter, op: linalg.ops.ReduceOp, args: PythonValues
+    interpreter: Interpreter, op: linalg.ops.ReduceOp, *args: Any
 ) -> PythonValues:
-    _check_tensors(op)
-    rank = np.ndim(args[0])
-    dimensions = op.dimensions.get_values()
+    rank, dimensions = np.ndim(args[0]), op.dimensions.get_values()
     maps = [AffineMap.identity(rank), _without(rank, dimensions)]
     is_parallel = [dimension not in dimensions for dimension in range(rank)]
     structure = _Structure(op, op.region.block, maps, is_parallel, 1)
@@ -452,6 +432,7 @@ def _reduce(
 
 
 LINALG = interpreter_functions(
+    {},
     {
         linalg.ops.BroadcastOp: _broadcast,
         linalg.ops.ReduceOp: _reduce,
@@ -481,7 +462,7 @@ LINALG = interpreter_functions(
             ),
             _run_structured,
         ),
-    }
+    },
 )
 """
 The ops of the dialect on tensors.

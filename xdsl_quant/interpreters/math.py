@@ -14,25 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import math
-from xdsl.interpreter import Interpreter, PythonValues
-from xdsl.ir import Operation
 
 from xdsl_quant.numerics.float_dtypes import rounded
 
+from .arith import floats
 from .implementations import Implementation, interpreter_functions
 from .values import failure, numbers, signed, wrapped
-
-
-def _in_type(function: Callable[..., NDArray[Any]]) -> Implementation:
-    """A function whose results are floats of the type of its operands."""
-
-    def run(
-        interpreter: Interpreter, op: Operation, args: PythonValues
-    ) -> PythonValues:
-        type_ = op.results[0].type
-        return (function(*(numbers(arg, type_) for arg in args)),)
-
-    return run
 
 
 def _in_f64(function: Callable[..., NDArray[Any]]) -> Implementation:
@@ -42,7 +29,7 @@ def _in_f64(function: Callable[..., NDArray[Any]]) -> Implementation:
         result = function(*(arg.astype(np.float64) for arg in args))
         return rounded(result, args[0].dtype)
 
-    return _in_type(in_f64)
+    return floats(in_f64)
 
 
 def round_away(values: NDArray[Any]) -> NDArray[Any]:
@@ -54,7 +41,7 @@ def round_away(values: NDArray[Any]) -> NDArray[Any]:
     return np.trunc(values + np.copysign(half, values))
 
 
-def _fma(interpreter: Interpreter, op: math.FmaOp, args: PythonValues) -> PythonValues:
+def _fma(op: math.FmaOp, *args: Any) -> Any:
     type_ = op.result.type
     values = [numbers(arg, type_) for arg in args]
     dtype = values[0].dtype
@@ -62,7 +49,7 @@ def _fma(interpreter: Interpreter, op: math.FmaOp, args: PythonValues) -> Python
         raise failure(op, f"of '{type_}' is not supported, only of floats up to f32")
     lhs, rhs, addend = (value.astype(np.float64) for value in values)
     product = lhs * rhs  # exact
-    return (rounded(_sum_to_odd(product, addend), dtype),)
+    return rounded(_sum_to_odd(product, addend), dtype)
 
 
 def _sum_to_odd(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
@@ -80,20 +67,14 @@ def _sum_to_odd(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
     return np.where(is_inexact, np.nextafter(total, towards), total)[()]
 
 
-def _absolute_integers(
-    interpreter: Interpreter, op: math.AbsIOp, args: PythonValues
-) -> PythonValues:
-    type_ = op.result.type
-    return (wrapped(np.abs(signed(args[0], type_)), type_),)
+def _absolute_integers(op: math.AbsIOp, value: Any) -> Any:
+    return wrapped(np.abs(signed(value, op.result.type)), op.result.type)
 
 
-def _float_to_integer_power(
-    interpreter: Interpreter, op: math.FPowIOp, args: PythonValues
-) -> PythonValues:
-    base = numbers(args[0], op.lhs.type)
-    exponent = signed(args[1], op.rhs.type)
+def _float_to_integer_power(op: math.FPowIOp, lhs: Any, rhs: Any) -> Any:
+    base, exponent = numbers(lhs, op.lhs.type), signed(rhs, op.rhs.type)
     power = np.power(base.astype(np.float64), exponent.astype(np.float64))
-    return (rounded(power, base.dtype),)
+    return rounded(power, base.dtype)
 
 
 def _reciprocal_root(values: NDArray[Any]) -> NDArray[Any]:
@@ -102,16 +83,16 @@ def _reciprocal_root(values: NDArray[Any]) -> NDArray[Any]:
 
 MATH = interpreter_functions(
     {
-        math.AbsFOp: _in_type(np.abs),
+        math.AbsFOp: floats(np.abs),
         math.AbsIOp: _absolute_integers,
-        math.CeilOp: _in_type(np.ceil),
-        math.CopySignOp: _in_type(np.copysign),
-        math.FloorOp: _in_type(np.floor),
+        math.CeilOp: floats(np.ceil),
+        math.CopySignOp: floats(np.copysign),
+        math.FloorOp: floats(np.floor),
         math.FmaOp: _fma,
-        math.RoundEvenOp: _in_type(np.rint),
-        math.RoundOp: _in_type(round_away),
-        math.SqrtOp: _in_type(np.sqrt),
-        math.TruncOp: _in_type(np.trunc),
+        math.RoundEvenOp: floats(np.rint),
+        math.RoundOp: floats(round_away),
+        math.SqrtOp: floats(np.sqrt),
+        math.TruncOp: floats(np.trunc),
         math.AcosOp: _in_f64(np.arccos),
         math.AcoshOp: _in_f64(np.arccosh),
         math.AsinOp: _in_f64(np.arcsin),

@@ -11,8 +11,8 @@ from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 from numpy.typing import NDArray
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues
-from xdsl.ir import Attribute
+from xdsl.interpreter import Interpreter, InterpreterFunctions
+from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant import (
     ConstFakeQuantOp,
@@ -37,7 +37,7 @@ from xdsl_quant.numerics import (
 from xdsl_quant.rounding_mode import Rounding
 
 from .implementations import interpreter_functions
-from .values import failure, numbers, signed, wrapped
+from .values import numbers, signed, wrapped
 
 _parameters = lru_cache(maxsize=64)(QuantizationParameters.from_type)
 
@@ -47,25 +47,16 @@ def _parameters_of(type_: Attribute) -> QuantizationParameters:
 
 
 def _quantize(
-    rounding: Rounding,
-    interpreter: Interpreter,
-    op: QuantizeCastOp,
-    args: PythonValues,
-) -> PythonValues:
+    rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Any
+) -> Any:
     parameters = _parameters_of(op.result.type)
     if (dcast := requantized_dcast(op)) is not None:
         (stored,) = interpreter.get_values((dcast.input,))
-        source = _parameters_of(dcast.input.type)
-        try:
-            return (requantize_fixed_point(stored, source, parameters),)
-        except ValueError as e:
-            raise failure(op, f"cannot be computed: {e}") from None
-    try:
-        rounding = rounding._replace(nan=nan_result(op, rounding.nan))
-    except ValueError as e:
-        raise failure(op, f"cannot be computed: {e}") from None
-    values = numbers(args[0], op.input.type)
-    return (_stored(values, parameters, rounding),)
+        return requantize_fixed_point(
+            stored, _parameters_of(dcast.input.type), parameters
+        )
+    rounding = rounding._replace(nan=nan_result(op, rounding.nan))
+    return _stored(numbers(value, op.input.type), parameters, rounding)
 
 
 def _stored(
@@ -80,28 +71,17 @@ def _stored(
     )
 
 
-def _dequantize(
-    rounding: Rounding,
-    interpreter: Interpreter,
-    op: DequantizeCastOp,
-    args: PythonValues,
-) -> PythonValues:
+def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Any) -> Any:
     parameters = _parameters_of(op.input.type)
-    return (dequantize(args[0], parameters, rounding_mode=rounding.mode),)
+    return dequantize(value, parameters, rounding_mode=rounding.mode)
 
 
-def _cast_storage(
-    interpreter: Interpreter, op: StorageCastOp, args: PythonValues
-) -> PythonValues:
-    return (wrapped(signed(args[0], op.input.type), op.result.type),)
+def _cast_storage(op: StorageCastOp, value: Any) -> Any:
+    return wrapped(signed(value, op.input.type), op.result.type)
 
 
-def _identity(
-    interpreter: Interpreter,
-    op: StatisticsOp | StatisticsRefOp | CoupledRefOp,
-    args: PythonValues,
-) -> PythonValues:
-    return args
+def _unchanged(op: Operation, value: Any) -> Any:
+    return value
 
 
 def _simulated(
@@ -130,15 +110,11 @@ def _simulated(
 
 
 def _simulate(
-    rounding: Rounding,
-    interpreter: Interpreter,
-    op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp,
-    args: PythonValues,
-) -> PythonValues:
-    values = numbers(args[0], op.input.type)
+    rounding: Rounding, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, value: Any
+) -> Any:
     parameters = _simulated(op)
-    stored = _stored(values, parameters, rounding)
-    return (dequantize(stored, parameters, rounding_mode=rounding.mode),)
+    stored = _stored(numbers(value, op.input.type), parameters, rounding)
+    return dequantize(stored, parameters, rounding_mode=rounding.mode)
 
 
 @cache
@@ -146,13 +122,11 @@ def quant_functions(rounding: Rounding) -> InterpreterFunctions:
     """The ops of the dialect, with this rounding."""
     return interpreter_functions(
         {
-            QuantizeCastOp: partial(_quantize, rounding),
             DequantizeCastOp: partial(_dequantize, rounding),
             StorageCastOp: _cast_storage,
             ConstFakeQuantOp: partial(_simulate, rounding),
             ConstFakeQuantPerAxisOp: partial(_simulate, rounding),
-            StatisticsOp: _identity,
-            StatisticsRefOp: _identity,
-            CoupledRefOp: _identity,
-        }
+            **dict.fromkeys((StatisticsOp, StatisticsRefOp, CoupledRefOp), _unchanged),
+        },
+        {QuantizeCastOp: partial(_quantize, rounding)},
     )

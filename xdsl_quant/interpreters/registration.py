@@ -1,4 +1,4 @@
-"""What an interpreter is told."""
+"""Registers the functions of all dialects with an interpreter."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPoin
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from .arith import ARITH
-from .cf import CF
+from .control_flow import CONTROL_FLOW
 from .host import host_implementations
 from .linalg import LINALG
 from .math import MATH
 from .quant import quant_functions
-from .scf import SCF
 from .shape import SHAPE
 from .tensor import TENSOR
 
@@ -57,11 +56,10 @@ def register_implementations(
         func.FuncFunctions(),
         scf.ScfFunctions(),
         ARITH,
-        CF,
+        CONTROL_FLOW,
         LINALG,
         MATH,
         quant_functions(Rounding(rounding_mode, zero_point_order, nan)),
-        SCF,
         SHAPE,
         TENSOR,
     ):

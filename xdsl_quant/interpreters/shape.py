@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from xdsl.interpreter import Interpreter, PythonValues
 
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
@@ -13,22 +13,15 @@ from .implementations import interpreter_functions
 from .values import failure
 
 
-def _shape_of(
-    interpreter: Interpreter, op: ShapeOfOp, args: PythonValues
-) -> PythonValues:
-    return (np.array(np.shape(args[0]), np.int64),)
+def _shape_of(op: ShapeOfOp, value: Any) -> Any:
+    return np.array(np.shape(value), np.int64)
 
 
-def _num_elements(
-    interpreter: Interpreter, op: NumElementsOp, args: PythonValues
-) -> PythonValues:
-    return (np.int64(math.prod(args[0].tolist())),)
+def _num_elements(op: NumElementsOp, shape: Any) -> Any:
+    return np.int64(math.prod(shape.tolist()))
 
 
-def _split_at(
-    interpreter: Interpreter, op: SplitAtOp, args: PythonValues
-) -> PythonValues:
-    shape, index = args
+def _split_at(op: SplitAtOp, shape: Any, index: int) -> Any:
     rank = len(shape)
     if not -rank <= index <= rank:
         raise failure(op, f"splits a shape of rank {rank} at {index}")

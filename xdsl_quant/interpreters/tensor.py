@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
-from xdsl.interpreter import Interpreter, PythonValues
+from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.runtime.array_types import numpy_dtype, shape_text, shortened
 
 from .blocks import run_block
 from .implementations import interpreter_functions
-from .values import failure, is_any, numbers
+from .values import failure, numbers
 
 # Shapes
 
@@ -59,107 +59,79 @@ def _check_type(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
         )
 
 
-def _reshaped(
-    op: Operation, values: NDArray[Any], shape: Sequence[int]
-) -> PythonValues:
-    if math.prod(shape) != values.size:
+def _reshaped(op: Operation, values: Any, shape: Sequence[int]) -> Any:
+    if math.prod(shape) != np.size(values):
         raise failure(
             op,
-            f"reshapes {values.size} elements to the shape '{shape_text(shape)}' of "
+            f"reshapes {np.size(values)} elements to the shape '{shape_text(shape)}' of "
             f"{math.prod(shape)}",
         )
-    return (values.reshape(shape),)
+    return np.reshape(values, shape)
 
 
-def _cast(
-    interpreter: Interpreter, op: tensor.CastOp, args: PythonValues
-) -> PythonValues:
-    _check_type(op, np.shape(args[0]), op.dest.type)
-    return (args[0],)
+def _cast(op: tensor.CastOp, value: Any) -> Any:
+    _check_type(op, np.shape(value), op.dest.type)
+    return value
 
 
-def _dim(
-    interpreter: Interpreter, op: tensor.DimOp, args: PythonValues
-) -> PythonValues:
-    shape, index = np.shape(args[0]), args[1]
+def _dim(op: tensor.DimOp, value: Any, index: int) -> Any:
+    shape = np.shape(value)
     if not 0 <= index < len(shape):
         raise failure(
             op, f"asks for dimension {index} of a tensor of rank {len(shape)}"
         )
-    return (np.int64(shape[index]),)
+    return np.int64(shape[index])
 
 
-def _reshape(
-    interpreter: Interpreter, op: tensor.ReshapeOp, args: PythonValues
-) -> PythonValues:
-    shape = _sizes(op, args[1].tolist(), ())
+def _reshape(op: tensor.ReshapeOp, value: Any, sizes: NDArray[Any]) -> Any:
+    shape = _sizes(op, sizes.tolist(), ())
     _check_type(op, shape, op.result.type)
-    return _reshaped(op, np.asarray(args[0]), shape)
+    return _reshaped(op, value, shape)
 
 
-def _collapse_shape(
-    interpreter: Interpreter, op: tensor.CollapseShapeOp, args: PythonValues
-) -> PythonValues:
-    values = np.asarray(args[0])
+def _collapse_shape(op: tensor.CollapseShapeOp, value: Any) -> Any:
+    sizes = np.shape(value)
     shape = [
-        math.prod(values.shape[dimension] for dimension in _group(group))
+        math.prod(sizes[cast(Any, dimension).value.data] for dimension in group)
         for group in op.reassociation
     ]
     _check_type(op, shape, op.result.type)
-    return (values.reshape(shape),)
+    return np.reshape(value, shape)
 
 
-def _group(group: Any) -> Sequence[int]:
-    return [dimension.value.data for dimension in group]
-
-
-def _expand_shape(
-    interpreter: Interpreter, op: tensor.ExpandShapeOp, args: PythonValues
-) -> PythonValues:
-    shape = _sizes(op, op.static_output_shape.get_values(), args[1:])
-    return _reshaped(op, np.asarray(args[0]), shape)
+def _expand_shape(op: tensor.ExpandShapeOp, value: Any, *dynamic: Any) -> Any:
+    return _reshaped(
+        op, value, _sizes(op, op.static_output_shape.get_values(), dynamic)
+    )
 
 
 # Making tensors
 
 
-def _filled(value: Any, shape: Sequence[int]) -> PythonValues:
-    return (np.broadcast_to(value, shape),)
-
-
-def _empty(
-    interpreter: Interpreter, op: tensor.EmptyOp, args: PythonValues
-) -> PythonValues:
+def _empty(op: tensor.EmptyOp, *dynamic: Any) -> Any:
     type_ = op.tensor.type
     zero = np.zeros((), numpy_dtype(type_))
-    return _filled(zero, _sizes(op, _static_shape(type_), args))
+    return np.broadcast_to(zero, _sizes(op, _static_shape(type_), dynamic))
 
 
-def _splat(
-    interpreter: Interpreter, op: tensor.SplatOp, args: PythonValues
-) -> PythonValues:
+def _splat(op: tensor.SplatOp, value: Any, *dynamic: Any) -> Any:
+    sizes = _sizes(op, _static_shape(op.result.type), dynamic)
+    return np.broadcast_to(numbers(value, op.input.type), sizes)
+
+
+def _from_elements(op: tensor.FromElementsOp, *elements: Any) -> Any:
     type_ = op.result.type
-    value = numbers(args[0], op.input.type)
-    return _filled(value, _sizes(op, _static_shape(type_), args[1:]))
+    return np.array(elements, numpy_dtype(type_)).reshape(_static_shape(type_))
 
 
-def _from_elements(
-    interpreter: Interpreter, op: tensor.FromElementsOp, args: PythonValues
-) -> PythonValues:
-    type_ = op.result.type
-    return (np.array(args, numpy_dtype(type_)).reshape(_static_shape(type_)),)
-
-
-def _concatenate(
-    interpreter: Interpreter, op: tensor.ConcatOp, args: PythonValues
-) -> PythonValues:
+def _concatenate(op: tensor.ConcatOp, *parts: Any) -> Any:
     axis = op.dim.value.data
-    others = {(*shape[:axis], *shape[axis + 1 :]) for shape in map(np.shape, args)}
+    others = {(*shape[:axis], *shape[axis + 1 :]) for shape in map(np.shape, parts)}
     if len(others) > 1:
         raise failure(op, f"has operands that differ in more than dimension {axis}")
-    result = np.concatenate(args, axis)
+    result = np.concatenate(parts, axis)
     _check_type(op, result.shape, op.result.type)
-    return (result,)
+    return result
 
 
 # Elements
@@ -171,7 +143,7 @@ def _checked_indices(
     # NumPy takes negative indices from the end.
     for dimension, (index, size) in enumerate(zip(indices, shape, strict=True)):
         array = np.asarray(index)
-        if is_any((array < 0) | (array >= size)):
+        if np.any((array < 0) | (array >= size)):
             raise failure(
                 op,
                 f"has an index out of bounds: dimension {dimension} has size {size}, "
@@ -180,19 +152,15 @@ def _checked_indices(
     return tuple(indices)
 
 
-def _extract(
-    interpreter: Interpreter, op: tensor.ExtractOp, args: PythonValues
-) -> PythonValues:
-    values = np.asarray(args[0])
-    return (values[_checked_indices(op, args[1:], values.shape)],)
+def _extract(op: tensor.ExtractOp, value: Any, *indices: Any) -> Any:
+    values = np.asarray(value)
+    return values[_checked_indices(op, indices, values.shape)]
 
 
-def _insert(
-    interpreter: Interpreter, op: tensor.InsertOp, args: PythonValues
-) -> PythonValues:
-    result = np.array(args[1])
-    result[_checked_indices(op, args[2:], result.shape)] = args[0]
-    return (result,)
+def _insert(op: tensor.InsertOp, element: Any, dest: Any, *indices: Any) -> Any:
+    result = np.array(dest)
+    result[_checked_indices(op, indices, result.shape)] = element
+    return result
 
 
 # Slices
@@ -204,13 +172,15 @@ def _slices(
     op: SliceOp, shape: Sequence[int], dynamic: Sequence[Any]
 ) -> tuple[slice, ...]:
     """The part of a tensor that a slice op is about."""
-    offset_count, size_count = len(op.offsets), len(op.sizes)
-    strides_start = offset_count + size_count
-    offsets = _sizes(op, op.static_offsets.get_values(), dynamic[:offset_count])
-    sizes = _sizes(
-        op, op.static_sizes.get_values(), dynamic[offset_count:strides_start]
+    rest = iter(dynamic)
+    offsets, sizes, strides = (
+        _sizes(op, static.get_values(), [next(rest) for _ in group])
+        for static, group in (
+            (op.static_offsets, op.offsets),
+            (op.static_sizes, op.sizes),
+            (op.static_strides, op.strides),
+        )
     )
-    strides = _sizes(op, op.static_strides.get_values(), dynamic[strides_start:])
     slices: list[slice] = []
     for dimension, (offset, size, stride) in enumerate(
         zip(offsets, sizes, strides, strict=True)
@@ -244,20 +214,16 @@ def _without_unit_dimensions(
     return kept
 
 
-def _extract_slice(
-    interpreter: Interpreter, op: tensor.ExtractSliceOp, args: PythonValues
-) -> PythonValues:
-    source, *dynamic = args
+def _extract_slice(op: tensor.ExtractSliceOp, source: Any, *dynamic: Any) -> Any:
     part = source[_slices(op, source.shape, dynamic)]
     shape = _without_unit_dimensions(part.shape, _static_shape(op.result.type))
     _check_type(op, shape, op.result.type)
-    return (part.reshape(shape),)
+    return part.reshape(shape)
 
 
 def _insert_slice(
-    interpreter: Interpreter, op: tensor.InsertSliceOp, args: PythonValues
-) -> PythonValues:
-    source, dest, *dynamic = args
+    op: tensor.InsertSliceOp, source: Any, dest: Any, *dynamic: Any
+) -> Any:
     result = np.array(dest)
     slices = _slices(op, result.shape, dynamic)
     part = result[slices]
@@ -269,30 +235,24 @@ def _insert_slice(
             f"'{shape_text(part.shape)}'",
         )
     result[slices] = source.reshape(part.shape)
-    return (result,)
+    return result
 
 
-def _pad(
-    interpreter: Interpreter, op: tensor.PadOp, args: PythonValues
-) -> PythonValues:
-    source, *dynamic = args
+def _pad(interpreter: Interpreter, op: tensor.PadOp, source: Any, *dynamic: Any) -> Any:
     low = _sizes(op, op.static_low.get_values(), dynamic[: len(op.low)])
     high = _sizes(op, op.static_high.get_values(), dynamic[len(op.low) :])
-    shape = tuple(
-        before + size + after
-        for before, size, after in zip(low, source.shape, high, strict=True)
+    interior = tuple(
+        slice(before, before + size)
+        for before, size in zip(low, source.shape, strict=True)
     )
+    shape = [part.stop + after for part, after in zip(interior, high, strict=True)]
     indices = np.indices(shape, np.int64, sparse=True)
     block = op.region.block
     assert block.last_op is not None
     (padding,) = run_block(interpreter, block, indices, block.last_op.operands)
     result = np.array(np.broadcast_to(padding, shape))
-    interior = tuple(
-        slice(before, before + size)
-        for before, size in zip(low, source.shape, strict=True)
-    )
     result[interior] = source
-    return (result,)
+    return result
 
 
 TENSOR = interpreter_functions(
@@ -308,9 +268,9 @@ TENSOR = interpreter_functions(
         tensor.FromElementsOp: _from_elements,
         tensor.InsertOp: _insert,
         tensor.InsertSliceOp: _insert_slice,
-        tensor.PadOp: _pad,
         tensor.ReshapeOp: _reshape,
         tensor.SplatOp: _splat,
-    }
+    },
+    {tensor.PadOp: _pad},
 )
 """The ops of the dialect."""

@@ -33,16 +33,25 @@ def failure(op: Operation, message: str) -> InterpretationError:
 
 
 def numbers(value: Any, type_: Attribute) -> NDArray[Any]:
-    """A value as NumPy numbers; xDSL's loops count in numbers of Python."""
+    """A value as NumPy numbers; xDSL's loops count in Python numbers."""
     if isinstance(value, np.ndarray | np.generic):
         return cast(NDArray[Any], value)
     return numpy_dtype(type_).type(value)
 
 
-def _unused_bits(array: NDArray[Any], type_: Attribute) -> int:
+def width_of(type_: Attribute) -> int:
+    """The number of bits of the integers of a type."""
     width = integer_width(type_)
     assert width is not None
-    return 8 * array.dtype.itemsize - width
+    return width
+
+
+def _cut(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
+    """Integers with the lowest bits of others, zero or sign extended like their dtype."""
+    if not (unused := 8 * array.dtype.itemsize - width_of(type_)):
+        return array
+    shift = array.dtype.type(unused)
+    return array << shift >> shift
 
 
 def signed(value: Any, type_: Attribute) -> NDArray[Any]:
@@ -56,11 +65,7 @@ def signed(value: Any, type_: Attribute) -> NDArray[Any]:
 def unsigned(value: Any, type_: Attribute) -> NDArray[Any]:
     """Integers as the unsigned numbers with their bits."""
     array = signed(value, type_)
-    array = array.view(f"uint{8 * array.dtype.itemsize}")
-    if not (unused := _unused_bits(array, type_)):
-        return array
-    shift = array.dtype.type(unused)
-    return array << shift >> shift
+    return _cut(array.view(f"uint{8 * array.dtype.itemsize}"), type_)
 
 
 def wrapped(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
@@ -71,11 +76,7 @@ def wrapped(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
     dtype = numpy_dtype(type_)
     if dtype == np.bool_:
         return (array & array.dtype.type(1)).astype(dtype)
-    array = array.view(dtype)
-    if not (unused := _unused_bits(array, type_)):
-        return array
-    shift = array.dtype.type(unused)
-    return array << shift >> shift
+    return _cut(array.view(dtype), type_)
 
 
 def resized(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
@@ -85,8 +86,3 @@ def resized(array: NDArray[Any], type_: Attribute) -> NDArray[Any]:
         return wrapped(array, type_)
     kind = "int" if array.dtype.kind == "i" else "uint"
     return wrapped(array.astype(f"{kind}{8 * dtype.itemsize}"), type_)
-
-
-def is_any(condition: NDArray[np.bool_] | bool) -> bool:
-    """Whether a condition holds anywhere."""
-    return bool(np.any(condition))

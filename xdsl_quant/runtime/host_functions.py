@@ -1,5 +1,5 @@
 """
-Functions of Python that a module calls.
+Python functions that a module calls.
 
 The module declares such a function, `func.func private @see(tensor<?xf32>)`, and whoever
 runs the module says what it is. It has no results: it is there to look at values. Its
@@ -76,22 +76,27 @@ class MinMaxFunction:
         return self.function(values)
 
 
-def check_are_functions(host_functions: object) -> None:
+def checked_host_functions(host_functions: HostFunctions | None) -> HostFunctions:
     """
+    Functions by name, none for `None`.
+
     Raises:
-        TypeError: if these are no functions with names.
+        TypeError: if they are something else.
     """
-    if not isinstance(host_functions, Mapping):
+    if host_functions is None:
+        return {}
+    if not isinstance(cast(object, host_functions), Mapping):
         raise TypeError(
             "host functions are a dict of functions by their names, not "
             f"{type(host_functions).__name__}"
         )
-    for name, function in cast(Mapping[object, object], host_functions).items():
-        if not callable(function):
+    for name, function in host_functions.items():
+        if not callable(cast(object, function)):
             raise TypeError(
                 f"host function '{name}' is of type {type(function).__name__}, which "
                 "cannot be called"
             )
+    return host_functions
 
 
 def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:

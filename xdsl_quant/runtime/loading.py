@@ -136,6 +136,23 @@ def parse_module(
     return parsed
 
 
+def as_module(module: ModuleOp | str) -> ModuleOp:
+    """
+    A module as it is, or the valid one of a text.
+
+    Raises:
+        IRError: if a text is no module, or it is invalid.
+        TypeError: if it is neither.
+    """
+    if isinstance(module, str):
+        return parse_module(module)
+    if not isinstance(cast(object, module), ModuleOp):
+        raise TypeError(
+            f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
+        )
+    return module
+
+
 def _sentence(error: Exception) -> str:
     """What an error says, without the lines that follow and show the ops around."""
     first, *others = str(error).splitlines()

@@ -218,7 +218,7 @@ def test_what_is_no_module(value: object):
     with pytest.raises(TypeError) as raised:
         run_function(value, None)  # pyright: ignore[reportArgumentType] the mistake
     name = type(value).__name__
-    assert str(raised.value) == f"module is a {name}, but must be a ModuleOp or a text"
+    assert str(raised.value) == f"module must be a ModuleOp or MLIR text, not {name}"
 
 
 def test_unknown_rounding_mode():
@@ -265,7 +265,7 @@ def test_argument_in_place_of_the_name(name: object):
     with pytest.raises(TypeError) as raised:
         run_function(TWO_FUNCTIONS, name, 1.0)  # pyright: ignore[reportArgumentType] the mistake
     assert str(raised.value) == (
-        "the second argument is the name of the function, or None, but it is of type "
+        "entry is the name of the function, or None, but it is of type "
         f"{type(name).__name__}"
     )
 

@@ -34,13 +34,13 @@ def _shape(op: Operation) -> tuple[int, ...]:
 
 
 def _elementwise(function: Callable[..., Any]) -> Implementation:
-    def implementation(_: Interpreter, op: Any, args: tuple[Any, ...]):
+    def implementation(op: Any, *args: Any):
         return (function(*args).astype(_dtype(op)),)
 
     return implementation
 
 
-def _constant(_: Interpreter, op: stablehlo.ConstantOp, args: tuple[Any, ...]):
+def _constant(op: stablehlo.ConstantOp, *args: Any):
     assert isinstance(op.value, DenseIntOrFPElementsAttr)
     values = np.array(op.value.get_values(), _dtype(op))
     shape = _shape(op)
@@ -138,7 +138,7 @@ def convolution(op: stablehlo.ConvolutionOp, lhs: Array, rhs: Array) -> Array:
     return result.astype(dtype).transpose(order)
 
 
-def _broadcast(_: Interpreter, op: stablehlo.BroadcastInDimOp, args: tuple[Any, ...]):
+def _broadcast(op: stablehlo.BroadcastInDimOp, *args: Any):
     shape = [1] * len(_shape(op))
     for size, dimension in zip(
         args[0].shape, op.broadcast_dimensions.get_values(), strict=True
@@ -147,13 +147,13 @@ def _broadcast(_: Interpreter, op: stablehlo.BroadcastInDimOp, args: tuple[Any, 
     return (np.broadcast_to(args[0].reshape(shape), _shape(op)),)
 
 
-def _slice(_: Interpreter, op: stablehlo.SliceOp, args: tuple[Any, ...]):
+def _slice(op: stablehlo.SliceOp, *args: Any):
     bounds = (op.start_indices, op.limit_indices, op.strides)
     ranges = zip(*(bound.get_values() for bound in bounds), strict=True)
     return (args[0][tuple(slice(*range_) for range_ in ranges)],)
 
 
-def _compare(_: Interpreter, op: stablehlo.CompareOp, args: tuple[Any, ...]):
+def _compare(op: stablehlo.CompareOp, *args: Any):
     function = {
         "EQ": np.equal,
         "NE": np.not_equal,
@@ -173,29 +173,29 @@ def _clamp(low: Array, x: Array, high: Array) -> Array:
     return np.minimum(np.maximum(x, low), high)
 
 
-def _reshape(_: Interpreter, op: stablehlo.ReshapeOp, args: tuple[Any, ...]):
+def _reshape(op: stablehlo.ReshapeOp, *args: Any):
     return (args[0].reshape(_shape(op)),)
 
 
-def _transpose(_: Interpreter, op: stablehlo.TransposeOp, args: tuple[Any, ...]):
+def _transpose(op: stablehlo.TransposeOp, *args: Any):
     return (args[0].transpose(op.permutation.get_values()),)
 
 
-def _concatenate(_: Interpreter, op: stablehlo.ConcatenateOp, args: tuple[Any, ...]):
+def _concatenate(op: stablehlo.ConcatenateOp, *args: Any):
     return (np.concatenate(args, op.dimension.value.data),)
 
 
-def _pad(_: Interpreter, op: stablehlo.PadOp, args: tuple[Any, ...]):
+def _pad(op: stablehlo.PadOp, *args: Any):
     amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
     low, high, interior = (amount.get_values() for amount in amounts)
     return (pad(args[0], args[1], low, high, interior),)
 
 
-def _dot_general(_: Interpreter, op: stablehlo.DotGeneralOp, args: tuple[Any, ...]):
+def _dot_general(op: stablehlo.DotGeneralOp, *args: Any):
     return (dot_general(op, *args),)
 
 
-def _convolution(_: Interpreter, op: stablehlo.ConvolutionOp, args: tuple[Any, ...]):
+def _convolution(op: stablehlo.ConvolutionOp, *args: Any):
     return (convolution(op, *args),)
 
 

@@ -1,0 +1,33 @@
+"""What xDSL's own functions of the cf and scf dialects leave to be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import cf, scf
+from xdsl.interpreter import Interpreter
+
+from .implementations import interpreter_functions
+from .values import failure
+
+
+def _assert(op: cf.AssertOp, condition: Any) -> Any:
+    if not np.all(condition):
+        raise failure(op, f"failed: {op.msg.data}")
+    return ()
+
+
+def _for(interpreter: Interpreter, op: scf.ForOp, *args: Any) -> Any:
+    start, end, step, *carried = args
+    # Any other step has no meaning in MLIR.
+    if step <= 0:
+        raise failure(op, f"has step {step}, but a step must be positive")
+    values = tuple(carried)
+    for i in range(start, end, step):
+        values = interpreter.run_ssacfg_region(op.body, (i, *values), "for_loop")
+    return values
+
+
+CONTROL_FLOW = interpreter_functions({cf.AssertOp: _assert}, {scf.ForOp: _for})
+"""The assertion, and the loop that counts."""
