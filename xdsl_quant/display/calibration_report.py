@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Sequence
 from html import escape
+from string import Template
 from typing import Literal, cast
 
 import numpy as np
@@ -24,13 +25,16 @@ from xdsl_quant.dialects.quant.constructor_arguments import bool_argument, int_a
 from xdsl_quant.dialects.quant.type_html import type_html
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import MIDDLE, Histogram
-from xdsl_quant.numerics.histogram_errors import EstimatedError
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
 
 from .histogram_svg import histogram_svg
+from .package_files import style, text
+
+Range = tuple[float, float]
+"""The smallest and the largest of some values."""
 
 _MAX_SHOWN = 50
 """Most keys that a notebook shows."""
@@ -40,56 +44,9 @@ _MAX_CHANNELS = 5
 
 _UNKNOWN = "Histograms and errors are not known: calibrate with"
 
-_STYLE = """<style>
-.xdsl-quant-report{line-height:1.4;overflow-x:auto}
-.xdsl-quant-report table{border-collapse:collapse;color:inherit;margin:0.6em 0;
-  font-size:inherit}
-.xdsl-quant-report caption{text-align:left;padding:0 0 0.4em;max-width:60em}
-.xdsl-quant-report .keys th,.xdsl-quant-report .keys td{text-align:left;vertical-align:top;
-  padding:0.35em 1.2em 0.35em 0;background:none}
-.xdsl-quant-report .keys>thead th{border-bottom:2px solid rgba(128,128,128,0.6);
-  white-space:nowrap}
-.xdsl-quant-report .keys>tbody>tr>*{border-bottom:1px solid rgba(128,128,128,0.3)}
-.xdsl-quant-report tbody th{font-weight:normal;overflow-wrap:anywhere;min-width:9em}
-.xdsl-quant-report .keys .n{text-align:right;white-space:nowrap;
-  font-variant-numeric:tabular-nums}
-.xdsl-quant-report .keys>tbody>tr:has(+.channels)>*{border-bottom:none}
-.xdsl-quant-report .keys>tbody>.channels>td{padding-top:0}
-.xdsl-quant-report .channels table{margin:0.3em 0 0.3em 1.5em}
-.xdsl-quant-report .r,.xdsl-quant-report .t summary{white-space:nowrap}
-.xdsl-quant-report .small{font-size:0.85em;opacity:0.8}
-.xdsl-quant-report code{font-family:ui-monospace,monospace;font-size:0.9em;
-  overflow-wrap:anywhere;background:none;color:inherit}
-.xdsl-quant-report summary{cursor:pointer}
-.xdsl-quant-report svg{display:block}
-.xdsl-quant-report .in{fill:#1f77dc}
-.xdsl-quant-report .out{fill:#d24a3d}
-.xdsl-quant-report .range{fill:rgba(128,128,128,0.22)}
-.xdsl-quant-report .bad{color:#d24a3d}
-.xdsl-quant-report .key{display:inline-block;width:0.8em;height:0.8em}
-</style>"""
+_STYLE = style("calibration_report.css")
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta name="color-scheme" content="light dark"/>
-<meta name="viewport" content="width=device-width"/>
-<title>{title}</title>
-<style>
-:root{{color-scheme:light dark}}
-body{{font-family:system-ui,sans-serif;font-size:14px;margin:1.5em 2em}}
-h1{{font-size:1.4em;margin:0 0 0.4em}}
-.xdsl-quant-report{{overflow-x:visible}}
-.xdsl-quant-report .keys>thead th{{position:sticky;top:0;background:Canvas}}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
+_PAGE = Template(text("calibration_report.html"))
 
 
 class CalibrationReport:
@@ -132,7 +89,7 @@ class CalibrationReport:
     def page(self, title: str = "Calibration") -> str:
         """The text of an HTML page with all keys, which needs nothing else."""
         body = self._html(len(self.evaluations))
-        return _PAGE.format(title=escape(title), body=body)
+        return _PAGE.substitute(title=escape(title), body=body)
 
     def save(self, path: str | os.PathLike[str], title: str = "Calibration") -> None:
         """
@@ -236,32 +193,81 @@ def calibration_report(
 
 # Rows
 
-_HEADS = "".join(
-    f'<th scope="col"{attributes}>{name}</th>'
-    for name, attributes in (
-        ("Key", ""),
-        (
-            "SQNR",
-            ' class="n" title="Signal to quantization noise ratio: more is better"',
-        ),
-        ("Saturated", ' class="n" title="Values that the type cannot store"'),
-        ("Range", ' title="What the observer found"'),
-        ("Histogram", ""),
-        ("Type", ""),
+
+def _heads(*columns: tuple[str, str]) -> str:
+    return "".join(
+        f'<th scope="col"{attributes}>{name}</th>' for name, attributes in columns
     )
+
+
+_HEADS = _heads(
+    ("Key", ""),
+    ("SQNR", ' class="n" title="Signal to quantization noise ratio: more is better"'),
+    ("Saturated", ' class="n" title="Values that the type cannot store"'),
+    ("Range", ' title="What the observer found"'),
+    ("Histogram", ""),
+    ("Type", ""),
+)
+
+_CHANNEL_HEADS = _heads(
+    ("Channel", ""),
+    ("SQNR", ' class="n"'),
+    ("Saturated", ' class="n"'),
+    ("Range", ""),
+    ("Histogram", ""),
+    ("Scale", ""),
+    ("Zero point", ""),
 )
 
 
-def _rows(evaluation: Evaluation) -> str:
+def _cells(
+    name: str,
+    sqnr: str,
+    saturated: str,
+    bounds: Range,
+    histogram: Histogram | None,
+    stored: Range | None,
+) -> str:
+    """The cells of a key or of a channel up to the histogram."""
+    picture, range_ = "", _range(bounds)
+    if histogram is not None:
+        if mark := _rough_mark(histogram):
+            sqnr = (
+                '<span title="Most values are in one bin of the histogram, around 0: the '
+                f'ratio is that of values spread evenly over it">{mark}{sqnr}</span>'
+            )
+        whole = histogram.of_tensor
+        values = float(whole.lows), float(whole.highs)
+        if values != bounds:
+            range_ += f'<div class="small">values {_range(values)}</div>'
+        count, zeros = int(whole.counts.sum()), int(whole.zeros)
+        title = f"{_counted(count, 'value')} from {_range(values)}, "
+        title += f"{zeros / count:.0%} are 0"
+        if stored is not None:
+            title += f"; saturated unless {_range(stored)}"
+        picture = histogram_svg(whole, stored, title)
     return (
-        f'<tr><th scope="row">{escape(evaluation.key)}</th>'
-        f'<td class="n">{_sqnr_html(evaluation.sqnr, evaluation.histogram)}</td>'
-        f'<td class="n">{escape(_saturated(evaluation))}</td>'
-        f'<td class="r">{_range_html(evaluation.ranges.layer, evaluation.histogram)}</td>'
-        f"<td>{_histogram(evaluation)}</td>"
-        f'<td class="t">{_type_cell(evaluation)}</td></tr>'
-        f"{_channel_row(evaluation)}"
+        f'<th scope="row">{escape(name)}</th><td class="n">{sqnr}</td>'
+        f'<td class="n">{escape(saturated)}</td><td class="r">{range_}</td>'
+        f"<td>{picture}</td>"
     )
+
+
+def _rows(evaluation: Evaluation) -> str:
+    parameters, stored = evaluation.parameters, None
+    # Channels with a scale each have no range in common.
+    if parameters is not None and not parameters.scales.ndim:
+        stored = _stored_range(parameters, 0)
+    cells = _cells(
+        evaluation.key,
+        _with_unit(evaluation.sqnr),
+        _saturated(evaluation),
+        evaluation.ranges.layer,
+        evaluation.histogram,
+        stored,
+    )
+    type_cell = f'<td class="t">{_type_cell(evaluation)}</td>'
+    return f"<tr>{cells}{type_cell}</tr>{_channel_row(evaluation)}"
 
 
 def _number(value: float) -> str:
@@ -272,8 +278,8 @@ def _counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
-def _range(ends: tuple[float, float]) -> str:
-    low, high = ends
+def _range(bounds: Range) -> str:
+    low, high = bounds
     return f"{_number(low)} to {_number(high)}"
 
 
@@ -281,6 +287,10 @@ def _decibels(sqnr: float) -> str:
     if math.isnan(sqnr):
         return "-"
     return "no error" if sqnr == math.inf else f"{sqnr:.1f}"
+
+
+def _with_unit(sqnr: float) -> str:
+    return f"{_decibels(sqnr)} dB" if math.isfinite(sqnr) else _decibels(sqnr)
 
 
 def _percent(part: float) -> str:
@@ -295,45 +305,16 @@ def _saturated(evaluation: Evaluation) -> str:
     return "-" if error is None else _percent(error.saturated_fraction)
 
 
-def _with_unit(sqnr: float) -> str:
-    text = _decibels(sqnr)
-    return f"{text} dB" if math.isfinite(sqnr) else text
-
-
-def _sqnr_html(sqnr: float, histogram: Histogram | None) -> str:
-    text = _with_unit(sqnr)
-    if not (mark := _rough_mark(histogram)):
-        return text
-    return (
-        '<span title="Most values are in one bin of the histogram, around 0: the ratio is '
-        f'that of values spread evenly over it">{mark}{text}</span>'
-    )
-
-
 def _rough_mark(histogram: Histogram | None) -> str:
-    return "≈ " if histogram is not None and _is_rough(histogram) else ""
-
-
-def _is_rough(histogram: Histogram) -> bool:
-    """Whether most of the values that are not 0 are in the bin in the middle."""
+    """A mark if most of the values that are not 0 are in the bin in the middle."""
+    if histogram is None:
+        return ""
     zeros = histogram.zeros.sum()
     middle = histogram.counts[..., MIDDLE].sum() - zeros
-    return bool(2 * middle > histogram.counts.sum() - zeros)
+    return "≈ " if 2 * middle > histogram.counts.sum() - zeros else ""
 
 
-def _range_html(ends: tuple[float, float], histogram: Histogram | None) -> str:
-    text = _range(ends)
-    if histogram is None:
-        return text
-    seen = (float(histogram.lows.min()), float(histogram.highs.max()))
-    if seen == ends:
-        return text
-    return f'{text}<div class="small">values {_range(seen)}</div>'
-
-
-def _stored_range(
-    parameters: QuantizationParameters, index: int = 0
-) -> tuple[float, float]:
+def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
     """From where to where values are not saturated, with one of the scales of a type."""
     scale = float(parameters.scales.flat[index])
     zero_point = int(parameters.zero_points.flat[index])
@@ -341,24 +322,6 @@ def _stored_range(
         (parameters.storage_min - zero_point - 0.5) * scale,
         (parameters.storage_max - zero_point + 0.5) * scale,
     )
-
-
-def _histogram(evaluation: Evaluation) -> str:
-    if evaluation.histogram is None:
-        return ""
-    histogram, parameters = evaluation.histogram.of_tensor, evaluation.parameters
-    # Channels with a scale each have no range in common.
-    stored = None
-    if parameters is not None and not parameters.scales.ndim:
-        stored = _stored_range(parameters)
-    return histogram_svg(histogram, stored, _title(histogram, stored))
-
-
-def _title(histogram: Histogram, stored: tuple[float, float] | None) -> str:
-    count, zeros = int(histogram.counts.sum()), int(histogram.zeros)
-    seen = _range((float(histogram.lows), float(histogram.highs)))
-    title = f"{_counted(count, 'value')} from {seen}, {zeros / count:.0%} are 0"
-    return title if stored is None else f"{title}; saturated unless {_range(stored)}"
 
 
 def _type(evaluation: Evaluation) -> str:
@@ -369,31 +332,15 @@ def _type(evaluation: Evaluation) -> str:
     if not isinstance(quantized_type, UniformQuantizedPerAxisType):
         return str(quantized_type)
     # The text of all scales takes long.
-    head = str(_of_one_scale(quantized_type)).partition("{")[0]
-    return f"{head}{{...}}>"
-
-
-def _of_one_scale(
-    quantized_type: UniformQuantizedPerAxisType,
-) -> UniformQuantizedPerAxisType:
-    return UniformQuantizedPerAxisType(
-        quantized_type.storage_type,
-        quantized_type.expressed_type,
-        [1.0],
-        [quantized_type.storage_type_max.data],
-        quantized_dimension=quantized_type.quantized_dimension.data,
-        storage_type_min=quantized_type.storage_type_min.data,
-        storage_type_max=quantized_type.storage_type_max.data,
-        is_signed=quantized_type.is_signed,
-    )
+    head = f"{quantized_type.storage_text}:{quantized_type.expressed_type}"
+    return f"!quant.uniform<{head}:{quantized_type.axis}, {{...}}>"
 
 
 def _type_cell(evaluation: Evaluation) -> str:
-    quantized_type = evaluation.quantized_type
-    if quantized_type is None:
-        return f'<span class="bad">{escape(_type(evaluation))}</span>'
-    text, parameters = _type(evaluation), evaluation.parameters
-    assert parameters is not None
+    quantized_type, parameters = evaluation.quantized_type, evaluation.parameters
+    text = _type(evaluation)
+    if quantized_type is None or parameters is None:
+        return f'<span class="bad">{escape(text)}</span>'
     head = text.removeprefix("!quant.uniform<").partition(", ")[0]
     short = f"{parameters.scales.size} scales"
     if not parameters.scales.ndim:
@@ -410,56 +357,33 @@ def _type_cell(evaluation: Evaluation) -> str:
 
 def _channel_row(evaluation: Evaluation) -> str:
     """A row below that of a key, with its worst channels. They are shown when opened."""
-    histogram, error = evaluation.histogram, evaluation.error
-    if evaluation.ranges.axis_ranges is None or histogram is None or error is None:
+    error, ranges = evaluation.error, evaluation.ranges.axis_ranges
+    histogram, parameters = evaluation.histogram, evaluation.parameters
+    if ranges is None or error is None or histogram is None or parameters is None:
         return ""
-    count = len(evaluation.ranges.axis_ranges)
-    worst = np.argsort(error.channel_sqnr, kind="stable")[:_MAX_CHANNELS].tolist()
-    rows = "\n".join(
-        _channel(evaluation, histogram.of_channel(channel), error, channel)
-        for channel in worst
-    )
-    which = f"Worst {len(worst)} of {_counted(count, 'channel')}"
+    order: list[int] = np.argsort(error.channel_sqnr, kind="stable").tolist()
+    worst = order[:_MAX_CHANNELS]
+    rows: list[str] = []
+    for channel in worst:
+        index = channel if parameters.scales.ndim else 0
+        cells = _cells(
+            str(channel),
+            _with_unit(float(error.channel_sqnr[channel])),
+            _percent(float(error.channel_saturated_fraction[channel])),
+            ranges[channel],
+            histogram.of_channel(channel),
+            _stored_range(parameters, index),
+        )
+        scale = _number(float(parameters.scales.flat[index]))
+        zero_point = int(parameters.zero_points.flat[index])
+        rows.append(f"<tr>{cells}<td>{scale}</td><td>{zero_point}</td></tr>")
+    which = f"Worst {len(worst)} of {_counted(len(ranges), 'channel')}"
     from_ = _with_unit(float(error.channel_sqnr[worst[0]]))
+    body = "\n".join(rows)
     return (
         f'<tr class="channels"><td colspan="6"><details><summary>{which} along dimension '
         f"{evaluation.ranges.axis}, from {from_}</summary>\n"
         f'<table aria-label="Channels of {escape(evaluation.key)}">'
-        f"<thead><tr>{_CHANNEL_HEADS}</tr></thead>\n<tbody>{rows}</tbody></table>"
+        f"<thead><tr>{_CHANNEL_HEADS}</tr></thead>\n<tbody>{body}</tbody></table>"
         "</details></td></tr>"
-    )
-
-
-_CHANNEL_HEADS = "".join(
-    f'<th scope="col"{attributes}>{name}</th>'
-    for name, attributes in (
-        ("Channel", ""),
-        ("SQNR", ' class="n"'),
-        ("Saturated", ' class="n"'),
-        ("Range", ""),
-        ("Histogram", ""),
-        ("Scale", ""),
-        ("Zero point", ""),
-    )
-)
-
-
-def _channel(
-    evaluation: Evaluation, histogram: Histogram, error: EstimatedError, channel: int
-) -> str:
-    ranges, parameters = evaluation.ranges.axis_ranges, evaluation.parameters
-    assert ranges is not None
-    assert parameters is not None
-    index = channel if parameters.scales.ndim else 0
-    stored = _stored_range(parameters, index)
-    saturated = float(error.channel_saturated_fraction[channel])
-    sqnr = float(error.channel_sqnr[channel])
-    return (
-        f'<tr><th scope="row">{channel}</th>'
-        f'<td class="n">{_sqnr_html(sqnr, histogram)}</td>'
-        f'<td class="n">{escape(_percent(saturated))}</td>'
-        f'<td class="r">{_range_html(ranges[channel], histogram)}</td>'
-        f"<td>{histogram_svg(histogram, stored, _title(histogram, stored))}</td>"
-        f"<td>{_number(float(parameters.scales.flat[index]))}</td>"
-        f"<td>{int(parameters.zero_points.flat[index])}</td></tr>"
     )

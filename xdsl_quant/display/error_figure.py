@@ -7,6 +7,7 @@ annotations of matplotlib are incomplete: axes and figures are `Any` here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, Literal
 
@@ -51,43 +52,27 @@ class ErrorFigure(Figure):
         return png.getvalue()
 
 
-def _positions(
-    values: NDArray[Any], parameters: QuantizationParameters
-) -> NDArray[np.float64]:
-    """The finite values in units of stored values."""
-    block = block_shape(parameters, values.shape)
-    numbers, scales, zero_points = aligned(
-        [values], [(block, [parameters.scales, parameters.zero_points])]
-    )
-    positions = numbers / scales + zero_points
-    return positions[np.isfinite(positions)]
-
-
 def _finite(
     values: NDArray[Any], parameters: QuantizationParameters
 ) -> tuple[NDArray[Any], QuantizationParameters]:
-    """The finite values, and parameters with a scale for each one of them."""
-    exact = values.astype(np.float64)
-    if not parameters.scales.ndim:
-        return values[np.isfinite(exact)], parameters
+    """The finite values in one dimension, and parameters with a scale for each of them."""
     block = block_shape(parameters, values.shape)
-    numbers, exact, *of_blocks = aligned(
-        [values, exact], [(block, [parameters.scales, parameters.zero_points])]
+    numbers, *of_blocks = aligned(
+        [values], [(block, [parameters.scales, parameters.zero_points])]
     )
-    is_finite = np.isfinite(exact)
+    is_finite = np.isfinite(numbers.astype(np.float64))
+    if not parameters.scales.ndim:
+        return numbers[is_finite], parameters
     scales, zero_points = (
-        np.broadcast_to(array, exact.shape)[is_finite] for array in of_blocks
+        np.broadcast_to(array, numbers.shape)[is_finite] for array in of_blocks
     )
-    each = QuantizationParameters(
-        scales,
-        zero_points,
-        storage=parameters.storage,
-        storage_min=parameters.storage_min,
-        storage_max=parameters.storage_max,
-        expressed=parameters.expressed,
+    return numbers[is_finite], replace(
+        parameters,
+        scales=scales,
+        zero_points=zero_points,
         quantized_dimension=0,
+        block_sizes=None,
     )
-    return numbers[is_finite], each
 
 
 def _grid_edges(
@@ -114,7 +99,8 @@ def _grid_edges(
 def _plot_values(
     axes: Any, values: NDArray[Any], parameters: QuantizationParameters
 ) -> None:
-    positions = _positions(values, parameters)
+    numbers, each = _finite(values, parameters)
+    positions = numbers / each.scales + each.zero_points
     edges = _grid_edges(positions, parameters)
     # Values further away are counted in the first and last bin.
     counts, _ = np.histogram(np.clip(positions, edges[0], edges[-1]), edges)
@@ -168,15 +154,6 @@ def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
     axes.set_ylim(bottom=_LOG_BASE)
 
 
-def _granularity(
-    parameters: QuantizationParameters,
-) -> Literal["channel", "block"] | None:
-    """What has a scale of its own."""
-    if parameters.quantized_dimension is not None:
-        return "channel"
-    return "block" if parameters.scales.ndim else None
-
-
 def _plot_sqnr(
     figure: Any,
     axes: Any,
@@ -188,14 +165,9 @@ def _plot_sqnr(
     axes.set(title=f"signal-to-noise ratio of each {per}")
     if np.isposinf(sqnr).all():
         axes.set(xticks=[], yticks=[])
-        axes.text(
-            0.5,
-            0.5,
-            f"no error in any {per}",
-            transform=axes.transAxes,
-            horizontalalignment="center",
-            verticalalignment="center",
-        )
+        place = {"horizontalalignment": "center", "verticalalignment": "center"}
+        text = f"no error in any {per}"
+        axes.text(0.5, 0.5, text, transform=axes.transAxes, **place)
         return
     # Scales have a dimension for each one of the values, or with a block size.
     sizes = dict(parameters.block_sizes or ())
@@ -209,10 +181,8 @@ def _plot_sqnr(
     )
     figure.colorbar(image, ax=axes, label="dB")
     first, second = dimensions
-    axes.set(
-        xlabel=f"block along dimension {second}",
-        ylabel=f"block along dimension {first}",
-    )
+    axes.set(xlabel=f"block along dimension {second}")
+    axes.set(ylabel=f"block along dimension {first}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
 
@@ -256,7 +226,9 @@ def error_figure(
     back = dequantize(stored, parameters, rounding_mode=mode)
     measured = _finite(values, parameters) if left_out else (values, parameters)
     error = measure_error(*measured, rounding_mode=mode, zero_point_order=order)
-    per = _granularity(parameters)
+    per = None
+    if parameters.scales.ndim:
+        per = "block" if parameters.quantized_dimension is None else "channel"
     figure: Any = ErrorFigure(
         figsize=(9, 3.6 if per is None else 6.2), dpi=100, layout="constrained"
     )

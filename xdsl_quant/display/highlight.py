@@ -10,27 +10,12 @@ import re
 from collections.abc import Mapping
 from html import escape
 
+from .package_files import style
+
 _MAX_TOKEN = 120
 """Most characters of one token that are shown."""
 
-# The colours are as far from white as from black: about 4.4 to 1.
-# The style of mkdocs-jupyter would break lines anywhere, if it were not for `!important`.
-STYLE = """<style>
-.xdsl-quant-ir pre{margin:0;padding:0;background:none;color:inherit;
-  white-space:pre!important;
-  font-family:var(--jp-code-font-family,ui-monospace,monospace);
-  font-size:var(--jp-code-font-size,13px);line-height:1.4;tab-size:2}
-.xdsl-quant-ir.scroll,.xdsl-quant-ir .scroll{overflow-x:auto;scrollbar-width:thin;
-  scrollbar-color:rgba(128,128,128,0.6) transparent}
-.xdsl-quant-ir .c{color:#727980;font-style:italic}
-.xdsl-quant-ir .s{color:#d24a3d}
-.xdsl-quant-ir .t{color:#228a34}
-.xdsl-quant-ir .q{color:#228a34;font-weight:bold}
-.xdsl-quant-ir .v{color:#1f77dc}
-.xdsl-quant-ir .n{color:#b46414}
-.xdsl-quant-ir .o{color:#a056d5;font-weight:bold}
-.xdsl-quant-ir [title]{text-decoration:underline dotted;cursor:help}
-</style>"""
+STYLE = style("highlight.css")
 """What the classes of the tokens look like."""
 
 TOKEN = re.compile(

@@ -1,0 +1,13 @@
+"""Style sheets and pages, which are files of this package."""
+
+from importlib.resources import files
+
+
+def text(name: str) -> str:
+    """The text of a file."""
+    return files("xdsl_quant.display").joinpath(name).read_text(encoding="utf-8")
+
+
+def style(name: str) -> str:
+    """A style sheet as an element of HTML."""
+    return f"<style>\n{text(name)}</style>"
