@@ -24,15 +24,25 @@ from .attributes import (
     TokenType,
     TypeExtensionsAttr,
 )
-from .constant import ConstantOp
-from .convolution import ConvolutionOp
-from .convolution_dimensions import ConvDimensionNumbersAttr
+from .constant import ConstantOp, GetDimensionSizeOp, IotaOp
+from .convolution import ConvDimensionNumbersAttr, ConvolutionOp
 from .custom_call import CustomCallOp
+from .data_movement import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from .dot_general import DotGeneralOp
 from .elementwise import (
     AbsOp,
     AddOp,
     AndOp,
+    ClampOp,
+    CompareOp,
     ConvertOp,
     DivideOp,
     ExponentialOp,
@@ -45,16 +55,14 @@ from .elementwise import (
     OrOp,
     RoundNearestEvenOp,
     RsqrtOp,
+    SelectOp,
     SqrtOp,
     SubtractOp,
     TanhOp,
+    UniformDequantizeOp,
+    UniformQuantizeOp,
 )
-from .indices import GatherOp, GetDimensionSizeOp, IotaOp
-from .quantization import UniformDequantizeOp, UniformQuantizeOp
 from .reduction import ReduceOp, ReduceWindowOp, ReturnOp
-from .reshaping import BroadcastInDimOp, ReshapeOp, TransposeOp
-from .selection import ClampOp, CompareOp, SelectOp
-from .slicing import ConcatenateOp, PadOp, SliceOp
 
 StableHLO = Dialect(
     "stablehlo",

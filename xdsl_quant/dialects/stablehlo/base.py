@@ -1,20 +1,31 @@
 """
-What the declaration of an op is made of: base classes, and traits for how the types of
-operands and results belong together.
+What the declaration of an op is made of: how types belong together, traits that say so,
+and base classes.
 
-Messages are those of StableHLO, where some name the op and some do not.
+Shapes may have dimensions that are not known, and element types may differ in scale and
+zero point. Messages are those of StableHLO, where some name the op and some do not; the
+checks of dimension numbers, which no quantized type is part of, have fewer of them.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import I64, DenseIntOrFPElementsAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I64,
+    AnyFloat,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import (
     AtLeast,
@@ -28,95 +39,86 @@ from xdsl.irdl import (
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
-from .compatibility import (
-    RankedTensor,
-    are_compatible_elements,
-    are_compatible_shapes,
-    are_compatible_types,
-    have_one_shape,
-    tensor_types,
-)
-from .syntax import DIRECTIVES, ParsedTypes, dimension_size_text
+from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.types import PerAxisType
 
-ParametrizedAttributeCovT = TypeVar(
-    "ParametrizedAttributeCovT", bound=ParametrizedAttribute, covariant=True
-)
+from .attributes import TypeExtensionsAttr
+from .syntax import DIRECTIVES, ParsedTypes, dimension_size_text, dimensions_text
 
-_POSITION = re.compile(
-    r"(operand|result) '\w+' at positions? (\d+)(?: to \d+)? does not verify:\n"
-    r"(?:#(\d+) )?"
-)
-_ATTRIBUTE = re.compile(r"(?=\battribute '\w+' failed to satisfy constraint: )")
+RankedTensor = TensorType[Attribute]
 
 
-class StableHLOOp(IRDLOperation, ABC):
-    """An op whose constraints are reported as those of StableHLO."""
-
-    custom_directives = DIRECTIVES
-
-    @property
-    def tensor_types(self) -> tuple[RankedTensor, ...]:
-        """The types of operands and results of an op that has tensors only."""
-        return tensor_types((*self.operand_types, *self.result_types))
-
-    def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """xDSL names operands and results, StableHLO numbers them and names the op."""
-
-        def number(match: re.Match[str]) -> str:
-            index = int(match[2]) + int(match[3] or 0)
-            return f"'{self.name}' op {match[1]} #{index} "
-
-        def in_words(text: str) -> str:
-            return _ATTRIBUTE.sub(f"'{self.name}' op ", _POSITION.sub(number, text), 1)
-
-        if (words := in_words(text := str(underlying_error))) != text:
-            underlying_error = VerifyException(words)
-        super().emit_error(in_words(message), underlying_error)
+# Types that belong together
 
 
-class InferredTypeOp(StableHLOOp, ABC):
-    """An op whose result has a type that follows from the op."""
-
-    @abstractmethod
-    def inferred_type(self) -> RankedTensor:
-        """
-        The type of the result, up to scales, zero points and sizes that are not known.
-
-        Raises:
-            VerifyException: if operands and properties do not belong together.
-        """
-
-    def verify_(self) -> None:
-        inferred_type = self.inferred_type()
-        result_type = self.tensor_types[-1]
-        if not are_compatible_types(inferred_type, result_type):
-            raise VerifyException(
-                f"'{self.name}' op inferred type(s) '{inferred_type}' are incompatible "
-                f"with return type(s) of operation '{result_type}'"
-            )
+def real_type(element_type: Attribute) -> Attribute:
+    """The type of the parts of complex numbers, and any other type itself."""
+    if isinstance(element_type, ComplexType):
+        return cast(ComplexType[AnyFloat], element_type).element_type
+    return element_type
 
 
-class InferredShapeOp(StableHLOOp, ABC):
-    """An op whose result has a shape that follows from the op."""
+def are_compatible_sizes(a: int, b: int) -> bool:
+    """Whether two sizes may be the same at run time."""
+    return a == b or a == DYNAMIC_INDEX or b == DYNAMIC_INDEX
 
-    @abstractmethod
-    def inferred_shape(self) -> Sequence[int]:
-        """
-        The shape of the result, up to sizes that are not known.
 
-        Raises:
-            VerifyException: if operands and properties do not belong together.
-        """
+def are_compatible_shapes(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes may be the same at run time."""
+    return a == b or (len(a) == len(b) and all(map(are_compatible_sizes, a, b)))
 
-    def verify_(self) -> None:
-        shape = self.inferred_shape()
-        result_type = self.tensor_types[-1]
-        if not are_compatible_shapes(shape, result_type.get_shape()):
-            sizes = ", ".join(map(dimension_size_text, shape))
-            raise VerifyException(
-                f"inferred shape '[{sizes}]' is incompatible with return type of "
-                f"operation '{result_type}'"
-            )
+
+def have_one_shape(types: Sequence[RankedTensor]) -> bool:
+    """Whether the shapes of all tensors may be the same at run time."""
+    shapes = {type_.get_shape() for type_ in types}
+    return len(shapes) < 2 or (
+        len({len(shape) for shape in shapes}) == 1
+        and all(
+            len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
+        )
+    )
+
+
+def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """The known sizes of shapes that belong together."""
+    return tuple(
+        next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
+        for sizes in zip(*shapes, strict=True)
+    )
+
+
+def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
+    """
+    Whether two element types are the same, but for scales, zero points and the quantized
+    dimension.
+    """
+    return a == b or (
+        isinstance(a, StoredQuantizedType)
+        and isinstance(b, StoredQuantizedType)
+        and isinstance(a, PerAxisType) == isinstance(b, PerAxisType)
+        and a.storage_type == b.storage_type
+        and a.storage_range == b.storage_range
+        and a.expressed_type == b.expressed_type
+    )
+
+
+def _is_within_bounds(shape: Sequence[int], encoding: Attribute) -> bool:
+    if not isinstance(encoding, TypeExtensionsAttr):
+        return True
+    return all(
+        bound == DYNAMIC_INDEX or size <= bound
+        for size, bound in zip(shape, encoding.bounds.get_values(), strict=False)
+    )
+
+
+def are_compatible_types(a: RankedTensor, b: RankedTensor) -> bool:
+    """Whether both the shapes and the element types belong together."""
+    return a == b or (
+        are_compatible_shapes(a_shape := a.get_shape(), b_shape := b.get_shape())
+        and _is_within_bounds(a_shape, b.encoding)
+        and _is_within_bounds(b_shape, a.encoding)
+        and are_compatible_elements(a.element_type, b.element_type)
+    )
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class TypeRelation(OpTrait):
         types = op.operand_types
         if self.is_of_results:
             types = (*types, *op.result_types)
-        if not self.holds(tensor_types(types)):
+        if not self.holds(cast(Sequence[RankedTensor], types)):
             raise VerifyException(f"'{op.name}' op {self.message}")
 
 
@@ -180,16 +182,29 @@ SAME_ELEMENTS = TypeRelation(
 )
 
 
+# Properties
+
+ParametrizedAttributeCovT = TypeVar(
+    "ParametrizedAttributeCovT", bound=ParametrizedAttribute, covariant=True
+)
+
+
 class WordedConstraint(ParamAttrConstraint[ParametrizedAttributeCovT]):
     """A constraint of a property, in the words of StableHLO."""
 
     words: str
 
     def __init__(
-        self, constraint: AttrConstraint[ParametrizedAttributeCovT], words: str
+        self,
+        name: str,
+        constraint: AttrConstraint[ParametrizedAttributeCovT],
+        words: str,
     ):
         assert isinstance(constraint, ParamAttrConstraint)
         super().__init__(constraint.base_attr, constraint.param_constrs)
+        words = (
+            f"attribute '{name}' failed to satisfy constraint: 64-bit signless {words}"
+        )
         object.__setattr__(self, "words", words)
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
@@ -204,14 +219,122 @@ class WordedConstraint(ParamAttrConstraint[ParametrizedAttributeCovT]):
 def at_least(minimum: int, property_name: str) -> AttrConstraint[IntegerAttr[I64]]:
     """A property that is a 64-bit integer from 0 or 1 on."""
     return WordedConstraint(
+        property_name,
         IntegerAttr[I64].constr(eq(i64), value=AtLeast(minimum)),
-        f"attribute '{property_name}' failed to satisfy constraint: 64-bit signless "
         f"integer attribute whose value is {'positive' if minimum else 'non-negative'}",
     )
 
 
 PADDING = WordedConstraint(
+    "padding",
     irdl_to_attr_constraint(DenseIntOrFPElementsAttr[I64]),
-    "attribute 'padding' failed to satisfy constraint: 64-bit signless integer elements "
-    "attribute",
+    "integer elements attribute",
 )
+
+
+def require(holds: bool, message: str) -> None:
+    """
+    Raises:
+        VerifyException: with the message, if something does not hold.
+    """
+    if not holds:
+        raise VerifyException(message)
+
+
+def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
+    """
+    Raises:
+        VerifyException: if a dimension does not exist or is there twice.
+    """
+    distinct = set(dimensions)
+    require(
+        len(distinct) == len(dimensions) and distinct.issubset(range(rank)),
+        f"expects distinct dimensions in [0, {rank}) as {name}, got "
+        f"{dimensions_text(dimensions)}",
+    )
+
+
+def verify_count(name: str, values: Sequence[object], count: int) -> None:
+    """
+    Raises:
+        VerifyException: if there are more or fewer values than `count`.
+    """
+    require(len(values) == count, f"expects {count} {name}, got {len(values)}")
+
+
+# Ops
+
+_POSITION = re.compile(
+    r"(operand|result) '\w+' at positions? (\d+)(?: to \d+)? does not verify:\n"
+    r"(?:#(\d+) )?"
+)
+_ATTRIBUTE = re.compile(r"(?=\battribute '\w+' failed to satisfy constraint: )")
+
+
+class StableHLOOp(IRDLOperation, ABC):
+    """An op whose constraints are reported as those of StableHLO."""
+
+    custom_directives = DIRECTIVES
+
+    @property
+    def tensor_types(self) -> tuple[RankedTensor, ...]:
+        """The types of operands and results of an op that has tensors only."""
+        types = (*self.operand_types, *self.result_types)
+        return cast(tuple[RankedTensor, ...], types)
+
+    def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
+        """xDSL names operands and results, StableHLO numbers them and names the op."""
+
+        def number(match: re.Match[str]) -> str:
+            index = int(match[2]) + int(match[3] or 0)
+            return f"'{self.name}' op {match[1]} #{index} "
+
+        def in_words(text: str) -> str:
+            return _ATTRIBUTE.sub(f"'{self.name}' op ", _POSITION.sub(number, text), 1)
+
+        if (words := in_words(text := str(underlying_error))) != text:
+            underlying_error = VerifyException(words)
+        super().emit_error(in_words(message), underlying_error)
+
+
+class InferredTypeOp(StableHLOOp, ABC):
+    """An op whose result has a type that follows from the op."""
+
+    @abstractmethod
+    def inferred_type(self) -> RankedTensor:
+        """
+        The type of the result, up to scales, zero points and sizes that are not known.
+
+        Raises:
+            VerifyException: if operands and properties do not belong together.
+        """
+
+    def verify_(self) -> None:
+        inferred_type, result_type = self.inferred_type(), self.tensor_types[-1]
+        if not are_compatible_types(inferred_type, result_type):
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) '{inferred_type}' are incompatible "
+                f"with return type(s) of operation '{result_type}'"
+            )
+
+
+class InferredShapeOp(StableHLOOp, ABC):
+    """An op whose result has a shape that follows from the op."""
+
+    @abstractmethod
+    def inferred_shape(self) -> Sequence[int]:
+        """
+        The shape of the result, up to sizes that are not known.
+
+        Raises:
+            VerifyException: if operands and properties do not belong together.
+        """
+
+    def verify_(self) -> None:
+        shape, result_type = self.inferred_shape(), self.tensor_types[-1]
+        if not are_compatible_shapes(shape, result_type.get_shape()):
+            sizes = ", ".join(map(dimension_size_text, shape))
+            raise VerifyException(
+                f"inferred shape '[{sizes}]' is incompatible with return type of "
+                f"operation '{result_type}'"
+            )

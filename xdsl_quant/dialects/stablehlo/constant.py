@@ -1,4 +1,4 @@
-"""The constant."""
+"""Ops whose results are known without data: constants, indices and sizes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    IntegerAttr,
     TensorType,
+    i32,
+    i64,
 )
-from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
@@ -17,9 +26,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 
-from .base import StableHLOOp
-from .syntax import move_properties, parse_attributes
-from .tensor_kinds import STATIC_OR_PER_AXIS
+from . import tensor_kinds as kinds
+from .base import (
+    InferredTypeOp,
+    RankedTensor,
+    StableHLOOp,
+    at_least,
+    verify_dimensions,
+)
+from .syntax import FUNCTIONAL_TYPE, move_properties, parse_attributes
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 """The values of a tensor."""
@@ -48,7 +63,7 @@ class ConstantOp(StableHLOOp):
     name = "stablehlo.constant"
 
     value = prop_def(ElementsAttr)
-    output = result_def(STATIC_OR_PER_AXIS)
+    output = result_def(kinds.STATIC_OR_PER_AXIS)
 
     traits = traits_def(Pure(), ConstantLike())
 
@@ -106,3 +121,80 @@ class ConstantOp(StableHLOOp):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_function_type((), self.result_types)
+
+
+@irdl_op_definition
+class IotaOp(StableHLOOp):
+    """
+    The index of each element along a dimension.
+
+    Example:
+
+    ```mlir
+    %0 = stablehlo.iota dim = 1 : tensor<2x3xi32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#iota).
+    """
+
+    name = "stablehlo.iota"
+
+    iota_dimension = prop_def(at_least(0, "iota_dimension"))
+    output = result_def(kinds.STATIC_NUMBER)
+
+    assembly_format = (
+        "`dim` `=` $iota_dimension attr-dict `:` type($output) "
+        "custom<VerifyTypesLater>()"
+    )
+
+    traits = traits_def(Pure())
+
+    def __init__(self, iota_dimension: int, result_type: Attribute):
+        super().__init__(
+            result_types=[result_type],
+            properties={"iota_dimension": IntegerAttr(iota_dimension, i64)},
+        )
+
+    def verify_(self) -> None:
+        dimension, rank = self.iota_dimension.value.data, len(self.output.type.shape)
+        verify_dimensions("iota_dimension", (dimension,), rank)
+
+
+@irdl_op_definition
+class GetDimensionSizeOp(InferredTypeOp):
+    """
+    The size of a dimension.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.get_dimension_size %0, dim = 1 : (tensor<2x?xf32>) -> tensor<i32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#get_dimension_size).
+    """
+
+    name = "stablehlo.get_dimension_size"
+
+    operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    dimension = prop_def(at_least(0, "dimension"))
+    result = result_def(kinds.I32_TENSOR)
+
+    assembly_format = (
+        f"$operand `,` `dim` `=` $dimension attr-dict `:` {FUNCTIONAL_TYPE}"
+    )
+
+    traits = traits_def(Pure())
+
+    def __init__(self, operand: SSAValue | Operation, dimension: int):
+        super().__init__(
+            operands=[operand],
+            result_types=[TensorType(i32, ())],
+            properties={"dimension": IntegerAttr(dimension, i64)},
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        operand, _ = self.tensor_types
+        dimension = self.dimension.value.data
+        verify_dimensions("dimension", (dimension,), len(operand.shape))
+        return TensorType(i32, ())

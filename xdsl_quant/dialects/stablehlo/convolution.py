@@ -1,23 +1,26 @@
-"""Convolution."""
+"""Convolution, and what each dimension of its tensors is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -43,19 +46,227 @@ from xdsl_quant.dialects.quant.traits import (
     MultipliesAndAccumulates,
 )
 
-from .attributes import PrecisionAttr, dimensions_attr, optional_attr
-from .base import PADDING, InferredShapeOp, at_least
-from .compatibility import RankedTensor, are_compatible_elements
-from .convolution_dimensions import ConvDimensionNumbersAttr, ConvDimensions
+from . import tensor_kinds as kinds
+from .attributes import (
+    REQUIRED_DIMENSIONS,
+    REQUIRED_INTEGER,
+    Dimensions,
+    Field,
+    PrecisionAttr,
+    dimensions_attr,
+    optional_attr,
+    parse_fields,
+    print_fields,
+)
+from .base import (
+    PADDING,
+    InferredShapeOp,
+    are_compatible_elements,
+    at_least,
+    require,
+    verify_count,
+    verify_dimensions,
+)
 from .dot_general import verify_precision_config
 from .quantized_constraints import (
     has_quantized,
     verify_features_of_convolution,
     verify_quantized_product,
 )
-from .syntax import DIRECTIVES, dimensions_text, parse_dimensions
-from .tensor_kinds import TENSOR, TENSOR_OR_PER_AXIS
+from .syntax import DIRECTIVES, FUNCTIONAL_TYPE, dimensions_text, parse_dimensions
 from .window import padding_attr, window_positions
+
+_LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
+"""What the two dimensions of each tensor are called that are not spatial."""
+
+
+@irdl_attr_definition
+class ConvDimensionNumbersAttr(ParametrizedAttribute):
+    """
+    What each dimension of input, kernel and output of `stablehlo.convolution` is.
+
+    In the text `b` is the batch dimension, `f` the feature dimension, `i` and `o` are the
+    kernel's input and output feature dimension, and numbers are spatial dimensions.
+
+    Example:
+
+    ```mlir
+    #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>
+    ```
+    """
+
+    name = "stablehlo.conv"
+
+    FIELDS: ClassVar[Mapping[str, Field]] = {
+        "input_batch_dimension": REQUIRED_INTEGER,
+        "input_feature_dimension": REQUIRED_INTEGER,
+        "input_spatial_dimensions": REQUIRED_DIMENSIONS,
+        "kernel_input_feature_dimension": REQUIRED_INTEGER,
+        "kernel_output_feature_dimension": REQUIRED_INTEGER,
+        "kernel_spatial_dimensions": REQUIRED_DIMENSIONS,
+        "output_batch_dimension": REQUIRED_INTEGER,
+        "output_feature_dimension": REQUIRED_INTEGER,
+        "output_spatial_dimensions": REQUIRED_DIMENSIONS,
+    }
+
+    input_batch_dimension: IntAttr
+    input_feature_dimension: IntAttr
+    input_spatial_dimensions: Dimensions
+    kernel_input_feature_dimension: IntAttr
+    kernel_output_feature_dimension: IntAttr
+    kernel_spatial_dimensions: Dimensions
+    output_batch_dimension: IntAttr
+    output_feature_dimension: IntAttr
+    output_spatial_dimensions: Dimensions
+
+    def __init__(
+        self,
+        *,
+        input_batch_dimension: int,
+        input_feature_dimension: int,
+        input_spatial_dimensions: Sequence[int],
+        kernel_input_feature_dimension: int,
+        kernel_output_feature_dimension: int,
+        kernel_spatial_dimensions: Sequence[int],
+        output_batch_dimension: int,
+        output_feature_dimension: int,
+        output_spatial_dimensions: Sequence[int],
+    ):
+        super().__init__(
+            IntAttr(input_batch_dimension),
+            IntAttr(input_feature_dimension),
+            dimensions_attr(input_spatial_dimensions),
+            IntAttr(kernel_input_feature_dimension),
+            IntAttr(kernel_output_feature_dimension),
+            dimensions_attr(kernel_spatial_dimensions),
+            IntAttr(output_batch_dimension),
+            IntAttr(output_feature_dimension),
+            dimensions_attr(output_spatial_dimensions),
+        )
+
+    def by_tensor(self) -> dict[str, Sequence[int]]:
+        """
+        The dimensions of input, kernel and output: the two that are not spatial, in the
+        order of their parameters, and then the spatial ones.
+        """
+        return {
+            "input": (
+                self.input_batch_dimension.data,
+                self.input_feature_dimension.data,
+                *self.input_spatial_dimensions.get_values(),
+            ),
+            "kernel": (
+                self.kernel_input_feature_dimension.data,
+                self.kernel_output_feature_dimension.data,
+                *self.kernel_spatial_dimensions.get_values(),
+            ),
+            "output": (
+                self.output_batch_dimension.data,
+                self.output_feature_dimension.data,
+                *self.output_spatial_dimensions.get_values(),
+            ),
+        }
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            if parser.parse_optional_keyword("raw"):
+                return parse_fields(parser, cls.FIELDS)
+            return cls.parse_dimensions(parser)
+
+    @classmethod
+    def parse_dimensions(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parse `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
+        parameters: list[Attribute] = []
+        for separator, letters in zip(("", "x", "->"), _LETTERS.values(), strict=True):
+            if separator:
+                parser.parse_characters(separator)
+            parameters += _parse_tensor_dimensions(parser, letters)
+        return parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            self.print_dimensions(printer)
+
+    def print_dimensions(self, printer: Printer) -> None:
+        """
+        Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or the fields if a dimension of a
+        tensor is missing or there twice.
+        """
+        tensors = self.by_tensor()
+        if any(
+            sorted(numbers) != [*range(len(numbers))] for numbers in tensors.values()
+        ):
+            printer.print_string("raw ")
+            print_fields(printer, self.FIELDS, self.parameters)
+            return
+        texts: list[str] = []
+        for letters, numbers in zip(_LETTERS.values(), tensors.values(), strict=True):
+            names = [*letters, *map(str, range(len(numbers) - 2))]
+            ordered = sorted(zip(numbers, names, strict=True))
+            texts.append(f"[{', '.join(name for _, name in ordered)}]")
+        printer.print_string(f"{texts[0]}x{texts[1]}->{texts[2]}")
+
+
+def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:
+    pos = parser.pos
+    names: list[str | int] = []
+
+    def parse_dimension() -> None:
+        names.append(_parse_dimension(parser, letters, names))
+
+    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
+    spatial = range(len(names) - len(letters))
+    for words, expected in (("dimensions", letters), ("spatial dimensions", spatial)):
+        if missing := [str(name) for name in expected if name not in names]:
+            message = f"Expected {words} {', '.join(missing)} not specified"
+            parser.raise_error(message, pos, parser.pos)
+    first, second = letters
+    return (
+        IntAttr(names.index(first)),
+        IntAttr(names.index(second)),
+        dimensions_attr([names.index(number) for number in spatial]),
+    )
+
+
+def _parse_dimension(
+    parser: AttrParser, letters: str, seen: Sequence[str | int]
+) -> str | int:
+    """Parse the name of a dimension that is not one of those that were seen."""
+    number = parser.parse_optional_integer(allow_boolean=False)
+    if number is not None:
+        if number < 0:
+            parser.raise_error(f"Unexpected dimension {number}")
+        if number in seen:
+            parser.raise_error(f"Duplicate entries for spatial dimension {number}")
+        return number
+    keyword = parser.parse_identifier()
+    remaining = [letter for letter in letters if letter not in seen]
+    if not remaining:
+        parser.raise_error(f"Unexpected keyword {keyword}")
+    if keyword not in remaining:
+        parser.raise_error(
+            f"Unexpected dimension {keyword}, expecting {', '.join(remaining)}"
+        )
+    return keyword
+
+
+@irdl_custom_directive
+class ConvDimensions(CustomDirective):
+    """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`"""
+
+    dimension_numbers: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        parameters = ConvDimensionNumbersAttr.parse_dimensions(parser)
+        self.dimension_numbers.set(state, ConvDimensionNumbersAttr.new(parameters))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        numbers = self.dimension_numbers.get(op)
+        assert isinstance(numbers, ConvDimensionNumbersAttr)
+        numbers.print_dimensions(printer)
+
 
 _WINDOW_FIELDS = {
     "stride": "window_strides",
@@ -149,8 +360,8 @@ class ConvolutionOp(InferredShapeOp):
 
     name = "stablehlo.convolution"
 
-    lhs = operand_def(TENSOR)
-    rhs = operand_def(TENSOR_OR_PER_AXIS)
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
     window_strides = opt_prop_def(DenseArrayBase.constr(i64))
     padding = opt_prop_def(PADDING)
     lhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
@@ -160,14 +371,14 @@ class ConvolutionOp(InferredShapeOp):
     batch_group_count = prop_def(at_least(1, "batch_group_count"))
     feature_group_count = prop_def(at_least(1, "feature_group_count"))
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
-    result = result_def(TENSOR_OR_PER_AXIS)
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (
         "`` `(` operands `)` "
         "`dim_numbers` `=` custom<ConvDimensions>($dimension_numbers) `,` "
         "`window` `=` custom<Window>($window_strides, $padding, $lhs_dilation, "
         "$rhs_dilation, $window_reversal) attr-dict custom<PropertiesInAttrDict>() `:` "
-        "functional-type(operands, results) custom<VerifyTypesLater>()"
+        f"{FUNCTIONAL_TYPE}"
     )
     custom_directives = (*DIRECTIVES, ConvDimensions, Window)
     irdl_options = (ParsePropInAttrDict(),)
@@ -222,123 +433,60 @@ class ConvolutionOp(InferredShapeOp):
             )
 
     def inferred_shape(self) -> Sequence[int]:
-        numbers = self.dimension_numbers
         lhs_type, rhs_type, _ = self.tensor_types
-        _verify_operands(lhs_type, rhs_type)
         lhs, rhs = lhs_type.get_shape(), rhs_type.get_shape()
-        rank = len(lhs)
-        _verify_dimension_numbers(numbers, rank)
-        _verify_groups(self, lhs, rhs)
-        verify_precision_config(self.precision_config)
-        spatial = numbers.input_spatial_dimensions.get_values()
-        if rank != len(spatial) + 2:
+        if not has_quantized((lhs_type, rhs_type)) and not are_compatible_elements(
+            lhs_type.element_type, rhs_type.element_type
+        ):
             raise VerifyException(
-                f"expects convolution arguments to have {len(spatial) + 2} dimensions. "
-                f"Got: {rank}"
+                "expects lhs and rhs to have compatible element type. Got: "
+                f"'{lhs_type.element_type}' and '{rhs_type.element_type}'"
             )
+        rank = len(lhs)
+        verify_count("dimensions of the kernel", rhs, rank)
+        tensors = self.dimension_numbers.by_tensor()
+        for name, dimensions in tensors.items():
+            verify_count(f"{name} dimension-numbers", dimensions, rank)
+            verify_dimensions(f"{name} dimension-numbers", dimensions, rank)
+        batch, features, *input_sizes = (lhs[i] for i in tensors["input"])
+        kernel_features, output_features, *window = (rhs[i] for i in tensors["kernel"])
+        verify_precision_config(self.precision_config)
         positions = window_positions(
-            [lhs[dimension] for dimension in spatial],
-            [rhs[index] for index in numbers.kernel_spatial_dimensions.get_values()],
+            input_sizes,
+            window,
             self.window_strides,
             self.padding,
             self.lhs_dilation,
             self.rhs_dilation,
             self.window_reversal,
         )
-        batch = lhs[numbers.input_batch_dimension.data]
-        if batch != DYNAMIC_INDEX:
-            batch //= self.batch_group_count.value.data
-        features = rhs[numbers.kernel_output_feature_dimension.data]
-        output = numbers.by_tensor()["output"]
-        sizes = dict(zip(output, (batch, features, *positions), strict=True))
-        return [sizes[dimension] for dimension in range(rank)]
-
-
-def _verify_operands(lhs: RankedTensor, rhs: RankedTensor) -> None:
-    rank, types = len(lhs.get_shape()), f"'{lhs}' and '{rhs}'."
-    if rank < 2:
-        raise VerifyException(
-            f"expects convolution arguments to have >= 2 dimensions. Got: {types}"
-        )
-    if rank != len(rhs.get_shape()):
-        raise VerifyException(
-            "expects convolution arguments to have same number of dimensions. Got: "
-            f"{types}"
-        )
-    if not has_quantized((lhs, rhs)) and not are_compatible_elements(
-        lhs.element_type, rhs.element_type
-    ):
-        raise VerifyException(
-            "expects lhs and rhs to have compatible element type. Got: "
-            f"'{lhs.element_type}' and '{rhs.element_type}'"
-        )
-
-
-def _verify_dimension_numbers(numbers: ConvDimensionNumbersAttr, rank: int) -> None:
-    tensors = numbers.by_tensor()
-    counts = [len(dimensions) - 2 for dimensions in tensors.values()]
-    if len(set(counts)) > 1:
-        raise VerifyException(
-            "expects the same size for input, kernel and output spatial-dimensions, but "
-            f"got {counts[0]}, {counts[1]}, and {counts[2]} resp."
-        )
-    if not all(
-        0 <= dimension < rank
-        for dimensions in tensors.values()
-        for dimension in dimensions
-    ):
-        raise VerifyException(
-            "expects input, kernel, and output dimension-numbers to be in-range "
-            f"[0, {rank})."
-        )
-    for tensor, dimensions in tensors.items():
-        if len(set(dimensions)) != len(dimensions):
-            raise VerifyException(
-                f"expects {tensor} dimension-numbers to be unique, got "
-                f"{{{', '.join(map(str, dimensions))}}}."
-            )
-
-
-def _verify_groups(op: ConvolutionOp, lhs: Sequence[int], rhs: Sequence[int]) -> None:
-    numbers = op.dimension_numbers
-    batch_groups = op.batch_group_count.value.data
-    feature_groups = op.feature_group_count.value.data
-    if batch_groups > 1 and feature_groups > 1:
-        raise VerifyException(
+        batch_groups = self.batch_group_count.value.data
+        feature_groups = self.feature_group_count.value.data
+        require(
+            1 in (batch_groups, feature_groups),
             "expects batch_group_count and feature_group_count not to be both greater "
-            f"than 1. Got {batch_groups} and {feature_groups} resp."
+            f"than 1. Got {batch_groups} and {feature_groups} resp.",
         )
-    batch = lhs[numbers.input_batch_dimension.data]
-    features = lhs[numbers.input_feature_dimension.data]
-    kernel_features = rhs[numbers.kernel_input_feature_dimension.data]
-    output_features = rhs[numbers.kernel_output_feature_dimension.data]
-    if batch != DYNAMIC_INDEX and batch % batch_groups:
-        raise VerifyException(
-            f"expects input batch dimension ({batch}) to be divisible by "
-            f"batch_group_count. Got batch_group_count = {batch_groups}."
-        )
-    if features != DYNAMIC_INDEX:
-        if features % feature_groups:
-            raise VerifyException(
-                f"expects input feature dimension ({features}) to be a multiple of "
-                f"feature_group_count. Got feature_group_count = {feature_groups}."
+        for name, size, groups in (
+            ("input batch", batch, batch_groups),
+            ("input feature", features, feature_groups),
+            ("output feature", output_features, batch_groups),
+            ("output feature", output_features, feature_groups),
+        ):
+            require(
+                size == DYNAMIC_INDEX or not size % groups,
+                f"expects {name} dimension ({size}) to be a multiple of the group count "
+                f"({groups})",
             )
-        if kernel_features not in (DYNAMIC_INDEX, features // feature_groups):
-            raise VerifyException(
-                f"expects input feature dimension ({features}) / feature_group_count = "
-                f"kernel input feature dimension ({kernel_features}). Got "
-                f"feature_group_count = {feature_groups}."
-            )
-    if output_features == DYNAMIC_INDEX:
-        return
-    if output_features % batch_groups:
-        raise VerifyException(
-            f"expects output feature dimension size ({output_features}) to be a "
-            f"multiple of batch_group_count. Got batch_group_count = {batch_groups}."
+        require(
+            features == DYNAMIC_INDEX
+            or kernel_features in (DYNAMIC_INDEX, features // feature_groups),
+            f"expects input feature dimension ({features}) / feature_group_count "
+            f"({feature_groups}) = kernel input feature dimension ({kernel_features})",
         )
-    if output_features % feature_groups:
-        raise VerifyException(
-            f"expects kernel output feature dimension ({output_features}) to be "
-            f"divisible by feature_group_count. For feature_group_count = "
-            f"{feature_groups}."
+        if batch != DYNAMIC_INDEX:
+            batch //= batch_groups
+        sizes = dict(
+            zip(tensors["output"], (batch, output_features, *positions), strict=True)
         )
+        return [sizes[dimension] for dimension in range(rank)]

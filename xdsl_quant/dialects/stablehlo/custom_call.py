@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import NoReturn, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -37,17 +37,12 @@ from xdsl.traits import EffectInstance, MemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import OutputOperandAliasAttr
-from .base import StableHLOOp
+from .base import StableHLOOp, require, verify_count, verify_dimensions
+from .syntax import FUNCTIONAL_TYPE
 from .tensor_kinds import PASSED, VariadicOf
 
-_VERSIONS = (
-    "UNSPECIFIED",
-    "ORIGINAL",
-    "STATUS_RETURNING",
-    "STATUS_RETURNING_UNIFIED",
-    "TYPED_FFI",
-)
-"""Names of `api_version` by number; the last one alone is configured by a dictionary."""
+_TYPED_FFI = 4
+"""The last `api_version`, which alone is configured by a dictionary."""
 
 _Layouts = ArrayAttr[DenseIntOrFPElementsAttr[IndexType]]
 
@@ -96,8 +91,7 @@ class CustomCallOp(StableHLOOp):
     result = var_result_def(VariadicOf(PASSED))
 
     assembly_format = (
-        "$call_target_name `(` $inputs `)` attr-dict `:` "
-        "functional-type(operands, results) custom<VerifyTypesLater>()"
+        f"$call_target_name `(` $inputs `)` attr-dict `:` {FUNCTIONAL_TYPE}"
     )
     irdl_options = (ParsePropInAttrDict(),)
 
@@ -122,91 +116,61 @@ class CustomCallOp(StableHLOOp):
             },
         )
 
-    def _fail(self, message: str) -> NoReturn:
-        raise VerifyException(f"'{self.name}' op {message}")
-
     def verify_(self) -> None:
-        self._verify_version()
-        if (self.operand_layouts is None) != (self.result_layouts is None):
-            self._fail(
-                "Layout attributes should be specified for either both operands and "
-                "results or none."
-            )
-        self._verify_layouts("operand", self.operand_types, self.operand_layouts)
+        version = self.api_version.value.data
+        require(version <= _TYPED_FFI, f"expects api_version in [0, 4], got {version}")
+        config, is_typed = self.backend_config, version == _TYPED_FFI
+        require(
+            config is None or isinstance(config, DictionaryAttr) == is_typed,
+            f"backend_config for api_version {version} must be a "
+            f"{'dictionary' if is_typed else 'string'} attribute.",
+        )
+        require(
+            (self.operand_layouts is None) == (self.result_layouts is None),
+            "Layout attributes should be specified for either both operands and results "
+            "or none.",
+        )
         results = self.result_types
         if len(results) == 1 and isinstance(tuple_type := results[0], TupleType):
             results = tuple(tuple_type.types)
-        self._verify_layouts("result", results, self.result_layouts)
+        _verify_layouts("operand", self.operand_types, self.operand_layouts)
+        _verify_layouts("result", results, self.result_layouts)
         for alias in self.output_operand_aliases:
             self._verify_alias(alias)
 
-    def _verify_version(self) -> None:
-        version = self.api_version.value.data
-        if version >= len(_VERSIONS):
-            self._fail(f"unknown api_version, {version}; expected 0 to 4")
-        config, is_typed = self.backend_config, _VERSIONS[version] == "TYPED_FFI"
-        if config is not None and isinstance(config, DictionaryAttr) != is_typed:
-            self._fail(
-                f"backend_config for api_version API_VERSION_{_VERSIONS[version]} must "
-                f"be a {'dictionary' if is_typed else 'string'} attribute."
-            )
-
-    def _verify_layouts(
-        self, name: str, types: Sequence[Attribute], layouts: _Layouts | None
-    ) -> None:
-        if layouts is None:
-            return
-        if len(types) != len(layouts):
-            self._fail(
-                f"Number of {name}s must match the number of {name} layouts, "
-                f"{len(types)} != {len(layouts)}"
-            )
-        for index, (type_, layout) in enumerate(zip(types, layouts, strict=True)):
-            dimensions = layout.get_values()
-            if isinstance(type_, TupleType):
-                self._fail(
-                    "Tuple types are not fully supported with layout constraints yet"
-                )
-            if isinstance(type_, UnrankedTensorType):
-                continue
-            if not isinstance(type_, ShapedType):
-                if len(dimensions):
-                    self._fail(
-                        f"Only tensor types can have non-empty layout: {name} #{index} "
-                        f"of type '{type_}' has layout {layout}"
-                    )
-                continue
-            rank = len(type_.get_shape())
-            if sorted(dimensions) != [*range(rank)]:
-                self._fail(
-                    f"incorrect layout {layout} for type '{type_}', layout must be a "
-                    f"permutation of [0, {rank})"
-                )
-
     def _verify_alias(self, alias: OutputOperandAliasAttr) -> None:
-        count, index = len(self.operands), alias.operand_index.data
-        if not 0 <= index < count:
-            self._fail(
-                "expects operandIndex in the output_operand_alias attribute to be in "
-                f"range [0, {count}); got: {index}."
-            )
+        index = alias.operand_index.data
+        verify_dimensions("operand_index", (index,), len(self.operands))
         results = cast(tuple[TypeAttribute, ...], self.result_types)
         result = results[0] if len(results) == 1 else TupleType(results)
-        parts: list[Attribute] = []
-        for name, part, indices in (
-            ("operand", self.operand_types[index], alias.operand_tuple_indices),
-            ("output", result, alias.output_tuple_indices),
-        ):
-            for at in indices.get_values():
-                if not isinstance(part, TupleType) or not 0 <= at < len(part.types):
-                    self._fail(
-                        f"{name}_tuple_indices in the output_operand_alias attribute out "
-                        "of bounds"
-                    )
-                part = part.types.data[at]
-            parts.append(part)
-        if parts[0] != parts[1]:
-            self._fail(
-                "shapes mismatch in the output_operand_alias attribute: operand part has "
-                f"type '{parts[0]}' and output part has type '{parts[1]}'"
+        operand = self.operand_types[index]
+        input_part = _part(operand, alias.operand_tuple_indices.get_values())
+        if input_part != _part(result, alias.output_tuple_indices.get_values()):
+            raise VerifyException(
+                f"expects an operand and a result of one type in {alias}, got types of "
+                f"'{operand}' and '{result}'"
             )
+
+
+def _part(type_: Attribute, indices: Sequence[int]) -> Attribute:
+    for index in indices:
+        types = type_.types.data if isinstance(type_, TupleType) else ()
+        verify_dimensions("tuple_indices", (index,), len(types))
+        type_ = types[index]
+    return type_
+
+
+def _verify_layouts(
+    name: str, types: Sequence[Attribute], layouts: _Layouts | None
+) -> None:
+    if layouts is None:
+        return
+    verify_count(f"{name} layouts", layouts.data, len(types))
+    for type_, layout in zip(types, layouts, strict=True):
+        # A tensor has as many numbers as dimensions, a token has none.
+        rank = len(type_.get_shape()) if isinstance(type_, ShapedType) else 0
+        is_layout = sorted(layout.get_values()) == [*range(rank)]
+        if isinstance(type_, TupleType) or not (
+            is_layout or isinstance(type_, UnrankedTensorType)
+        ):
+            raise VerifyException(f"incorrect layout {layout} for type '{type_}'")

@@ -25,28 +25,31 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
     MultipliesAndAccumulates,
 )
 
+from . import tensor_kinds as kinds
 from .attributes import (
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
     Precision,
     PrecisionAttr,
 )
-from .base import InferredShapeOp
-from .compatibility import are_compatible_sizes
+from .base import (
+    InferredShapeOp,
+    are_compatible_shapes,
+    require,
+    verify_dimensions,
+)
 from .quantized_constraints import (
     has_quantized,
     verify_quantized_product,
     verify_rhs_of_dot,
 )
-from .syntax import DIRECTIVES, dimensions_text, parse_dimensions
-from .tensor_kinds import TENSOR, TENSOR_OR_PER_AXIS
+from .syntax import DIRECTIVES, FUNCTIONAL_TYPE, dimensions_text, parse_dimensions
 
 Pair = tuple[Sequence[int], Sequence[int]]
 """Dimensions of `lhs` and of `rhs`."""
@@ -148,18 +151,17 @@ class DotGeneralOp(InferredShapeOp):
 
     name = "stablehlo.dot_general"
 
-    lhs = operand_def(TENSOR)
-    rhs = operand_def(TENSOR_OR_PER_AXIS)
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     algorithm = opt_prop_def(DotAlgorithmAttr)
-    result = result_def(TENSOR_OR_PER_AXIS)
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (
         "$lhs `,` $rhs `,` custom<DotDimensions>($dot_dimension_numbers) "
         "custom<PrecisionAndAlgorithm>($precision_config, $algorithm) "
-        "attr-dict custom<PropertiesInAttrDict>() `:` "
-        "functional-type(operands, results) custom<VerifyTypesLater>()"
+        f"attr-dict custom<PropertiesInAttrDict>() `:` {FUNCTIONAL_TYPE}"
     )
     custom_directives = (*DIRECTIVES, DotDimensions, PrecisionAndAlgorithm)
 
@@ -198,23 +200,33 @@ class DotGeneralOp(InferredShapeOp):
         batching, contracting = _pairs(self.dot_dimension_numbers)
         lhs, rhs, _ = self.tensor_types
         shapes = lhs.get_shape(), rhs.get_shape()
-        _verify_dimension_numbers(batching, contracting, shapes)
+        used = [[*batching[side], *contracting[side]] for side in (0, 1)]
+        for name, shape, dimensions in zip(("lhs", "rhs"), shapes, used, strict=True):
+            verify_dimensions(f"{name} dimension numbers", dimensions, len(shape))
+        for kind, pair in (("batching", batching), ("contracting", contracting)):
+            a, b = (
+                [shape[dimension] for dimension in dimensions]
+                for shape, dimensions in zip(shapes, pair, strict=True)
+            )
+            require(
+                are_compatible_shapes(a, b), f"{kind} dimensions must match for lhs/rhs"
+            )
         free = [
             size
-            for side, shape in enumerate(shapes)
+            for shape, dimensions in zip(shapes, used, strict=True)
             for dimension, size in enumerate(shape)
-            if dimension not in (*batching[side], *contracting[side])
+            if dimension not in dimensions
         ]
         return [*(shapes[0][dimension] for dimension in batching[0]), *free]
 
 
 def verify_precision_config(config: ArrayAttr[PrecisionAttr] | None) -> None:
     """There is one precision for each operand, or none."""
-    if config is not None and len(config) > 2:
-        raise VerifyException(
-            "expects precision config to be empty or have <= 2 elements, got "
-            f"{len(config)}"
-        )
+    count = 0 if config is None else len(config)
+    require(
+        count <= 2,
+        f"expects precision config to be empty or have <= 2 elements, got {count}",
+    )
 
 
 def _pairs(numbers: DotDimensionNumbersAttr) -> tuple[Pair, Pair]:
@@ -229,44 +241,3 @@ def _pairs(numbers: DotDimensionNumbersAttr) -> tuple[Pair, Pair]:
             numbers.rhs_contracting_dimensions.get_values(),
         ),
     )
-
-
-def _verify_dimension_numbers(batching: Pair, contracting: Pair, shapes: Pair) -> None:
-    """Verify that the dimensions exist, that none is there twice, and their sizes."""
-    kinds = {"batching": batching, "contracting": contracting}
-    for kind, (lhs, rhs) in kinds.items():
-        if len(lhs) != len(rhs):
-            raise VerifyException(
-                f"lhs and rhs should have the same number of {kind} dimensions"
-            )
-    for side, name in enumerate(("lhs", "rhs")):
-        verify_distinct(
-            (f"{name}_batching_dimensions", batching[side]),
-            (f"{name}_contracting_dimensions", contracting[side]),
-        )
-    for side, name in enumerate(("lhs", "rhs")):
-        rank = len(shapes[side])
-        for kind, dimensions in kinds.items():
-            for dimension in dimensions[side]:
-                if not 0 <= dimension < rank:
-                    raise VerifyException(
-                        f"{name}_{kind}_dimensions value: {dimension} is out of range: "
-                        f"[0, {rank})"
-                    )
-    for kind, (lhs, rhs) in kinds.items():
-        for a, b in zip(lhs, rhs, strict=True):
-            if not are_compatible_sizes(shapes[0][a], shapes[1][b]):
-                raise VerifyException(f"{kind} dimension sizes must match for lhs/rhs")
-
-
-def verify_distinct(
-    one: tuple[str, Sequence[int]], other: tuple[str, Sequence[int]]
-) -> None:
-    """No dimension is there twice in two properties together."""
-    seen: set[int] = set()
-    for dimension in (*one[1], *other[1]):
-        if dimension in seen:
-            raise VerifyException(
-                f"has duplicated dimension from {one[0]} and {other[0]}: {dimension}"
-            )
-        seen.add(dimension)

@@ -1,4 +1,7 @@
-"""Ops that compute each element of the result from those at the same place."""
+"""
+Ops that compute each element of the result from those at the same place: arithmetic,
+comparison and selection, and the casts between floating-point and quantized tensors.
+"""
 
 from __future__ import annotations
 
@@ -11,54 +14,52 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant.traits import (
-    Adds,
-    ComputesElementwise,
-    FixedResultUniformScale,
-    OrdersElements,
-)
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import traits as quant
 
-from .attributes import ResultAccuracyAttr
+from . import tensor_kinds as kinds
+from .attributes import (
+    ComparisonDirection,
+    ComparisonDirectionAttr,
+    ComparisonType,
+    ComparisonTypeAttr,
+    ResultAccuracyAttr,
+    optional_attr,
+)
 from .base import (
+    COMPATIBLE_ELEMENTS,
+    COMPATIBLE_OPERAND_ELEMENTS,
     COMPATIBLE_TYPES,
     ELEMENTWISE,
     SAME_SHAPE,
     InferredTypeOp,
+    RankedTensor,
     StableHLOOp,
+    are_compatible_shapes,
+    merged_shape,
+    real_type,
+    require,
 )
-from .compatibility import RankedTensor, merged_shape, real_type
 from .quantized_constraints import has_quantized, verify_quantized_add
-from .tensor_kinds import (
-    FLOAT_OR_COMPLEX,
-    FLOAT_OR_QUANTIZED,
-    NUMBER,
-    PRED_OR_INTEGER,
-    SIGNED_NUMBER,
-    SIGNED_REAL_NUMBER,
-    TENSOR,
-    TENSOR_NOT_QUANTIZED,
-    TENSOR_OR_PER_AXIS,
-)
+from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
 
 
 class UnaryOp(StableHLOOp, ABC):
     """An elementwise op with one operand."""
 
-    operand = operand_def(TENSOR)
-    result = result_def(TENSOR)
+    operand = operand_def(kinds.TENSOR)
+    result = result_def(kinds.TENSOR)
 
-    traits = traits_def(Pure(), ComputesElementwise())
+    traits = traits_def(Pure(), quant.ComputesElementwise())
 
-    assembly_format = (
-        "$operand attr-dict `:` "
-        "custom<SameOperandsAndResultType>(type(operands), type(results))"
-    )
+    assembly_format = f"$operand attr-dict `:` {SAME_TYPE}"
 
     def __init__(
         self, operand: SSAValue | Operation, result_type: Attribute | None = None
@@ -71,16 +72,13 @@ class UnaryOp(StableHLOOp, ABC):
 class BinaryOp(StableHLOOp, ABC):
     """An elementwise op with two operands."""
 
-    lhs = operand_def(TENSOR)
-    rhs = operand_def(TENSOR)
-    result = result_def(TENSOR)
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR)
+    result = result_def(kinds.TENSOR)
 
-    traits = traits_def(Pure(), ComputesElementwise())
+    traits = traits_def(Pure(), quant.ComputesElementwise())
 
-    assembly_format = (
-        "$lhs `,` $rhs attr-dict `:` "
-        "custom<SameOperandsAndResultType>(type(operands), type(results))"
-    )
+    assembly_format = f"$lhs `,` $rhs attr-dict `:` {SAME_TYPE}"
 
     def __init__(
         self,
@@ -99,9 +97,9 @@ class BinaryOp(StableHLOOp, ABC):
 class NumberOp(BinaryOp, ABC):
     """A binary op on numbers."""
 
-    lhs = operand_def(NUMBER)
-    rhs = operand_def(NUMBER)
-    result = result_def(NUMBER)
+    lhs = operand_def(kinds.NUMBER)
+    rhs = operand_def(kinds.NUMBER)
+    result = result_def(kinds.NUMBER)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -109,9 +107,9 @@ class NumberOp(BinaryOp, ABC):
 class LogicalOp(BinaryOp, ABC):
     """A binary op on the bits of integers, or on truth values."""
 
-    lhs = operand_def(PRED_OR_INTEGER)
-    rhs = operand_def(PRED_OR_INTEGER)
-    result = result_def(PRED_OR_INTEGER)
+    lhs = operand_def(kinds.PRED_OR_INTEGER)
+    rhs = operand_def(kinds.PRED_OR_INTEGER)
+    result = result_def(kinds.PRED_OR_INTEGER)
 
     traits = traits_def(COMPATIBLE_TYPES, Commutative())
 
@@ -119,8 +117,8 @@ class LogicalOp(BinaryOp, ABC):
 class AccuracyOp(UnaryOp, ABC):
     """A function of which one can say how exact it has to be."""
 
-    operand = operand_def(FLOAT_OR_COMPLEX)
-    result = result_def(FLOAT_OR_COMPLEX)
+    operand = operand_def(kinds.FLOAT_OR_COMPLEX)
+    result = result_def(kinds.FLOAT_OR_COMPLEX)
     result_accuracy = opt_prop_def(
         ResultAccuracyAttr, default_value=ResultAccuracyAttr()
     )
@@ -146,20 +144,21 @@ class AddOp(InferredTypeOp, BinaryOp):
 
     name = "stablehlo.add"
 
-    lhs = operand_def(TENSOR_OR_PER_AXIS)
-    rhs = operand_def(TENSOR_OR_PER_AXIS)
-    result = result_def(TENSOR_OR_PER_AXIS)
+    lhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
-    traits = traits_def(SAME_SHAPE, Commutative(), Adds())
+    traits = traits_def(SAME_SHAPE, Commutative(), quant.Adds())
 
     def inferred_type(self) -> RankedTensor:
         types = self.tensor_types
         lhs, rhs, result = (type_.element_type for type_ in types)
         if has_quantized(types):
             verify_quantized_add(lhs, rhs, result)
-        elif not lhs == rhs == result:
-            raise VerifyException(
-                "op requires the same element type for all operands and results"
+        else:
+            require(
+                lhs == rhs == result,
+                "op requires the same element type for all operands and results",
             )
         return TensorType(lhs, merged_shape(type_.get_shape() for type_ in types[:2]))
 
@@ -233,7 +232,7 @@ class MaximumOp(BinaryOp):
 
     name = "stablehlo.maximum"
 
-    traits = traits_def(COMPATIBLE_TYPES, Commutative(), OrdersElements())
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), quant.OrdersElements())
 
 
 @irdl_op_definition
@@ -252,7 +251,7 @@ class MinimumOp(BinaryOp):
 
     name = "stablehlo.minimum"
 
-    traits = traits_def(COMPATIBLE_TYPES, Commutative(), OrdersElements())
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), quant.OrdersElements())
 
 
 @irdl_op_definition
@@ -305,8 +304,8 @@ class NotOp(UnaryOp):
 
     name = "stablehlo.not"
 
-    operand = operand_def(PRED_OR_INTEGER)
-    result = result_def(PRED_OR_INTEGER)
+    operand = operand_def(kinds.PRED_OR_INTEGER)
+    result = result_def(kinds.PRED_OR_INTEGER)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -327,8 +326,8 @@ class NegateOp(UnaryOp):
 
     name = "stablehlo.negate"
 
-    operand = operand_def(NUMBER)
-    result = result_def(NUMBER)
+    operand = operand_def(kinds.NUMBER)
+    result = result_def(kinds.NUMBER)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -349,8 +348,8 @@ class AbsOp(InferredTypeOp, UnaryOp):
 
     name = "stablehlo.abs"
 
-    operand = operand_def(SIGNED_NUMBER)
-    result = result_def(SIGNED_REAL_NUMBER)
+    operand = operand_def(kinds.SIGNED_NUMBER)
+    result = result_def(kinds.SIGNED_REAL_NUMBER)
 
     traits = traits_def(ELEMENTWISE)
 
@@ -392,7 +391,7 @@ class LogisticOp(AccuracyOp):
 
     name = "stablehlo.logistic"
 
-    traits = traits_def(FixedResultUniformScale(0, 1))
+    traits = traits_def(quant.FixedResultUniformScale(0, 1))
 
 
 @irdl_op_definition
@@ -411,7 +410,7 @@ class TanhOp(AccuracyOp):
 
     name = "stablehlo.tanh"
 
-    traits = traits_def(FixedResultUniformScale(-1, 1))
+    traits = traits_def(quant.FixedResultUniformScale(-1, 1))
 
 
 @irdl_op_definition
@@ -464,8 +463,8 @@ class RoundNearestEvenOp(UnaryOp):
 
     name = "stablehlo.round_nearest_even"
 
-    operand = operand_def(FLOAT_OR_QUANTIZED)
-    result = result_def(FLOAT_OR_QUANTIZED)
+    operand = operand_def(kinds.FLOAT_OR_QUANTIZED)
+    result = result_def(kinds.FLOAT_OR_QUANTIZED)
 
     traits = traits_def(COMPATIBLE_TYPES)
 
@@ -487,7 +486,249 @@ class ConvertOp(UnaryOp):
 
     name = "stablehlo.convert"
 
-    operand = operand_def(TENSOR_NOT_QUANTIZED)
-    result = result_def(TENSOR_NOT_QUANTIZED)
+    operand = operand_def(kinds.TENSOR_NOT_QUANTIZED)
+    result = result_def(kinds.TENSOR_NOT_QUANTIZED)
 
     traits = traits_def(SAME_SHAPE)
+
+
+@irdl_op_definition
+class CompareOp(InferredTypeOp):
+    """
+    Whether a relation holds between two values.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.compare LT, %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#compare).
+    """
+
+    name = "stablehlo.compare"
+
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR)
+    comparison_direction = prop_def(ComparisonDirectionAttr)
+    compare_type = opt_prop_def(ComparisonTypeAttr)
+    result = result_def(kinds.PRED_TENSOR)
+
+    assembly_format = (
+        "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? attr-dict `:` "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    traits = traits_def(
+        Pure(), quant.ComputesElementwise(), COMPATIBLE_OPERAND_ELEMENTS
+    )
+
+    def __init__(
+        self,
+        lhs: SSAValue | Operation,
+        rhs: SSAValue | Operation,
+        comparison_direction: ComparisonDirection,
+        result_type: Attribute,
+        compare_type: ComparisonType | None = None,
+    ):
+        super().__init__(
+            operands=[lhs, rhs],
+            result_types=[result_type],
+            properties={
+                "comparison_direction": ComparisonDirectionAttr(comparison_direction),
+                "compare_type": optional_attr(ComparisonTypeAttr, compare_type),
+            },
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        ELEMENTWISE.verify(self)
+        lhs, _, result = self.tensor_types
+        return TensorType(result.element_type, lhs.shape)
+
+
+@irdl_op_definition
+class SelectOp(InferredTypeOp):
+    """
+    One of two values: the first where the predicate holds, else the second.
+
+    Example:
+
+    ```mlir
+    %3 = stablehlo.select %0, %1, %2 : tensor<4xi1>, tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#select).
+    """
+
+    name = "stablehlo.select"
+
+    pred = operand_def(kinds.PRED_TENSOR)
+    on_true = operand_def(kinds.TENSOR)
+    on_false = operand_def(kinds.TENSOR)
+    result = result_def(kinds.TENSOR)
+
+    assembly_format = (
+        "$pred `,` $on_true `,` $on_false attr-dict `:` "
+        "custom<SelectType>(type(operands), type(results))"
+    )
+
+    traits = traits_def(
+        Pure(), quant.MovesElements((1, 2)), quant.ComputesElementwise()
+    )
+
+    def __init__(
+        self,
+        pred: SSAValue | Operation,
+        on_true: SSAValue | Operation,
+        on_false: SSAValue | Operation,
+        result_type: Attribute | None = None,
+    ):
+        """The type of the result defaults to that of `on_true`."""
+        on_true = SSAValue.get(on_true)
+        super().__init__(
+            operands=[pred, on_true, on_false],
+            result_types=[result_type or on_true.type],
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        pred, on_true, on_false, _ = self.tensor_types
+        shapes = on_true.get_shape(), on_false.get_shape()
+        require(
+            are_compatible_shapes(*shapes)
+            and on_true.element_type == on_false.element_type,
+            "requires compatible types for non-predicate operands",
+        )
+        require(
+            are_compatible_shapes(pred.get_shape() or shapes[0], shapes[0]),
+            "requires the same shape for all operands",
+        )
+        return TensorType(on_true.element_type, merged_shape(shapes))
+
+
+@irdl_op_definition
+class ClampOp(InferredTypeOp):
+    """
+    A value, or the bound that it is beyond. A bound is a scalar, or a value for each
+    element.
+
+    Example:
+
+    ```mlir
+    %3 = stablehlo.clamp %0, %1, %2 : (tensor<f32>, tensor<4xf32>, tensor<f32>)
+        -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#clamp).
+    """
+
+    name = "stablehlo.clamp"
+
+    min = operand_def(kinds.TENSOR)
+    operand = operand_def(kinds.TENSOR)
+    max = operand_def(kinds.TENSOR)
+    result = result_def(kinds.TENSOR)
+
+    assembly_format = f"$min `,` $operand `,` $max attr-dict `:` {SAME_TYPE}"
+
+    traits = traits_def(
+        Pure(), quant.OrdersElements(), quant.ComputesElementwise(), COMPATIBLE_ELEMENTS
+    )
+
+    def __init__(
+        self,
+        min: SSAValue | Operation,
+        operand: SSAValue | Operation,
+        max: SSAValue | Operation,
+        result_type: Attribute | None = None,
+    ):
+        """The type of the result defaults to that of `operand`."""
+        operand = SSAValue.get(operand)
+        super().__init__(
+            operands=[min, operand, max],
+            result_types=[result_type or operand.type],
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        low, type_, high, _ = self.tensor_types
+        shape = type_.get_shape()
+        for name, bound in (("min", low), ("max", high)):
+            bound_shape = bound.get_shape()
+            require(
+                are_compatible_shapes(bound_shape or shape, shape),
+                f"{name} shape {list(bound_shape)} is not scalar and is not compatible "
+                f"to operand shape {list(shape)}",
+            )
+        return TensorType(type_.element_type, shape)
+
+
+class CastOp(StableHLOOp, ABC):
+    """An elementwise op that leaves the numbers as they are, but for rounding."""
+
+    operand = operand_def(kinds.FLOAT_OR_QUANTIZED_OR_PER_AXIS)
+    result = result_def(kinds.QUANTIZED_OR_PER_AXIS)
+
+    assembly_format = f"$operand attr-dict `:` {SAME_TYPE}"
+
+    traits = traits_def(Pure(), ELEMENTWISE, quant.CastsQuantization())
+
+    def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+
+@irdl_op_definition
+class UniformQuantizeOp(CastOp):
+    """
+    Quantize a tensor, or give another scale and zero point to a quantized one.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.uniform_quantize %0
+        : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#uniform_quantize).
+    """
+
+    name = "stablehlo.uniform_quantize"
+
+    def verify_(self) -> None:
+        expressed, actual = (
+            _expressed_type(type_.element_type) for type_ in self.tensor_types
+        )
+        if actual != expressed:
+            raise VerifyException(
+                f"Expressed type of result expected to be '{expressed}', but got "
+                f"'{actual}'"
+            )
+
+
+@irdl_op_definition
+class UniformDequantizeOp(InferredTypeOp, CastOp):
+    """
+    The values that a quantized tensor expresses.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.uniform_dequantize %0
+        : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#uniform_dequantize).
+    """
+
+    name = "stablehlo.uniform_dequantize"
+
+    operand = operand_def(kinds.QUANTIZED_OR_PER_AXIS)
+    result = result_def(kinds.FLOAT_TENSOR)
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        return TensorType(_expressed_type(type_.element_type), type_.shape)
+
+
+def _expressed_type(element_type: Attribute) -> Attribute:
+    """The type of the numbers that are meant."""
+    is_quantized = isinstance(element_type, QuantizedType)
+    return element_type.expressed_type if is_quantized else element_type

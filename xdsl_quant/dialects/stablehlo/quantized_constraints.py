@@ -7,24 +7,15 @@ A rule is called here as it is in StableHLO's specification: `C4` of `add`.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
 
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import (
-    FixedPointQuantizedPerAxisType,
-    FixedPointQuantizedType,
-    QuantizedType,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedType,
-)
-from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.types import float_array, int_array
+from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
+from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
 
-from .compatibility import RankedTensor
-from .tensor_kinds import PerAxisType, PerTensorType, QuantizedElementType
+from .base import RankedTensor, require
 
 
 def has_quantized(types: Sequence[RankedTensor]) -> bool:
@@ -35,35 +26,34 @@ def has_quantized(types: Sequence[RankedTensor]) -> bool:
 def verify_quantized_add(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
     """C2 to C7 of `add`, on element types of which one is quantized."""
     if (
-        not isinstance(lhs, QuantizedElementType)
-        or not isinstance(rhs, QuantizedElementType)
-        or not isinstance(result, QuantizedElementType)
+        not isinstance(lhs, ScaledQuantizedType)
+        or not isinstance(rhs, ScaledQuantizedType)
+        or not isinstance(result, ScaledQuantizedType)
     ):
         raise VerifyException(
             "expects  all operands and results to be either quantized or non-quantized"
         )
-    if not lhs.storage_type == rhs.storage_type == result.storage_type:
-        raise VerifyException(
-            "mismatched operands and result quantization storage types"
-        )
-    if not lhs.expressed_type == rhs.expressed_type == result.expressed_type:
-        raise VerifyException(
-            "mismatched operands and result quantization expressed types"
-        )
-    per_axis = [
-        (name, type_)
+    require(
+        lhs.storage_type == rhs.storage_type == result.storage_type,
+        "mismatched operands and result quantization storage types",
+    )
+    require(
+        lhs.expressed_type == rhs.expressed_type == result.expressed_type,
+        "mismatched operands and result quantization expressed types",
+    )
+    per_axis = {
+        name: type_
         for name, type_ in (("lhs", lhs), ("rhs", rhs))
         if isinstance(type_, PerAxisType)
-    ]
+    }
     if not isinstance(result, PerAxisType):
-        if per_axis:
-            raise VerifyException("result is not per_axis quantized but lhs or rhs are")
+        require(not per_axis, "result is not per_axis quantized but lhs or rhs are")
         return
-    if not per_axis:
-        raise VerifyException(
-            "result per_axis quantized but none from rhs and lhs are per_axis quantized"
-        )
-    for name, type_ in per_axis:
+    require(
+        bool(per_axis),
+        "result per_axis quantized but none from rhs and lhs are per_axis quantized",
+    )
+    for name, type_ in per_axis.items():
         if type_.quantized_dimension != result.quantized_dimension:
             raise VerifyException(
                 f"quantization_dimension of {name} and result are not same '{type_}' vs "
@@ -76,19 +66,17 @@ def verify_same_parameters(operand: RankedTensor, result: RankedTensor) -> None:
     C1 of `reshape` and `transpose`: what is stored keeps its meaning. The quantized
     dimension may be another one.
     """
-    a, b = operand.element_type, result.element_type
-    if isinstance(a, PerTensorType) and isinstance(b, PerTensorType):
-        verify_same_scale(operand, result)
+    verify_same_scale(operand, result)
+    if (axes := _per_axis_types(operand, result)) is None:
         return
-    if (
-        isinstance(a, PerAxisType)
-        and isinstance(b, PerAxisType)
-        and not _have_same_scales(a, b)
-    ):
-        raise VerifyException(
-            f"expect same quantization scales and zero_points but got '{operand}' vs "
-            f"'{result}'"
-        )
+    # If there are more of them on one side, the sizes of the quantized dimensions differ,
+    # which has a message of its own.
+    for a, b in zip(*((axis.scale_array(), axis.zero_point_array()) for axis in axes)):
+        if (count := min(len(a), len(b))) and a[:count] != b[:count]:
+            raise VerifyException(
+                f"expect same quantization scales and zero_points but got '{operand}' vs "
+                f"'{result}'"
+            )
 
 
 def verify_same_scale(operand: RankedTensor, result: RankedTensor) -> None:
@@ -101,57 +89,47 @@ def verify_same_scale(operand: RankedTensor, result: RankedTensor) -> None:
         )
 
 
-def _as_uniform(type_: PerAxisType) -> UniformQuantizedPerAxisType:
-    return type_.to_uniform() if isinstance(type_, FixedPointType) else type_
-
-
-def _have_same_scales(one: PerAxisType, other: PerAxisType) -> bool:
-    """
-    Whether scales and zero points are equal as far as both have them: if one has more,
-    the sizes of the quantized dimensions differ, which has a message of its own.
-    """
-    a, b = _as_uniform(one), _as_uniform(other)
-    size = 8 * min(len(a.scales), len(b.scales))
-    return (
-        a.scales.data.data[:size] == b.scales.data.data[:size]
-        and a.zero_points.data.data[:size] == b.zero_points.data.data[:size]
-    )
+def _per_axis_types(
+    operand: RankedTensor, result: RankedTensor
+) -> tuple[PerAxisType, PerAxisType] | None:
+    a, b = operand.element_type, result.element_type
+    if isinstance(a, PerAxisType) and isinstance(b, PerAxisType):
+        return a, b
+    return None
 
 
 def verify_reshaped_dimension(operand: RankedTensor, result: RankedTensor) -> None:
     """C3 of `reshape`: the quantized dimension is there before and after."""
-    a, b = operand.element_type, result.element_type
-    if not isinstance(a, PerAxisType) or not isinstance(b, PerAxisType):
+    if (axes := _per_axis_types(operand, result)) is None:
         return
+    before, after = (axis.quantized_dimension.data for axis in axes)
     operand_shape, result_shape = operand.get_shape(), result.get_shape()
-    operand_dimension = a.quantized_dimension.data
-    result_dimension = b.quantized_dimension.data
-    if operand_shape[operand_dimension] != result_shape[result_dimension]:
+    if operand_shape[before] != result_shape[after]:
         raise VerifyException(
             "expect same quantization dimension size for operand and result "
             f"'{operand}' and '{result}'"
         )
-    before_operand = math.prod(operand_shape[:operand_dimension])
-    before_result = math.prod(result_shape[:result_dimension])
-    if before_operand != before_result:
-        raise VerifyException(
-            "product of dimensions before quantization dimension must match between "
-            f"operand and result for {before_operand} and {before_result}"
-        )
+    sizes = math.prod(operand_shape[:before]), math.prod(result_shape[:after])
+    require(
+        sizes[0] == sizes[1],
+        "product of dimensions before quantization dimension must match between operand "
+        f"and result for {sizes[0]} and {sizes[1]}",
+    )
 
 
 def verify_transposed_dimension(
-    operand: Attribute, result: Attribute, permutation: Sequence[int]
+    operand: RankedTensor, result: RankedTensor, permutation: Sequence[int]
 ) -> None:
     """C4 of `transpose`: the quantized dimension goes where the permutation says."""
-    if not isinstance(operand, PerAxisType) or not isinstance(result, PerAxisType):
+    if (axes := _per_axis_types(operand, result)) is None:
         return
-    before, after = operand.quantized_dimension.data, result.quantized_dimension.data
+    before, after = (axis.quantized_dimension.data for axis in axes)
     # A permutation that is too short is an error of its own.
-    if after < len(permutation) and permutation[after] != before:
-        raise VerifyException(
+    for source in permutation[after : after + 1]:
+        require(
+            source == before,
             f"operand quantization_dimension {before} is not same as "
-            f"permutation[{after}] = {permutation[after]}"
+            f"permutation[{after}] = {source}",
         )
 
 
@@ -162,35 +140,20 @@ def verify_broadcast_dimension(
     C6 of `broadcast_in_dim`: the quantized dimension goes where `dimensions` says, and
     has the same scale everywhere if there was one.
     """
-    a, b = operand.element_type, result.element_type
-    if not isinstance(a, PerAxisType) or not isinstance(b, PerAxisType):
+    if (axes := _per_axis_types(operand, result)) is None:
         return
-    before, after = a.quantized_dimension.data, b.quantized_dimension.data
-    if dimensions[before] != after:
-        raise VerifyException(
-            f"result quantization_dimension {after} not same as "
-            f"broadcast_dimensions[{before}] = {dimensions[before]}"
-        )
-    if operand.get_shape()[before] == 1:
-        _verify_repeated(_as_uniform(a), _as_uniform(b))
-
-
-def _verify_repeated(
-    operand: UniformQuantizedPerAxisType, result: UniformQuantizedPerAxisType
-) -> None:
-    scale, zero_point = (
-        float_array(operand.scales)[0],
-        int_array(operand.zero_points)[0],
+    before, after = (axis.quantized_dimension.data for axis in axes)
+    require(
+        dimensions[before] == after,
+        f"result quantization_dimension {after} not same as "
+        f"broadcast_dimensions[{before}] = {dimensions[before]}",
     )
-    scales, zero_points = float_array(result.scales), int_array(result.zero_points)
-    count = len(scales)
-    if scales == array("d", [scale]) * count and (
-        zero_points == array("q", [zero_point]) * count
-    ):
+    if operand.get_shape()[before] != 1:
         return
-    for index, (other_scale, other_zero_point) in enumerate(
-        zip(scales, zero_points, strict=True)
-    ):
+    a, b = axes
+    scale, zero_point = a.scale_array()[0], a.zero_point_array()[0]
+    others = zip(b.scale_array(), b.zero_point_array(), strict=True)
+    for index, (other_scale, other_zero_point) in enumerate(others):
         if other_scale != scale:
             raise VerifyException(
                 f"mismatch result scale {index} ({other_scale:e}) and operand scale 0 "
@@ -205,20 +168,15 @@ def _verify_repeated(
 
 def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> None:
     """C15 and C16 of `dot_general`."""
-    match rhs:
-        case UniformQuantizedType() | FixedPointQuantizedType():
-            if rhs.zero_point.data:
-                raise VerifyException("Zero point of rhs should be 0")
-        case UniformQuantizedPerAxisType() | FixedPointQuantizedPerAxisType():
-            if any(rhs.zero_points.data.data):
-                raise VerifyException("Zero points of rhs should be 0")
-            if rhs.quantized_dimension.data in contracting_dimensions:
-                raise VerifyException(
-                    "Quantization dimension of rhs should not be in the contracting "
-                    "dimension of rhs"
-                )
-        case _:
-            pass
+    if not isinstance(rhs, ScaledQuantizedType):
+        return
+    is_per_axis = isinstance(rhs, PerAxisType)
+    points = "Zero points" if is_per_axis else "Zero point"
+    require(rhs.is_fixed_point, f"{points} of rhs should be 0")
+    require(
+        not is_per_axis or rhs.quantized_dimension.data not in contracting_dimensions,
+        "Quantization dimension of rhs should not be in the contracting dimension of rhs",
+    )
 
 
 def verify_features_of_convolution(
@@ -228,21 +186,19 @@ def verify_features_of_convolution(
     output_feature_dimension: int,
 ) -> None:
     """C29 and C30 of `convolution`."""
-    if (
-        isinstance(rhs, PerAxisType)
-        and rhs.quantized_dimension.data != kernel_output_feature_dimension
+    for name, type_, dimension, words in (
+        (
+            "rhs",
+            rhs,
+            kernel_output_feature_dimension,
+            "kernel_output_feature_dimension",
+        ),
+        ("result", result, output_feature_dimension, "output_feature_dimension"),
     ):
-        raise VerifyException(
-            "quantization dimension of rhs should be same with "
-            "kernel_output_feature_dimension"
-        )
-    if (
-        isinstance(result, PerAxisType)
-        and result.quantized_dimension.data != output_feature_dimension
-    ):
-        raise VerifyException(
-            "quantization dimension of result should be same with "
-            "output_feature_dimension"
+        require(
+            not isinstance(type_, PerAxisType)
+            or type_.quantized_dimension.data == dimension,
+            f"quantization dimension of {name} should be same with {words}",
         )
 
 
@@ -253,27 +209,30 @@ def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) 
 
     Hybrid is what has a quantized `rhs` alone.
     """
-    is_hybrid = not isinstance(lhs, QuantizedElementType)
-    if not isinstance(rhs, QuantizedElementType) or is_hybrid == isinstance(
-        result, QuantizedElementType
+    is_hybrid = not isinstance(lhs, ScaledQuantizedType)
+    if not isinstance(rhs, ScaledQuantizedType) or is_hybrid == isinstance(
+        result, ScaledQuantizedType
     ):
         raise VerifyException(
             "rhs should be quantized for quantized operations and "
             "is_quantized(lhs)=is_quantized(result) should hold"
         )
     if is_hybrid:
-        if not lhs == rhs.expressed_type == result:
-            raise VerifyException(
-                "mismatched rhs quantization expressed type and lhs and result element "
-                "type"
-            )
-        return
-    assert isinstance(result, QuantizedElementType)
-    if lhs.storage_type != rhs.storage_type:
-        raise VerifyException("mismatched lhs and rhs quantization storage types")
-    if not lhs.expressed_type == rhs.expressed_type == result.expressed_type:
-        raise VerifyException(
-            "mismatched lhs, rhs and result quantization expressed types"
+        require(
+            lhs == rhs.expressed_type == result,
+            "mismatched rhs quantization expressed type and lhs and result element type",
         )
-    if isinstance(rhs, PerTensorType) and not isinstance(result, PerTensorType):
-        raise VerifyException("mismatched rhs and result quantization granularity")
+        return
+    assert isinstance(result, ScaledQuantizedType)
+    require(
+        lhs.storage_type == rhs.storage_type,
+        "mismatched lhs and rhs quantization storage types",
+    )
+    require(
+        lhs.expressed_type == rhs.expressed_type == result.expressed_type,
+        "mismatched lhs, rhs and result quantization expressed types",
+    )
+    require(
+        not isinstance(rhs, PerTensorType) or isinstance(result, PerTensorType),
+        "mismatched rhs and result quantization granularity",
+    )

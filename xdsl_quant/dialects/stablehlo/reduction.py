@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
+    ComplexType,
     DenseArrayBase,
+    IntegerType,
     TensorType,
     i64,
 )
@@ -27,20 +30,24 @@ from xdsl.printer import Printer
 from xdsl.traits import Commutative, IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 
+from . import tensor_kinds as kinds
 from .attributes import dimensions_attr, optional_attr
-from .base import PADDING, StableHLOOp
-from .compatibility import (
+from .base import (
+    PADDING,
     RankedTensor,
+    StableHLOOp,
     are_compatible_shapes,
+    are_compatible_sizes,
     are_compatible_types,
-    tensor_types,
+    require,
+    verify_count,
+    verify_dimensions,
 )
 from .elementwise import BinaryOp
-from .reducer import verify_reducer
 from .syntax import dimensions_text, parse_attributes, parse_dimensions
-from .tensor_kinds import RETURNED, TENSOR, VariadicOf
 from .window import padding_attr, window_positions
 
 
@@ -58,7 +65,7 @@ class ReturnOp(StableHLOOp):
 
     name = "stablehlo.return"
 
-    results_ = var_operand_def(VariadicOf(RETURNED))
+    results_ = var_operand_def(kinds.VariadicOf(kinds.RETURNED))
 
     assembly_format = (
         "$results_ attr-dict (`:` type($results_)^)? custom<VerifyTypesLater>()"
@@ -110,17 +117,14 @@ def applied_op(reduce: ReduceOp) -> BinaryOp | None:
 class ReducingOp(StableHLOOp, ABC):
     """An op that folds elements of tensors with a function, which the region is."""
 
-    inputs = var_operand_def(VariadicOf(TENSOR))
-    init_values = var_operand_def(VariadicOf(TENSOR))
-    results_ = var_result_def(VariadicOf(TENSOR))
+    inputs = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
+    init_values = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
+    results_ = var_result_def(kinds.VariadicOf(kinds.TENSOR))
     body = region_def("single_block")
 
     irdl_options = (SameVariadicOperandSize(),)
 
     traits = traits_def(RecursiveMemoryEffect(), Reduces())
-
-    NO_INPUTS: ClassVar[str]
-    """What is wrong with an op without operands."""
 
     def __init__(
         self,
@@ -157,40 +161,119 @@ class ReducingOp(StableHLOOp, ABC):
         return inferred_shape
 
     def verify_(self) -> None:
-        if not self.inputs:
-            raise VerifyException(self.NO_INPUTS)
-        body = self.body.block
-        if not isinstance(body.last_op, ReturnOp):
+        count = len(self.inputs)
+        require(count > 0, f"'{self.name}' op expected 1 or more operands, but found 0")
+        block = self.body.block
+        if not isinstance(block.last_op, ReturnOp):
             raise VerifyException(
                 f"'{self.name}' op expects regions to end with '{ReturnOp.name}'"
             )
-        input_types = tensor_types(self.inputs.types)
-        shape = input_types[0].get_shape()
-        for index, type_ in enumerate(input_types):
-            if not are_compatible_shapes(shape, type_.get_shape()):
-                raise VerifyException(
-                    "expects all inputs to have compatible shapes. Shape at input-index "
-                    f"{index} is not compatible with shape at input-index 0"
-                )
+        inputs, inits = self.tensor_types[:count], self.tensor_types[count : 2 * count]
+        results = self.tensor_types[2 * count :]
+        shape = inputs[0].get_shape()
+        for type_ in inputs:
+            require(
+                are_compatible_shapes(shape, type_.get_shape()),
+                "expects all inputs to have compatible shapes",
+            )
         inferred_shape = self.inferred_shape(shape)
-        verify_reducer(
-            body,
-            input_types,
-            tensor_types(self.init_values.types),
-            self.allowed_dimensions(inferred_shape),
-        )
-        returned = tensor_types(body.last_op.operand_types)
+        for type_ in (*block.arg_types, *block.last_op.operand_types):
+            if not isinstance(type_, TensorType):
+                raise VerifyException(f"expects a region on tensors, got '{type_}'")
+        parameters = cast(Sequence[RankedTensor], block.arg_types)
+        returned = cast(Sequence[RankedTensor], block.last_op.operand_types)
+        verify_count("parameters of the region", parameters, 2 * count)
+        verify_count("results of the region", returned, count)
+        allowed = self.allowed_dimensions(inferred_shape)
+        for index, result in enumerate(returned):
+            first, second = parameters[index], parameters[index + count]
+            _verify_parameter(index, first, result, is_exact=True)
+            _verify_parameter(index + count, second, result, is_exact=False)
+            _verify_init(index, result, inits[index])
+            _verify_input(index + count, second, inputs[index], allowed)
         inferred = [
             TensorType(type_.element_type, inferred_shape) for type_ in returned
         ]
-        results = tensor_types(self.result_types)
         if len(inferred) != len(results) or not all(
             map(are_compatible_types, inferred, results)
         ):
-            raise VerifyException(
-                f"'{self.name}' op inferred type(s) {_types_text(inferred)} are "
-                f"incompatible with return type(s) of operation {_types_text(results)}"
+            inferred_text, text = (
+                ", ".join(f"'{type_}'" for type_ in types)
+                for types in (inferred, results)
             )
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) {inferred_text} are incompatible with "
+                f"return type(s) of operation {text}"
+            )
+
+
+def _is_promotable(a: Attribute, b: Attribute) -> bool:
+    """
+    Whether `b` is of the kind of `a` and not narrower. All floats are taken for equally
+    wide.
+    """
+    if isinstance(a, AnyFloat) and isinstance(b, AnyFloat):
+        return True
+    if isinstance(a, IntegerType) and isinstance(b, IntegerType):
+        return a.bitwidth <= b.bitwidth
+    if isinstance(a, StoredQuantizedType) and isinstance(b, StoredQuantizedType):
+        a_width, b_width = a.storage_type_integral_width, b.storage_type_integral_width
+        return a.expressed_type == b.expressed_type and a_width <= b_width
+    if isinstance(a, ComplexType) and isinstance(b, ComplexType):
+        a_part = cast(ComplexType[AnyFloat], a).element_type
+        b_part = cast(ComplexType[AnyFloat], b).element_type
+        return a_part.bitwidth <= b_part.bitwidth
+    return False
+
+
+def _verify_parameter(
+    index: int, parameter: RankedTensor, result: RankedTensor, *, is_exact: bool
+) -> None:
+    """Verify that a parameter of the region has the type of the result that it becomes."""
+    elements = parameter.element_type, result.element_type
+    are_floats = all(isinstance(element, AnyFloat) for element in elements)
+    if not are_compatible_shapes(parameter.get_shape(), result.get_shape()) or not (
+        elements[0] == elements[1] or (are_floats and not is_exact)
+    ):
+        raise VerifyException(
+            f"The type of reduction-region's parameter at index {index} is different "
+            f"than the corresponding result type: '{parameter}' vs '{result}'"
+        )
+
+
+def _verify_init(index: int, result: RankedTensor, init: RankedTensor) -> None:
+    if not are_compatible_shapes(result.get_shape(), init.get_shape()):
+        raise VerifyException(
+            f"The shape of reduction-region's result type at index {index} differs from "
+            f"the op's corresponding init-value type: '{result}' vs '{init}'"
+        )
+    if not _is_promotable(init.element_type, result.element_type):
+        raise VerifyException(
+            f"The element-type of reduction-region's result type at index {index} is "
+            "expected to be promotable from the op's corresponding init-value "
+            f"element-type: '{result}' vs '{init}'"
+        )
+
+
+def _verify_input(
+    index: int, parameter: RankedTensor, input: RankedTensor, allowed: Sequence[int]
+) -> None:
+    if not _is_promotable(input.element_type, parameter.element_type):
+        raise VerifyException(
+            f"The element-type of reduction-region's argument at index {index} is "
+            f"expected to be promotable from '{input.element_type}', but got "
+            f"'{parameter.element_type}'"
+        )
+    remaining = list(parameter.get_shape())
+    is_short = len(remaining) <= len(allowed)
+    for size in allowed:
+        if remaining and are_compatible_sizes(size, remaining[0]):
+            del remaining[0]
+    require(
+        is_short and not remaining,
+        f"The shape of reduction-region's argument at index {index} is not compatible "
+        "with that of the op's input",
+    )
 
 
 @irdl_op_definition
@@ -212,10 +295,6 @@ class ReduceOp(ReducingOp):
 
     dimensions = prop_def(DenseArrayBase.constr(i64))
 
-    NO_INPUTS: ClassVar[str] = (
-        "'stablehlo.reduce' op expected 1 or more operands, but found 0"
-    )
-
     def __init__(
         self,
         inputs: Sequence[SSAValue | Operation],
@@ -229,16 +308,8 @@ class ReduceOp(ReducingOp):
         super().__init__(inputs, init_values, body, result_types, properties)
 
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        reduced: set[int] = set()
-        for dimension in self.dimensions.get_values():
-            if not 0 <= dimension < len(shape):
-                raise VerifyException(
-                    f"Out-of-bounds dimension {dimension}, expected to be in range "
-                    f"[0, {len(shape)})"
-                )
-            if dimension in reduced:
-                raise VerifyException(f"Duplicate reduction dimension: {dimension}")
-            reduced.add(dimension)
+        reduced = self.dimensions.get_values()
+        verify_dimensions("dimensions", reduced, len(shape))
         return [size for index, size in enumerate(shape) if index not in reduced]
 
     @classmethod
@@ -315,10 +386,6 @@ class ReduceOp(ReducingOp):
         printer.print_region(self.body, print_entry_block_args=False)
 
 
-def _types_text(types: Sequence[RankedTensor]) -> str:
-    return ", ".join(f"'{type_}'" for type_ in types)
-
-
 def _parse_pair(parser: Parser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
     """Parse `(%input init: %init_value)`."""
     with parser.in_parens():
@@ -386,8 +453,6 @@ class ReduceWindowOp(ReducingOp):
     window_dilations = opt_prop_def(DenseArrayBase.constr(i64))
     padding = opt_prop_def(PADDING)
 
-    NO_INPUTS: ClassVar[str] = "requires at least 1 input value"
-
     def __init__(
         self,
         inputs: Sequence[SSAValue | Operation],
@@ -416,12 +481,7 @@ class ReduceWindowOp(ReducingOp):
 
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         window = self.window_dimensions.get_values()
-        if len(window) != len(shape):
-            raise VerifyException(
-                "expects window-dimensions size == input rank, but got "
-                f"window-dimensions size: {len(window)} and input: "
-                f"'{self.inputs[0].type}' with rank = {len(shape)}."
-            )
+        verify_count("window dimensions", window, len(shape))
         return window_positions(
             shape,
             window,

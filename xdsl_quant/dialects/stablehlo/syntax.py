@@ -248,3 +248,7 @@ DIRECTIVES = (
     VerifyTypesLater,
 )
 """The directives that assembly formats of all ops can use."""
+
+SAME_TYPE = "custom<SameOperandsAndResultType>(type(operands), type(results))"
+FUNCTIONAL_TYPE = "functional-type(operands, results) custom<VerifyTypesLater>()"
+"""The ends of assembly formats: the types of operands and results."""

@@ -4,7 +4,8 @@ quantized element type and for the tensor that has it.
 
 The rules C7, C8, C12 and C13 of quantized types are checked here, for each operand and
 result of each op. The other rules hold for any quantized type that exists, be it used by
-StableHLO or not.
+StableHLO or not. Types whose scales are integers are taken as those whose scales are
+floats.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from typing import cast
-from weakref import WeakKeyDictionary
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
@@ -39,25 +39,11 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import (
-    FixedPointQuantizedPerAxisType,
-    FixedPointQuantizedType,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedType,
-)
-from xdsl_quant.dialects.quant.types import int_array
+from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
 
 from .attributes import FutureType, TokenType, TypeExtensionsAttr
-from .compatibility import RankedTensor, real_type
+from .base import RankedTensor, real_type
 from .syntax import ParsedTypes
-
-PerTensorType = UniformQuantizedType | FixedPointQuantizedType
-PerAxisType = UniformQuantizedPerAxisType | FixedPointQuantizedPerAxisType
-QuantizedElementType = PerTensorType | PerAxisType
-"""
-StableHLO's quantized types, and those of this package whose scales are integers: ops take
-them alike.
-"""
 
 
 class ElementKind(Enum):
@@ -79,8 +65,13 @@ _STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 
 def element_kind(type_: Attribute) -> ElementKind | None:
     """The group that an element type belongs to; `None` if no op takes it."""
-    if isinstance(type_, QuantizedElementType):
-        if not _is_valid_storage(type_) or not _are_stored(type_):
+    if isinstance(type_, PerTensorType | PerAxisType):
+        is_signless = type_.storage_type.signedness.data is Signedness.SIGNLESS
+        if (
+            type_.storage_type_integral_width not in _STORAGE_WIDTHS
+            or (type_.is_signed and not is_signless)
+            or not type_.has_zero_points_in(type_.storage_range)
+        ):
             return None
         is_per_axis = isinstance(type_, PerAxisType)
         return ElementKind.PER_AXIS if is_per_axis else ElementKind.PER_TENSOR
@@ -103,39 +94,11 @@ def _integer_kind(type_: IntegerType) -> ElementKind | None:
     return ElementKind.UNSIGNED if is_unsigned else ElementKind.SIGNED
 
 
-def _is_valid_storage(type_: QuantizedElementType) -> bool:
-    if type_.storage_type_integral_width not in _STORAGE_WIDTHS:
-        return False
-    is_signless = type_.storage_type.signedness.data is Signedness.SIGNLESS
-    return is_signless or not type_.is_signed
-
-
-_ARE_STORED: WeakKeyDictionary[QuantizedElementType, bool] = WeakKeyDictionary()
-
-
-def _are_stored(type_: QuantizedElementType) -> bool:
-    """C7 and C8: zero points are values that can be stored."""
-    # A type may have a million zero points, and many values may have the type.
-    if (known := _ARE_STORED.get(type_)) is None:
-        zero_points = (
-            int_array(type_.zero_points)
-            if isinstance(type_, PerAxisType)
-            else (type_.zero_point.data,)
-        )
-        low, high = type_.storage_type_min.data, type_.storage_type_max.data
-        known = low <= min(zero_points) and max(zero_points) <= high
-        _ARE_STORED[type_] = known
-    return known
-
-
-def _is_valid_dimension(element_type: Attribute, shape: Sequence[int]) -> bool:
+def _fits(element_type: Attribute, shape: Sequence[int]) -> bool:
     """C12 and C13: the quantized dimension exists, and has a scale for each index."""
-    if not isinstance(element_type, PerAxisType):
-        return True
-    dimension = element_type.quantized_dimension.data
-    if dimension >= len(shape):
-        return False
-    return shape[dimension] in (DYNAMIC_INDEX, len(element_type.zero_points))
+    return not isinstance(element_type, PerAxisType) or (
+        element_type.has_axes_in(shape) and element_type.has_matching_sizes(shape)
+    )
 
 
 KindT = TypeVar("KindT", bound=Attribute, covariant=True)
@@ -226,7 +189,7 @@ def _tensor_of(
         element_type = tensor_type.element_type
         return (
             element_kind(element_type) in kinds
-            and _is_valid_dimension(element_type, tensor_type.get_shape())
+            and _fits(element_type, tensor_type.get_shape())
             and (has_shape is None or has_shape(tensor_type))
         )
 

@@ -14,7 +14,9 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.utils.exceptions import VerifyException
+
+from .base import require, verify_count
+from .syntax import dimensions_text
 
 
 def padding_attr(pairs: Sequence[Sequence[int]]) -> DenseIntElementsAttr:
@@ -28,11 +30,10 @@ def _padding(attribute: DenseIntOrFPElementsAttr | None) -> Sequence[tuple[int, 
     if attribute is None:
         return ()
     shape = attribute.get_shape()
-    if len(shape) != 2 or shape[1] != 2:
-        raise VerifyException(
-            "expects the shape of padding-attribute to be {N, 2}, but got "
-            f"{{{', '.join(map(str, shape))}}}."
-        )
+    require(
+        len(shape) == 2 and shape[1] == 2,
+        f"expects the shape of padding to be [N, 2], got {dimensions_text(shape)}",
+    )
     sizes = cast(Sequence[int], attribute.get_values())
     return list(zip(sizes[::2], sizes[1::2], strict=True))
 
@@ -71,38 +72,22 @@ def window_positions(
         for attribute in (strides, base_dilations, window_dilations, reversal)
     ]
     for words, values in (
-        ("window-strides", given[0]),
-        ("base-dilation factors", given[1]),
-        ("window-dilation factors", given[2]),
-        ("padding-entries", pairs),
-        ("window-reversal", given[3]),
+        ("window strides", given[0]),
+        ("base dilations", given[1]),
+        ("window dilations", given[2]),
+        ("window reversals", given[3]),
+        ("padding pairs", pairs),
     ):
-        if len(values) not in (0, rank):
-            raise VerifyException(
-                f"expects {words} to have same dimension-size as size of window "
-                f"dimensions ({rank}), but got: {len(values)}."
-            )
-    filled = (values or (1,) * rank for values in given[:3])
-    dimensions = zip(sizes, window, *filled, pairs or ((0, 0),) * rank, strict=True)
-    # All are verified before the first one is computed with.
-    checked = [(index, *dimension) for index, dimension in enumerate(dimensions)]
-    for index, _, *numbers, _ in checked:
-        _verify_positive(index, numbers)
-    return [
-        _positions(size, extent, stride, base, dilation, sum(pair))
-        for _, size, extent, stride, base, dilation, pair in checked
-    ]
-
-
-def _verify_positive(index: int, numbers: Sequence[int]) -> None:
-    names = ("value", "stride", "base dilation factor", "window dilation factor")
-    for name, number in zip(names, numbers, strict=True):
-        # Of these the size of the window alone may be unknown.
-        if number <= 0 and (name != "value" or number != DYNAMIC_INDEX):
-            raise VerifyException(
-                f"expects window to have positive {name} for {index}-th window "
-                f"dimension, but got {number}."
-            )
+        if values:
+            verify_count(words, values, rank)
+    filled = [values or (1,) * rank for values in given[:3]]
+    require(
+        all(number > 0 for values in filled for number in values)
+        and all(size > 0 or size == DYNAMIC_INDEX for size in window),
+        "expects window to have positive sizes, strides and dilations",
+    )
+    pairs = pairs or ((0, 0),) * rank
+    return list(map(_positions, sizes, window, *filled, map(sum, pairs)))
 
 
 def _dilated(size: int, dilation: int) -> int:

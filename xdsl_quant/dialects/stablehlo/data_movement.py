@@ -1,0 +1,590 @@
+"""
+Ops whose results have the elements of an operand in another place: reshaping, repeating,
+joining, cutting out and looking up.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
+
+from . import quantized_constraints as rules
+from . import tensor_kinds as kinds
+from .attributes import GatherDimensionNumbersAttr, dimensions_attr
+from .base import (
+    COMPATIBLE_ELEMENTS,
+    SAME_ELEMENTS,
+    InferredTypeOp,
+    RankedTensor,
+    StableHLOOp,
+    are_compatible_shapes,
+    at_least,
+    merged_shape,
+    require,
+    verify_count,
+    verify_dimensions,
+)
+from .syntax import DIRECTIVES, FUNCTIONAL_TYPE, parse_number
+
+Numbers = DenseArrayBase.constr(i64)
+
+
+class MovingOp(StableHLOOp, ABC):
+    """An op that gives each element of a tensor another place."""
+
+    operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    result = result_def(kinds.STATIC_OR_BOUNDED_OR_PER_AXIS)
+
+    traits = traits_def(
+        Pure(), COMPATIBLE_ELEMENTS, MovesElements(), SameOperandsAndResultsScale()
+    )
+
+
+@irdl_op_definition
+class ReshapeOp(MovingOp):
+    """
+    The same elements, in row-major order, in another shape.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.reshape %0 : (tensor<2x3xf32>) -> tensor<6xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#reshape).
+    """
+
+    name = "stablehlo.reshape"
+
+    assembly_format = f"operands attr-dict `:` {FUNCTIONAL_TYPE}"
+
+    def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def verify_(self) -> None:
+        operand, result = self.tensor_types
+        operand_shape, result_shape = operand.get_shape(), result.get_shape()
+        if DYNAMIC_INDEX in (*operand_shape, *result_shape):
+            return
+        expected, actual = math.prod(operand_shape), math.prod(result_shape)
+        require(
+            actual == expected,
+            f"number of output elements ({actual}) doesn't match expected number of "
+            f"elements ({expected})",
+        )
+        rules.verify_same_parameters(operand, result)
+        rules.verify_reshaped_dimension(operand, result)
+
+
+@irdl_op_definition
+class TransposeOp(InferredTypeOp, MovingOp):
+    """
+    The same elements with dimensions in another order: dimension `i` of the result is
+    dimension `permutation[i]` of the operand.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#transpose).
+    """
+
+    name = "stablehlo.transpose"
+
+    permutation = prop_def(Numbers)
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
+
+    assembly_format = (
+        "$operand `,` `dims` `=` custom<DimensionList>($permutation) attr-dict `:` "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue | Operation,
+        permutation: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"permutation": dimensions_attr(permutation)},
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        operand, result = self.tensor_types
+        permutation = self.permutation.get_values()
+        rules.verify_same_parameters(operand, result)
+        rules.verify_transposed_dimension(operand, result, permutation)
+        shape = operand.get_shape()
+        verify_count("dimensions in the permutation", permutation, len(shape))
+        verify_dimensions("permutation", permutation, len(shape))
+        return TensorType(operand.element_type, [shape[i] for i in permutation])
+
+
+@irdl_op_definition
+class BroadcastInDimOp(MovingOp):
+    """
+    A tensor repeated along dimensions: dimension `i` of the operand becomes dimension
+    `broadcast_dimensions[i]` of the result.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#broadcast_in_dim).
+    """
+
+    name = "stablehlo.broadcast_in_dim"
+
+    broadcast_dimensions = prop_def(Numbers)
+
+    assembly_format = (
+        "$operand `,` `dims` `=` custom<DimensionList>($broadcast_dimensions) "
+        f"attr-dict `:` {FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue | Operation,
+        broadcast_dimensions: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"broadcast_dimensions": dimensions_attr(broadcast_dimensions)},
+        )
+
+    def verify_(self) -> None:
+        operand, result = self.tensor_types
+        shape, result_shape = operand.get_shape(), result.get_shape()
+        dimensions = self.broadcast_dimensions.get_values()
+        rules.verify_same_scale(operand, result)
+        verify_count("broadcast_dimensions", dimensions, len(shape))
+        verify_dimensions("broadcast_dimensions", dimensions, len(result_shape))
+        for index, (size, dimension) in enumerate(zip(shape, dimensions, strict=True)):
+            require(
+                size in (DYNAMIC_INDEX, 1, result_shape[dimension]),
+                f"size of operand dimension {index} ({size}) is not equal to 1 or size "
+                f"of result dimension {dimension} ({result_shape[dimension]})",
+            )
+        rules.verify_broadcast_dimension(operand, result, dimensions)
+
+
+class PartsOp(InferredTypeOp, ABC):
+    """An op whose result has elements of its operands, and no other ones."""
+
+    result = result_def(kinds.TENSOR)
+
+    traits = traits_def(
+        Pure(), SAME_ELEMENTS, MovesElements(), SameOperandsAndResultsScale()
+    )
+
+
+@irdl_op_definition
+class ConcatenateOp(PartsOp):
+    """
+    Tensors one after the other along one dimension.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.concatenate %0, %1, dim = 0
+        : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#concatenate).
+    """
+
+    name = "stablehlo.concatenate"
+
+    inputs = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
+    dimension = prop_def(at_least(0, "dimension"))
+
+    assembly_format = (
+        "custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension attr-dict `:` "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue | Operation],
+        dimension: int,
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operands=[inputs],
+            result_types=[result_type],
+            properties={"dimension": IntegerAttr(dimension, i64)},
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        require(
+            bool(self.inputs),
+            f"'{self.name}' op expected 1 or more operands, but found 0",
+        )
+        *types, _ = self.tensor_types
+        dimension = self.dimension.value.data
+        shapes = [type_.get_shape() for type_ in types]
+        known = shapes[0]
+        verify_dimensions("dimension", (dimension,), len(known))
+        for index, shape in enumerate(shapes):
+            # The sizes along the dimension may differ.
+            others = [*shape[:dimension], known[dimension], *shape[dimension + 1 :]]
+            require(
+                len(shape) == len(known) and are_compatible_shapes(known, others),
+                f"shapes of operands before ({index}) and of operand ({index}) are not "
+                f"compatible in all dimensions but {dimension}",
+            )
+            known = merged_shape((known, others))
+        sizes = [shape[dimension] for shape in shapes]
+        total = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else sum(sizes)
+        merged = [*known[:dimension], total, *known[dimension + 1 :]]
+        return TensorType(types[0].element_type, merged)
+
+
+@irdl_custom_directive
+class SliceRanges(CustomDirective):
+    """`[0:4, 1:5:2]`: start, limit and stride of each dimension, where 1 is left out."""
+
+    start_indices: AttributeVariable
+    limit_indices: AttributeVariable
+    strides: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        def parse_range() -> tuple[int, int, int]:
+            start = parse_number(parser)
+            parser.parse_punctuation(":")
+            limit = parse_number(parser)
+            has_stride = parser.parse_optional_punctuation(":") is not None
+            return start, limit, parse_number(parser) if has_stride else 1
+
+        ranges = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_range)
+        variables = self.start_indices, self.limit_indices, self.strides
+        for index, variable in enumerate(variables):
+            variable.set(state, dimensions_attr([range_[index] for range_ in ranges]))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        assert isinstance(op, SliceOp)
+        state.print_whitespace(printer)
+        ranges = {
+            "start_indices": op.start_indices.get_values(),
+            "limit_indices": op.limit_indices.get_values(),
+            "strides": op.strides.get_values(),
+        }
+        if len({len(values) for values in ranges.values()}) > 1:
+            # Not valid, and not meant to be parsed: it is part of the error message.
+            texts = [f"{name}: {', '.join(map(str, ranges[name]))}" for name in ranges]
+        else:
+            texts = [
+                f"{start}:{limit}" if stride == 1 else f"{start}:{limit}:{stride}"
+                for start, limit, stride in zip(*ranges.values(), strict=True)
+            ]
+        printer.print_string(f"[{', '.join(texts)}]")
+
+
+@irdl_op_definition
+class SliceOp(PartsOp):
+    """
+    The part of a tensor from `start_indices` to before `limit_indices`, or every so many
+    elements of it.
+
+    Example:
+
+    ```mlir
+    %1 = stablehlo.slice %0 [0:2, 1:6:2] : (tensor<4x6xf32>) -> tensor<2x3xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#slice).
+    """
+
+    name = "stablehlo.slice"
+
+    operand = operand_def(kinds.TENSOR)
+    start_indices = prop_def(Numbers)
+    limit_indices = prop_def(Numbers)
+    strides = prop_def(Numbers)
+
+    assembly_format = (
+        "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) "
+        f"attr-dict `:` {FUNCTIONAL_TYPE}"
+    )
+    custom_directives = (*DIRECTIVES, SliceRanges)
+
+    def __init__(
+        self,
+        operand: SSAValue | Operation,
+        start_indices: Sequence[int],
+        limit_indices: Sequence[int],
+        strides: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={
+                "start_indices": dimensions_attr(start_indices),
+                "limit_indices": dimensions_attr(limit_indices),
+                "strides": dimensions_attr(strides),
+            },
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _ = self.tensor_types
+        shape = type_.get_shape()
+        ranges = {
+            "start_indices": self.start_indices.get_values(),
+            "limit_indices": self.limit_indices.get_values(),
+            "strides": self.strides.get_values(),
+        }
+        for name, values in ranges.items():
+            verify_count(name, values, len(shape))
+        sizes: list[int] = []
+        for index, (size, start, limit, stride) in enumerate(
+            zip(shape, *ranges.values(), strict=True)
+        ):
+            bound = limit if size == DYNAMIC_INDEX else size
+            require(
+                0 <= start <= limit <= bound and stride > 0,
+                f"expects a range of dimension {index}, which has the size {size}, got "
+                f"{start}:{limit}:{stride}",
+            )
+            sizes.append(-(-(limit - start) // stride))
+        return TensorType(type_.element_type, sizes)
+
+
+@irdl_op_definition
+class PadOp(PartsOp):
+    """
+    A tensor with a value before, after and between its elements. Negative padding takes
+    elements away.
+
+    Example:
+
+    ```mlir
+    %2 = stablehlo.pad %0, %1, low = [0, 1], high = [0, 1], interior = [0, 0]
+        : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x5xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#pad).
+    """
+
+    name = "stablehlo.pad"
+
+    operand = operand_def(kinds.TENSOR)
+    padding_value = operand_def(kinds.SCALAR)
+    edge_padding_low = prop_def(Numbers)
+    edge_padding_high = prop_def(Numbers)
+    interior_padding = prop_def(Numbers)
+
+    assembly_format = (
+        "$operand `,` $padding_value "
+        "`,` `low` `=` custom<DimensionList>($edge_padding_low) "
+        "`,` `high` `=` custom<DimensionList>($edge_padding_high) "
+        "`,` `interior` `=` custom<DimensionList>($interior_padding) attr-dict `:` "
+        f"{FUNCTIONAL_TYPE}"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue | Operation,
+        padding_value: SSAValue | Operation,
+        edge_padding_low: Sequence[int],
+        edge_padding_high: Sequence[int],
+        interior_padding: Sequence[int],
+        result_type: Attribute,
+    ):
+        super().__init__(
+            operands=[operand, padding_value],
+            result_types=[result_type],
+            properties={
+                "edge_padding_low": dimensions_attr(edge_padding_low),
+                "edge_padding_high": dimensions_attr(edge_padding_high),
+                "interior_padding": dimensions_attr(interior_padding),
+            },
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        type_, _, _ = self.tensor_types
+        shape = type_.get_shape()
+        paddings = {
+            "low": self.edge_padding_low.get_values(),
+            "high": self.edge_padding_high.get_values(),
+            "interior": self.interior_padding.get_values(),
+        }
+        for name, values in paddings.items():
+            verify_count(f"{name} paddings", values, len(shape))
+        sizes: list[int] = []
+        for size, low, high, interior in zip(shape, *paddings.values(), strict=True):
+            padded = size + low + high + max(size - 1, 0) * interior
+            is_dynamic = size == DYNAMIC_INDEX
+            require(
+                interior >= 0 and (is_dynamic or padded >= 0),
+                "expects interior padding and padded sizes that are not negative",
+            )
+            sizes.append(DYNAMIC_INDEX if is_dynamic else padded)
+        return TensorType(type_.element_type, sizes)
+
+
+@irdl_op_definition
+class GatherOp(InferredTypeOp):
+    """
+    Slices of a tensor that begin at the indices of another one.
+
+    Example: the rows of a table.
+
+    ```mlir
+    %2 = "stablehlo.gather"(%0, %1) <{
+        dimension_numbers = #stablehlo.gather<offset_dims = [1],
+            collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 8>
+    }> : (tensor<10x8xf32>, tensor<3x1xi32>) -> tensor<3x8xf32>
+    ```
+
+    See external [documentation](https://openxla.org/stablehlo/spec#gather).
+    """
+
+    name = "stablehlo.gather"
+
+    operand = operand_def(kinds.TENSOR)
+    start_indices = operand_def(kinds.INTEGER_TENSOR)
+    dimension_numbers = prop_def(GatherDimensionNumbersAttr)
+    slice_sizes = prop_def(Numbers)
+    indices_are_sorted = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    result = result_def(kinds.TENSOR)
+
+    traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
+
+    def __init__(
+        self,
+        operand: SSAValue | Operation,
+        start_indices: SSAValue | Operation,
+        dimension_numbers: GatherDimensionNumbersAttr,
+        slice_sizes: Sequence[int],
+        result_type: Attribute,
+        *,
+        indices_are_sorted: bool = False,
+    ):
+        super().__init__(
+            operands=[operand, start_indices],
+            result_types=[result_type],
+            properties={
+                "dimension_numbers": dimension_numbers,
+                "indices_are_sorted": BoolAttr.from_bool(indices_are_sorted),
+                "slice_sizes": dimensions_attr(slice_sizes),
+            },
+        )
+
+    def inferred_type(self) -> RankedTensor:
+        type_, indices_type, result_type = self.tensor_types
+        if type_.element_type != result_type.element_type:
+            raise VerifyException(
+                f"'{self.name}' op failed to verify that all of {{operand, result}} have "
+                "same element type"
+            )
+        numbers, slice_sizes = self.dimension_numbers, self.slice_sizes.get_values()
+        shape, indices = type_.get_shape(), indices_type.get_shape()
+        index_vector = numbers.index_vector_dim.data
+        dropped = (
+            *numbers.collapsed_slice_dims.get_values(),
+            *numbers.operand_batching_dims.get_values(),
+        )
+        _verify_indices(numbers, shape, indices)
+        verify_count("slice_sizes", slice_sizes, len(shape))
+        for dimension, (size, bound) in enumerate(zip(slice_sizes, shape, strict=True)):
+            fits = bound == DYNAMIC_INDEX or 0 <= size <= bound
+            require(
+                fits and (size <= 1 or dimension not in dropped),
+                f"slice size {size} of dimension {dimension} is too large",
+            )
+        offsets = [size for i, size in enumerate(slice_sizes) if i not in dropped]
+        batches = [size for i, size in enumerate(indices) if i != index_vector]
+        offset_dims = numbers.offset_dims.get_values()
+        rank = len(batches) + len(offsets)
+        verify_count("offset_dims", offset_dims, len(offsets))
+        verify_dimensions("offset_dims", offset_dims, rank)
+        sizes = iter(offsets), iter(batches)
+        return TensorType(
+            type_.element_type,
+            [next(sizes[dimension not in offset_dims]) for dimension in range(rank)],
+        )
+
+
+def _verify_indices(
+    numbers: GatherDimensionNumbersAttr, shape: Sequence[int], indices: Sequence[int]
+) -> None:
+    """Verify that an index has a number for each dimension that it is for."""
+    collapsed = numbers.collapsed_slice_dims.get_values()
+    batching = numbers.operand_batching_dims.get_values()
+    indices_batching = numbers.start_indices_batching_dims.get_values()
+    index_map = numbers.start_index_map.get_values()
+    index_vector = numbers.index_vector_dim.data
+    for name, dimensions in (
+        ("offset_dims", numbers.offset_dims.get_values()),
+        ("collapsed_slice_dims", collapsed),
+        ("operand_batching_dims", batching),
+    ):
+        require([*dimensions] == sorted(dimensions), f"expects {name} to be sorted")
+    rank, indices_rank = len(shape), len(indices)
+    verify_dimensions(
+        "collapsed_slice_dims and operand_batching_dims", (*collapsed, *batching), rank
+    )
+    verify_dimensions(
+        "start_index_map and operand_batching_dims", (*index_map, *batching), rank
+    )
+    verify_dimensions("index_vector_dim", (index_vector,), indices_rank + 1)
+    verify_dimensions("start_indices_batching_dims", indices_batching, indices_rank)
+    require(
+        index_vector not in indices_batching,
+        "expects start_indices_batching_dims not to include index_vector_dim",
+    )
+    if (count := (*indices, 1)[index_vector]) != DYNAMIC_INDEX:
+        verify_count("dimensions in start_index_map", index_map, count)
+    verify_count("start_indices_batching_dims", indices_batching, len(batching))
+    require(
+        are_compatible_shapes(
+            [shape[dimension] for dimension in batching],
+            [indices[dimension] for dimension in indices_batching],
+        ),
+        "expects operand_batching_dims and start_indices_batching_dims to have "
+        "compatible sizes",
+    )
