@@ -11,8 +11,7 @@ from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
-from xdsl_quant.xdsl_patches import compat
-from xdsl_quant.xdsl_patches.resources import keep_resources_as_bytes
+from xdsl_quant import xdsl_patches
 
 
 def get_quant():
@@ -235,11 +234,7 @@ def _load_stablehlo_casts(ctx: Context) -> None:
 
 
 # Lowered modules are read by xDSL's own dialects, which need it, too.
-compat.apply_on_load()
-compat.after_loading("stablehlo", _load_stablehlo_casts)
-
-# Before the first text is parsed.
-keep_resources_as_bytes()
+xdsl_patches.apply_on_load({"stablehlo": _load_stablehlo_casts})
 
 # A name that xDSL itself has, too, would make every tool refuse to start.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(

@@ -8,6 +8,8 @@ from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant import xdsl_patches
+from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
@@ -113,6 +115,11 @@ def _compile(
             verify_module(parsed)
     except IRError as e:
         raise CompilationError(str(e)) from None
+    if not xdsl_patches.are_on():
+        raise CompilationError(
+            f"{location_prefix(parsed.location)}error: xDSL alone does not print all "
+            f"constants as MLIR reads them{xdsl_patches.explanation()}"
+        )
     entry_point = EntryPoint.of(parsed, key.entry, host_functions.keys())
     wrapper = EntryWrapper.of(entry_point)
     lowered = lower(entry_point.module, key.rounding, key.fuse)

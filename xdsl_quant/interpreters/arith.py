@@ -34,7 +34,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import rounded
 from xdsl_quant.runtime.array_types import integer_dtype, numpy_dtype
-from xdsl_quant.xdsl_patches import compat
+from xdsl_quant.xdsl_patches.arith import RemFOp
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .implementations import Implementation, interpreter_functions
@@ -356,7 +356,7 @@ ARITH = interpreter_functions(
         arith.SubfOp: floats(np.subtract),
         arith.MulfOp: floats(np.multiply),
         arith.DivfOp: floats(np.divide),
-        compat.arith_remf(): floats(np.fmod),
+        RemFOp: floats(np.fmod),
         arith.NegfOp: floats(np.negative),
         arith.MaximumfOp: floats(maximum),
         arith.MinimumfOp: floats(minimum),

@@ -7,6 +7,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.interpreters import builtin, cf, func, scf
 from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
+from xdsl_quant import xdsl_patches
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.host_functions import HostFunctions
 
@@ -48,6 +49,7 @@ def register_implementations(
             one raises is the cause of a
             [`HostFailure`][xdsl_quant.interpreters.host.HostFailure].
     """
+    xdsl_patches.apply()
     if ctx is not None:
         register_all_of_xdsl(interpreter, ctx)
     for functions in (

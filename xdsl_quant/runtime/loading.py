@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import (
     VerifyException,
 )
 
+from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix
 
 from .pass_options import options_mistake
@@ -116,15 +117,18 @@ def parse_module(
     blank = match(_BLANK, text)
     if blank is not None and blank.end() == len(text):
         raise IRError(f"{file_name}: error: there is no op in the text")
+    xdsl_patches.apply()
     try:
         parser = _LocatingParser(ctx or multiverse_context(), text, file_name)
         parsed = parser.parse_module()
         verify_module(parsed)
     except ParseError as e:
         location = e.span.get_location()
-        raise IRError(f"{location}: error: {e.msg.strip()}") from None
+        reason = f"{e.msg.strip()}{xdsl_patches.explanation()}"
+        raise IRError(f"{location}: error: {reason}") from None
     except VerifyException as e:
-        raise IRError(f"{file_name}: error: {_sentence(e)}") from None
+        reason = f"{_sentence(e)}{xdsl_patches.explanation()}"
+        raise IRError(f"{file_name}: error: {reason}") from None
     except RecursionError:
         raise IRError(f"{file_name}: error: the text is nested too deeply") from None
     except IRError:
@@ -189,12 +193,13 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
     Raises:
         IRError: if it is invalid, with `note` at the end of the sentence.
     """
+    xdsl_patches.apply()
     try:
         module.verify()
     except VerifyException as e:
         # The error does not say whose it is. Nested ops are verified first.
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
-        reason = _sentence(e)
+        reason = f"{_sentence(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
         raise IRError(f"{_place_around(op)}error: {subject}{reason}{note}") from None
 

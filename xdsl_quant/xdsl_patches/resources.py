@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
+from . import are_on
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -79,54 +81,42 @@ class _Resources(OpAsmDialectInterface):
     def __init__(self, texts: dict[str, str]):
         super().__init__()
         self._blob_storage = texts
-        self._blobs: dict[str, _Blob] = {}
+        self.blobs: dict[str, _Blob] = {}
 
     def parse_resource(self, key: str, val: str):
         super().parse_resource(key, val)
         # A text may have data for a name twice.
-        self._blobs.pop(key, None)
+        self.blobs.pop(key, None)
         if _has_both_cases(val):
             return
         try:
-            self._keep(key, _Blob.of(val))
+            self.keep(key, _Blob.of(val))
         except ValueError:
             # It stays a text, and whoever needs the data is told.
             pass
 
     def lookup(self, key: str) -> str | None:
-        if (blob := self._blobs.get(key)) is not None:
+        if (blob := self.blobs.get(key)) is not None:
             return blob.text
         return super().lookup(key)
 
     def build_resources(self, keys: Iterable[str]) -> dict[str, str]:
         return {key: text for key in keys if (text := self.lookup(key))}
 
-    def data(self, key: str) -> bytes | None:
-        """
-        The bytes of all elements, or `None` if there is no such resource.
-
-        Raises:
-            ValueError: if its text is not hexadecimal, or has no header.
-        """
-        if (blob := self._blobs.get(key)) is not None:
-            return blob.data
-        text = super().lookup(key)
-        return _Blob.of(text).data if text else None
-
-    def add(self, key: str, header: bytes, data: bytes) -> str:
-        """Add a resource under `key` or a name like it; the name."""
-        key = self.declare_resource(key)
-        self._keep(key, _Blob(header, data, is_upper_case=False))
-        return key
-
-    def _keep(self, key: str, blob: _Blob) -> None:
-        self._blobs[key] = blob
+    def keep(self, key: str, blob: _Blob) -> None:
+        self.blobs[key] = blob
         # It is there, but there is no text of it.
         self._blob_storage[key] = ""
 
 
 def keep_resources_as_bytes() -> _Resources:
-    """Let the dialect `builtin` keep resources as bytes from now on; all of them."""
+    """
+    Let the dialect `builtin` keep all resources as bytes from now on. xDSL keeps the text,
+    which has twice as many.
+
+    MLIR: keeps bytes.
+    Ends with: `docs/upstream/resource-bytes.md`.
+    """
     interface = Builtin.get_interface(OpAsmDialectInterface)
     assert interface is not None
     if not isinstance(interface, _Resources):
@@ -138,6 +128,15 @@ def keep_resources_as_bytes() -> _Resources:
     return interface
 
 
+def _interface() -> OpAsmDialectInterface:
+    """The resources of `builtin`, as text if patches are switched off."""
+    if are_on():
+        return keep_resources_as_bytes()
+    interface = Builtin.get_interface(OpAsmDialectInterface)
+    assert interface is not None
+    return interface
+
+
 def resource_data(value: DenseResourceAttr) -> bytes | None:
     """
     The bytes of all elements, or `None` if there is no data for the attribute.
@@ -145,13 +144,23 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
     Raises:
         ValueError: if it is damaged.
     """
-    return keep_resources_as_bytes().data(value.resource_handle.data)
+    interface, key = _interface(), value.resource_handle.data
+    if isinstance(interface, _Resources) and key in interface.blobs:
+        return interface.blobs[key].data
+    text = interface.lookup(key)
+    return _Blob.of(text).data if text else None
 
 
 def new_resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:
     """An attribute with the elements of an array, under `key` or a name like it."""
     header = array.itemsize.to_bytes(_HEADER_SIZE, "little")
-    key = keep_resources_as_bytes().add(key, header, array.tobytes())
+    blob = _Blob(header, array.tobytes(), is_upper_case=False)
+    interface = _interface()
+    key = interface.declare_resource(key)
+    if isinstance(interface, _Resources):
+        interface.keep(key, blob)
+    else:
+        interface.parse_resource(key, blob.text)
     return DenseResourceAttr.from_params(key, type_)
 
 

@@ -58,7 +58,8 @@ from xdsl_quant.transforms.building.dequantize_fallback import (
     lower_with_fallback,
     replace_with_built,
 )
-from xdsl_quant.xdsl_patches.compat import arith_remf
+from xdsl_quant.xdsl_patches import patched_pass
+from xdsl_quant.xdsl_patches.arith import RemFOp
 
 from .dialect import AddOp, BinaryOp, DivOp, ModOp, MulOp, SubOp
 
@@ -226,7 +227,7 @@ class LowerToFloatArithmetic(DequantizeFallback[BinaryOp]):
         SubOp: arith.SubfOp,
         MulOp: arith.MulfOp,
         DivOp: arith.DivfOp,
-        ModOp: arith_remf(),
+        ModOp: RemFOp,
     }
 
     def lower_float(
@@ -248,5 +249,6 @@ class ConvertMlToArithPass(ModulePass):
 
     name = "convert-ml-to-arith"
 
+    @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lower_with_fallback(op, [LowerToStoredArithmetic(), LowerToFloatArithmetic()])

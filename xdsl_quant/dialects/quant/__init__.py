@@ -7,8 +7,6 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
-from xdsl_quant.xdsl_patches import compat
-
 from .fixed_point_types import (
     FixedPointQuantizedPerAxisType,
     FixedPointQuantizedType,
@@ -32,9 +30,6 @@ from .types import (
     UniformQuantizedType,
 )
 from .types_of_parameters import uniform_type
-
-# Lowered modules are read by xDSL's own dialects, whichever way these are loaded.
-compat.apply_on_load()
 
 Quant = Dialect(
     "quant",

@@ -43,6 +43,8 @@ from xdsl.context import Context
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
+    Float80Type,
+    Float128Type,
     ModuleOp,
     TensorType,
     UnrankedTensorType,
@@ -106,10 +108,7 @@ from xdsl_quant.transforms.building.tensor_traversal import (
     flatten_around_axis,
     shape_of,
 )
-from xdsl_quant.xdsl_patches import compat
-
-# Ops are built here without a context that would load their dialects.
-compat.apply_all()
+from xdsl_quant.xdsl_patches import patched_pass
 
 CastOp = QuantizeCastOp | DequantizeCastOp
 
@@ -265,6 +264,12 @@ class LowerQuantCast(RewritePattern):
             rounding,
             self.fuse,
         )
+        if isinstance(arithmetic.expressed, Float80Type | Float128Type):
+            fail(
+                op,
+                f"'{op.name}' op cannot be lowered: xDSL has no constants of expressed "
+                f"type '{arithmetic.expressed}'; use f64",
+            )
         self._arithmetic[quantized_type, rounding] = arithmetic
         return arithmetic
 
@@ -546,6 +551,7 @@ class LowerQuantOpsPass(ModulePass):
     is MLIR's: it is undefined.
     """
 
+    @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         pattern = LowerQuantCast(
             self.rounding_mode,

@@ -47,6 +47,7 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
+from xdsl_quant.xdsl_patches import patched_pass
 
 from .linalg.convolution import convert_convolution, why_not_convolved
 from .linalg.data_movement import (
@@ -266,6 +267,7 @@ class ConvertStableHLOToLinalgPass(ModulePass):
 
     name = "convert-stablehlo-to-linalg"
 
+    @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         all_ops = [*op.walk()]
         ops = [

@@ -110,7 +110,7 @@ from xdsl_quant.transforms.building.fixed_point_arithmetic import (
 )
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.quantization_arithmetic import why_not_lowerable
-from xdsl_quant.xdsl_patches import compat
+from xdsl_quant.xdsl_patches import patched_pass
 
 from .integers.generic import (
     Input,
@@ -133,9 +133,6 @@ from .stablehlo_legalize_quantized_op_to_qdq import decompose, is_quantized_op
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# Ops are built here without a context that would load their dialects.
-compat.apply_all()
 
 _ArithmeticOp = AddOp | SubtractOp | MultiplyOp | NegateOp | AbsOp | UniformQuantizeOp
 _ProductOp = DotGeneralOp | ConvolutionOp
@@ -754,6 +751,7 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
     `stablehlo-legalize-quantized-op-to-qdq` makes of it.
     """
 
+    @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         emissions: dict[Operation, Emission] = {}
         others: list[Operation] = []

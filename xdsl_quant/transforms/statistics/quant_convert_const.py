@@ -51,6 +51,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.quantization_arithmetic import why_not_lowerable
+from xdsl_quant.xdsl_patches import patched_pass
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 from .ranges.float_constants import float_numbers
@@ -284,6 +285,7 @@ class QuantConvertConstPass(ModulePass):
     way.
     """
 
+    @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         pattern = QuantizeConstant(self.rounding_mode, self.zero_point_order, self.nan)
         pattern.rewrite_module(op)

@@ -157,3 +157,11 @@ func.func @f(%x: f32, %i: i8) -> f32 {
 // CHECK-NEXT:      "func.return"(%1) : (f32) -> ()
 // CHECK-NEXT:    }) : () -> ()
 // CHECK-NEXT:  }) : () -> ()
+
+// -----
+
+// CHECK:       'quant.qcast' op cannot be lowered: xDSL has no constants of expressed type 'f80'; use f64
+func.func @f(%x: tensor<2xf80>) {
+  %0 = quant.qcast %x : tensor<2xf80> to tensor<2x!quant.uniform<i8:f80, 1.0>>
+  return
+}

@@ -425,11 +425,10 @@ func.func @no_reciprocals(%x: tensor<2xf32>, %y: f32) -> (tensor<2x!p>, !q, !r) 
 !u32 = !quant.uniform<u32<0:4294967294>:f64, 0.1:4294967295>
 !f8 = !quant.uniform<i4:f8E4M3FN, 0.1>
 !f8_i8 = !quant.uniform<i8:f8E4M3FN, 0.1>
-!f80 = !quant.uniform<i32:f80, 0.1>
 
 func.func @compute_types(
-  %f16: f16, %bf16: bf16, %f32: f32, %f64: f64, %f8: f8E4M3FN, %f80: f80
-) -> (!f16, !f16_i16, !bf16, !bf16_u8, !bf16_i9, !i24, !i32, !u32, !f8, !f8_i8, !f80) {
+  %f16: f16, %bf16: bf16, %f32: f32, %f64: f64, %f8: f8E4M3FN
+) -> (!f16, !f16_i16, !bf16, !bf16_u8, !bf16_i9, !i24, !i32, !u32, !f8, !f8_i8) {
   %0 = quant.qcast %f16 : f16 to !f16
   %1 = quant.qcast %f16 : f16 to !f16_i16
   %2 = quant.qcast %bf16 : bf16 to !bf16
@@ -440,11 +439,10 @@ func.func @compute_types(
   %7 = quant.qcast %f64 : f64 to !u32
   %8 = quant.qcast %f8 : f8E4M3FN to !f8
   %9 = quant.qcast %f8 : f8E4M3FN to !f8_i8
-  %10 = quant.qcast %f80 : f80 to !f80
-  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10 : !f16, !f16_i16, !bf16, !bf16_u8, !bf16_i9, !i24, !i32, !u32, !f8, !f8_i8, !f80
+  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : !f16, !f16_i16, !bf16, !bf16_u8, !bf16_i9, !i24, !i32, !u32, !f8, !f8_i8
 }
 
-// EVEN:         func.func @compute_types(%f16: f16, %bf16: bf16, %f32: f32, %f64: f64, %f8: f8E4M3FN, %f80: f80) -> (!quant.uniform<i8:f16, 1.000000e-01:1>, !quant.uniform<i16:f16, 1.000000e-01>, !quant.uniform<i8:bf16, 1.000000e-01>, !quant.uniform<u8:bf16, 1.000000e-01:255>, !quant.uniform<i9:bf16, 1.000000e-01:1>, !quant.uniform<i24:f32, 1.000000e-01>, !quant.uniform<i32:f32, 1.000000e-01:1>, !quant.uniform<u32<0:4294967294>:f64, 1.000000e-01:4294967295>, !quant.uniform<i4:f8E4M3FN, 1.000000e-01>, !quant.uniform<i8:f8E4M3FN, 1.000000e-01>, !quant.uniform<i32:f80, 1.000000e-01>) {
+// EVEN:         func.func @compute_types(%f16: f16, %bf16: bf16, %f32: f32, %f64: f64, %f8: f8E4M3FN) -> (!quant.uniform<i8:f16, 1.000000e-01:1>, !quant.uniform<i16:f16, 1.000000e-01>, !quant.uniform<i8:bf16, 1.000000e-01>, !quant.uniform<u8:bf16, 1.000000e-01:255>, !quant.uniform<i9:bf16, 1.000000e-01:1>, !quant.uniform<i24:f32, 1.000000e-01>, !quant.uniform<i32:f32, 1.000000e-01:1>, !quant.uniform<u32<0:4294967294>:f64, 1.000000e-01:4294967295>, !quant.uniform<i4:f8E4M3FN, 1.000000e-01>, !quant.uniform<i8:f8E4M3FN, 1.000000e-01>) {
 // EVEN-NEXT:      %0 = arith.constant 9.997560e-02 : f16
 // EVEN-NEXT:      %1 = arith.constant 1.000000e+00 : f16
 // EVEN-NEXT:      %2 = arith.divf %f16, %0 : f16
@@ -558,16 +556,7 @@ func.func @compute_types(
 // EVEN-NEXT:      %110 = arith.fptosi %109 : f32 to i32
 // EVEN-NEXT:      %111 = arith.trunci %110 : i32 to i8
 // EVEN-NEXT:      %112 = quant.scast %111 : i8 to !quant.uniform<i8:f8E4M3FN, 1.000000e-01>
-// EVEN-NEXT:      %113 = arith.constant 1.000000e-01 : f80
-// EVEN-NEXT:      %114 = arith.divf %f80, %113 : f80
-// EVEN-NEXT:      %115 = math.roundeven %114 : f80
-// EVEN-NEXT:      %116 = arith.constant -2147483648.0 : f80
-// EVEN-NEXT:      %117 = arith.constant 2147483647.0 : f80
-// EVEN-NEXT:      %118 = arith.maxnumf %115, %116 : f80
-// EVEN-NEXT:      %119 = arith.minnumf %118, %117 : f80
-// EVEN-NEXT:      %120 = arith.fptosi %119 : f80 to i32
-// EVEN-NEXT:      %121 = quant.scast %120 : i32 to !quant.uniform<i32:f80, 1.000000e-01>
-// EVEN-NEXT:      func.return %11, %22, %32, %45, %58, %67, %79, %90, %101, %112, %121 : !quant.uniform<i8:f16, 1.000000e-01:1>, !quant.uniform<i16:f16, 1.000000e-01>, !quant.uniform<i8:bf16, 1.000000e-01>, !quant.uniform<u8:bf16, 1.000000e-01:255>, !quant.uniform<i9:bf16, 1.000000e-01:1>, !quant.uniform<i24:f32, 1.000000e-01>, !quant.uniform<i32:f32, 1.000000e-01:1>, !quant.uniform<u32<0:4294967294>:f64, 1.000000e-01:4294967295>, !quant.uniform<i4:f8E4M3FN, 1.000000e-01>, !quant.uniform<i8:f8E4M3FN, 1.000000e-01>, !quant.uniform<i32:f80, 1.000000e-01>
+// EVEN-NEXT:      func.return %11, %22, %32, %45, %58, %67, %79, %90, %101, %112 : !quant.uniform<i8:f16, 1.000000e-01:1>, !quant.uniform<i16:f16, 1.000000e-01>, !quant.uniform<i8:bf16, 1.000000e-01>, !quant.uniform<u8:bf16, 1.000000e-01:255>, !quant.uniform<i9:bf16, 1.000000e-01:1>, !quant.uniform<i24:f32, 1.000000e-01>, !quant.uniform<i32:f32, 1.000000e-01:1>, !quant.uniform<u32<0:4294967294>:f64, 1.000000e-01:4294967295>, !quant.uniform<i4:f8E4M3FN, 1.000000e-01>, !quant.uniform<i8:f8E4M3FN, 1.000000e-01>
 // EVEN-NEXT:    }
 
 // -----

@@ -1,0 +1,41 @@
+"""Attributes of declarations are kept."""
+
+import pytest
+
+from tests.conformance.real_mlir import Mlir
+
+from .modules import accepted, parse
+
+DECLARATIONS = (
+    "func.func private @a(f32 {a.b}, i8) -> (f32 {c.d = 1 : i8}) attributes {x.y}",
+    "func.func private @b(f32, i8 {a.b}) -> f32",
+    "func.func private @c(f32) -> (f32, i8 {c.d})",
+    'func.func private @d(f32 {a.b = "text", c.d})',
+    "func.func private @e() -> (f32 {c.d})",
+    "func.func private @f(f32, i8) -> (f32, i8)",
+    "func.func private @g()",
+)
+
+
+@pytest.mark.parametrize("text", DECLARATIONS)
+def test_attributes_of_declarations_are_kept(mlir: Mlir, text: str):
+    module = parse(text)
+    if "{a.b" in text or "{c.d" in text:
+        assert text in str(module)
+    assert parse(str(module)).is_structurally_equivalent(module)
+    assert accepted(mlir, str(module)) == accepted(mlir, text)
+
+
+def test_attributes_of_definitions_are_kept():
+    text = "func.func @f(%x: f32 {a.b}) -> (f32 {c.d}) {\n    func.return %x : f32"
+    assert text in str(parse(text + "}"))
+
+
+def test_named_arguments_of_declarations_are_read(mlir: Mlir):
+    text = "func.func private @f(%x: f32 {a.b}, %y: i8) -> f32"
+    assert accepted(mlir, str(parse(text))) == accepted(mlir, text)
+
+
+def test_locations_of_declared_arguments_are_skipped():
+    module = parse('func.func private @f(f32 {a.b} loc("file":1:2), i8 loc(unknown))')
+    assert "func.func private @f(f32 {a.b}, i8)" in str(module)

@@ -1,0 +1,256 @@
+"""Patches of what a text in any dialect may have: strings, constants and resources."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeGuard, cast
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    f32,
+    i1,
+)
+from xdsl.ir import Attribute
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.utils.mlir_lexer import MLIRLexer
+
+from .resources import keep_resources_as_bytes
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import AnyDenseElement, RankedStructure
+
+
+def read_unclosed_strings_in_linear_time() -> None:
+    """
+    Make the quantifier of a string literal's characters possessive.
+
+    xDSL tries all ways to divide the characters of a literal that is not closed, and there
+    are exponentially many of them.
+
+    MLIR: reads a text in linear time.
+    Ends with: `docs/upstream/unclosed-strings.md`.
+    """
+    pattern = MLIRLexer._unescaped_characters_regex.pattern  # pyright: ignore[reportPrivateUsage] no public way
+    if "]+|" in pattern:
+        MLIRLexer._unescaped_characters_regex = re.compile(  # pyright: ignore[reportPrivateUsage] no public way
+            pattern.replace("]+|", "]++|")
+        )
+
+
+def compare_splats_by_bits() -> None:
+    """
+    Print `dense<[0.0, -0.0]>` with both of its values.
+
+    They are equal, so xDSL takes the first for all of them.
+
+    MLIR: a splat is one element whose bits are repeated.
+    Ends with: `docs/upstream/dense-splats.md`.
+    """
+    zeros = DenseIntOrFPElementsAttr.from_list(TensorType(f32, (2,)), (0.0, -0.0))
+    if not zeros.is_splat():
+        return
+
+    def is_splat(self: DenseIntOrFPElementsAttr) -> bool:
+        data = self.data.data
+        first = data[: self.type.element_type.compile_time_size]
+        return first * len(self) == data
+
+    DenseIntOrFPElementsAttr.is_splat = is_splat
+
+
+def parse_dense_hexadecimal_floats() -> None:
+    """
+    Take the hexadecimal elements of a dense float constant for their bits, not for an
+    integer. An element with more bits than the type is read as xDSL reads it.
+
+    MLIR: takes them for their bits, and refuses elements with more.
+    Ends with: `docs/upstream/dense-hexadecimal-floats.md`.
+    """
+    infinity = DenseIntOrFPElementsAttr.from_list(TensorType(f32, (1,)), (math.inf,))
+    text = "dense<0x7F800000> : tensor<1xf32>"
+    if Parser(Context(), text).parse_attribute() == infinity:
+        return
+
+    # It is the class of what `[...]` is made of while the type is not parsed yet.
+    element_class = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage] no public way
+    to_type = element_class.to_type
+
+    def to_type_by_bits(
+        self: AttrParser._TensorLiteralElement,  # pyright: ignore[reportPrivateUsage] no public way
+        parser: AttrParser,
+        type: AnyDenseElement,
+    ) -> float | tuple[int, int] | tuple[float, float]:
+        is_hexadecimal = self.span.text.startswith("0x")
+        if not is_hexadecimal or not isinstance(type, AnyFloat):
+            return to_type(self, parser, type)
+        bits = self.to_int(parser)
+        if bits >> type.bitwidth:
+            return to_type(self, parser, type)
+        return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
+
+    element_class.to_type = to_type_by_bits
+
+
+def _is_packed_by_mlir(type_: Attribute) -> TypeGuard[IntegerType]:
+    """Whether MLIR stores elements of the type in other bytes than xDSL."""
+    return isinstance(type_, IntegerType) and type_.bitwidth not in (8, 16, 32, 64)
+
+
+def _mlir_bytes(type_: IntegerType, values: Sequence[int]) -> bytes:
+    """
+    The bytes that MLIR has for dense integers.
+
+    Eight of `i1` are one byte, the first in its lowest bit. The others have as many bytes
+    as they need, with zeros above their bits.
+    """
+    width = type_.bitwidth
+    if width == 1:
+        bits = "".join("1" if value & 1 else "0" for value in reversed(values))
+        return int(bits, 2).to_bytes((len(values) + 7) // 8, "little")
+    mask, size = (1 << width) - 1, (width + 7) // 8
+    return b"".join((value & mask).to_bytes(size, "little") for value in values)
+
+
+def _values_of_mlir_bytes(
+    type_: IntegerType, data: bytes, count: int
+) -> Sequence[int] | None:
+    """Inverse of `_mlir_bytes`, `None` if `data` has not `count` elements."""
+    width = type_.bitwidth
+    if width == 1:
+        if len(data) == 1 and count > 8 and data in (b"\x00", b"\xff"):
+            return [data[0] & 1] * count
+        if len(data) != (count + 7) // 8:
+            return None
+        return [data[index // 8] >> index % 8 & 1 for index in range(count)]
+    size = (width + 7) // 8
+    if len(data) == size:
+        data *= count
+    if len(data) != size * count:
+        return None
+    is_unsigned = type_.signedness.data is Signedness.UNSIGNED
+    sign, mask = 0 if is_unsigned else 1 << width - 1, (1 << width) - 1
+    bits = (
+        int.from_bytes(data[start : start + size], "little") & mask
+        for start in range(0, len(data), size)
+    )
+    return [(value ^ sign) - sign for value in bits]
+
+
+def exchange_packed_integers() -> None:
+    """
+    Print and parse the bytes of long dense constants of `i1`, `i4`, `i24`.
+
+    From 101 elements on a constant is printed as one hexadecimal string.
+
+    MLIR: packs eight of `i1` into a byte; others have as many bytes as they need.
+    Ends with: `docs/upstream/dense-packed-integers.md`.
+    """
+    type_ = TensorType(i1, (101,))
+    text = f'dense<"0x01{"00" * 12}"> : {type_}'
+    attribute = DenseIntOrFPElementsAttr.from_list(type_, (1, *[0] * 100))
+    if str(attribute) == text:
+        return
+
+    print_without_type = DenseIntOrFPElementsAttr.print_without_type
+    parse_attr = AttrParser.parse_dense_int_or_fp_elements_attr
+
+    def print_(self: DenseIntOrFPElementsAttr, printer: Printer) -> None:
+        type_ = self.get_element_type()
+        if not _is_packed_by_mlir(type_) or len(self) <= 100 or self.is_splat():
+            print_without_type(self, printer)
+            return
+        values = cast(Sequence[int], self.get_values())
+        printer.print_string(f'dense<"0x{_mlir_bytes(type_, values).hex().upper()}">')
+
+    def parse(
+        self: AttrParser, type: RankedStructure[AnyDenseElement] | None
+    ) -> DenseIntOrFPElementsAttr:
+        start = self.pos
+        attribute = _parse_optional_packed_integers(self, type)
+        if attribute is not None:
+            return attribute
+        self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
+        return parse_attr(self, type)
+
+    DenseIntOrFPElementsAttr.print_without_type = print_
+    AttrParser.parse_dense_int_or_fp_elements_attr = parse
+
+
+def _parse_optional_packed_integers(
+    parser: AttrParser, type_: RankedStructure[AnyDenseElement] | None
+) -> DenseIntOrFPElementsAttr | None:
+    """Parse a dense constant if its elements are integers that MLIR has packed."""
+    # What is wrong with a text is for xDSL to say.
+    if parser.parse_optional_punctuation("<") is None:
+        return None
+    if (hexadecimal := parser.parse_optional_str_literal()) is None:
+        return None
+    if parser.parse_optional_punctuation(">") is None:
+        return None
+    if type_ is None:
+        if parser.parse_optional_punctuation(":") is None:
+            return None
+        type_ = parser._parse_dense_literal_type()  # pyright: ignore[reportPrivateUsage] no public way
+    element_type = type_.get_element_type()
+    if not _is_packed_by_mlir(element_type):
+        return None
+    try:
+        data = bytes.fromhex(hexadecimal[2:])
+    except ValueError:
+        return None
+    values = _values_of_mlir_bytes(element_type, data, math.prod(type_.get_shape()))
+    if values is None:
+        return None
+    return DenseIntOrFPElementsAttr.from_list(
+        cast("RankedStructure[IntegerType]", type_), values
+    )
+
+
+def name_resources_once() -> None:
+    """
+    Find the data of a resource whose name is taken, as it is if a text is parsed again.
+
+    Attributes and data of one text then have the same new name.
+
+    MLIR: renames both.
+    Ends with: `docs/upstream/resource-names.md`.
+    """
+
+    def parse_handle(
+        self: AttrParser, dialect_name: str, interface: OpAsmDialectInterface
+    ) -> str:
+        name = self.parse_identifier(" for resource handle")
+        handles: dict[tuple[str, str], str] = vars(self).setdefault(
+            "_resource_handles", {}
+        )
+        if (handle := handles.get((dialect_name, name))) is None:
+            handle = interface.declare_resource(name)
+            handles[dialect_name, name] = handle
+            self.dialect_resources.add((dialect_name, handle))
+        return handle
+
+    resources = OpAsmDialectInterface()
+    resources.declare_resource("a")
+    parser = Parser(Context(), "a a")
+    parse = parser._parse_dialect_resource_handle  # pyright: ignore[reportPrivateUsage] no public way
+    if parse("builtin", resources) != parse("builtin", resources):
+        AttrParser._parse_dialect_resource_handle = parse_handle  # pyright: ignore[reportPrivateUsage] no public way
+
+
+PATCHES = (
+    read_unclosed_strings_in_linear_time,
+    compare_splats_by_bits,
+    parse_dense_hexadecimal_floats,
+    exchange_packed_integers,
+    name_resources_once,
+    keep_resources_as_bytes,
+)

@@ -1,0 +1,86 @@
+"""Patches of the dialect `func`: the attributes of a declaration."""
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.utils import print_func_output
+from xdsl.dialects.utils.format import (
+    _print_func_outputs,  # pyright: ignore[reportPrivateUsage] no public way
+)
+from xdsl.ir import Attribute, Region
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+
+def keep_declaration_attributes() -> None:
+    """
+    Print and parse the attributes of a declaration's arguments and results; xDSL parses
+    and forgets those of arguments, and prints neither.
+
+    MLIR: keeps both.
+    Ends with: `docs/upstream/func-declarations.md`.
+    """
+    attributes = ArrayAttr((DictionaryAttr({"kept": UnitAttr()}),))
+    declaration = FuncOp(
+        "f", ((f32,), (f32,)), Region(), arg_attrs=attributes, res_attrs=attributes
+    )
+    if str(declaration).count("kept") == 2:
+        return
+
+    parse_definition, print_definition = FuncOp.parse, FuncOp.print
+
+    def print_(self: FuncOp, printer: Printer) -> None:
+        if self.is_declaration and (self.arg_attrs or self.res_attrs):
+            _print_declaration(self, printer)
+        else:
+            print_definition(self, printer)
+
+    def parse(parser: Parser) -> FuncOp:
+        start = parser.pos
+        func = parse_definition(parser)
+        if func.is_declaration and func.function_type.inputs.data:
+            # The attributes were parsed and forgotten: go back and read them again.
+            end = parser.pos
+            parser._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
+            func.arg_attrs = _parse_argument_attributes(parser)
+            parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
+        return func
+
+    FuncOp.print = print_
+    FuncOp.parse = staticmethod(parse)
+
+
+def _parse_argument_attributes(parser: Parser) -> ArrayAttr[DictionaryAttr] | None:
+    """Parse a declaration up to the end of its arguments, for their attributes."""
+
+    def parse_argument() -> dict[str, Attribute]:
+        if parser.parse_optional_argument() is None:
+            parser.parse_type()
+        attributes = parser.parse_optional_dictionary_attr_dict()
+        parser.parse_optional_location()
+        return attributes
+
+    parser.parse_optional_visibility_keyword()
+    parser.parse_symbol_name()
+    attributes = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, parse_argument
+    )
+    return ArrayAttr(map(DictionaryAttr, attributes)) if any(attributes) else None
+
+
+def _print_declaration(func: FuncOp, printer: Printer) -> None:
+    inputs, results = func.function_type.inputs.data, func.function_type.outputs.data
+    attributes = func.arg_attrs or [DictionaryAttr({})] * len(inputs)
+    if func.sym_visibility:
+        printer.print_string(f" {func.sym_visibility.data}")
+    printer.print_string(" ")
+    printer.print_symbol_name(func.sym_name.data)
+    with printer.in_parens():
+        printer.print_list(
+            zip(inputs, attributes, strict=True),
+            lambda pair: print_func_output(printer, *pair),
+        )
+    _print_func_outputs(printer, results, func.res_attrs)
+    printer.print_op_attributes(func.attributes, print_keyword=True)
+
+
+PATCHES = (keep_declaration_attributes,)

@@ -1,0 +1,50 @@
+"""What the patches share that let an op have more types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from xdsl.ir import Attribute, Block
+from xdsl.irdl import AttrConstraint, IRDLOperation, OperandDef, ResultDef
+from xdsl.irdl.constraints import VerificationContext
+from xdsl.utils.exceptions import VerifyException
+
+
+@dataclass(frozen=True)
+class Widened(AttrConstraint):
+    """What xDSL accepts, and more; all else is refused in the words of xDSL."""
+
+    xdsl: AttrConstraint
+
+    more: AttrConstraint
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        try:
+            self.xdsl.verify(attr, constraint_context)
+        except VerifyException:
+            if not self.more.verifies(attr):
+                raise
+
+    def mapping_type_vars(self, type_var_mapping: Mapping[Any, Any]) -> Self:
+        return self
+
+
+def takes(
+    op_type: type[IRDLOperation], operands: tuple[Attribute, ...], result: Attribute
+) -> bool:
+    """Whether an op with operands and a result of these types is valid."""
+    values = Block(arg_types=operands).args
+    try:
+        op_type.build(operands=values, result_types=(result,)).verify_()
+    except (VerifyException, ValueError):
+        return False
+    return True
+
+
+def widen(
+    op_type: type[IRDLOperation], operand: AttrConstraint, result: AttrConstraint
+) -> None:
+    """Replace the constraints of the first operand and of the result."""
+    definition = op_type.get_irdl_definition()
+    definition.operands[0] = (definition.operands[0][0], OperandDef(operand))
+    definition.results[0] = (definition.results[0][0], ResultDef(result))
