@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from .building import index, is_dynamic, sizes_of
 from .mlir_bindings import bindings, ops_in
 
 
@@ -31,25 +32,10 @@ _Checks = Sequence[tuple[Any, str]]
 # Values
 
 
-def _index(value: int) -> Any:
-    return bindings().arith.constant(bindings().ir.IndexType.get(), value)
-
-
-def _is_dynamic(size: int) -> bool:
-    return size == bindings().ir.ShapedType.get_dynamic_size()
-
-
-def _sizes(tensor: Any) -> Sequence[Any]:
-    return [
-        bindings().tensor.dim(tensor, _index(i)) if _is_dynamic(size) else _index(size)
-        for i, size in enumerate(tensor.type.shape)
-    ]
-
-
 def _mixed(static: Any, dynamic: Sequence[Any]) -> Sequence[Any]:
     """Values of which an attribute has those that are known."""
     rest = iter(dynamic)
-    return [next(rest) if _is_dynamic(value) else _index(value) for value in static]
+    return [next(rest) if is_dynamic(value) else index(value) for value in static]
 
 
 def _segments(op: Any) -> Sequence[Sequence[Any]]:
@@ -70,13 +56,13 @@ def _all(conditions: Sequence[Any]) -> Any:
 
 def _are_counts(values: Sequence[Any]) -> Any:
     """Whether no value is negative; there is at least one."""
-    return _all([_compare("sge", value, _index(0)) for value in values])
+    return _all([_compare("sge", value, index(0)) for value in values])
 
 
 def _have_product(sizes: Sequence[Any], count: Any) -> Any:
     """Whether the product of sizes is a count, even if it does not fit an index."""
     arith = bindings().arith
-    zero, one = _index(0), _index(1)
+    zero, one = index(0), index(1)
     rest, is_exact = count, _compare("eq", zero, zero)
     has_zero = _compare("ne", zero, zero)
     for size in sizes:
@@ -102,13 +88,13 @@ def _slice(op: Any, of: int) -> _Checks:
     )
     return [
         (_is_inside(*part), f"has a slice that is not inside of dimension {i}")
-        for i, part in enumerate(zip(_sizes(op.operands[of]), *parts, strict=True))
+        for i, part in enumerate(zip(sizes_of(op.operands[of]), *parts, strict=True))
     ]
 
 
 def _is_inside(extent: Any, offset: Any, size: Any, stride: Any) -> Any:
     arith = bindings().arith
-    zero, one = _index(0), _index(1)
+    zero, one = index(0), index(1)
     # No sum or product, which might overflow.
     last = arith.subi(arith.subi(extent, one), offset)
     room = arith.divui(last, arith.maxui(stride, one))
@@ -125,8 +111,8 @@ def _insert_slice(op: Any) -> _Checks:
     # Of a slice, only sizes that are known to be 1 may be missing in the source.
     actual = [
         size
-        for size, static in zip(_sizes(source), source.type.shape, strict=True)
-        if _is_dynamic(static)
+        for size, static in zip(sizes_of(source), source.type.shape, strict=True)
+        if is_dynamic(static)
     ]
     return [
         *_slice(op, of=1),
@@ -151,27 +137,26 @@ def _reshape(op: Any) -> _Checks:
     # Of tensors without a rank there is no list of sizes.
     if not source.type.has_rank or not shape.type.has_static_shape:
         return []
-    arith, index = bindings().arith, bindings().ir.IndexType.get()
+    arith, index_type = bindings().arith, bindings().ir.IndexType.get()
     sizes = [
-        bindings().tensor.extract(shape, [_index(i)])
-        for i in range(shape.type.shape[0])
+        bindings().tensor.extract(shape, [index(i)]) for i in range(shape.type.shape[0])
     ]
-    if shape.type.element_type != index:
-        sizes = [arith.index_cast(index, size) for size in sizes]
+    if shape.type.element_type != index_type:
+        sizes = [arith.index_cast(index_type, size) for size in sizes]
     problem = "has a result with another number of elements"
     checks = [(_compare("eq", *pair), problem) for pair in _known(op, sizes)]
     if sizes:
         checks.append((_are_counts(sizes), "has a negative size"))
-    count = reduce(arith.muli, _sizes(source), _index(1))
+    count = reduce(arith.muli, sizes_of(source), index(1))
     return [*checks, (_have_product(sizes, count), problem)]
 
 
 def _known(op: Any, sizes: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
     """Sizes of the result that its type knows, each with what it should be as well."""
     return [
-        (size, _index(static))
+        (size, index(static))
         for size, static in zip(sizes, op.results[0].type.shape, strict=True)
-        if not _is_dynamic(static)
+        if not is_dynamic(static)
     ]
 
 
@@ -188,14 +173,14 @@ def _expand_shape(op: Any) -> _Checks:
         *checks,
         *(
             (_have_product(group, size), problem)
-            for group, size in zip(groups, _sizes(source), strict=True)
+            for group, size in zip(groups, sizes_of(source), strict=True)
         ),
     ]
 
 
 def _concat(op: Any) -> _Checks:
     axis = op.attributes["dim"].value
-    first, *others = shapes = [_sizes(operand) for operand in op.operands]
+    first, *others = shapes = [sizes_of(operand) for operand in op.operands]
     problem = f"has operands that differ in more than dimension {axis}"
     pairs = [
         pair

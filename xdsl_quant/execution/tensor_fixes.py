@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .building import empty, is_dynamic, mixed_sizes_of, reshaped
 from .compilation_error import CompilationError
 from .mlir_bindings import bindings, ops_in
 
@@ -83,22 +84,26 @@ def read_initial_values_as_inputs(module: Any) -> None:
 
 def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
     ir = bindings().ir
-    block = op.regions[0].blocks[0]
-    initial_values = [*op.operands][input_count:]
+    block, operands = op.regions[0].blocks[0], [*op.operands]
+    initial_values = operands[input_count:]
     maps = [*op.attributes["indexing_maps"]]
+    segments = [input_count + output_count, output_count]
     with ir.InsertionPoint(op), op.location:
-        attributes = {
-            "indexing_maps": ir.ArrayAttr.get([*maps, *maps[input_count:]]),
-            "iterator_types": op.attributes["iterator_types"],
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
-                [input_count + output_count, output_count]
-            ),
-        }
         new_op = ir.Operation.create(
             op.name,
             results=[result.type for result in op.results],
-            operands=[*op.operands, *map(_empty_like, initial_values)],
-            attributes=attributes,
+            operands=[
+                *operands,
+                *(
+                    empty(mixed_sizes_of(value), value.type.element_type)
+                    for value in initial_values
+                ),
+            ],
+            attributes={
+                "indexing_maps": ir.ArrayAttr.get([*maps, *maps[input_count:]]),
+                "iterator_types": op.attributes["iterator_types"],
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+            },
             regions=1,
         )
     for value in initial_values:
@@ -107,18 +112,6 @@ def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
     for old, new in zip(op.results, new_op.results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
-
-
-def _empty_like(value: Any) -> Any:
-    arith, tensor, ir = bindings().arith, bindings().tensor, bindings().ir
-    type_ = value.type
-    sizes = [
-        tensor.dim(value, arith.constant(ir.IndexType.get(), i))
-        if type_.is_dynamic_dim(i)
-        else type_.get_dim_size(i)
-        for i in range(type_.rank)
-    ]
-    return tensor.empty(sizes, type_.element_type)
 
 
 def copy_what_while_loops_carry(module: Any) -> None:
@@ -139,7 +132,7 @@ def copy_what_while_loops_carry(module: Any) -> None:
 
 def _copied(value: Any, before: Any) -> Any:
     ir = bindings().ir
-    # Of the sizes, what is copied, and a hint, only the second is there.
+    # operandSegmentSizes: only the copy operand is present.
     segments = ir.DenseI32ArrayAttr.get([0, 1, 0], before.context)
     with ir.InsertionPoint(before), before.location:
         return ir.Operation.create(
@@ -202,20 +195,13 @@ def reshape_where_sizes_are_dynamic(module: Any) -> None:
 
     MLIR ends the process if one dimension becomes several of them.
     """
-    ir, arith, tensor = bindings().ir, bindings().arith, bindings().tensor
     for op in ops_in(module, "tensor.expand_shape"):
-        source, *sizes = op.operands
-        if len(sizes) < 2:
+        source, *dynamic = op.operands
+        if len(dynamic) < 2:
             continue
-        with ir.InsertionPoint(op), op.location:
-            type_, index = op.results[0].type, ir.IndexType.get()
-            rest = iter(sizes)
-            shape = [
-                next(rest) if type_.is_dynamic_dim(i) else arith.constant(index, size)
-                for i, size in enumerate(op.attributes["static_output_shape"])
-            ]
-            shape = tensor.from_elements(
-                ir.RankedTensorType.get([type_.rank], index), shape
-            )
-            op.results[0].replace_all_uses_with(tensor.reshape(type_, source, shape))
+        rest = iter(dynamic)
+        static = op.attributes["static_output_shape"]
+        sizes = [next(rest) if is_dynamic(size) else size for size in static]
+        with bindings().ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(reshaped(source, sizes))
         op.erase()

@@ -8,8 +8,10 @@ What is only needed inside is never in memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ..building import generic
 from ..mlir_bindings import bindings, ops_in
 
 
@@ -49,15 +51,17 @@ def _is_identity(affine_map: Any) -> bool:
     return affine_map == ir.AffineMap.get_identity(affine_map.n_dims)
 
 
+def _operands(op: Any) -> list[tuple[Any, Any]]:
+    """The operands of an op with their maps."""
+    return [*zip(op.operands, _maps(op), strict=True)]
+
+
 def _inputs(op: Any) -> list[tuple[Any, Any]]:
-    """The operands that are read, with their maps."""
-    count = op.attributes["operandSegmentSizes"][0]
-    return [*zip([*op.operands][:count], _maps(op)[:count], strict=True)]
+    return _operands(op)[: op.attributes["operandSegmentSizes"][0]]
 
 
 def _outputs(op: Any) -> list[tuple[Any, Any]]:
-    count = op.attributes["operandSegmentSizes"][0]
-    return [*zip([*op.operands][count:], _maps(op)[count:], strict=True)]
+    return _operands(op)[op.attributes["operandSegmentSizes"][0] :]
 
 
 def _can_share(op: Any) -> bool:
@@ -115,15 +119,13 @@ class _Group:
         """Make one op of all."""
         if len(self._members) < 2:
             return
-        ir = bindings().ir
         last = self._members[-1]
-        with ir.InsertionPoint(last), last.location:
+        with bindings().ir.InsertionPoint(last), last.location:
             self._shared()
         for member in reversed(self._members):
             member.erase()
 
     def _shared(self) -> None:
-        ir, linalg = bindings().ir, bindings().linalg
         inputs: dict[tuple[Any, str], tuple[Any, Any]] = {}
         for member in self._members:
             for value, m in _inputs(member):
@@ -137,61 +139,46 @@ class _Group:
             )
             if self._is_needed(result) or any(True for _ in argument.uses)
         ]
-        maps = [m for _, m in inputs.values()] + [m for _, m, _ in outputs]
-        generic = linalg.GenericOp(
-            [result.type for _, _, result in outputs],
+        results = [result for _, _, result in outputs]
+
+        def body(arguments: Sequence[Any]) -> Sequence[Any]:
+            read = dict(zip(inputs, arguments, strict=False))
+            so_far = dict(zip(results, arguments[len(inputs) :], strict=True))
+            elements: dict[Any, Any] = {}
+            for member in self._members:
+                values = [
+                    elements[value] if value in elements else read[value, str(m)]
+                    for value, m in _inputs(member)
+                ]
+                values += [so_far.get(result) for result in member.results]
+                yielded = _inlined(member, values)
+                elements |= zip(member.results, yielded, strict=True)
+            return [elements[result] for result in results]
+
+        new_results = generic(
             [value for value, _ in inputs.values()],
             [out for out, _, _ in outputs],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-            self._iterators(),
+            [m for _, m in inputs.values()] + [m for _, m, _ in outputs],
+            self._kinds(),
+            body,
         )
-        self._fill(generic, [*inputs], [result for _, _, result in outputs])
-        for (_, _, result), new in zip(outputs, generic.results, strict=True):
+        for result, new in zip(results, new_results, strict=True):
             result.replace_all_uses_with(new)
 
     def _is_needed(self, result: Any) -> bool:
         """Whether an op outside of the group uses a result."""
         return any(use.owner.operation not in self._members for use in result.uses)
 
-    def _iterators(self) -> Any:
-        """The kinds of dimensions: that of a reduction if it is that for any op."""
-        ir = bindings().ir
+    def _kinds(self) -> Sequence[str]:
+        """The kinds of loops: that of a reduction if it is that for any op."""
         kinds = zip(
-            *(member.attributes["iterator_types"] for member in self._members),
+            *(map(str, op.attributes["iterator_types"]) for op in self._members),
             strict=True,
         )
-        reduction = ir.Attribute.parse("#linalg.iterator_type<reduction>")
-        return ir.ArrayAttr.get(
-            [reduction if reduction in kind else kind[0] for kind in kinds]
-        )
-
-    def _fill(self, generic: Any, inputs: list[Any], results: list[Any]) -> None:
-        """Put the bodies of all members into a new op."""
-        ir, linalg = bindings().ir, bindings().linalg
-        types = [_element_type(operand.type) for operand in generic.operands]
-        block = generic.regions[0].blocks.append(
-            *types, arg_locs=[generic.location] * len(types)
-        )
-        arguments = [*block.arguments]
-        read = dict(zip(inputs, arguments, strict=False))
-        sofar = dict(zip(results, arguments[len(inputs) :], strict=True))
-        # The elements that results of members have.
-        elements: dict[Any, Any] = {}
-        with ir.InsertionPoint(block):
-            for member in self._members:
-                values = [
-                    elements[value] if value in elements else read[value, str(m)]
-                    for value, m in _inputs(member)
-                ]
-                values += [sofar.get(result) for result in member.results]
-                yielded = _inlined(member, values)
-                elements |= zip(member.results, yielded, strict=True)
-            linalg.YieldOp([elements[result] for result in results])
-
-
-def _element_type(type_: Any) -> Any:
-    is_tensor = isinstance(type_, bindings().ir.RankedTensorType)
-    return type_.element_type if is_tensor else type_
+        return [
+            "reduction" if any("reduction" in kind for kind in each) else "parallel"
+            for each in kinds
+        ]
 
 
 def _accumulators(op: Any) -> list[Any]:
@@ -205,18 +192,12 @@ _HARMLESS = ("cf.assert", "scf.if", "scf.yield", "linalg.yield", "tensor.yield")
 
 def _depends(op: Any, values: set[Any]) -> bool:
     """Whether an op uses a value, or may write to memory, or call a function."""
-    found = False
-    ir = bindings().ir
-
-    def visit(inner: Any) -> Any:
-        nonlocal found
-        found |= inner.name.startswith(("func.", "memref.", "bufferization."))
-        found |= not len(inner.results) and inner.name not in _HARMLESS
-        found |= any(operand in values for operand in inner.operands)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return found
+    return any(
+        inner.name.startswith(("func.", "memref.", "bufferization."))
+        or (not len(inner.results) and inner.name not in _HARMLESS)
+        or any(operand in values for operand in inner.operands)
+        for inner in ops_in(op)
+    )
 
 
 def _inlined(member: Any, arguments: list[Any]) -> list[Any]:

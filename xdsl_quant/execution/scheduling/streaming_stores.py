@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..building import index
 from ..mlir_bindings import bindings, ops_in
 
 _LINE = 64
@@ -28,93 +29,37 @@ _CHUNK = 128 * _LINE
 _MARK = '"streamed"'
 """A memory space: stores to it become streaming stores."""
 
-_HELPERS = """
-// Copy a number of bytes from an address in the buffer to one in the result.
-func.func private @{name}_copy(%buffer: index, %target: index, %size: index)
-    attributes {{llvm.linkage = #llvm.linkage<internal>, passthrough = ["noinline"]}} {{
-  %zero = arith.constant 0 : index
-  %line = arith.constant 64 : index
-  %in_line = arith.constant 63 : index
-  %opposite = arith.subi %zero, %target : index
-  %to_line = arith.andi %opposite, %in_line : index
-  %head = arith.minui %to_line, %size : index
-  %rest = arith.subi %size, %head : index
-  %tail = arith.andi %rest, %in_line : index
-  %end = arith.subi %size, %tail : index
-  func.call @{name}_copy_part(%buffer, %target, %zero, %head)
-      : (index, index, index, index) -> ()
-  scf.for %i = %head to %end step %line {{
-    %from = arith.addi %buffer, %i : index
-    %to = arith.addi %target, %i : index
-    %0 = arith.index_cast %from : index to i64
-    %1 = arith.index_cast %to : index to i64
-    %2 = llvm.inttoptr %0 : i64 to !llvm.ptr
-    %3 = llvm.inttoptr %1 : i64 to !llvm.ptr
-    %4 = llvm.load %2 {{alignment = 1 : i64}} : !llvm.ptr -> vector<16xi32>
-    llvm.store %4, %3 {{alignment = 64 : i64, nontemporal}} : vector<16xi32>, !llvm.ptr
+_COPY = """
+func.func private @{name}(%buffer: i64, %target: i64, %size: i64) attributes {{
+    llvm.linkage = #llvm.linkage<internal>, passthrough = ["noinline"]}} {{
+  %zero = arith.constant 0 : i64
+  %line = arith.constant 64 : i64
+  %in_line = arith.constant 63 : i64
+  %opposite = arith.subi %zero, %target : i64
+  %to_line = arith.andi %opposite, %in_line : i64
+  %head = arith.minui %to_line, %size : i64
+  %rest = arith.subi %size, %head : i64
+  %tail = arith.andi %rest, %in_line : i64
+  %end = arith.subi %size, %tail : i64
+  %from = llvm.inttoptr %buffer : i64 to !llvm.ptr
+  %to = llvm.inttoptr %target : i64 to !llvm.ptr
+  "llvm.intr.memcpy"(%to, %from, %head) <{{isVolatile = false}}>
+      : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  scf.for %i = %head to %end step %line : i64 {{
+    %from_line = llvm.getelementptr %from[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+    %to_line_i = llvm.getelementptr %to[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+    %0 = llvm.load %from_line {{alignment = 1 : i64}} : !llvm.ptr -> vector<16xi32>
+    llvm.store %0, %to_line_i {{alignment = 64 : i64, nontemporal}}
+        : vector<16xi32>, !llvm.ptr
   }}
-  func.call @{name}_copy_part(%buffer, %target, %end, %tail)
-      : (index, index, index, index) -> ()
-  return
-}}
-
-// Copy less than a line, from a start on.
-func.func private @{name}_copy_part(
-    %buffer: index, %target: index, %start: index, %size: index)
-    attributes {{llvm.linkage = #llvm.linkage<internal>}} {{
-  %from = arith.addi %buffer, %start : index
-  %to = arith.addi %target, %start : index
-  %0 = arith.index_cast %from : index to i64
-  %1 = arith.index_cast %to : index to i64
-  %2 = llvm.inttoptr %0 : i64 to !llvm.ptr
-  %3 = llvm.inttoptr %1 : i64 to !llvm.ptr
-  %4 = arith.index_cast %size : index to i64
-  "llvm.intr.memcpy"(%3, %2, %4) <{{isVolatile = false}}>
+  %from_tail = llvm.getelementptr %from[%end] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  %to_tail = llvm.getelementptr %to[%end] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  "llvm.intr.memcpy"(%to_tail, %from_tail, %tail) <{{isVolatile = false}}>
       : (!llvm.ptr, !llvm.ptr, i64) -> ()
   return
 }}
-
-func.func private @{name}_begin(%state: memref<2xindex>, %target: index)
-    attributes {{llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]}} {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  memref.store %c0, %state[%c0] : memref<2xindex>
-  memref.store %target, %state[%c1] : memref<2xindex>
-  return
-}}
-
-func.func private @{name}_advance(%state: memref<2xindex>, %buffer: index, %size: index)
-    attributes {{llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]}} {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %enough = arith.constant {chunk} : index
-  %before = memref.load %state[%c0] : memref<2xindex>
-  %pending = arith.addi %before, %size : index
-  memref.store %pending, %state[%c0] : memref<2xindex>
-  %is_enough = arith.cmpi uge, %pending, %enough : index
-  scf.if %is_enough {{
-    %target = memref.load %state[%c1] : memref<2xindex>
-    func.call @{name}_copy(%buffer, %target, %pending) : (index, index, index) -> ()
-    %next = arith.addi %target, %pending : index
-    memref.store %c0, %state[%c0] : memref<2xindex>
-    memref.store %next, %state[%c1] : memref<2xindex>
-  }}
-  return
-}}
-
-// Only a fence puts streaming stores in order with others.
-func.func private @{name}_finish(%state: memref<2xindex>, %buffer: index)
-    attributes {{llvm.linkage = #llvm.linkage<internal>, passthrough = ["alwaysinline"]}} {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %pending = memref.load %state[%c0] : memref<2xindex>
-  %target = memref.load %state[%c1] : memref<2xindex>
-  func.call @{name}_copy(%buffer, %target, %pending) : (index, index, index) -> ()
-  llvm.fence seq_cst
-  return
-}}
 """
-"""The functions that handle the buffer of the kernel `name`."""
+"""Copies bytes from one address to another, whole lines with non-temporal stores."""
 
 
 # Before there are loops
@@ -171,7 +116,7 @@ def _is_entry_block(block: Any, name: str) -> bool:
 
 
 def _is_plain(type_: Any) -> bool:
-    """Whether a memref has dimensions, no gaps, and elements of which lines are made."""
+    """Whether the memref is contiguous, has rank > 0 and a power-of-two element width."""
     ir = bindings().ir
     identity = ir.AffineMap.get_identity(type_.rank)
     return (
@@ -221,33 +166,34 @@ def _marked(memref: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Buffer:
-    """What the loops of a kernel write to, all of them in turn."""
+    """What the loops of a kernel write to, one loop nest after the other."""
 
-    kernel_name: str
+    copy: str
+    """The function that copies to a result."""
 
     memory: Any
     """A memref of bytes."""
 
     state: Any
-    """A memref of the number of bytes that are not copied yet, and where they belong."""
+    """A memref of two i64: the number of pending bytes, and the address they go to."""
 
     @staticmethod
     def of(module: Any, name: str) -> _Buffer:
-        """A buffer in the kernel `name`, with the functions that handle it."""
+        """A buffer in the kernel `name`."""
         ir, memref = bindings().ir, bindings().memref
-        helpers = ir.Module.parse(_HELPERS.format(name=name, chunk=_CHUNK))
-        for helper in [*helpers.body.operations]:
-            module.body.append(helper.detach_from_parent())
+        copy = f"{name}_copy"
+        helpers = ir.Module.parse(_COPY.format(name=copy))
+        module.body.append(helpers.body.operations[0].detach_from_parent())
         (kernel,) = (
             function
             for function in ops_in(module, "func.func")
             if function.attributes["sym_name"].value == name
         )
-        memory = ir.MemRefType.get([2 * _CHUNK], ir.IntegerType.get_signless(8))
-        state = ir.MemRefType.get([2], ir.IndexType.get())
+        i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
+        memory, state = ir.MemRefType.get([2 * _CHUNK], i8), ir.MemRefType.get([2], i64)
         with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]):
             return _Buffer(
-                name,
+                copy,
                 memref.alloca(memory, [], [], alignment=_LINE),
                 memref.alloca(state, [], []),
             )
@@ -255,29 +201,48 @@ class _Buffer:
     def view(self, element_type: Any, length: int) -> Any:
         """The buffer as elements."""
         type_ = bindings().ir.MemRefType.get([length], element_type)
-        return bindings().memref.view(type_, self.memory, _index(0), [])
+        return bindings().memref.view(type_, self.memory, index(0), [])
 
     def begin(self, result: Any) -> None:
         """Start with nothing in the buffer and the first element of a result."""
-        self._call("begin", self.state, _address(result))
+        self._set(0, _i64(0))
+        self._set(1, _address(result))
 
-    def count(self, element_size: Any) -> Any:
-        """The number of elements that are not copied yet."""
-        pending = bindings().memref.load(self.state, [_index(0)])
-        return bindings().arith.divui(pending, element_size)
+    def count(self, element_size: int) -> Any:
+        """The number of pending elements."""
+        count = bindings().arith.divui(self._get(0), _i64(element_size))
+        return bindings().arith.index_cast(bindings().ir.IndexType.get(), count)
 
-    def advance(self, size: Any) -> None:
-        """Count more bytes, and copy all if they are enough."""
-        self._call("advance", self.state, _address(self.memory), size)
+    def advance(self, length: Any, element_size: int) -> None:
+        """Count more elements as pending, and copy all if they are enough."""
+        arith, scf = bindings().arith, bindings().scf
+        more = arith.muli(_as_i64(length), _i64(element_size))
+        pending = arith.addi(self._get(0), more)
+        self._set(0, pending)
+        is_enough = arith.cmpi(arith.CmpIPredicate.uge, pending, _i64(_CHUNK))
+        branch = scf.IfOp(is_enough)
+        with bindings().ir.InsertionPoint(branch.then_block):
+            self._copy()
+            self._set(0, _i64(0))
+            self._set(1, arith.addi(self._get(1), pending))
+            scf.yield_([])
 
     def finish(self) -> None:
         """Copy the rest."""
-        self._call("finish", self.state, _address(self.memory))
+        self._copy()
+        # Only a fence puts non-temporal stores in order with others.
+        llvm = bindings().llvm
+        llvm.fence(llvm.AtomicOrdering.seq_cst)
 
-    def _call(self, name: str, *operands: Any) -> None:
-        ir = bindings().ir
-        callee = ir.FlatSymbolRefAttr.get(f"{self.kernel_name}_{name}")
-        ir.Operation.create("func.call", [], operands, {"callee": callee})
+    def _copy(self) -> None:
+        arguments = [_address(self.memory), self._get(1), self._get(0)]
+        bindings().func.call([], self.copy, arguments)
+
+    def _get(self, position: int) -> Any:
+        return bindings().memref.load(self.state, [index(position)])
+
+    def _set(self, position: int, value: Any) -> None:
+        bindings().memref.store(value, self.state, [index(position)])
 
 
 def stream_marked_results(module: Any, name: str) -> None:
@@ -310,14 +275,13 @@ def _stream(store: Any, buffer: _Buffer) -> None:
         buffer.begin(result)
     with ir.InsertionPoint(loop):
         begin, end, _ = loop.operands
-        chunks = scf.ForOp(begin, end, _index(chunk))
+        chunks = scf.ForOp(begin, end, index(chunk))
     with ir.InsertionPoint(chunks.body):
-        size = _index(element_size)
         chunk_begin = chunks.induction_variable
-        chunk_end = arith.minsi(arith.addi(chunk_begin, _index(chunk)), end)
-        shift = arith.subi(buffer.count(size), chunk_begin)
+        chunk_end = arith.minsi(arith.addi(chunk_begin, index(chunk)), end)
+        shift = arith.subi(buffer.count(element_size), chunk_begin)
         length = arith.subi(chunk_end, chunk_begin)
-        buffer.advance(arith.muli(length, size))
+        buffer.advance(length, element_size)
         scf.yield_([])
     loop.move_before(length.owner)
     loop.operands[0], loop.operands[1] = chunk_begin, chunk_end
@@ -336,9 +300,15 @@ def _nest(innermost: Any, indices: Sequence[Any]) -> Any:
     return nest
 
 
-def _index(value: int) -> Any:
-    return bindings().arith.constant(bindings().ir.IndexType.get(), value)
+def _i64(value: int) -> Any:
+    i64 = bindings().ir.IntegerType.get_signless(64)
+    return bindings().arith.constant(i64, value)
+
+
+def _as_i64(value: Any) -> Any:
+    i64 = bindings().ir.IntegerType.get_signless(64)
+    return bindings().arith.index_cast(i64, value)
 
 
 def _address(memref: Any) -> Any:
-    return bindings().memref.extract_aligned_pointer_as_index(memref)
+    return _as_i64(bindings().memref.extract_aligned_pointer_as_index(memref))
