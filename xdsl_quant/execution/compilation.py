@@ -19,7 +19,6 @@ from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
 from .entry_point import EntryPoint
 from .entry_wrapper import EntryWrapper
-from .host_calls import HostCalls
 from .lowering import lower
 
 _MAX_CACHED = 256
@@ -121,7 +120,7 @@ def _compile(
             f"constants as MLIR reads them{xdsl_patches.explanation()}"
         )
     entry_point = EntryPoint.of(parsed, key.entry, host_functions.keys())
-    wrapper = EntryWrapper.of(entry_point)
     lowered = lower(entry_point.module, key.rounding, key.fuse)
-    host_calls = HostCalls.of(entry_point.host_declarations, host_functions)
-    return CompiledFunction(wrapper, lowered, host_calls, schedule=key.schedule)
+    return CompiledFunction(
+        EntryWrapper(entry_point), lowered, host_functions, schedule=key.schedule
+    )

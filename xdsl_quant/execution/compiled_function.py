@@ -13,12 +13,13 @@ from xdsl.ir import Attribute
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import check_argument, shape_text, shortened
 from xdsl_quant.runtime.entry_function import check_argument_count
+from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
 from .bound_call import BoundCall
 from .boundary import Boundary
 from .entry_wrapper import EntryWrapper
-from .host_calls import HostCalls
+from .host_calls import host_callbacks
 from .machine_code import MachineCode
 
 STREAMED_BYTES = 48 << 20
@@ -58,7 +59,7 @@ class CompiledFunction:
         self,
         wrapper: EntryWrapper,
         text: str,
-        host_calls: HostCalls,
+        host_functions: HostFunctions,
         *,
         schedule: bool,
     ):
@@ -66,22 +67,22 @@ class CompiledFunction:
         Args:
             wrapper: the functions around the entry point.
             text: the entry point and all that it needs, for MLIR.
-            host_calls: Python functions that the code calls.
+            host_functions: Python functions that the code calls.
             schedule: whether the code is made fast.
 
         Raises:
             CompilationError: if MLIR does not compile it.
             ImportError: if MLIR is not installed.
         """
-        self.name = wrapper.entry_name
-        self.argument_types = tuple(b.type_ for b in wrapper.arguments)
-        self.result_types = tuple(b.type_ for b in wrapper.results)
+        entry = wrapper.entry
+        self.name = entry.name
+        self.argument_types = tuple(b.type_ for b in entry.arguments)
+        self.result_types = tuple(b.type_ for b in entry.results)
         self.text = text
-        self._arguments = wrapper.arguments
-        self._results = wrapper.results
-        self._size_count = wrapper.dynamic_size_count
+        self._arguments = entry.arguments
+        self._results = entry.results
         self._wrapper = wrapper
-        self._host_calls = host_calls
+        self._host_functions = host_functions
         self._schedule = schedule
         self._code = code = self._compiled(stream=False)
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
@@ -89,7 +90,7 @@ class CompiledFunction:
         self._streaming_lock = Lock()
         self._kernel = code.function(wrapper.kernel_name)
         self._sizes = code.function(wrapper.sizes_name) if wrapper.sizes_name else None
-        self._static_shapes = [result.shape for result in wrapper.results]
+        self._static_shapes = [result.shape for result in entry.results]
         self._last_shapes: tuple[
             Sequence[tuple[int, ...]] | None, Sequence[tuple[int, ...]]
         ] = (None, [])
@@ -222,7 +223,7 @@ class CompiledFunction:
     def _computed_shapes(
         self, function: Callable[[int], None], inputs: Sequence[NDArray[Any]]
     ) -> Sequence[tuple[int, ...]]:
-        sizes = np.empty(self._size_count, np.int64)
+        sizes = np.empty(self._wrapper.dynamic_size_count, np.int64)
         with runtime_library.muted():
             BoundCall(self.name, function, self, inputs, [sizes])()
         known = iter(sizes.tolist())
@@ -268,10 +269,14 @@ class CompiledFunction:
         return self._streaming_code.function(self._wrapper.kernel_name)
 
     def _compiled(self, *, stream: bool) -> MachineCode:
-        text = f"{self.text}\n{self._wrapper.text}"
-        names = self._wrapper.names
+        declarations = self._wrapper.entry.host_declarations
         return MachineCode(
-            text, names, self._host_calls, schedule=self._schedule, stream=stream
+            f"{self.text}\n{self._wrapper.text}",
+            self._wrapper.names,
+            self._host_functions,
+            host_callbacks(declarations, self._host_functions),
+            schedule=self._schedule,
+            stream=stream,
         )
 
 

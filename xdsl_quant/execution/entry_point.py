@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
@@ -19,12 +19,11 @@ from xdsl.dialects.linalg.ops import ReduceOp
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.runtime.array_types import shortened
-from xdsl_quant.runtime.entry_function import entry_function, symbols_in
+from xdsl_quant.runtime.entry_function import entry_function, symbols_reached
 from xdsl_quant.runtime.host_functions import check_host_functions
 
 from .boundary import Boundary
 from .compilation_error import CompilationError
-from .host_calls import HostDeclaration
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,12 @@ class EntryPoint:
     symbols: Collection[str]
     """The names of all functions and other symbols in the module."""
 
-    argument_types: Sequence[Attribute]
+    arguments: Sequence[Boundary]
 
-    result_types: Sequence[Attribute]
+    results: Sequence[Boundary]
 
-    host_declarations: Sequence[HostDeclaration]
-    """The functions in the module that Python defines."""
+    host_declarations: Mapping[str, Sequence[Boundary]]
+    """The arguments of the functions in the module that Python defines, by name."""
 
     has_reductions: bool
     """Whether values are combined, as in a product of matrices."""
@@ -59,51 +58,46 @@ class EntryPoint:
 
         Raises:
             CompilationError: if there is no such function, it needs one without a body,
-                or Python cannot define one.
+                Python cannot define one, or there are no arrays for a type in a signature.
+            ImportError: if a type needs a package that is not installed.
         """
         try:
             function = entry_function(module, name)
             check_host_functions(module, host_names)
         except ValueError as e:
             raise CompilationError(str(e)) from None
-        symbols = {
-            symbol.data: op
-            for op in module.ops
-            if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
+        needed = symbols_reached(module, function)
+        declarations = {
+            name: op
+            for name, op in needed.items()
+            if isinstance(op, FuncOp) and op.is_declaration
         }
-        needed = _needed(symbols, function)
-        declarations = [
-            op for op in needed.values() if isinstance(op, FuncOp) and op.is_declaration
-        ]
-        for op in declarations:
-            if op.sym_name.data not in host_names:
-                raise CompilationError(
-                    f"function '{op.sym_name.data}' has no body: compiled code cannot "
-                    "call what is not in its module"
-                )
+        for missing in declarations.keys() - {*host_names}:
+            raise CompilationError(
+                f"function '{missing}' has no body: compiled code cannot call what is not "
+                "in its module"
+            )
         own_module = ModuleOp([_private(op.clone()) for op in needed.values()])
+        entry_name = function.sym_name.data
+        type_ = function.function_type
         return EntryPoint(
-            function.sym_name.data,
+            entry_name,
             own_module,
             needed.keys(),
-            function.function_type.inputs.data,
-            function.function_type.outputs.data,
-            [*map(_host_declaration, declarations)],
+            _boundaries(type_.inputs, "argument", entry_name),
+            _boundaries(type_.outputs, "result", entry_name),
+            {name: _host_arguments(op) for name, op in declarations.items()},
             any(map(_is_reduction, own_module.walk())),
         )
 
 
-def _needed(symbols: Mapping[str, Operation], function: FuncOp) -> dict[str, Operation]:
-    """The function and all symbols that it refers to, directly or not."""
-    needed: dict[str, Operation] = {}
-    todo = [function.sym_name.data]
-    while todo:
-        name = todo.pop()
-        if name in needed or name not in symbols:
-            continue
-        needed[name] = symbols[name]
-        todo += symbols_in(symbols[name])
-    return needed
+def _boundaries(
+    types: Iterable[Attribute], noun: str, function: str
+) -> Sequence[Boundary]:
+    return [
+        Boundary.of(type_, f"{noun} {i} of '{function}'")
+        for i, type_ in enumerate(types)
+    ]
 
 
 def _is_reduction(op: Operation) -> bool:
@@ -130,16 +124,13 @@ def _mark_as_reader(declaration: FuncOp) -> None:
     declaration.attributes["llvm.emit_c_interface"] = UnitAttr()
 
 
-def _host_declaration(declaration: FuncOp) -> HostDeclaration:
+def _host_arguments(declaration: FuncOp) -> Sequence[Boundary]:
     name = declaration.sym_name.data
-    arguments = [
-        Boundary.of(type_, f"argument {i} of '{name}'")
-        for i, type_ in enumerate(declaration.function_type.inputs)
-    ]
+    arguments = _boundaries(declaration.function_type.inputs, "argument", name)
     for i, argument in enumerate(arguments):
         if not argument.is_plain:
             raise CompilationError(
                 f"argument {i} of '{name}' has type '{shortened(argument.type_)}', but "
                 "Python cannot read the memory of such tensors"
             )
-    return HostDeclaration(name, arguments)
+    return arguments

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects.builtin import SymbolRefAttr
 
-from .boundary import Boundary, Code
+from .boundary import Code
 from .entry_point import EntryPoint
 
 _NAME = "xdsl_quant_kernel"
@@ -29,47 +30,20 @@ _SIZES = "_result_sizes"
 class EntryWrapper:
     """An entry point, seen from outside."""
 
-    entry_name: str
+    entry: EntryPoint
 
-    kernel_name: str
-    """Takes the arrays of all arguments and then those of all results."""
-
-    arguments: Sequence[Boundary]
-
-    results: Sequence[Boundary]
-
-    has_reductions: bool
-    """Whether the entry point combines values, as in a product of matrices."""
-
-    @staticmethod
-    def of(entry_point: EntryPoint) -> EntryWrapper:
-        """
-        Raises:
-            CompilationError: if the signature has types for which there are no arrays.
-            ImportError: if a type needs a package that is not installed.
-        """
-        name = entry_point.name
-        kernel_name = _NAME
-        while any(taken.startswith(kernel_name) for taken in entry_point.symbols):
-            kernel_name += "_"
-        return EntryWrapper(
-            name,
-            kernel_name,
-            [
-                Boundary.of(type_, f"argument {i} of '{name}'")
-                for i, type_ in enumerate(entry_point.argument_types)
-            ],
-            [
-                Boundary.of(type_, f"result {i} of '{name}'")
-                for i, type_ in enumerate(entry_point.result_types)
-            ],
-            entry_point.has_reductions,
-        )
+    @cached_property
+    def kernel_name(self) -> str:
+        """The function that takes the arrays of all arguments and then of all results."""
+        name = _NAME
+        while any(taken.startswith(name) for taken in self.entry.symbols):
+            name += "_"
+        return name
 
     @property
     def dynamic_size_count(self) -> int:
         """The number of dynamic sizes of all results."""
-        return sum(len(result.dynamic_dimensions) for result in self.results)
+        return sum(len(result.dynamic_dimensions) for result in self.entry.results)
 
     @property
     def sizes_name(self) -> str | None:
@@ -89,8 +63,8 @@ class EntryWrapper:
     @property
     def writes_more_than_it_reads(self) -> bool:
         """Whether results have more bytes than arguments."""
-        read = sum(argument.estimated_bytes for argument in self.arguments)
-        written = sum(result.estimated_bytes for result in self.results)
+        read = sum(argument.estimated_bytes for argument in self.entry.arguments)
+        written = sum(result.estimated_bytes for result in self.entry.results)
         return written > read
 
     # Text
@@ -102,9 +76,9 @@ class EntryWrapper:
 
     def _kernel_text(self) -> str:
         code = Code()
-        buffers = [f"%out{i}: {b.memref}" for i, b in enumerate(self.results)]
+        buffers = [f"%out{i}: {b.memref}" for i, b in enumerate(self.entry.results)]
         for i, value in enumerate(self._call(code)):
-            self.results[i].leave(code, value, f"%out{i}")
+            self.entry.results[i].leave(code, value, f"%out{i}")
         return self._function(self.kernel_name, buffers, code)
 
     def _sizes_text(self) -> str:
@@ -113,7 +87,7 @@ class EntryWrapper:
         code = Code()
         type_ = f"memref<{self.dynamic_size_count}xi64>"
         sizes: list[str] = []
-        for value, result in zip(self._call(code), self.results, strict=True):
+        for value, result in zip(self._call(code), self.entry.results, strict=True):
             for dimension in result.dynamic_dimensions:
                 index = code.op(f"arith.constant {dimension} : index")
                 size = code.op(f"tensor.dim {value}, {index} : {result.inner}")
@@ -125,23 +99,23 @@ class EntryWrapper:
 
     def _call(self, code: Code) -> Sequence[str]:
         """Call the entry point; the names of its results."""
-        values = [a.enter(code, f"%in{i}") for i, a in enumerate(self.arguments)]
+        values = [a.enter(code, f"%in{i}") for i, a in enumerate(self.entry.arguments)]
         call = (
-            f"func.call {SymbolRefAttr(self.entry_name)}({', '.join(values)}) : "
-            f"({', '.join(a.inner for a in self.arguments)}) -> "
-            f"({', '.join(r.inner for r in self.results)})"
+            f"func.call {SymbolRefAttr(self.entry.name)}({', '.join(values)}) : "
+            f"({', '.join(a.inner for a in self.entry.arguments)}) -> "
+            f"({', '.join(r.inner for r in self.entry.results)})"
         )
-        if not self.results:
+        if not self.entry.results:
             code.lines.append(call)
             return ()
-        code.lines.append(f"%results:{len(self.results)} = {call}")
-        return [f"%results#{i}" for i in range(len(self.results))]
+        code.lines.append(f"%results:{len(self.entry.results)} = {call}")
+        return [f"%results#{i}" for i in range(len(self.entry.results))]
 
     def _function(self, name: str, buffers: Sequence[str], code: Code) -> str:
         arrays = [
             # Or intermediate values are put into the arrays of the caller.
             f"%in{i}: {argument.tensor} {{bufferization.writable = false}}"
-            for i, argument in enumerate(self.arguments)
+            for i, argument in enumerate(self.entry.arguments)
         ]
         lines = "\n  ".join((*code.lines, "func.return"))
         # Inlined into what calls it, the function would lose the width of vectors.
@@ -158,5 +132,5 @@ class EntryWrapper:
         In bits. The widest vectors there are compute and read fastest, but writing more
         than is read is 20 % slower with 512 bits than with 256, where little is computed.
         """
-        only_writes = self.writes_more_than_it_reads and not self.has_reductions
+        only_writes = self.writes_more_than_it_reads and not self.entry.has_reductions
         return 256 if only_writes else 512

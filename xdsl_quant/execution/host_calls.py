@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
@@ -14,53 +10,29 @@ from .boundary import Boundary
 from .runtime_library import array_at, callback, guarded
 
 
-@dataclass(frozen=True)
-class HostDeclaration:
-    """A function without a body."""
+def host_callbacks(
+    declarations: Mapping[str, Sequence[Boundary]], functions: HostFunctions
+) -> dict[str, object]:
+    """
+    Python functions as compiled code calls them: ctypes callbacks, by symbols, which must
+    stay alive.
 
-    name: str
-
-    arguments: Sequence[Boundary]
-    """Tensors that are in memory what they are as arrays."""
-
-
-@dataclass(frozen=True)
-class HostCalls:
-    """What compiled code calls."""
-
-    functions: HostFunctions
-    """Python functions by their names in the module."""
-
-    callbacks: Mapping[str, object]
-    """The functions as ctypes has them, by symbols. They must stay alive."""
-
-    @staticmethod
-    def of(
-        declarations: Sequence[HostDeclaration], functions: HostFunctions
-    ) -> HostCalls:
-        """
-        Args:
-            declarations: the functions as the module declares them.
-            functions: the functions.
-        """
-        callbacks = {
-            f"_mlir_ciface_{declaration.name}": _callback(
-                [(len(a.shape), a.dtype) for a in declaration.arguments],
-                functions[declaration.name],
-            )
-            for declaration in declarations
-        }
-        return HostCalls(functions, callbacks)
+    Args:
+        declarations: the arguments of each function, by its name in the module.
+        functions: the functions.
+    """
+    return {
+        f"_mlir_ciface_{name}": _callback(arguments, functions[name])
+        for name, arguments in declarations.items()
+    }
 
 
-def _callback(
-    kinds: Sequence[tuple[int, np.dtype[Any]]], function: Callable[..., object]
-) -> object:
+def _callback(arguments: Sequence[Boundary], function: Callable[..., object]) -> object:
     """
     What is called with the addresses of the descriptors of memrefs.
 
     Args:
-        kinds: the rank and the dtype of each argument.
+        arguments: tensors that are in memory what they are as arrays.
         function: takes the arrays.
     """
 
@@ -68,10 +40,10 @@ def _callback(
         guarded(
             lambda: function(
                 *(
-                    array_at(address, rank, dtype)
-                    for address, (rank, dtype) in zip(addresses, kinds, strict=True)
+                    array_at(address, len(argument.shape), argument.dtype)
+                    for address, argument in zip(addresses, arguments, strict=True)
                 )
             )
         )
 
-    return callback(called, len(kinds))
+    return callback(called, len(arguments))

@@ -7,9 +7,11 @@ The passes run in parts; in between there are changes for which MLIR has no pass
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
+
+from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
 from .compilation_error import CompilationError
@@ -18,7 +20,6 @@ from .float_fixes import (
     convert_floats_exactly,
     convert_integers_to_bf16,
 )
-from .host_calls import HostCalls
 from .llvm_fixes import (
     check_is_llvm,
     mark_buffers_as_distinct,
@@ -127,7 +128,8 @@ class MachineCode:
         self,
         text: str,
         names: Sequence[str],
-        host_calls: HostCalls,
+        host_functions: HostFunctions,
+        callbacks: Mapping[str, object],
         *,
         schedule: bool,
         stream: bool = False,
@@ -138,7 +140,8 @@ class MachineCode:
         Args:
             text: the module.
             names: the functions.
-            host_calls: what the functions call.
+            host_functions: the Python functions that the module calls, by name.
+            callbacks: these as ctypes callbacks, by symbols.
             schedule: whether code is made fast, beside what MLIR does.
             stream: whether the kernel streams results, where it can.
 
@@ -152,14 +155,14 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
-                self._callbacks = host_calls.callbacks
+                self._callbacks = callbacks
                 self.can_stream = False
                 if not schedule:
                     self._lower(module, names, None)
                 else:
-                    steps = Schedule(names[0], host_calls.functions, stream=stream)
+                    steps = Schedule(names[0], host_functions, stream=stream)
                     self._lower(module, names, steps)
-                    self._callbacks = {**self._callbacks, **steps.callbacks}
+                    self._callbacks = {**callbacks, **steps.callbacks}
                     self.can_stream = steps.can_stream
                 self._start(module, names)
         except ir.MLIRError as e:

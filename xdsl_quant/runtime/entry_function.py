@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -57,22 +57,30 @@ def check_argument_count(name: str, expected: int, given: int) -> None:
         raise TypeError(f"function '{name}' takes {expected} {noun}, but got {given}")
 
 
+def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
+    """A function of a module and all symbols that it refers to, directly or not."""
+    symbols = {
+        symbol.data: op
+        for op in module.ops
+        if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
+    }
+    reached: dict[str, Operation] = {}
+    todo = [function.sym_name.data]
+    while todo:
+        name = todo.pop()
+        if name in symbols and name not in reached:
+            reached[name] = symbols[name]
+            todo += _symbols_in(symbols[name])
+    return reached
+
+
 def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
     """A function of a module and all others that it refers to, directly or not."""
-    functions = {
-        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
-    }
-    found = {function.sym_name.data: function}
-    todo = [function]
-    while todo:
-        for name in symbols_in(todo.pop()):
-            if name in functions and name not in found:
-                found[name] = functions[name]
-                todo.append(functions[name])
-    return [*found.values()]
+    reached = symbols_reached(module, function)
+    return [op for op in reached.values() if isinstance(op, FuncOp)]
 
 
-def symbols_in(op: Operation) -> Iterator[str]:
+def _symbols_in(op: Operation) -> Iterator[str]:
     """The symbols that an op and all in it refer to."""
     for inner in op.walk():
         for attr in (*inner.properties.values(), *inner.attributes.values()):
