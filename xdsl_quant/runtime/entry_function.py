@@ -70,7 +70,7 @@ def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
         name = todo.pop()
         if name in symbols and name not in reached:
             reached[name] = symbols[name]
-            todo += _symbols_in(symbols[name])
+            todo += symbols_in(symbols[name])
     return reached
 
 
@@ -80,7 +80,7 @@ def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
     return [op for op in reached.values() if isinstance(op, FuncOp)]
 
 
-def _symbols_in(op: Operation) -> Iterator[str]:
+def symbols_in(op: Operation) -> Iterator[str]:
     """The symbols that an op and all in it refer to."""
     for inner in op.walk():
         for attr in (*inner.properties.values(), *inner.attributes.values()):

@@ -176,7 +176,7 @@ func.func @f(%x: tensor<?x{expressed}>) -> tensor<?x!q> {{
   return %q : tensor<?x!q>
 }}"""
     )
-    wrapper = EntryWrapper.of(EntryPoint.of(module, None))
+    wrapper = EntryWrapper(EntryPoint.of(module, None))
     assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
 
 
@@ -228,7 +228,7 @@ func.func @f(%x: tensor<4x4xf16>) -> tensor<4x4xf32> {{
     ],
 )
 def test_vectors_are_widest_where_values_are_combined(text: str, width: int):
-    wrapper = EntryWrapper.of(EntryPoint.of(parse_module(text), None))
+    wrapper = EntryWrapper(EntryPoint.of(parse_module(text), None))
     assert f'["noinline", ["prefer-vector-width", "{width}"]]' in wrapper.text
 
 
