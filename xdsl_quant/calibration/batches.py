@@ -7,7 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from operator import index
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -94,9 +94,13 @@ def calibrate(
         )
     numbered = _not_empty(_iterator(batches), function)
     task = BatchTask(function, kind, axes, histograms, checkpoint is not None)
-    saved = None if checkpoint is None else Checkpoint(Path(checkpoint), task.digest())
-    with nullcontext() if saved is None else saved.locked():
-        statistics = _gathered(task, Statistics(observer), numbered, executor, saved)
+    saved = Checkpoint(None, "")
+    if checkpoint is not None:
+        saved = Checkpoint(Path(checkpoint), task.digest())
+    with saved.locked():
+        before = _Gathered(task, *saved.read(observer, histograms), [])
+        saved.skip(numbered, before.statistics.batch_count, before.inputs)
+        statistics = _gathered(before, _results(task, numbered, executor), saved)
     if not statistics.batch_count:
         raise ValueError("there are no batches")
     for key in function.keys:
@@ -150,23 +154,11 @@ def _not_empty(
 
 
 def _gathered(
-    task: BatchTask,
-    nothing: Statistics,
-    batches: Iterator[NumberedBatch],
-    executor: Executor | None,
-    saved: Checkpoint | None,
+    gathered: _Gathered, results: Iterator[BatchObservation], saved: Checkpoint
 ) -> Statistics:
     """The statistics of all batches: of those in the checkpoint, and of the others."""
-    if saved is None:
-        gathered = _Gathered(task, nothing, "", [])
-        for observed in _results(task, batches, executor):
-            gathered = gathered.add(observed)
-        return gathered.merged().statistics
-    statistics, inputs = saved.read(nothing.observer, task.histograms)
-    saved.skip(batches, statistics.batch_count, inputs)
-    gathered = _Gathered(task, statistics, inputs, [])
     try:
-        for observed in _results(task, batches, executor):
+        for observed in results:
             gathered = gathered.add(observed)
             if saved.is_old:
                 gathered = gathered.merged()

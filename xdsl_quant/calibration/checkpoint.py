@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -28,9 +28,12 @@ def chained(before: str, digest: str) -> str:
 
 
 class Checkpoint:
-    """A file with the statistics of the batches so far, and what they are of."""
+    """
+    A file with the statistics of the batches so far, and what they are of. Without a path
+    nothing is read or written.
+    """
 
-    def __init__(self, path: Path, task: str):
+    def __init__(self, path: Path | None, task: str):
         self._path = path
         self._task = task
         self._time = monotonic()
@@ -43,11 +46,11 @@ class Checkpoint:
             BlockingIOError: if another run uses it.
             OSError: if its directory does not exist or cannot be written.
         """
-        return locked(self._path)
+        return nullcontext() if self._path is None else locked(self._path)
 
     @property
     def is_old(self) -> bool:
-        return monotonic() - self._time > _SECONDS
+        return self._path is not None and monotonic() - self._time > _SECONDS
 
     def read(self, observer: str, histograms: bool) -> tuple[Statistics, str]:
         """
@@ -59,7 +62,7 @@ class Checkpoint:
             ValueError: if it is damaged or no checkpoint of the same task and observer, or
                 only one of both has histograms.
         """
-        if not self._path.exists():
+        if self._path is None or not self._path.exists():
             return Statistics(observer), ""
         content = read_content(self._path, "delete it", needs_digest=True)
         statistics = Statistics.from_content(content, str(self._path))
@@ -113,6 +116,7 @@ class Checkpoint:
         Raises:
             OSError: if the file cannot be written; it is as it was before.
         """
-        text = statistics.state_text(task=self._task, inputs=inputs)
-        write_text_atomically(self._path, text)
-        self._time = monotonic()
+        if self._path is not None:
+            text = statistics.state_text(task=self._task, inputs=inputs)
+            write_text_atomically(self._path, text)
+            self._time = monotonic()

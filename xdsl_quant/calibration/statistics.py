@@ -102,24 +102,6 @@ class KeyObservation(NamedTuple):
         return KeyObservation(self.axis, observation, mine.merge(theirs))
 
 
-def merged_keys(
-    one: Mapping[str, KeyObservation], other: Mapping[str, KeyObservation]
-) -> dict[str, KeyObservation]:
-    """
-    All that was observed under each key.
-
-    Raises:
-        ValueError: if observations of a key do not merge; the message names it.
-    """
-    keys = dict(one)
-    for key, theirs in other.items():
-        try:
-            keys[key] = mine.merge(theirs) if (mine := keys.get(key)) else theirs
-        except ValueError as e:
-            raise ValueError(f"key '{key}': {e}") from None
-    return keys
-
-
 @dataclass(frozen=True)
 class Statistics:
     """
@@ -171,12 +153,17 @@ class Statistics:
                 f"statistics of observers '{self.observer}' and '{other.observer}' do not "
                 "merge"
             )
-        return Statistics(
-            # The same observer may be spelled in two ways.
-            max(self.observer, other.observer),
-            merged_keys(self.observations, other.observations),
-            self.batch_count + other.batch_count,
-        )
+        observations = dict(self.observations)
+        for key, theirs in other.observations.items():
+            if (mine := observations.get(key)) is not None:
+                try:
+                    theirs = mine.merge(theirs)
+                except ValueError as e:
+                    raise ValueError(f"key '{key}': {e}") from None
+            observations[key] = theirs
+        # The same observer may be spelled in two ways.
+        observer = max(self.observer, other.observer)
+        return Statistics(observer, observations, self.batch_count + other.batch_count)
 
     def ranges(self, key: str) -> KeyStatistics:
         """

@@ -134,7 +134,17 @@ def apply_scale(
     operands = [array.astype(np.int64) for array in (factors, shifts)]
     views = [np.broadcast_to(integers, shape), result]
     for x, out, m, s in pieces(merged(views, operands), PIECE):
-        _apply_scale(x.astype(np.int64), m, s, rounding, out)
+        wide = x.astype(np.int64)
+        bounds = np.int64(1) << (s - 1)
+        does_fit = (wide >= -bounds) & (wide < bounds)
+        if not does_fit.all():
+            bound = int(np.broadcast_to(bounds, wide.shape)[~does_fit][0])
+            raise ValueError(
+                f"value {wide[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
+                f"that a shift of {bound.bit_length()} takes"
+            )
+        # With values of such a size no result is more than 2**30.
+        np.copyto(out, scaled(wide, m, s, rounding), casting="unsafe")
     return result
 
 
@@ -151,26 +161,6 @@ def _integers(values: ArrayLike, what: str, low: int, high: int) -> NDArray[Any]
     message = f"{what} {{}} is not in the range {low} to {high}"
     check_bounds(array, low, high, message)
     return array
-
-
-def _apply_scale(
-    values: NDArray[np.int64],
-    multipliers: NDArray[np.int64],
-    shifts: NDArray[np.int64],
-    rounding: ScaleRounding,
-    out: NDArray[np.int32],
-) -> None:
-    half = np.int64(1) << (shifts - 1)
-    does_fit = (values >= -half) & (values < half)
-    if not does_fit.all():
-        bounds = np.broadcast_to(half, values.shape)[~does_fit]
-        bound = int(bounds[0])
-        raise ValueError(
-            f"value {values[~does_fit][0]} is not in the range {-bound} to {bound - 1} "
-            f"that a shift of {bound.bit_length()} takes"
-        )
-    # With values of such a size no result is more than 2**30.
-    np.copyto(out, scaled(values, multipliers, shifts, rounding), casting="unsafe")
 
 
 def scaled(

@@ -116,19 +116,12 @@ class Histogram(Observation):
     @property
     def of_tensor(self) -> Histogram:
         """The histogram of the values of all channels."""
-        rows, exponents = self.counts.reshape(-1, BINS), self.exponents.ravel()
-        largest = exponents.max()
-        counts = np.zeros(BINS, np.int64)
-        for exponent in np.unique(exponents):
-            sums = rows[exponents == exponent].sum(axis=0)
-            counts += _coarser(sums, largest - exponent)
-        return Histogram(
-            np.asarray(self.lows.min()),
-            np.asarray(self.highs.max()),
-            np.asarray(largest),
-            counts,
-            np.asarray(self.zeros.sum()),
-        )
+        largest = self.exponents.max()
+        counts = _coarser(self.counts, largest - self.exponents)
+        numbers = (self.lows.min(), self.highs.max(), largest, self.zeros.sum())
+        lows, highs, exponents, zeros = map(np.asarray, numbers)
+        counts = counts.reshape(-1, BINS).sum(axis=0)
+        return Histogram(lows, highs, exponents, counts, zeros)
 
     def of_channel(self, channel: int) -> Histogram:
         """The histogram of the values of one channel."""

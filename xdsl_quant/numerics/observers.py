@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -426,12 +427,12 @@ class _Divergence:
         return unknown / count - np.log(count / self._counts[:, -1:])
 
 
-_OBSERVERS: dict[str, tuple[Callable[..., Observer], type[int | float] | None]] = {
-    "min-max": (MinMaxObserver, None),
-    "moving-average": (MovingAverageObserver, float),
-    "percentile": (PercentileObserver, float),
-    "entropy": (EntropyObserver, int),
-    "mse": (MeanSquaredErrorObserver, int),
+_OBSERVERS: dict[str, type[Observer]] = {
+    "min-max": MinMaxObserver,
+    "moving-average": MovingAverageObserver,
+    "percentile": PercentileObserver,
+    "entropy": EntropyObserver,
+    "mse": MeanSquaredErrorObserver,
 }
 
 
@@ -450,31 +451,31 @@ def parse_observer(text: str) -> Observer:
         )
     observer, comma, flag = text.partition(",")
     name, equals, number = observer.partition("=")
-    flag = flag.strip()
-    if (known := _OBSERVERS.get(name)) is None:
+    if (class_ := _OBSERVERS.get(name)) is None:
         raise ValueError(
             f"there is no observer '{name}', use one of {', '.join(_OBSERVERS)}"
         )
-    class_, number_type = known
-    numbers = [_number(name, number, number_type)] if equals else []
-    if not comma:
-        return class_(*numbers)
-    if flag != "symmetric" or number_type is not int:
-        expected = "only 'symmetric'" if number_type is int else "nothing"
-        raise ValueError(
-            f"observer '{name}' takes {expected} after a comma, but got '{flag}'"
-        )
-    return class_(*numbers, symmetric=True)
+    known = {field.name: type(cast(float, field.default)) for field in fields(class_)}
+    arguments: dict[str, float] = {}
+    if equals:
+        option = next(iter(known), "")
+        arguments[option] = _number(name, number, known.get(option, bool))
+    if comma:
+        expected = "only 'symmetric'" if "symmetric" in known else "nothing"
+        if (flag := flag.strip()) != "symmetric" or "symmetric" not in known:
+            raise ValueError(
+                f"observer '{name}' takes {expected} after a comma, but got '{flag}'"
+            )
+        arguments[flag] = True
+    return class_(**arguments)
 
 
-def _number(name: str, text: str, number_type: type[int | float] | None) -> int | float:
-    if number_type is None:
+def _number(name: str, text: str, number_type: type[float]) -> float:
+    """The first option of an observer; of the type `bool` it has none."""
+    if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, but got '{text}'")
-    try:
-        value = number_type(text)
-    except ValueError:
-        value = math.nan
-    if math.isnan(value):
-        kind = "an integer" if number_type is int else "a number"
-        raise ValueError(f"observer '{name}' takes {kind}, but got '{text}'")
-    return value
+    with suppress(ValueError):
+        if not math.isnan(value := number_type(text)):
+            return value
+    kind = "an integer" if number_type is int else "a number"
+    raise ValueError(f"observer '{name}' takes {kind}, but got '{text}'")
