@@ -141,7 +141,7 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<f32>, %o: tensor<f32>) -> tensor<f
             "[affine_map<() -> ()>], iterator_types = []} outs(%e : tensor<f32>) {\n"
             "^bb0(%n: f32):\n%t = tensor.extract %o[] : tensor<f32>\n"
             "linalg.yield %t : f32\n} -> tensor<f32>",
-            "'linalg.generic', which uses a value from outside of the body",
+            "'tensor.extract', which uses a value from outside of the body",
         ),
     ],
 )

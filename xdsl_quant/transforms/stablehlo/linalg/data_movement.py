@@ -1,11 +1,11 @@
-"""Ops that put elements elsewhere and compute nothing."""
+"""Ops that move elements and compute nothing but indices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     BytesAttr,
@@ -13,38 +13,49 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     TensorType,
+    i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from xdsl_quant.dialects import stablehlo
+from xdsl_quant.dialects.stablehlo import (
+    BroadcastInDimOp,
+    ConcatenateOp,
+    ConstantOp,
+    GatherOp,
+    GetDimensionSizeOp,
+    IotaOp,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from xdsl_quant.dialects.stablehlo.constant import ElementsAttr
 from xdsl_quant.transforms.building.builder import (
+    INDEX,
     LoweringBuilder,
+    dimensions,
     element_type_of,
     shape_of,
+    static_sizes,
 )
 
-from .element_types import bit_width, stored_type
-from .padding import Padding, padded, why_not_padded
+from .conversions import converted
+from .element_types import bit_width, is_unsigned, stored_type
+from .lowering import LinalgLowering, UnsupportedError, Values
+from .windows import Padding, padded
 
 
-def _like(op: Operation, value: SSAValue) -> TensorType:
-    """The type of the result of an op with the element type of a value."""
-    shape = shape_of(op.results[0])
-    return TensorType(element_type_of(value), shape)
+class LowerConstant(LinalgLowering[ConstantOp]):
+    """Lowers `stablehlo.constant` to `arith.constant`."""
 
+    op_type = ConstantOp
 
-# Constants
-
-
-def convert_constant(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A constant of the signless type."""
-    assert isinstance(op, stablehlo.ConstantOp)
-    type_ = stored_type(op.output.type)
-    return [builder.add(arith.ConstantOp(elements_of_type(op.value, type_), type_))]
+    def lower(
+        self, builder: LoweringBuilder, op: ConstantOp, operands: Values
+    ) -> Values:
+        type_ = stored_type(op.output.type)
+        return [builder.constant(elements_of_type(op.value, type_), type_)]
 
 
 def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
@@ -64,113 +75,213 @@ def elements_of_type(value: ElementsAttr, type_: TensorType) -> ElementsAttr:
     )
 
 
+class LowerIota(LinalgLowering[IotaOp]):
+    """Lowers `stablehlo.iota` to a `linalg.generic` of `linalg.index`."""
+
+    op_type = IotaOp
+
+    def lower(self, builder: LoweringBuilder, op: IotaOp, operands: Values) -> Values:
+        element_type = element_type_of(op.output)
+
+        def body(body: LoweringBuilder, _: Sequence[SSAValue]) -> SSAValue:
+            index = body.add(linalg.ops.IndexOp(op.iota_dimension.value.data))
+            number = body.op(arith.IndexCastOp, (index,), i64)
+            return converted(body, number, i64, element_type)
+
+        type_ = stored_type(op.output.type)
+        return [builder.map((), type_, type_.get_shape(), body)]
+
+
+class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
+    """Lowers `stablehlo.get_dimension_size` to a constant or `tensor.dim`."""
+
+    op_type = GetDimensionSizeOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: GetDimensionSizeOp, operands: Values
+    ) -> Values:
+        type_ = stored_type(op.result.type)
+        size = builder.size_value(builder.size(operands[0], op.dimension.value.data))
+        number = builder.op(arith.IndexCastOp, (size,), type_.element_type)
+        return [builder.op(tensor.FromElementsOp, (number,), type_)]
+
+
 # Shapes
 
 
-def why_not_reshaped(op: Operation) -> str | None:
-    """A size of the result that is not known could be any."""
-    if DYNAMIC_INDEX in shape_of(op.results[0]):
-        return "has a result of unknown size"
-    return None
+class LowerReshape(LinalgLowering[ReshapeOp]):
+    """Lowers `stablehlo.reshape` to `tensor.reshape`."""
+
+    op_type = ReshapeOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: ReshapeOp, operands: Values
+    ) -> Values:
+        type_ = stored_type(op.results[0].type)
+        if DYNAMIC_INDEX in (shape := type_.get_shape()):
+            raise UnsupportedError.missing("has a result of unknown size")
+        return [builder.reshaped(operands[0], type_, shape)]
 
 
-def convert_reshape(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A reshape, which moves nothing."""
-    type_ = _like(op, operands[0])
-    return [builder.reshaped(operands[0], type_, type_.get_shape())]
+class LowerTranspose(LinalgLowering[TransposeOp]):
+    """Lowers `stablehlo.transpose` to `linalg.transpose`."""
+
+    op_type = TransposeOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: TransposeOp, operands: Values
+    ) -> Values:
+        return [builder.transposed(operands[0], op.permutation.get_values())]
 
 
-def convert_transpose(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A loop nest over the result."""
-    assert isinstance(op, stablehlo.TransposeOp)
-    result = builder.transposed(operands[0], op.permutation.get_values())
-    return [builder.cast(result, _like(op, result))]
+class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
+    """
+    Lowers `stablehlo.broadcast_in_dim` to a `linalg.generic` over the result. Along a
+    dimension of size 1 the one element is repeated.
+    """
 
+    op_type = BroadcastInDimOp
 
-def why_not_broadcast(op: Operation) -> str | None:
-    """Whether a size is 1, and so repeated, has to be known."""
-    if DYNAMIC_INDEX in (*shape_of(op.operands[0]), *shape_of(op.results[0])):
-        return "has an operand or a result of unknown size"
-    return None
-
-
-def convert_broadcast_in_dim(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A loop nest over the result; where the size is 1, one element is repeated."""
-    assert isinstance(op, stablehlo.BroadcastInDimOp)
-    type_ = _like(op, operands[0])
-    sizes = type_.get_shape()
-    source: list[AffineExpr] = [
-        AffineConstantExpr(0)
-        if size == 1 and sizes[dimension] != 1
-        else AffineExpr.dimension(dimension)
-        for size, dimension in zip(
-            shape_of(operands[0]), op.broadcast_dimensions.get_values(), strict=True
-        )
-    ]
-    return [builder.rearranged(operands[0], type_, sizes, source)]
+    def lower(
+        self, builder: LoweringBuilder, op: BroadcastInDimOp, operands: Values
+    ) -> Values:
+        type_ = stored_type(op.results[0].type)
+        shape, sizes = shape_of(operands[0]), type_.get_shape()
+        if DYNAMIC_INDEX in (*shape, *sizes):
+            # Whether a size is 1, and so repeated, is not known.
+            raise UnsupportedError.missing("has an operand or a result of unknown size")
+        source: list[AffineExpr] = [
+            AffineConstantExpr(0)
+            if size == 1 and sizes[dimension] != 1
+            else AffineExpr.dimension(dimension)
+            for size, dimension in zip(
+                shape, op.broadcast_dimensions.get_values(), strict=True
+            )
+        ]
+        return [builder.rearranged(operands[0], type_, sizes, source)]
 
 
 # Parts
 
 
-def convert_concatenate(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A concatenation, of the type that follows from those of the operands."""
-    assert isinstance(op, stablehlo.ConcatenateOp)
-    axis = op.dimension.value.data
-    shapes = [shape_of(operand) for operand in operands]
-    shape = [
-        next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
-        for sizes in zip(*shapes, strict=True)
-    ]
-    along = [sizes[axis] for sizes in shapes]
-    shape[axis] = DYNAMIC_INDEX if DYNAMIC_INDEX in along else sum(along)
-    type_ = TensorType(element_type_of(operands[0]), shape)
-    result = builder.add(tensor.ConcatOp(operands, axis, type_))
-    return [builder.cast(result, _like(op, result))]
+class LowerConcatenate(LinalgLowering[ConcatenateOp]):
+    """Lowers `stablehlo.concatenate` to `tensor.concat`."""
+
+    op_type = ConcatenateOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: ConcatenateOp, operands: Values
+    ) -> Values:
+        axis = op.dimension.value.data
+        shapes = [shape_of(operand) for operand in operands]
+        # What one operand does not say of a size another one may.
+        shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
+        along = [sizes[axis] for sizes in shapes]
+        shape[axis] = DYNAMIC_INDEX if DYNAMIC_INDEX in along else sum(along)
+        type_ = TensorType(element_type_of(operands[0]), shape)
+        return [builder.add(tensor.ConcatOp(operands, axis, type_))]
 
 
-def convert_slice(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A slice."""
-    assert isinstance(op, stablehlo.SliceOp)
-    starts, limits, strides = (
-        attribute.get_values()
-        for attribute in (op.start_indices, op.limit_indices, op.strides)
-    )
-    sizes = [
-        -((start - limit) // stride)
-        for start, limit, stride in zip(starts, limits, strides, strict=True)
-    ]
-    result = builder.part(operands[0], starts, sizes, strides)
-    return [builder.cast(result, _like(op, result))]
+class LowerSlice(LinalgLowering[SliceOp]):
+    """Lowers `stablehlo.slice` to `tensor.extract_slice`."""
+
+    op_type = SliceOp
+
+    def lower(self, builder: LoweringBuilder, op: SliceOp, operands: Values) -> Values:
+        starts, limits, strides = (
+            attribute.get_values()
+            for attribute in (op.start_indices, op.limit_indices, op.strides)
+        )
+        sizes = [
+            -((start - limit) // stride)
+            for start, limit, stride in zip(starts, limits, strides, strict=True)
+        ]
+        return [builder.part(operands[0], starts, sizes, strides)]
 
 
-def _paddings(op: stablehlo.PadOp) -> Sequence[Padding]:
-    amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
-    values = (attribute.get_values() for attribute in amounts)
-    return [Padding(*amounts) for amounts in zip(*values, strict=True)]
+class LowerPad(LinalgLowering[PadOp]):
+    """Lowers `stablehlo.pad` to a `tensor.insert_slice` into the padding."""
+
+    op_type = PadOp
+
+    def lower(self, builder: LoweringBuilder, op: PadOp, operands: Values) -> Values:
+        amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
+        values = (attribute.get_values() for attribute in amounts)
+        paddings = [Padding(*numbers) for numbers in zip(*values, strict=True)]
+        return [padded(builder, operands[0], paddings, operands[1])]
 
 
-def why_not_pad(op: Operation) -> str | None:
-    """Why there is no way to pad, if there is none."""
-    assert isinstance(op, stablehlo.PadOp)
-    return why_not_padded(op.operand, _paddings(op))
+class LowerGather(LinalgLowering[GatherOp]):
+    """
+    Lowers `stablehlo.gather` to a `linalg.generic` over the result, with a
+    `tensor.extract` from the operand. Start indices are clamped so that slices lie inside
+    of the operand.
+    """
+
+    op_type = GatherOp
+
+    def lower(self, builder: LoweringBuilder, op: GatherOp, operands: Values) -> Values:
+        table, start_indices = operands
+        shape, slice_sizes = shape_of(table), op.slice_sizes.get_values()
+        if DYNAMIC_INDEX in shape:
+            raise UnsupportedError.missing("has an operand of unknown size")
+        numbers, index_type = op.dimension_numbers, element_type_of(op.start_indices)
+        offset_dims = numbers.offset_dims.get_values()
+        batching_dims = numbers.operand_batching_dims.get_values()
+        vector_dim = numbers.index_vector_dim.data
+        index_sizes = builder.sizes(start_indices)
+        del index_sizes[vector_dim : vector_dim + 1]
+        rank = len(index_sizes) + len(offset_dims)
+        batch_dims = [d for d in range(rank) if d not in offset_dims]
+        dropped_dims = (*numbers.collapsed_slice_dims.get_values(), *batching_dims)
+        slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
+        # For dimensions of the table those of the result that count along them.
+        counted = dict(zip(slice_dims, offset_dims, strict=True))
+        for d, index_dim in zip(
+            batching_dims,
+            numbers.start_indices_batching_dims.get_values(),
+            strict=True,
+        ):
+            counted[d] = batch_dims[index_dim - (index_dim > vector_dim)]
+
+        def component(number: int) -> tuple[SSAValue, Sequence[AffineExpr]]:
+            """A component of the index vectors, and its indices."""
+            indices: list[AffineExpr] = [*dimensions(batch_dims)]
+            if vector_dim < len(shape_of(start_indices)):
+                indices.insert(vector_dim, AffineConstantExpr(number))
+            return start_indices, indices
+
+        def body(body: LoweringBuilder, args: Values) -> SSAValue:
+            indices = [
+                body.add(linalg.ops.IndexOp(counted[d]))
+                if d in counted
+                else body.index(0)
+                for d in range(len(shape))
+            ]
+            for d, start in zip(index_map, args, strict=False):
+                last = shape[d] - slice_sizes[d]
+                start = _clamped_index(body, start, index_type, last)
+                indices[d] = body.add(arith.AddiOp(start, indices[d]))
+            return body.op(tensor.ExtractOp, (table, *indices), element_type_of(table))
+
+        index_map = numbers.start_index_map.get_values()
+        sizes = dict(zip(batch_dims, index_sizes, strict=True))
+        sizes.update((counted[d], slice_sizes[d]) for d in slice_dims)
+        result_sizes = [sizes[d] for d in range(rank)]
+        type_ = TensorType(element_type_of(table), static_sizes(result_sizes))
+        starts = [*map(component, range(len(index_map)))]
+        return [builder.map(starts, type_, result_sizes, body)]
 
 
-def convert_pad(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """A tensor of equal elements, and in it those of the operand."""
-    assert isinstance(op, stablehlo.PadOp)
-    value, padding_value = operands
-    result = padded(builder, value, _paddings(op), padding_value)
-    return [builder.cast(result, _like(op, result))]
+def _clamped_index(
+    builder: LoweringBuilder, value: SSAValue, type_: Attribute, last: int
+) -> SSAValue:
+    """An integer as an index from 0 to `last`."""
+    value = converted(builder, value, type_, i64)
+    limit = builder.number(last, i64)
+    if is_unsigned(type_):
+        value = builder.add(arith.MinUIOp(value, limit))
+    else:
+        value = builder.add(arith.MaxSIOp(value, builder.number(0, i64)))
+        value = builder.add(arith.MinSIOp(value, limit))
+    return builder.op(arith.IndexCastOp, (value,), INDEX)

@@ -1,4 +1,7 @@
-"""What the element types of StableHLO mean, which have a sign where linalg's have none."""
+"""
+The element types of StableHLO, whose integers have a signedness where those of linalg have
+none.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
@@ -22,16 +26,10 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 
-_FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
-
 
 def is_float(type_: Attribute) -> bool:
     """Whether an element type is a float."""
     return isinstance(type_, AnyFloat)
-
-
-def _is_integer(type_: Attribute) -> bool:
-    return isinstance(type_, IntegerType)
 
 
 def bit_width(type_: Attribute) -> int:
@@ -40,39 +38,39 @@ def bit_width(type_: Attribute) -> int:
 
 
 def is_boolean(type_: Attribute) -> bool:
-    """Whether an element type is that of truth values."""
-    return _is_integer(type_) and bit_width(type_) == 1
-
-
-def _signedness(type_: Attribute) -> Signedness:
-    if not isinstance(type_, IntegerType):
-        return Signedness.SIGNLESS
-    return cast(IntegerType, type_).signedness.data
+    """Whether an element type is `i1`."""
+    return isa(type_, IntegerType) and type_.bitwidth == 1
 
 
 def is_unsigned(type_: Attribute) -> bool:
-    """Whether an element type is one of integers without a sign, or of truth values."""
-    return is_boolean(type_) or _signedness(type_) is Signedness.UNSIGNED
+    """Whether an element type is one of unsigned integers, which `i1` counts as."""
+    return isa(type_, IntegerType) and (
+        type_.bitwidth == 1 or type_.signedness.data is Signedness.UNSIGNED
+    )
 
 
-def has_sign(type_: Attribute) -> bool:
+def has_signedness(type_: Attribute) -> bool:
     """Whether a type, or that of its elements, is one that arithmetic ops do not take."""
-    return _signedness(scalar_or_element_type(type_)) is not Signedness.SIGNLESS
+    element_type = scalar_or_element_type(type_)
+    return (
+        isa(element_type, IntegerType)
+        and element_type.signedness.data is not Signedness.SIGNLESS
+    )
 
 
 def signless(type_: Attribute) -> Attribute:
-    """The type that arithmetic ops take in the place of a type."""
-    if not has_sign(type_):
+    """The type with the same bits that arithmetic ops take."""
+    if not has_signedness(type_):
         return type_
     width = bit_width(scalar_or_element_type(type_))
     return with_element_type(type_, IntegerType(width))
 
 
 def is_arithmetic(type_: Attribute) -> bool:
-    """Whether there is arithmetic for an element type."""
-    if _is_integer(type_):
-        return bit_width(type_) <= 64
-    return isinstance(type_, _FLOATS)
+    """Whether the arith dialect computes with an element type, and both evaluators do."""
+    if isa(type_, IntegerType):
+        return type_.bitwidth <= 64
+    return isinstance(type_, BFloat16Type | Float16Type | Float32Type | Float64Type)
 
 
 def stored_type(type_: Attribute) -> TensorType:

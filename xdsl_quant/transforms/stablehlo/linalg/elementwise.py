@@ -1,52 +1,55 @@
-"""Ops that compute each element of the result from those at the same place."""
+"""Ops that compute each element of the result from those at the same position."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
-from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineMap
-
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.traits import (
+    ComputesElementwise,
+    has_quantization_trait,
+)
 from xdsl_quant.transforms.building.builder import (
-    PARALLEL,
     LoweringBuilder,
-    Size,
+    dimensions,
     shape_of,
 )
 
 from .element_types import stored_type
-from .scalars import SCALARS
+from .lowering import LinalgLowering, UnsupportedError, Values
+from .scalars import FORMULAS
 
 
-def convert_elementwise(
-    builder: LoweringBuilder, op: Operation, operands: Sequence[SSAValue]
-) -> Sequence[SSAValue]:
-    """One loop nest. An operand of rank 0 is the same for all elements."""
-    result_type = stored_type(op.results[0].type)
-    rank = len(result_type.get_shape())
-    identity = AffineMap.identity(rank)
-    maps = [
-        identity if len(shape_of(operand)) == rank else AffineMap(rank, 0, ())
-        for operand in operands
-    ]
-    scalar = SCALARS[type(op)]
-    result = builder.generic(
-        operands,
-        [builder.empty(result_type, _sizes(builder, result_type, operands))],
-        [*maps, identity],
-        [PARALLEL] * rank,
-        lambda body, args: scalar(body, op, args[:-1]),
-    )
-    return [result]
+class LowerElementwise(LinalgLowering):
+    """
+    Lowers an op with the trait `ComputesElementwise` to one `linalg.generic` whose body is
+    the formula of the op: see
+    [`FORMULAS`][xdsl_quant.transforms.stablehlo.linalg.scalars.FORMULAS]. An operand of
+    rank 0 is the same for all elements.
+    """
 
+    def handles(self, op: Operation) -> bool:
+        return has_quantization_trait(op, ComputesElementwise)
 
-def _sizes(
-    builder: LoweringBuilder, type_: TensorType, operands: Sequence[SSAValue]
-) -> Sequence[Size]:
-    shape = type_.get_shape()
-    like = next(operand for operand in operands if len(shape_of(operand)) == len(shape))
-    return [
-        builder.size(like, dimension) if size == DYNAMIC_INDEX else size
-        for dimension, size in enumerate(shape)
-    ]
+    def lower(
+        self, builder: LoweringBuilder, op: Operation, operands: Values
+    ) -> Values:
+        if (formula := FORMULAS.get(op_name(op))) is None:
+            raise UnsupportedError("is elementwise, but has no formula on scalars")
+        type_ = stored_type(op.results[0].type)
+        shape = type_.get_shape()
+        ranks = [len(shape_of(operand)) for operand in operands]
+        like = operands[ranks.index(len(shape))]
+        sizes = [
+            builder.size(like, dimension) if size == DYNAMIC_INDEX else size
+            for dimension, size in enumerate(shape)
+        ]
+        inputs = [
+            (operand, dimensions(range(rank)))
+            for operand, rank in zip(operands, ranks, strict=True)
+        ]
+        result = builder.map(
+            inputs, type_, sizes, lambda body, args: formula(body, op, args[:-1])
+        )
+        return [result]

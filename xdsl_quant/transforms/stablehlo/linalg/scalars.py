@@ -1,5 +1,5 @@
 """
-The elementwise ops of StableHLO on scalars.
+The elementwise ops of StableHLO as formulas on scalars.
 
 Integers wrap around. What StableHLO leaves undefined is defined: a division by zero is -1,
 all bits of an unsigned integer; the smallest integer divided by -1 is itself.
@@ -7,11 +7,11 @@ all bits of an unsigned integer; the smallest integer divided by -1 is itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f32
+from xdsl.dialects.builtin import IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects import stablehlo
@@ -19,72 +19,76 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 
 from .conversions import converted
-from .element_types import is_boolean, is_float, is_unsigned
+from .element_types import bit_width, is_boolean, is_float, is_unsigned
 
-Scalar = Callable[[LoweringBuilder, Operation, Sequence[SSAValue]], SSAValue]
+Formula = Callable[[LoweringBuilder, Operation, Sequence[SSAValue]], SSAValue]
 """
-Makes the scalar for an element of the result of an op from those of its operands, whose
-types are signless.
+Builds an element of the result of an op from those of its operands, which are scalars of
+signless types.
 """
 
-
-def _operand_type(op: Operation, index: int = 0) -> Attribute:
-    """The element type of an operand, with its sign."""
-    return scalar_or_element_type(op.operands[index].type)
+_MakeOp = Callable[..., Operation]
 
 
-# Binary ops
+def _element_type(value: SSAValue) -> Attribute:
+    """The element type of a value, with its signedness."""
+    return scalar_or_element_type(value.type)
 
 
-class _ByKind(NamedTuple):
-    """The op for floats, signed and unsigned integers and truth values."""
+def _by_kind(
+    floats: _MakeOp,
+    signed: _MakeOp,
+    unsigned: _MakeOp | None = None,
+    booleans: _MakeOp | None = None,
+) -> Callable[[Attribute], _MakeOp]:
+    """The op for each element type; what is left out is that for signed integers."""
 
-    floats: type[Operation]
-    signed: type[Operation]
-    unsigned: type[Operation]
-    booleans: type[Operation]
-
-    def __call__(
-        self, builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
-    ) -> SSAValue:
-        return builder.add(self.op_for(_operand_type(op))(*args))
-
-    def op_for(self, type_: Attribute) -> Callable[..., Operation]:
-        """The op for an element type."""
+    def op_for(type_: Attribute) -> _MakeOp:
         if is_float(type_):
-            return self.floats
-        if is_boolean(type_):
-            return self.booleans
-        return self.unsigned if is_unsigned(type_) else self.signed
+            return floats
+        kind = booleans if is_boolean(type_) else unsigned
+        return kind if kind and is_unsigned(type_) else signed
+
+    return op_for
 
 
-_ADD = _ByKind(arith.AddfOp, arith.AddiOp, arith.AddiOp, arith.OrIOp)
-_SUBTRACT = _ByKind(arith.SubfOp, arith.SubiOp, arith.SubiOp, arith.SubiOp)
-_MULTIPLY = _ByKind(arith.MulfOp, arith.MuliOp, arith.MuliOp, arith.AndIOp)
-_MAXIMUM = _ByKind(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp, arith.OrIOp)
-_MINIMUM = _ByKind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp)
+_ADD = _by_kind(arith.AddfOp, arith.AddiOp, booleans=arith.OrIOp)
+_SUBTRACT = _by_kind(arith.SubfOp, arith.SubiOp)
+_MULTIPLY = _by_kind(arith.MulfOp, arith.MuliOp, booleans=arith.AndIOp)
+_MAXIMUM = _by_kind(arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp, arith.OrIOp)
+_MINIMUM = _by_kind(arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp, arith.AndIOp)
 
 
 def product(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """The product of scalars of one type; that of truth values is whether both hold."""
-    return builder.add(_MULTIPLY.op_for(lhs.type)(lhs, rhs))
+    return builder.add(_MULTIPLY(lhs.type)(lhs, rhs))
 
 
 def total(builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """The sum of scalars of one type; that of truth values is whether one holds."""
-    return builder.add(_ADD.op_for(lhs.type)(lhs, rhs))
+    return builder.add(_ADD(lhs.type)(lhs, rhs))
+
+
+def _applied(op_for: Callable[[Attribute], _MakeOp]) -> Formula:
+    """The formula that is one op, which depends on the element type."""
+    return lambda b, op, args: b.add(op_for(_element_type(op.operands[0]))(*args))
+
+
+def _always(op_type: _MakeOp) -> Formula:
+    """The formula that is one op."""
+    return lambda b, op, args: b.add(op_type(*args))
 
 
 def _divide(
     builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
     lhs, rhs = args
-    type_ = rhs.type
+    type_ = _element_type(op.operands[0])
     if is_float(type_):
         return builder.add(arith.DivfOp(lhs, rhs))
-    zero, one, minus_one = (builder.number(value, type_) for value in (0, 1, -1))
+    zero, one, minus_one = (builder.number(value, rhs.type) for value in (0, 1, -1))
     is_zero = builder.add(arith.CmpiOp(rhs, zero, "eq"))
-    if is_unsigned(_operand_type(op)):
+    if is_unsigned(type_):
         divisor = builder.add(arith.SelectOp(is_zero, one, rhs))
         quotient = builder.add(arith.DivUIOp(lhs, divisor))
         return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
@@ -98,9 +102,6 @@ def _divide(
     return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
 
 
-# Unary ops
-
-
 def _negate(
     builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
@@ -110,22 +111,9 @@ def _negate(
     return builder.add(arith.SubiOp(builder.number(0, value.type), value))
 
 
-def _abs(builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
+def _not(builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
     (value,) = args
-    op_type = math.AbsFOp if is_float(value.type) else math.AbsIOp
-    return builder.add(op_type(value))
-
-
-def _exponential(
-    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
-) -> SSAValue:
-    return builder.add(math.ExpOp(args[0]))
-
-
-def _tanh(
-    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
-) -> SSAValue:
-    return builder.add(math.TanhOp(args[0]))
+    return builder.add(arith.XOrIOp(value, builder.number(-1, value.type)))
 
 
 def _logistic(
@@ -136,58 +124,44 @@ def _logistic(
     and results near zero keep their digits.
     """
     (value,) = args
-    type_ = cast(AnyFloat, value.type)
-    if type_.bitwidth < 32:
-        value = builder.add(arith.ExtFOp(value, f32))
+    type_ = value.type
+    if bit_width(type_) < 32:
+        value = converted(builder, value, type_, f32)
     zero, one = (builder.number(constant, value.type) for constant in (0, 1))
     size = builder.add(math.AbsFOp(value))
     power = builder.add(math.ExpOp(builder.add(arith.NegfOp(size))))
     is_negative = builder.add(arith.CmpfOp(value, zero, "olt"))
     above = builder.add(arith.SelectOp(is_negative, power, one))
     result = builder.add(arith.DivfOp(above, builder.add(arith.AddfOp(one, power))))
-    return (
-        result if result.type == type_ else builder.add(arith.TruncFOp(result, type_))
-    )
+    return converted(builder, result, result.type, type_)
 
 
 def _convert(
     builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
-    result_type = scalar_or_element_type(op.results[0].type)
-    return converted(builder, args[0], _operand_type(op), result_type)
-
-
-# Comparison and choice
-
-_FLOAT_PREDICATES: Mapping[str, str] = {
-    "EQ": "oeq",
-    "NE": "une",
-    "GE": "oge",
-    "GT": "ogt",
-    "LE": "ole",
-    "LT": "olt",
-}
+    types = map(_element_type, (op.operands[0], op.results[0]))
+    return converted(builder, args[0], *types)
 
 
 def _compare(
     builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
-    assert isinstance(op, stablehlo.CompareOp)
-    direction = op.comparison_direction.data.value
+    op = cast(stablehlo.CompareOp, op)
+    direction, kind = op.comparison_direction.data.value, op.compare_type
     lhs, rhs = args
-    type_ = _operand_type(op)
-    kind = op.compare_type
+    type_ = _element_type(op.operands[0])
     if is_float(type_):
-        if kind is None or kind.data is not stablehlo.ComparisonType.TOTALORDER:
-            return builder.add(arith.CmpfOp(lhs, rhs, _FLOAT_PREDICATES[direction]))
+        if kind is None or kind.data.value != "TOTALORDER":
+            ordering = "u" if direction == "NE" else "o"
+            return builder.add(arith.CmpfOp(lhs, rhs, ordering + direction.lower()))
         lhs, rhs = (_in_total_order(builder, value) for value in args)
     prefix = "" if direction in ("EQ", "NE") else "u" if is_unsigned(type_) else "s"
     return builder.add(arith.CmpiOp(lhs, rhs, prefix + direction.lower()))
 
 
 def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """The integer that is at the place of a float among those with a sign."""
-    type_ = IntegerType(cast(AnyFloat, value.type).bitwidth)
+    """The signed integer with the rank of a float in the total order of floats."""
+    type_ = IntegerType(bit_width(value.type))
     bits = builder.add(arith.BitcastOp(value, type_))
     last = builder.number(type_.bitwidth - 1, type_)
     # All bits but the sign turn round if that is set.
@@ -196,36 +170,38 @@ def _in_total_order(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
     return builder.add(arith.XOrIOp(bits, mask))
 
 
-def _select(
-    builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
-) -> SSAValue:
-    return builder.add(arith.SelectOp(*args))
-
-
 def _clamp(
     builder: LoweringBuilder, op: Operation, args: Sequence[SSAValue]
 ) -> SSAValue:
     low, value, high = args
-    type_ = _operand_type(op)
-    value = builder.add(_MAXIMUM.op_for(type_)(value, low))
-    return builder.add(_MINIMUM.op_for(type_)(value, high))
+    type_ = _element_type(op.operands[0])
+    return builder.add(_MINIMUM(type_)(builder.add(_MAXIMUM(type_)(value, low)), high))
 
 
-SCALARS: Mapping[type[Operation], Scalar] = {
-    stablehlo.AbsOp: _abs,
-    stablehlo.AddOp: _ADD,
-    stablehlo.ClampOp: _clamp,
-    stablehlo.CompareOp: _compare,
-    stablehlo.ConvertOp: _convert,
-    stablehlo.DivideOp: _divide,
-    stablehlo.ExponentialOp: _exponential,
-    stablehlo.LogisticOp: _logistic,
-    stablehlo.MaximumOp: _MAXIMUM,
-    stablehlo.MinimumOp: _MINIMUM,
-    stablehlo.MultiplyOp: _MULTIPLY,
-    stablehlo.NegateOp: _negate,
-    stablehlo.SelectOp: _select,
-    stablehlo.SubtractOp: _SUBTRACT,
-    stablehlo.TanhOp: _tanh,
+FORMULAS: dict[str, Formula] = {
+    "stablehlo.abs": _applied(_by_kind(math.AbsFOp, math.AbsIOp)),
+    "stablehlo.add": _applied(_ADD),
+    "stablehlo.and": _always(arith.AndIOp),
+    "stablehlo.clamp": _clamp,
+    "stablehlo.compare": _compare,
+    "stablehlo.convert": _convert,
+    "stablehlo.divide": _divide,
+    "stablehlo.exponential": _always(math.ExpOp),
+    "stablehlo.logistic": _logistic,
+    "stablehlo.maximum": _applied(_MAXIMUM),
+    "stablehlo.minimum": _applied(_MINIMUM),
+    "stablehlo.multiply": _applied(_MULTIPLY),
+    "stablehlo.negate": _negate,
+    "stablehlo.not": _not,
+    "stablehlo.or": _always(arith.OrIOp),
+    "stablehlo.round_nearest_even": _always(math.RoundEvenOp),
+    "stablehlo.rsqrt": _always(math.RsqrtOp),
+    "stablehlo.select": _always(arith.SelectOp),
+    "stablehlo.sqrt": _always(math.SqrtOp),
+    "stablehlo.subtract": _applied(_SUBTRACT),
+    "stablehlo.tanh": _always(math.TanhOp),
 }
-"""The elementwise ops."""
+"""
+The formula of each op with the trait `ComputesElementwise`, by its name. A package that
+adds such an op to its dialect adds a formula here.
+"""

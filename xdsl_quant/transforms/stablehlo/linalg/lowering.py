@@ -1,0 +1,195 @@
+"""What the patterns that lower StableHLO to linalg have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeAlias, cast
+
+from typing_extensions import TypeVar
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    NoneAttr,
+    TensorType,
+    UnrealizedConversionCastOp,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import ConstantLike
+from xdsl.utils.hints import isa
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    StorageCastOp,
+    StoredQuantizedType,
+)
+from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    Reduces,
+    has_quantization_trait,
+)
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+
+from .element_types import is_arithmetic, stored_type
+
+OpT = TypeVar("OpT", bound=Operation, default=Operation)
+
+Values: TypeAlias = Sequence[SSAValue]
+
+QUANTIZED_ARITHMETIC = (
+    "is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' "
+    "instead"
+)
+
+
+class UnsupportedError(Exception):
+    """What an op has or does that cannot be lowered: the predicate of a sentence."""
+
+    @classmethod
+    def missing(cls, feature: str) -> UnsupportedError:
+        """The error for an op with a feature that linalg has no counterpart of."""
+        return cls(f"{feature}, which has no conversion to linalg")
+
+
+class Replacement(NamedTuple):
+    """The ops that an op is lowered to, before they are inserted in its place."""
+
+    op: Operation
+    block: Block
+    results: Values
+
+    def insert(self) -> None:
+        """Replace the op."""
+        for old, new in zip(self.op.results, self.results, strict=True):
+            new.name_hint = new.name_hint or old.name_hint
+        for new_op in (*self.block.ops,):
+            new_op.detach()
+            Rewriter.insert_op(new_op, InsertPoint.before(self.op))
+        Rewriter.replace_op(self.op, (), self.results)
+
+    def discard(self) -> None:
+        """Release the values that the ops use."""
+        self.block.erase()
+
+
+class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
+    """
+    Lowers an op to ops of linalg, tensor, arith and math, and leaves one that it does not
+    support as it is.
+
+    These ops compute on signless types. Where an operand or a result is quantized, or has a
+    signedness, a `quant.scast` or an `unrealized_conversion_cast` stands in between.
+    """
+
+    op_type: ClassVar[type[Operation]]
+    """The ops that have its name are lowered."""
+
+    def handles(self, op: Operation) -> bool:
+        """Whether this pattern is the one that lowers an op."""
+        return op_name(op) == self.op_type.name
+
+    @abstractmethod
+    def lower(self, builder: LoweringBuilder, op: OpT, operands: Values) -> Values:
+        """
+        Build what replaces an op.
+
+        Args:
+            builder: where the ops are inserted.
+            op: the op, which stays as it is.
+            operands: its operands as tensors of signless types.
+
+        Returns:
+            Its results as tensors of signless types.
+
+        Raises:
+            UnsupportedError: if there is nothing that computes the same.
+        """
+
+    def replacement(self, op: Operation) -> Replacement:
+        """
+        The ops that replace an op.
+
+        Raises:
+            UnsupportedError: if there are none.
+        """
+        _check_types(op)
+        block = Block()
+        builder = LoweringBuilder(InsertPoint.at_end(block), location=op.location)
+        try:
+            operands = [
+                _cast(builder, operand, stored_type(operand.type))
+                for operand in op.operands
+            ]
+            values = self.lower(builder, cast(OpT, op), operands)
+            results: list[SSAValue] = []
+            for value, result in zip(values, op.results, strict=True):
+                value = builder.cast(value, stored_type(result.type))
+                value.name_hint = value.name_hint or result.name_hint
+                results.append(_cast(builder, value, result.type))
+        except UnsupportedError:
+            block.erase()
+            raise
+        return Replacement(op, block, results)
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not self.handles(op):
+            return
+        try:
+            replacement = self.replacement(op)
+        except UnsupportedError:
+            return
+        replacement.insert()
+        rewriter.has_done_action = True
+
+
+def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+    """A value as one of another type with the same bits."""
+    if value.type == type_:
+        return value
+    if any(map(QuantizedType.get_quantized_element_type, (value.type, type_))):
+        return builder.op(StorageCastOp, (value,), type_)
+    return builder.op(UnrealizedConversionCastOp, (value,), type_)
+
+
+# Types
+
+
+def accepts_stored_values(op: Operation) -> bool:
+    """Whether quantized elements may be handed to an op as what is stored of them."""
+    return has_quantization_trait(op, AcceptsStoredValues) or op.has_trait(
+        ConstantLike, value_if_unregistered=False
+    )
+
+
+def _check_types(op: Operation) -> None:
+    for value in (*op.operands, *op.results):
+        type_ = value.type
+        if not isa(type_, TensorType):
+            raise UnsupportedError(
+                f"has a value of type '{type_}', which is no ranked tensor"
+            )
+        if not isinstance(type_.encoding, NoneAttr):
+            raise UnsupportedError(
+                f"has a value of type '{type_}', whose encoding is not known"
+            )
+        element_type = type_.element_type
+        if isinstance(element_type, QuantizedType):
+            _check_quantized(op, element_type)
+        elif not is_arithmetic(element_type) and not (
+            isinstance(element_type, AnyFloat) and accepts_stored_values(op)
+        ):
+            raise UnsupportedError(
+                f"has a value of type '{type_}', but elements may be integers of up to "
+                "64 bits, bf16, f16, f32 and f64"
+            )
+
+
+def _check_quantized(op: Operation, type_: QuantizedType) -> None:
+    if not accepts_stored_values(op) and not has_quantization_trait(op, Reduces):
+        raise UnsupportedError(QUANTIZED_ARITHMETIC)
+    if not isinstance(type_, StoredQuantizedType):
+        raise UnsupportedError(
+            f"takes stored values of type '{type_}', which has no storage type"
+        )
