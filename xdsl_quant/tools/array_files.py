@@ -96,7 +96,7 @@ def check_files(
             message says where.
     """
     option, texts = inputs
-    others = {} if module == "-" else {"the module": module}
+    others = {} if module == "-" else {"the input module": module}
     for text in texts:
         path, _ = _path_and_key(text)
         if path is not None:
@@ -109,8 +109,8 @@ def check_files(
         for name, other in others.items():
             if _is_same_file(path, other):
                 raise ValueError(
-                    f"{option} {path}: error: it is the file of {name}, too: use another "
-                    "one"
+                    f"{option} {path}: error: output would overwrite {name}; use another "
+                    "file"
                 )
         others[f"{option} {path}"] = path
 

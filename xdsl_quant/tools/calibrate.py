@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
 
-from xdsl_quant import __version__
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.evaluation import evaluate
 from xdsl_quant.calibration.suggested_types import suggested_types
@@ -24,7 +23,7 @@ from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
 )
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_passes
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -34,7 +33,14 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .array_files import check_files
-from .failures import Failure, exit_code, failure, read_text, read_values
+from .failures import (
+    Failure,
+    exit_code,
+    module_parser,
+    read_module,
+    read_values,
+    reported,
+)
 
 _DESCRIPTION = """\
 Run a function of a module on samples, and write the ranges of its values to a JSON file
@@ -72,16 +78,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="xdsl-quant-calibrate",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
-    parser.add_argument("module", help="file with the module, - for standard input")
+    parser = module_parser("xdsl-quant-calibrate", _DESCRIPTION, _EPILOG)
     parser.add_argument(
         "--inputs",
         action="append",
@@ -98,11 +95,6 @@ def _parser() -> argparse.ArgumentParser:
         "--observer",
         default="min-max",
         help="how ranges are found, see below (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--entry",
-        metavar="NAME",
-        help="the function; by default the only public one, or else 'main'",
     )
     parser.add_argument(
         "--batch-size",
@@ -149,13 +141,6 @@ def _parser() -> argparse.ArgumentParser:
         "inputs is resumed",
     )
     parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply first, as for xdsl-opt",
-    )
-    parser.add_argument(
         "--no-progress",
         action="store_false",
         dest="progress",
@@ -165,26 +150,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
-    try:
+    with reported("--observer", ValueError):
         parse_observer(options.observer)
-    except ValueError as error:
-        raise failure("--observer", error) from error
     axes = _axes(options.axis)
     outputs = {
         "-o": options.output,
         "--report": options.report,
         "--checkpoint": options.checkpoint,
     }
-    try:
+    with reported("-o", ValueError):
         check_files(options.module, ("--inputs", options.inputs), outputs)
-    except ValueError as error:
-        raise Failure(str(error)) from error
     conversion = _conversion(options)
-    module = _module(options)
+    module = read_module(options)
+    with reported(options.module, ValueError):
+        _insert_refs(module, options)
     inputs = [value for text in options.inputs for value in read_values(text)]
     batches = _batches(inputs, options, module)
     shown = options.progress and sys.stderr.isatty()
-    try:
+    with reported(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
             module,
             _with_progress(batches) if shown else batches,
@@ -195,16 +178,17 @@ def _run(options: argparse.Namespace) -> None:
             histograms=options.report is not None,
             missing="keep",
         )
-    except (TypeError, ValueError, ImportError, OSError) as error:
-        raise failure(options.module, error) from error
     _warn_of_missing(options, statistics, module)
-    try:
+    with reported(options.output, OSError):
         statistics.save(options.output)
-    except OSError as error:
-        raise failure(options.output, error) from error
     if options.report is not None:
-        _write_report(options, statistics, conversion, module)
-    _print(statistics)
+        with reported(options.report, OSError, ValueError):
+            evaluations = evaluate(statistics, conversion, module)
+            report = CalibrationReport(evaluations, statistics, conversion)
+            report.save(options.report, f"Calibration of {options.module}")
+    for key in sorted(statistics.observations):
+        low, high = statistics.ranges(key).layer
+        print(f"{key}: {low} to {high}")
 
 
 def _axes(texts: Sequence[str]) -> dict[str, int]:
@@ -246,21 +230,10 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass:
 # The module
 
 
-def _module(options: argparse.Namespace) -> ModuleOp:
-    """The module, with something to observe."""
-    text = read_text(options.module)
-    try:
-        passes = parse_passes(options.passes)
-        module = parse_module(text, options.module)
-        apply_passes(module, passes)
-        if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
-            _insert_refs(module, options)
-    except (IRError, ValueError) as error:
-        raise failure(options.module, error) from error
-    return module
-
-
 def _insert_refs(module: ModuleOp, options: argparse.Namespace) -> None:
+    """Let there be something to observe."""
+    if any(isinstance(op, StatisticsRefOp) for op in module.walk()):
+        return
     functions = functions_run(module, entry_function(module, options.entry))
     names = tuple(function.sym_name.data for function in functions)
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
@@ -278,8 +251,8 @@ def _warn_of_missing(
     ]
     if missing:
         print(
-            f"{options.module}: warning: no batch gets to these values: "
-            f"{', '.join(missing)}",
+            f"{options.module}: warning: no batch reached these keys: "
+            f"{', '.join(missing)}; add inputs that take this path",
             file=sys.stderr,
         )
 
@@ -349,12 +322,10 @@ def _rows_to_cut(
     Raises:
         Failure: if the function takes other arguments.
     """
-    try:
+    with reported(options.module, TypeError, ValueError):
         function = entry_function(module, options.entry)
         name, types = function.sym_name.data, function.function_type.inputs.data
         check_argument_count(name, len(types), len(inputs))
-    except (TypeError, ValueError) as error:
-        raise failure(options.module, error) from error
     for index in options.whole:
         if not 0 <= index < len(types):
             raise Failure(
@@ -400,29 +371,6 @@ def _show(done: int, count: int) -> None:
     bar = "#" * (done * _BAR_LENGTH // max(count, 1))
     text = f"\r[{bar:<{_BAR_LENGTH}}] {done}/{count} batches"
     print(text, end="", file=sys.stderr, flush=True)
-
-
-# Results
-
-
-def _write_report(
-    options: argparse.Namespace,
-    statistics: Statistics,
-    conversion: QuantCalibratedToUniformPass,
-    module: ModuleOp,
-) -> None:
-    try:
-        evaluations = evaluate(statistics, conversion, module)
-        report = CalibrationReport(evaluations, statistics, conversion)
-        report.save(options.report, f"Calibration of {options.module}")
-    except (OSError, ValueError) as error:
-        raise failure(options.report, error) from error
-
-
-def _print(statistics: Statistics) -> None:
-    for key in sorted(statistics.observations):
-        low, high = statistics.ranges(key).layer
-        print(f"{key}: {low} to {high}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a command says of a mistake: one line, with the place."""
+"""What all commands share: their first options, the module, and errors in one line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from numpy.typing import ArrayLike
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant import __version__
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
 
 from .array_files import read_inputs
 
@@ -93,6 +97,62 @@ def failure(place: str, error: BaseException) -> Failure:
     return Failure(f"{place}: error: {message.removeprefix('error: ')}")
 
 
+@contextmanager
+def reported(place: str, *errors: type[Exception]) -> Generator[None]:
+    """
+    Report errors of these types as ones that happened at a place.
+
+    Raises:
+        Failure: in place of such an error.
+    """
+    try:
+        yield
+    except errors as error:
+        raise failure(place, error) from error
+
+
+def module_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """A parser of the options that each command has: the module, passes and the entry."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
+    parser.add_argument("module", help="file with the module, - for standard input")
+    parser.add_argument(
+        "--entry",
+        metavar="NAME",
+        help="the function; by default the only public one, or else 'main'",
+    )
+    parser.add_argument(
+        "-p",
+        "--passes",
+        default="",
+        metavar="PIPELINE",
+        help="passes to apply first, as for xdsl-opt",
+    )
+    return parser
+
+
+def read_module(options: argparse.Namespace) -> ModuleOp:
+    """
+    The module that the options of a command name, after the passes.
+
+    Raises:
+        Failure: if it cannot be read, or is invalid, or a pass fails.
+    """
+    text = read_text(options.module)
+    with reported(options.module, IRError):
+        passes = parse_passes(options.passes)
+        module = parse_module(text, options.module)
+        apply_passes(module, passes)
+        return module
+
+
 def read_text(path: str) -> str:
     """
     The text of a module in a file, or on the standard input for `-`.
@@ -100,10 +160,8 @@ def read_text(path: str) -> str:
     Raises:
         Failure: if it cannot be read, or is no text.
     """
-    try:
+    with reported(path, OSError):
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise failure(path, error) from error
     if data.startswith(_BYTECODE):
         raise Failure(
             f"{path}: error: expected the text of a module, but got MLIR bytecode; "
@@ -129,7 +187,5 @@ def read_values(text: str) -> list[ArrayLike]:
     Raises:
         Failure: if it stands for none.
     """
-    try:
+    with reported(f"input {text}", OSError, ValueError):
         return read_inputs(text)
-    except (OSError, ValueError) as error:
-        raise failure(f"input {text}", error) from error

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant import __version__
 from xdsl_quant.dialects.quant import (
     ConstFakeQuantOp,
     ConstFakeQuantPerAxisOp,
@@ -23,10 +22,9 @@ from xdsl_quant.interpreters import run_function
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.array_types import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
 
 from .array_files import check_files, check_output, write_results
-from .failures import Failure, exit_code, failure, read_text, read_values
+from .failures import exit_code, module_parser, read_module, read_values, reported
 
 _DESCRIPTION = """\
 Run a function of a module on NumPy arrays, print its results and save them.
@@ -49,21 +47,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="xdsl-quant-run",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
-    parser.add_argument("module", help="file with the module, - for standard input")
-    parser.add_argument(
-        "--entry",
-        metavar="NAME",
-        help="the function; by default the only public one, or else 'main'",
-    )
+    parser = module_parser("xdsl-quant-run", _DESCRIPTION, _EPILOG)
     parser.add_argument(
         "--input",
         action="append",
@@ -77,13 +61,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="where to save results: .npy for one, .npz for any number, with the names "
         "result0, result1, ...",
-    )
-    parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply first, as for xdsl-opt",
     )
     parser.add_argument(
         "--rounding-mode",
@@ -106,22 +83,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
-    try:
+    with reported("--output", ValueError):
         check_files(
             options.module, ("--input", options.input), {"--output": options.output}
         )
-    except ValueError as error:
-        raise Failure(str(error)) from error
-    text = read_text(options.module)
-    try:
-        passes = parse_passes(options.passes)
-        module = parse_module(text, options.module)
-        apply_passes(module, passes)
-    except IRError as error:
-        raise failure(options.module, error) from error
+    module = read_module(options)
     rounding = _rounding(options, module)
     inputs = [value for text in options.input for value in read_values(text)]
-    try:
+    with reported(
+        options.module, InterpretationError, TypeError, ValueError, ImportError
+    ):
         function = entry_function(module, options.entry)
         if options.output is not None:
             check_output(options.output, len(function.function_type.outputs))
@@ -133,18 +104,14 @@ def _run(options: argparse.Namespace) -> None:
             zero_point_order=rounding.zero_point_order,
             nan=rounding.nan,
         )
-    except (InterpretationError, TypeError, ValueError, ImportError) as error:
-        raise failure(options.module, error) from error
     try:
         _print(results)
     except BrokenPipeError:
         # Whoever reads has read enough. What is left in the buffer must go somewhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if options.output is not None:
-        try:
+        with reported(options.output, OSError):
             write_results(options.output, results)
-        except OSError as error:
-            raise failure(options.output, error) from error
 
 
 _CASTS = (

@@ -272,7 +272,10 @@ def test_warning(capsys: pytest.CaptureFixture[str]):
 
 def test_branch_that_no_batch_takes(capsys: pytest.CaptureFixture[str]):
     ranges = "f:argument:0: 1.0 to 2.0\nf:scf.if:0: 1.0 to 2.0\n"
-    warning = "else.mlir: warning: no batch gets to these values: 'f:arith.addf:0'\n"
+    warning = (
+        "else.mlir: warning: no batch reached these keys: 'f:arith.addf:0'; "
+        "add inputs that take this path\n"
+    )
     for passes in ("", "quant-insert-stats-refs"):
         options = ("--inputs", "row.npy", "-p", passes, "-o", "stats.json")
         assert main(["else.mlir", *options]) == 0
@@ -366,18 +369,18 @@ def test_numbers(capsys: pytest.CaptureFixture[str]):
 
 
 SAME_FILES = {
-    "module": (("-o", "m.mlir"), "-o m.mlir", "the module"),
+    "module": (("-o", "m.mlir"), "-o m.mlir", "the input module"),
     "module, called otherwise": (
         ("-o", "./dir/../m.mlir"),
         "-o ./dir/../m.mlir",
-        "the module",
+        "the input module",
     ),
-    "link to the module": (("-o", "link.mlir"), "-o link.mlir", "the module"),
-    "hard link": (("-o", "hard.mlir"), "-o hard.mlir", "the module"),
+    "link to the module": (("-o", "link.mlir"), "-o link.mlir", "the input module"),
+    "hard link": (("-o", "hard.mlir"), "-o hard.mlir", "the input module"),
     "report in place of the module": (
         ("--report", "m.mlir"),
         "--report m.mlir",
-        "the module",
+        "the input module",
     ),
     "array": (("-o", "x.npy"), "-o x.npy", "--inputs x.npy"),
     "archive": (
@@ -393,7 +396,7 @@ SAME_FILES = {
     "checkpoint in place of the module": (
         ("--checkpoint", "m.mlir"),
         "--checkpoint m.mlir",
-        "the module",
+        "the input module",
     ),
     "output and report": (
         ("-o", "same.x", "--report", "same.x"),
@@ -423,7 +426,7 @@ def test_files_are_not_overwritten(name: str, capsys: pytest.CaptureFixture[str]
     options, file, other = SAME_FILES[name]
     inputs = ("--inputs", "x.npy", "--inputs", "data.npz:y")
     line = error(capsys, "m.mlir", *inputs, *options)
-    assert line == f"{file}: error: it is the file of {other}, too: use another one"
+    assert line == f"{file}: error: output would overwrite {other}; use another file"
     assert {path: path.read_bytes() for path in Path().glob("*.*")} == before
 
 

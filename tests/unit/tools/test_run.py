@@ -250,16 +250,17 @@ MISTAKES = {
     ),
     "output in place of the module": (
         ("module.npy", "--output", "module.npy"),
-        "--output module.npy: error: it is the file of the module, too: use another one",
+        "--output module.npy: error: output would overwrite the input module; use "
+        "another file",
     ),
     "output in place of an input": (
         ("m.mlir", "--input", "x.npy", "--input", "2", "--output", "./x.npy"),
-        "--output ./x.npy: error: it is the file of --input x.npy, too: use another one",
+        "--output ./x.npy: error: output would overwrite --input x.npy; use another file",
     ),
     "output in place of an archive": (
         ("m.mlir", "--input", "2", "--input", "all.npz:x", "--output", "all.npz"),
-        "--output all.npz: error: it is the file of --input all.npz:x, too: use another "
-        "one",
+        "--output all.npz: error: output would overwrite --input all.npz:x; use another "
+        "file",
     ),
     "unknown suffix": (
         ("f32.mlir", "--input", "1", "--output", "y.txt"),
