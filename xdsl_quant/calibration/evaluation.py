@@ -1,13 +1,35 @@
-"""What quantization would do to the values that were observed."""
+"""
+What quantization would do to the values that were observed.
+
+Types are not chosen here: the passes that quantize a module run on a copy of it, or on a
+module that has nothing but the keys.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ModuleOp,
+    TensorType,
+    UnrealizedConversionCastOp,
+    f32,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizedType,
+    StatisticsOp,
+    StatisticsRefOp,
+)
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError, estimate_error
@@ -15,10 +37,12 @@ from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
+from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
+    QuantStatsToCalibratedPass,
+)
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .statistics import Statistics
-from .suggested_types import suggested_types
 
 
 @dataclass(frozen=True)
@@ -75,10 +99,8 @@ def evaluate(
     ranges = {key: statistics.ranges(key) for key in statistics.observations}
     types = suggested_types(ranges, conversion, module) if ranges else {}
     evaluations = [
-        _evaluation(
-            key, ranges[key], types[key], statistics.observations[key].histogram
-        )
-        for key in sorted(ranges)
+        _evaluation(key, known, types[key], statistics.observations[key].histogram)
+        for key, known in sorted(ranges.items())
     ]
     return sorted(evaluations, key=_order)
 
@@ -101,11 +123,120 @@ def _evaluation(
     parameters = QuantizationParameters.from_type(suggested)
     error = None
     if histogram is not None:
-        error = estimate_error(
-            histogram,
-            parameters.scales,
-            parameters.zero_points,
-            parameters.storage_min,
-            parameters.storage_max,
-        )
+        scales, zero_points = parameters.scales, parameters.zero_points
+        bounds = parameters.storage_min, parameters.storage_max
+        error = estimate_error(histogram, scales, zero_points, *bounds)
     return Evaluation(key, ranges, suggested, "", parameters, histogram, error)
+
+
+# Types
+
+
+def suggested_types(
+    statistics: Mapping[str, KeyStatistics],
+    conversion: QuantCalibratedToUniformPass,
+    module: ModuleOp | None = None,
+) -> dict[str, QuantizedType | str]:
+    """
+    The quantized type for each key, or why there is none.
+
+    Args:
+        statistics: the ranges.
+        conversion: the pass that chooses types.
+        module: what the keys are of. It says which expressed types they have, and which of
+            them are coupled; by default all are f32, and none is.
+
+    Raises:
+        ValueError: if the module does not have a key, or no key gets a type.
+    """
+    if module is None:
+        module = _module_of({key: _f32_type(k) for key, k in statistics.items()})
+    types = {
+        op.stats_key.data: op.input.type
+        for op in module.walk()
+        if isinstance(op, StatisticsRefOp)
+    }
+    if missing := sorted(statistics.keys() - types.keys()):
+        raise ValueError(f"no op of the module has key '{missing[0]}'")
+    try:
+        return {**_types(statistics, conversion, module)}
+    except ValueError:
+        # Some have none on their own: the others get theirs without them.
+        reasons: dict[str, QuantizedType | str] = {}
+        for key, known in statistics.items():
+            try:
+                _types({key: known}, conversion, _module_of({key: types[key]}))
+            except ValueError as e:
+                reasons[key] = str(e)
+    if reasons.keys() == statistics.keys():
+        raise ValueError(next(iter(reasons.values())))
+    others = {key: known for key, known in statistics.items() if key not in reasons}
+    return {**reasons, **_types(others, conversion, module)}
+
+
+def _f32_type(statistics: KeyStatistics) -> Attribute:
+    """A type that values with these statistics may have."""
+    axis, ranges = statistics.axis, statistics.axis_ranges
+    if axis is None or ranges is None:
+        return TensorType(f32, [DYNAMIC_INDEX])
+    return TensorType(f32, [DYNAMIC_INDEX] * axis + [len(ranges)])
+
+
+def _module_of(types: Mapping[str, Attribute]) -> ModuleOp:
+    """A module with nothing but keys."""
+    function = FuncOp("keys", (tuple(types.values()), ()))
+    block = function.body.block
+    for key, argument in zip(types, block.args, strict=True):
+        block.add_op(StatisticsRefOp(argument, key))
+    block.add_op(ReturnOp())
+    return ModuleOp([function])
+
+
+def _types(
+    statistics: Mapping[str, KeyStatistics],
+    conversion: QuantCalibratedToUniformPass,
+    module: ModuleOp,
+) -> dict[str, QuantizedType]:
+    """
+    The quantized type for each key.
+
+    Raises:
+        ValueError: if a pass fails.
+    """
+    module = module.clone()
+    users: dict[str, Operation] = {}
+    try:
+        for ref in [*module.walk()]:
+            if isinstance(ref, StatisticsRefOp):
+                if (known := statistics.get(key := ref.stats_key.data)) is not None:
+                    users[key] = _replaced(ref, known)
+        QuantStatsToCalibratedPass().apply(Context(), module)
+        conversion.apply(Context(), module)
+    except OverflowError:
+        raise ValueError("a bound does not fit f32") from None
+    except (PassFailedException, VerifyException) as e:
+        message = str(e).partition("\n")[0]
+        raise ValueError(message.rpartition("cannot be converted: ")[2]) from None
+    return {key: _quantized_type(user.operands[0]) for key, user in users.items()}
+
+
+def _replaced(ref: StatisticsRefOp, statistics: KeyStatistics) -> Operation:
+    """A user of what a reference is replaced by: the statistics."""
+    op = StatisticsOp(
+        ref.input, statistics.layer, statistics.axis_ranges, statistics.axis
+    )
+    op.verify_()
+    user = UnrealizedConversionCastOp.get((ref.result,), ())
+    Rewriter.insert_op(user, InsertPoint.after(ref))
+    Rewriter.replace_op(ref, op)
+    return user
+
+
+def _quantized_type(value: SSAValue) -> QuantizedType:
+    while isinstance(ref := value.owner, StatisticsRefOp):
+        value = ref.input
+    dequantize = value.owner
+    assert isinstance(dequantize, DequantizeCastOp)
+    quantized_type = QuantizedType.get_quantized_element_type(dequantize.input.type)
+    assert quantized_type is not None
+    return quantized_type

@@ -73,6 +73,13 @@ def check_bounds(values: NDArray[Any], low: int, high: int, message: str) -> Non
             raise ValueError(message.format(value))
 
 
+def sign_extended(integers: NDArray[Any], width: int) -> NDArray[Any]:
+    """Integers as the signed ones with the same lowest bits."""
+    unused = 8 * integers.itemsize - width
+    signed = integers.view(f"i{integers.itemsize}")
+    return signed << unused >> unused if unused else signed
+
+
 def check_positive(values: NDArray[np.float64], what: str) -> None:
     """Raise a `ValueError` if a number is not positive, infinite or NaN."""
     # Comparisons with NaN are false.

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.numerics.arrays import check_unmasked
+from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
 
 _TEXT_LENGTH = 60
@@ -202,7 +202,7 @@ def _checked_array(
     assert width is not None
     if width < 8 * dtype.itemsize:
         _check_range(array, width, given.kind == "i", type_, name)
-    return _sign_extended(array, width) if given != dtype else array
+    return sign_extended(array, width) if given != dtype else array
 
 
 def _is_raw(dtype: np.dtype[Any]) -> bool:
@@ -234,13 +234,6 @@ def _check_range(
                 f"{name} contains {value}, but '{shortened(type_)}' takes {low} to {high}"
                 f"{hint}"
             )
-
-
-def _sign_extended(array: NDArray[Any], width: int) -> NDArray[Any]:
-    """Unsigned numbers of `width` bits as the signed ones with the same bits."""
-    signed = array.view(f"int{8 * array.itemsize}")
-    unused = 8 * array.itemsize - width
-    return signed << unused >> unused if unused else signed
 
 
 # Numbers

@@ -13,8 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from xdsl_quant.calibration import Statistics, calibrate
-from xdsl_quant.calibration.evaluation import evaluate
-from xdsl_quant.calibration.suggested_types import suggested_types
+from xdsl_quant.calibration.evaluation import evaluate, suggested_types
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.display import CalibrationReport
 from xdsl_quant.numerics.observers import parse_observer

@@ -76,12 +76,6 @@ def _quantized_constant(op: Operation) -> Operation | None:
     return constant if is_scaled and isinstance(expressed, AnyFloat) else None
 
 
-def _with_sign(stored: NDArray[Any], width: int) -> NDArray[Any]:
-    """Stored values as xDSL keeps integers: with a sign, whatever they mean."""
-    unused_bits = 8 * stored.itemsize - width
-    return stored.view(f"i{stored.itemsize}") << unused_bits >> unused_bits
-
-
 def _stored_attribute(
     value: Attribute,
     stored: NDArray[Any],
@@ -89,8 +83,11 @@ def _stored_attribute(
     storage_type: IntegerType,
 ) -> Attribute:
     """The constant of stored values that takes the place of `value`."""
+    from xdsl_quant.numerics.arrays import sign_extended
+
+    # xDSL keeps integers with a sign, whatever they mean, unless they are unsigned.
     if storage_type.signedness.data is not Signedness.UNSIGNED:
-        stored = _with_sign(stored, storage_type.bitwidth)
+        stored = sign_extended(stored, storage_type.bitwidth)
     type_ = with_element_type(quantized, storage_type)
     if type_ is storage_type:
         return IntegerAttr(int(stored), storage_type)
@@ -240,8 +237,9 @@ class QuantizeConstant(CheckedPattern[_Plan]):
         if (reason := why_not_lowerable(quantized_type)) is not None:
             raise ValueError(reason)
         parameters = QuantizationParameters.from_type(quantized_type)
-        expressed = float_numbers(constant.properties["value"])
-        assert expressed is not None
+        value = constant.properties["value"]
+        if (expressed := float_numbers(value)) is None:
+            raise ValueError(f"its value '{value.name}' is none of floats")
         if as_mlir_14:
             return quantize_constant(expressed, parameters, rounding.nan)
         return quantize(
