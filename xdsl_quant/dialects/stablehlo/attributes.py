@@ -11,7 +11,6 @@ from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import (
     I64,
-    ArrayAttr,
     BoolAttr,
     DenseArrayBase,
     FloatAttr,
@@ -525,31 +524,3 @@ class TokenType(ParametrizedAttribute, TypeAttribute):
     """
 
     name = "stablehlo.token"
-
-
-@irdl_attr_definition
-class FutureType(ParametrizedAttribute, TypeAttribute):
-    """
-    The results of an op that was started and may not be done yet.
-
-    Example:
-
-    ```mlir
-    !stablehlo.future<tensor<4xf32>>
-    ```
-    """
-
-    name = "stablehlo.future"
-
-    types: ArrayAttr[Attribute]
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        types = parser.parse_comma_separated_list(
-            parser.Delimiter.ANGLE, parser.parse_type
-        )
-        return (ArrayAttr(types),)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_list(self.types, printer.print_attribute)

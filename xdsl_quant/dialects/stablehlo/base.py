@@ -15,26 +15,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
-from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    I64,
     AnyFloat,
     ComplexType,
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
     TensorType,
-    i64,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
-    AtLeast,
-    AttrConstraint,
     IRDLOperation,
-    ParamAttrConstraint,
-    VerificationContext,
-    eq,
-    irdl_to_attr_constraint,
 )
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
@@ -43,7 +32,7 @@ from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
 
 from .attributes import TypeExtensionsAttr
-from .syntax import DIRECTIVES, ParsedTypes, dimension_size_text, dimensions_text
+from .syntax import DIRECTIVES, dimension_size_text, dimensions_text
 
 RankedTensor = TensorType[Attribute]
 
@@ -182,54 +171,7 @@ SAME_ELEMENTS = TypeRelation(
 )
 
 
-# Properties
-
-ParametrizedAttributeCovT = TypeVar(
-    "ParametrizedAttributeCovT", bound=ParametrizedAttribute, covariant=True
-)
-
-
-class WordedConstraint(ParamAttrConstraint[ParametrizedAttributeCovT]):
-    """A constraint of a property, in the words of StableHLO."""
-
-    words: str
-
-    def __init__(
-        self,
-        name: str,
-        constraint: AttrConstraint[ParametrizedAttributeCovT],
-        words: str,
-    ):
-        assert isinstance(constraint, ParamAttrConstraint)
-        super().__init__(constraint.base_attr, constraint.param_constrs)
-        words = (
-            f"attribute '{name}' failed to satisfy constraint: 64-bit signless {words}"
-        )
-        object.__setattr__(self, "words", words)
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if isinstance(constraint_context, ParsedTypes):
-            return
-        try:
-            super().verify(attr, constraint_context)
-        except VerifyException as e:
-            raise VerifyException(self.words) from e
-
-
-def at_least(minimum: int, property_name: str) -> AttrConstraint[IntegerAttr[I64]]:
-    """A property that is a 64-bit integer from 0 or 1 on."""
-    return WordedConstraint(
-        property_name,
-        IntegerAttr[I64].constr(eq(i64), value=AtLeast(minimum)),
-        f"integer attribute whose value is {'positive' if minimum else 'non-negative'}",
-    )
-
-
-PADDING = WordedConstraint(
-    "padding",
-    irdl_to_attr_constraint(DenseIntOrFPElementsAttr[I64]),
-    "integer elements attribute",
-)
+# Verification
 
 
 def require(holds: bool, message: str) -> None:
@@ -268,7 +210,6 @@ _POSITION = re.compile(
     r"(operand|result) '\w+' at positions? (\d+)(?: to \d+)? does not verify:\n"
     r"(?:#(\d+) )?"
 )
-_ATTRIBUTE = re.compile(r"(?=\battribute '\w+' failed to satisfy constraint: )")
 
 
 class StableHLOOp(IRDLOperation, ABC):
@@ -283,18 +224,15 @@ class StableHLOOp(IRDLOperation, ABC):
         return cast(tuple[RankedTensor, ...], types)
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """xDSL names operands and results, StableHLO numbers them and names the op."""
+        """xDSL names operands and results, StableHLO numbers them."""
 
         def number(match: re.Match[str]) -> str:
             index = int(match[2]) + int(match[3] or 0)
             return f"'{self.name}' op {match[1]} #{index} "
 
-        def in_words(text: str) -> str:
-            return _ATTRIBUTE.sub(f"'{self.name}' op ", _POSITION.sub(number, text), 1)
-
-        if (words := in_words(text := str(underlying_error))) != text:
-            underlying_error = VerifyException(words)
-        super().emit_error(in_words(message), underlying_error)
+        if _POSITION.match(text := str(underlying_error)):
+            underlying_error = VerifyException(_POSITION.sub(number, text))
+        super().emit_error(_POSITION.sub(number, message), underlying_error)
 
 
 class InferredTypeOp(StableHLOOp, ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
+    I64,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerAttr,
@@ -31,7 +32,6 @@ from .base import (
     InferredTypeOp,
     RankedTensor,
     StableHLOOp,
-    at_least,
     verify_dimensions,
 )
 from .syntax import FUNCTIONAL_TYPE, move_properties, parse_attributes
@@ -139,7 +139,7 @@ class IotaOp(StableHLOOp):
 
     name = "stablehlo.iota"
 
-    iota_dimension = prop_def(at_least(0, "iota_dimension"))
+    iota_dimension = prop_def(IntegerAttr[I64])
     output = result_def(kinds.STATIC_NUMBER)
 
     assembly_format = (
@@ -177,7 +177,7 @@ class GetDimensionSizeOp(InferredTypeOp):
     name = "stablehlo.get_dimension_size"
 
     operand = operand_def(kinds.TENSOR_OR_PER_AXIS)
-    dimension = prop_def(at_least(0, "dimension"))
+    dimension = prop_def(IntegerAttr[I64])
     result = result_def(kinds.I32_TENSOR)
 
     assembly_format = (

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -59,10 +60,8 @@ from .attributes import (
     print_fields,
 )
 from .base import (
-    PADDING,
     InferredShapeOp,
     are_compatible_elements,
-    at_least,
     require,
     verify_count,
     verify_dimensions,
@@ -363,13 +362,13 @@ class ConvolutionOp(InferredShapeOp):
     lhs = operand_def(kinds.TENSOR)
     rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
     window_strides = opt_prop_def(DenseArrayBase.constr(i64))
-    padding = opt_prop_def(PADDING)
+    padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
     lhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
     rhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
     window_reversal = opt_prop_def(DenseArrayBase.constr(i1))
     dimension_numbers = prop_def(ConvDimensionNumbersAttr)
-    batch_group_count = prop_def(at_least(1, "batch_group_count"))
-    feature_group_count = prop_def(at_least(1, "feature_group_count"))
+    batch_group_count = prop_def(IntegerAttr[I64])
+    feature_group_count = prop_def(IntegerAttr[I64])
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
@@ -473,6 +472,7 @@ class ConvolutionOp(InferredShapeOp):
             ("output feature", output_features, batch_groups),
             ("output feature", output_features, feature_groups),
         ):
+            require(groups > 0, f"expects positive group counts, got {groups}")
             require(
                 size == DYNAMIC_INDEX or not size % groups,
                 f"expects {name} dimension ({size}) to be a multiple of the group count "

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     BoolAttr,
     DenseArrayBase,
     IntegerAttr,
@@ -52,7 +54,6 @@ from .base import (
     RankedTensor,
     StableHLOOp,
     are_compatible_shapes,
-    at_least,
     merged_shape,
     require,
     verify_count,
@@ -238,7 +239,7 @@ class ConcatenateOp(PartsOp):
     name = "stablehlo.concatenate"
 
     inputs = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
-    dimension = prop_def(at_least(0, "dimension"))
+    dimension = prop_def(IntegerAttr[I64])
 
     assembly_format = (
         "custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension attr-dict `:` "
@@ -306,19 +307,15 @@ class SliceRanges(CustomDirective):
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         assert isinstance(op, SliceOp)
         state.print_whitespace(printer)
-        ranges = {
-            "start_indices": op.start_indices.get_values(),
-            "limit_indices": op.limit_indices.get_values(),
-            "strides": op.strides.get_values(),
-        }
-        if len({len(values) for values in ranges.values()}) > 1:
-            # Not valid, and not meant to be parsed: it is part of the error message.
-            texts = [f"{name}: {', '.join(map(str, ranges[name]))}" for name in ranges]
-        else:
-            texts = [
-                f"{start}:{limit}" if stride == 1 else f"{start}:{limit}:{stride}"
-                for start, limit, stride in zip(*ranges.values(), strict=True)
-            ]
+        ranges = zip_longest(
+            op.start_indices.get_values(),
+            op.limit_indices.get_values(),
+            op.strides.get_values(),
+        )
+        texts = [
+            f"{start}:{limit}" if stride == 1 else f"{start}:{limit}:{stride}"
+            for start, limit, stride in ranges
+        ]
         printer.print_string(f"[{', '.join(texts)}]")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -33,6 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
 
 from . import tensor_kinds as kinds
 from .attributes import (
+    Dimensions,
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
     Precision,
@@ -231,13 +233,7 @@ def verify_precision_config(config: ArrayAttr[PrecisionAttr] | None) -> None:
 
 def _pairs(numbers: DotDimensionNumbersAttr) -> tuple[Pair, Pair]:
     """The batching and the contracting dimensions."""
-    return (
-        (
-            numbers.lhs_batching_dimensions.get_values(),
-            numbers.rhs_batching_dimensions.get_values(),
-        ),
-        (
-            numbers.lhs_contracting_dimensions.get_values(),
-            numbers.rhs_contracting_dimensions.get_values(),
-        ),
-    )
+    values = [
+        cast(Dimensions, parameter).get_values() for parameter in numbers.parameters
+    ]
+    return (values[0], values[1]), (values[2], values[3])

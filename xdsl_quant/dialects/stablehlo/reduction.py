@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    I64,
     AnyFloat,
     ComplexType,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
     i64,
@@ -36,7 +38,6 @@ from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 from . import tensor_kinds as kinds
 from .attributes import dimensions_attr, optional_attr
 from .base import (
-    PADDING,
     RankedTensor,
     StableHLOOp,
     are_compatible_shapes,
@@ -451,7 +452,7 @@ class ReduceWindowOp(ReducingOp):
     window_strides = opt_prop_def(DenseArrayBase.constr(i64))
     base_dilations = opt_prop_def(DenseArrayBase.constr(i64))
     window_dilations = opt_prop_def(DenseArrayBase.constr(i64))
-    padding = opt_prop_def(PADDING)
+    padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
 
     def __init__(
         self,

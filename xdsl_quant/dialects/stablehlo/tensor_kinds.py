@@ -26,8 +26,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     Signedness,
     TensorType,
-    TupleType,
-    UnrankedTensorType,
     i32,
 )
 from xdsl.ir import Attribute
@@ -41,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
 
-from .attributes import FutureType, TokenType, TypeExtensionsAttr
+from .attributes import TokenType, TypeExtensionsAttr
 from .base import RankedTensor, real_type
 from .syntax import ParsedTypes
 
@@ -239,12 +237,6 @@ I32_TENSOR: Kind[RankedTensor] = Kind(
 )
 
 
-def _is_unranked(type_: Attribute) -> bool:
-    return isinstance(type_, UnrankedTensorType) and (
-        element_kind(cast(Attribute, type_.element_type)) is not None
-    )
-
-
 def _is_buffer(type_: Attribute) -> bool:
     return isinstance(type_, MemRefType) and (
         element_kind(cast(Attribute, type_.element_type))
@@ -252,23 +244,10 @@ def _is_buffer(type_: Attribute) -> bool:
     )
 
 
-def _is_value_or_tuple(type_: Attribute) -> bool:
-    if isinstance(type_, TupleType):
-        return all(map(_is_value_or_tuple, type_.types))
-    return _VALUE.has(type_)
-
-
-_ANY_TENSOR: Kind[Attribute] = Kind(
-    f"tensor of {_values_of(_PER_AXIS)}",
-    lambda type_: TENSOR_OR_PER_AXIS.has(type_) or _is_unranked(type_),
+RETURNED = _either(
+    TENSOR,
+    _tensor_of(ElementKind.PER_AXIS),
+    Kind("token", lambda type_: isinstance(type_, TokenType)),
+    Kind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer),
 )
-_BUFFER: Kind[Attribute] = Kind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer)
-_TOKEN: Kind[Attribute] = Kind("token", lambda type_: isinstance(type_, TokenType))
-_VALUE = _either(_ANY_TENSOR, _BUFFER, _TOKEN)
-RETURNED = _either(TENSOR, _tensor_of(ElementKind.PER_AXIS), _TOKEN, _BUFFER)
-PASSED: Kind[Attribute] = Kind(
-    f"{_VALUE.description} or nested tuple with any combination of "
-    f"{_VALUE.description} values or future",
-    lambda type_: isinstance(type_, FutureType) or _is_value_or_tuple(type_),
-)
-"""What `stablehlo.custom_call` takes and gives."""
+"""What the region of an op gives."""

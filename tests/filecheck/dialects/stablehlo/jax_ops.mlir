@@ -43,10 +43,10 @@ func.func @reduce_window(%x: tensor<1x8x8x4x!quant.uniform<i8:f32, 5.000000e-01>
 // CHECK-NEXT:   %{{.*}} = stablehlo.maximum %a, %b : tensor<!quant.uniform<i8:f32, 5.000000e-01>>
 // CHECK-NEXT:   stablehlo.return %{{.*}} : tensor<!quant.uniform<i8:f32, 5.000000e-01>>
 
-func.func @custom_calls(%x: tensor<2xf32>, %t: !stablehlo.token, %f: !stablehlo.future<tensor<4xf32>>) {
+func.func @custom_calls(%x: tensor<2xf32>, %t: !stablehlo.token) {
   %0 = stablehlo.custom_call @foo(%x) : (tensor<2xf32>) -> tensor<2xf32>
   %1, %2 = stablehlo.custom_call @"foo bar"(%x, %t) {has_side_effect = true, backend_config = "abc", called_computations = [@f], operand_layouts = [dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>], result_layouts = [dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>]} : (tensor<2xf32>, !stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
-  %3 = stablehlo.custom_call @foo(%f) {api_version = 4 : i32, backend_config = {a = 1 : i32}} : (!stablehlo.future<tensor<4xf32>>) -> tensor<2xf32>
+  %3 = stablehlo.custom_call @foo(%t) {api_version = 4 : i32, backend_config = {a = 1 : i32}} : (!stablehlo.token) -> tensor<2xf32>
   %4 = stablehlo.custom_call @foo(%x) {output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]} : (tensor<2xf32>) -> tensor<2xf32>
   stablehlo.custom_call @foo() {has_side_effect = true} : () -> ()
   func.return
@@ -54,7 +54,7 @@ func.func @custom_calls(%x: tensor<2xf32>, %t: !stablehlo.token, %f: !stablehlo.
 
 // CHECK:      %{{.*}} = stablehlo.custom_call @foo(%x) : (tensor<2xf32>) -> tensor<2xf32>
 // CHECK-NEXT: %{{.*}}, %{{.*}} = stablehlo.custom_call @"foo bar"(%x, %t) {has_side_effect = true, backend_config = "abc", called_computations = [@f], operand_layouts = [dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>], result_layouts = [dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>]} : (tensor<2xf32>, !stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)
-// CHECK-NEXT: %{{.*}} = stablehlo.custom_call @foo(%f) {api_version = 4 : i32, backend_config = {a = 1 : i32}} : (!stablehlo.future<tensor<4xf32>>) -> tensor<2xf32>
+// CHECK-NEXT: %{{.*}} = stablehlo.custom_call @foo(%t) {api_version = 4 : i32, backend_config = {a = 1 : i32}} : (!stablehlo.token) -> tensor<2xf32>
 // CHECK-NEXT: %{{.*}} = stablehlo.custom_call @foo(%x) {output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]} : (tensor<2xf32>) -> tensor<2xf32>
 // CHECK-NEXT: stablehlo.custom_call @foo() {has_side_effect = true} : () -> ()
 
