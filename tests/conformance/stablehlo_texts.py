@@ -175,18 +175,21 @@ def _array(values: Sequence[int]) -> str:
 
 
 def _unary(rng: Random) -> Op:
-    name = rng.choice(
-        ("negate", "abs", "exponential", "logistic", "tanh", "convert", "reshape")
-    )
+    functions = ("exponential", "logistic", "tanh", "sqrt", "rsqrt")
+    others = ("negate", "abs", "convert", "reshape", "round_nearest_even", "not")
+    name = rng.choice((*functions, *others))
     operand = _tensor(rng)
+    if name == "not" and one_in(rng, 2):
+        operand = Tensor(operand.shape, rng.choice(("i1", "i32", "ui8")))
     return Op(name, [operand], [_rescaled(rng, operand)], {})
 
 
 def _binary(rng: Random) -> Op:
-    name = rng.choice(
-        ("add", "add", "subtract", "multiply", "divide", "maximum", "minimum")
-    )
+    arithmetic = ("add", "add", "subtract", "multiply", "divide")
+    name = rng.choice((*arithmetic, "maximum", "minimum", "and", "or"))
     first = _tensor(rng)
+    if name in ("and", "or") and one_in(rng, 2):
+        first = Tensor(first.shape, rng.choice(("i1", "i32", "ui8")))
     lhs, rhs, result = (_rescaled(rng, first) for _ in range(3))
     if name == "add" and isinstance(first.element, PerAxis) and one_in(rng, 3):
         element = first.element
@@ -383,6 +386,13 @@ def _reduce(rng: Random) -> Op:
     shape = [
         size for index, size in enumerate(operand.shape) if index not in dimensions
     ]
+    properties = {"dimensions": _array(_numbers(rng, dimensions))}
+    return _reduction(rng, "reduce", operand, shape, properties)
+
+
+def _reduction(
+    rng: Random, name: str, operand: Tensor, shape: Shape, properties: dict[str, str]
+) -> Op:
     inner = rng.choice(("add", "maximum", "minimum", "multiply", "subtract"))
     scalar = Tensor([], operand.element)
     arguments = [_rescaled_seldom(rng, scalar) for _ in range(2)]
@@ -394,10 +404,104 @@ def _reduce(rng: Random) -> Op:
         f'%s = "stablehlo.{inner}"({applied}) : ({types[0]}, {types[1]}) -> {returned} '
         f'"stablehlo.return"(%s) : ({returned}) -> ()}})'
     )
-    properties = {"dimensions": _array(_numbers(rng, dimensions))}
     operands = [operand, _rescaled_seldom(rng, scalar)]
     result = _rescaled_seldom(rng, Tensor(shape, returned.element))
-    return Op("reduce", operands, [result], properties, region)
+    return Op(name, operands, [result], properties, region)
+
+
+def _reduce_window(rng: Random) -> Op:
+    operand = _tensor(rng, (1, 2, 2, 3))
+    rank = len(operand.shape)
+
+    def numbers(*choices: int) -> list[int]:
+        return [rng.choice(choices) for _ in range(rank)]
+
+    window, strides, dilations = numbers(1, 2), numbers(1, 1, 2), numbers(1, 1, 2)
+    base, paddings = numbers(1, 1, 2), [(rng.randrange(2), 0) for _ in range(rank)]
+    given = [name for name in ("strides", "base", "dilations", "pad") if one_in(rng, 2)]
+    shape: Shape = []
+    for index, size in enumerate(operand.shape):
+        spread = (size - 1) * (base[index] if "base" in given else 1) + 1 if size else 0
+        spread += sum(paddings[index]) if "pad" in given else 0
+        extent = (window[index] - 1) * (dilations[index] if "dilations" in given else 1)
+        stride = strides[index] if "strides" in given else 1
+        fits = size != DYNAMIC and 0 < spread and extent < spread
+        count = (spread - extent - 1) // stride + 1 if fits else 0
+        shape.append(DYNAMIC if size == DYNAMIC else count)
+    properties = {"window_dimensions": _array(_numbers(rng, window))}
+    if "strides" in given:
+        properties["window_strides"] = _array(_numbers(rng, strides))
+    if "base" in given:
+        properties["base_dilations"] = _array(_numbers(rng, base))
+    if "dilations" in given:
+        properties["window_dilations"] = _array(_numbers(rng, dilations))
+    if "pad" in given:
+        properties["padding"] = _padding(paddings[: rng.choice((rank, rank, 1))])
+    return _reduction(rng, "reduce_window", operand, shape, properties)
+
+
+def _iota(rng: Random) -> Op:
+    result = _tensor(rng, (1, 2, 2, 3))
+    if one_in(rng, 2):
+        result = Tensor(result.shape, rng.choice(("i32", "f32", "ui8", "i64")))
+    (dimension,) = _numbers(rng, [rng.randrange(len(result.shape))])[:1] or [0]
+    return Op("iota", [], [result], {"iota_dimension": f"{dimension} : i64"})
+
+
+def _get_dimension_size(rng: Random) -> Op:
+    operand = _tensor(rng, (1, 2, 2, 3))
+    (dimension,) = _numbers(rng, [rng.randrange(len(operand.shape))])[:1] or [0]
+    result = Tensor([], rng.choice(("i32", "i32", "i32", "i64", "ui32")))
+    properties = {"dimension": f"{dimension} : i64"}
+    return Op("get_dimension_size", [operand], [result], properties)
+
+
+def _gather(rng: Random) -> Op:
+    operand = _tensor(rng, (1, 2, 2, 3))
+    if isinstance(operand.element, PerAxis) and not one_in(rng, 8):
+        operand = Tensor(operand.shape, _per_tensor(rng))
+    rank = len(operand.shape)
+    dimensions = [*range(rank)]
+    batching = rng.sample(dimensions, 1) if one_in(rng, 3) else []
+    indexed = [dimension for dimension in dimensions if dimension not in batching]
+    indexed = rng.sample(indexed, rng.randint(0, len(indexed)))
+    collapsed = sorted(dimension for dimension in indexed if one_in(rng, 2))
+    dropped = {*batching, *collapsed}
+    sizes = [
+        1 if dimension in dropped or one_in(rng, 2) else max(size, 0)
+        for dimension, size in enumerate(operand.shape)
+    ]
+    batches = [operand.shape[dimension] for dimension in batching]
+    batches += [rng.choice((2, 3, DYNAMIC)) for _ in range(rng.randrange(2))]
+    index_vector = rng.randint(0, len(batches))
+    indices = [*batches[:index_vector], len(indexed), *batches[index_vector:]]
+    if len(indexed) == 1 and one_in(rng, 3):
+        index_vector, indices = len(batches), batches
+    kept = [size for dimension, size in enumerate(sizes) if dimension not in dropped]
+    result_rank = len(batches) + len(kept)
+    offset = sorted(rng.sample(range(result_rank), len(kept)))
+    remaining, slices = iter(batches), iter(kept)
+    shape = [next(slices if i in offset else remaining) for i in range(result_rank)]
+    indices_batching = [0 if index_vector else 1] if batching else []
+    numbers = ", ".join(
+        f"{name} = {_numbers(rng, values)}"
+        for name, values in (
+            ("offset_dims", offset),
+            ("collapsed_slice_dims", collapsed),
+            ("operand_batching_dims", batching),
+            ("start_indices_batching_dims", indices_batching),
+            ("start_index_map", indexed),
+        )
+    )
+    vector = index_vector + (rng.choice((-1, 1)) if one_in(rng, 16) else 0)
+    properties = {
+        "dimension_numbers": f"#stablehlo.gather<{numbers}, index_vector_dim = {vector}>",
+        "slice_sizes": _array(_numbers(rng, sizes)),
+    }
+    element = rng.choice(("i32", "i64", "ui8", "i32", "f32"))
+    operands = [operand, Tensor(indices, element)]
+    result = _rescaled_seldom(rng, Tensor(shape, operand.element))
+    return Op("gather", operands, [result], properties)
 
 
 def _product_elements(rng: Random) -> tuple[str, str, str]:
@@ -582,6 +686,10 @@ _GENERATORS: dict[str, Callable[[Random], Op]] = {
     "slice": _slice,
     "pad": _pad,
     "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "gather": _gather,
+    "iota": _iota,
+    "get_dimension_size": _get_dimension_size,
     "dot_general": _dot_general,
     "convolution": _convolution,
     "constant": _constant,
