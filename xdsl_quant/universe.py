@@ -1,8 +1,10 @@
 """What `xdsl-opt` finds in this package: name -> factory, nothing imported before use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
+from importlib import import_module
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
@@ -14,176 +16,60 @@ from xdsl.universe import Universe
 from xdsl_quant import xdsl_patches
 
 
-def get_quant():
-    from xdsl_quant.dialects.quant import Quant
-
-    return Quant
-
-
-def get_shape():
-    from xdsl_quant.dialects.shape import Shape
-
-    return Shape
-
-
-def get_stablehlo():
-    from xdsl_quant.dialects.stablehlo import StableHLO
-
-    return StableHLO
-
-
-def get_convert_quantized_stablehlo_to_linalg():
-    from .transforms.stablehlo.convert_quantized_stablehlo_to_linalg import (
-        ConvertQuantizedStableHLOToLinalgPass,
-    )
-
-    return ConvertQuantizedStableHLOToLinalgPass
-
-
-def get_convert_stablehlo_to_linalg():
-    from .transforms.stablehlo.convert_stablehlo_to_linalg import (
-        ConvertStableHLOToLinalgPass,
-    )
-
-    return ConvertStableHLOToLinalgPass
-
-
-def get_lower_quant_ops():
-    from .transforms.quant.lower_quant_ops import LowerQuantOpsPass
-
-    return LowerQuantOpsPass
-
-
-def get_normalize_quant_types():
-    from .transforms.quant.normalize_quant_types import NormalizeQuantTypesPass
-
-    return NormalizeQuantTypesPass
-
-
-def get_calibrated_to_uniform():
-    from .transforms.statistics.quant_calibrated_to_uniform import (
-        QuantCalibratedToUniformPass,
-    )
-
-    return QuantCalibratedToUniformPass
-
-
-def get_convert_const():
-    from .transforms.statistics.quant_convert_const import QuantConvertConstPass
-
-    return QuantConvertConstPass
-
-
-def get_convert_simulated_quantization():
-    from .transforms.statistics.quant_convert_simulated_quantization import (
-        QuantConvertSimulatedQuantizationPass,
-    )
-
-    return QuantConvertSimulatedQuantizationPass
-
-
-def get_import_stats():
-    from .transforms.statistics.quant_import_stats import QuantImportStatsPass
-
-    return QuantImportStatsPass
-
-
-def get_insert_stats_refs():
-    from .transforms.statistics.quant_insert_stats_refs import QuantInsertStatsRefsPass
-
-    return QuantInsertStatsRefsPass
-
-
-def get_remove_instrumentation():
-    from .transforms.statistics.quant_remove_instrumentation import (
-        QuantRemoveInstrumentationPass,
-    )
-
-    return QuantRemoveInstrumentationPass
-
-
-def get_scales_from_fixed_point():
-    from .transforms.quant.quant_scales_from_fixed_point import (
-        QuantScalesFromFixedPointPass,
-    )
-
-    return QuantScalesFromFixedPointPass
-
-
-def get_scales_to_fixed_point():
-    from .transforms.quant.quant_scales_to_fixed_point import (
-        QuantScalesToFixedPointPass,
-    )
-
-    return QuantScalesToFixedPointPass
-
-
-def get_stats_to_calibrated():
-    from .transforms.statistics.quant_stats_to_calibrated import (
-        QuantStatsToCalibratedPass,
-    )
-
-    return QuantStatsToCalibratedPass
-
-
-def get_quant_casts_to_stablehlo():
-    from .transforms.stablehlo.quant_casts_to_stablehlo import (
-        QuantCastsToStablehloPass,
-    )
-
-    return QuantCastsToStablehloPass
-
-
-def get_stablehlo_casts_to_quant():
-    from .transforms.stablehlo.stablehlo_casts_to_quant import (
-        StablehloCastsToQuantPass,
-    )
-
-    return StablehloCastsToQuantPass
-
-
-def get_legalize_qdq_to_quantized_op():
-    from .transforms.stablehlo.stablehlo_legalize_qdq_to_quantized_op import (
-        StablehloLegalizeQdqToQuantizedOpPass,
-    )
-
-    return StablehloLegalizeQdqToQuantizedOpPass
-
-
-def get_legalize_quant_to_integer():
-    from .transforms.stablehlo.stablehlo_legalize_quant_to_integer import (
-        StablehloLegalizeQuantToIntegerPass,
-    )
-
-    return StablehloLegalizeQuantToIntegerPass
-
-
-def get_legalize_quantized_op_to_qdq():
-    from .transforms.stablehlo.stablehlo_legalize_quantized_op_to_qdq import (
-        StablehloLegalizeQuantizedOpToQdqPass,
-    )
-
-    return StablehloLegalizeQuantizedOpToQdqPass
-
-
-def get_strip_func_quant_types():
-    from .transforms.quant.strip_func_quant_types import StripFuncQuantTypesPass
-
-    return StripFuncQuantTypesPass
-
-
-def get_verify_quant_constraints():
-    from .transforms.quant.verify_quant_constraints import (
-        VerifyQuantConstraintsPass,
-    )
-
-    return VerifyQuantConstraintsPass
-
-
-def get_mlir_aliased():
-    from xdsl_quant.targets.mlir_aliased import MLIRAliasedTarget
-
-    return MLIRAliasedTarget
+def _lazy(module: str, name: str) -> Callable[[], Any]:
+    """A factory that imports what it returns."""
+    return lambda: getattr(import_module(f"xdsl_quant.{module}"), name)
+
+
+_DIALECTS = {
+    "quant": _lazy("dialects.quant", "Quant"),
+    "shape": _lazy("dialects.shape", "Shape"),
+    "stablehlo": _lazy("dialects.stablehlo", "StableHLO"),
+}
+
+_PASS_CLASSES = {
+    "quant": {
+        "lower-quant-ops": "LowerQuantOpsPass",
+        "normalize-quant-types": "NormalizeQuantTypesPass",
+        "quant-scales-from-fixed-point": "QuantScalesFromFixedPointPass",
+        "quant-scales-to-fixed-point": "QuantScalesToFixedPointPass",
+        "strip-func-quant-types": "StripFuncQuantTypesPass",
+        "verify-quant-constraints": "VerifyQuantConstraintsPass",
+    },
+    "statistics": {
+        "quant-calibrated-to-uniform": "QuantCalibratedToUniformPass",
+        "quant-convert-const": "QuantConvertConstPass",
+        "quant-convert-simulated-quantization": "QuantConvertSimulatedQuantizationPass",
+        "quant-import-stats": "QuantImportStatsPass",
+        "quant-insert-stats-refs": "QuantInsertStatsRefsPass",
+        "quant-remove-instrumentation": "QuantRemoveInstrumentationPass",
+        "quant-stats-to-calibrated": "QuantStatsToCalibratedPass",
+    },
+    "stablehlo": {
+        "convert-quantized-stablehlo-to-linalg": "ConvertQuantizedStableHLOToLinalgPass",
+        "convert-stablehlo-to-linalg": "ConvertStableHLOToLinalgPass",
+        "quant-casts-to-stablehlo": "QuantCastsToStablehloPass",
+        "stablehlo-casts-to-quant": "StablehloCastsToQuantPass",
+        "stablehlo-legalize-qdq-to-quantized-op": "StablehloLegalizeQdqToQuantizedOpPass",
+        "stablehlo-legalize-quant-to-integer": "StablehloLegalizeQuantToIntegerPass",
+        "stablehlo-legalize-quantized-op-to-qdq": "StablehloLegalizeQuantizedOpToQdqPass",
+    },
+}
+"""The passes of each room; the module of a pass is named after it."""
+
+_PASSES = {
+    name: _lazy(f"transforms.{room}.{name.replace('-', '_')}", class_name)
+    for room, classes in _PASS_CLASSES.items()
+    for name, class_name in classes.items()
+}
+
+_TARGETS = {"mlir-aliased": _lazy("targets.mlir_aliased", "MLIRAliasedTarget")}
+
+
+def _without(
+    factories: Mapping[str, Callable[[], Any]], taken: Container[str]
+) -> dict[str, Callable[[], Any]]:
+    return {name: factories[name] for name in factories if name not in taken}
 
 
 @cache
@@ -208,12 +94,7 @@ class _PluginUniverse(Universe):
 
     @property
     def all_dialects(self) -> dict[str, Callable[[], Dialect]]:
-        taken = _dialects_of_other_plugins()
-        return {
-            name: factory
-            for name, factory in self._all_dialects.items()
-            if name not in taken
-        }
+        return _without(self._all_dialects, _dialects_of_other_plugins())
 
     @all_dialects.setter
     def all_dialects(self, value: dict[str, Callable[[], Dialect]]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] as the class says
@@ -238,46 +119,7 @@ xdsl_patches.apply_on_load({"stablehlo": _load_stablehlo_casts})
 
 # A name that xDSL itself has, too, would make every tool refuse to start.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(
-    all_dialects={
-        name: factory
-        for name, factory in {
-            "quant": get_quant,
-            "shape": get_shape,
-            "stablehlo": get_stablehlo,
-        }.items()
-        if name not in get_all_dialects()
-    },
-    all_passes={
-        name: factory
-        for name, factory in {
-            "convert-quantized-stablehlo-to-linalg": (
-                get_convert_quantized_stablehlo_to_linalg
-            ),
-            "convert-stablehlo-to-linalg": get_convert_stablehlo_to_linalg,
-            "lower-quant-ops": get_lower_quant_ops,
-            "normalize-quant-types": get_normalize_quant_types,
-            "quant-calibrated-to-uniform": get_calibrated_to_uniform,
-            "quant-casts-to-stablehlo": get_quant_casts_to_stablehlo,
-            "quant-convert-const": get_convert_const,
-            "quant-convert-simulated-quantization": get_convert_simulated_quantization,
-            "quant-import-stats": get_import_stats,
-            "quant-insert-stats-refs": get_insert_stats_refs,
-            "quant-remove-instrumentation": get_remove_instrumentation,
-            "quant-scales-from-fixed-point": get_scales_from_fixed_point,
-            "quant-scales-to-fixed-point": get_scales_to_fixed_point,
-            "quant-stats-to-calibrated": get_stats_to_calibrated,
-            "stablehlo-casts-to-quant": get_stablehlo_casts_to_quant,
-            "stablehlo-legalize-qdq-to-quantized-op": get_legalize_qdq_to_quantized_op,
-            "stablehlo-legalize-quant-to-integer": get_legalize_quant_to_integer,
-            "stablehlo-legalize-quantized-op-to-qdq": get_legalize_quantized_op_to_qdq,
-            "strip-func-quant-types": get_strip_func_quant_types,
-            "verify-quant-constraints": get_verify_quant_constraints,
-        }.items()
-        if name not in get_all_passes()
-    },
-    all_targets={
-        name: factory
-        for name, factory in {"mlir-aliased": get_mlir_aliased}.items()
-        if name not in get_all_targets()
-    },
+    all_dialects=_without(_DIALECTS, get_all_dialects()),
+    all_passes=_without(_PASSES, get_all_passes()),
+    all_targets=_without(_TARGETS, get_all_targets()),
 )
