@@ -32,7 +32,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple
 
 from xdsl.context import Context
@@ -132,14 +132,12 @@ def _insert(values: dict[SSAValue, str]) -> None:
     # The last one first, so that those of the arguments of a block are in order.
     for value, key in reversed(values.items()):
         ref = StatisticsRefOp(value, key)
-        owner = value.owner
-        if isinstance(owner, Operation):
-            ref.location = owner.location
-            insert_point = InsertPoint.after(owner)
-        else:
-            insert_point = InsertPoint.at_start(owner)
         ref.result.name_hint = value.name_hint
-        Rewriter.insert_op(ref, insert_point)
+        if isinstance(owner := value.owner, Operation):
+            ref.location = owner.location
+            Rewriter.insert_op(ref, InsertPoint.after(owner))
+        else:
+            Rewriter.insert_op(ref, InsertPoint.at_start(owner))
         value.replace_uses_with_if(
             ref.result, lambda use, ref=ref: use.operation is not ref
         )
@@ -191,16 +189,18 @@ class QuantInsertStatsRefsPass(ModulePass):
             and pattern.fullmatch(candidate.key)
             and (not by_default or is_selected_by_default(candidate.value))
         ]
-        if not selected and (self.ops or self.symbols or self.keys is not None):
+        if not selected and (self.symbols or not by_default):
             raise PassFailedException("no float tensor is selected")
         refs = [ref for ref in op.walk() if isinstance(ref, StatisticsRefOp)]
         known = {ref.input for ref in refs}
         taken = {ref.stats_key.data for ref in refs}
-        keys: dict[SSAValue, str] = {}
-        for candidate in selected:
-            if candidate.value not in known:
-                keys[candidate.value] = _unique(candidate.key, taken)
-        _insert(keys)
+        _insert(
+            {
+                candidate.value: _unique(candidate.key, taken)
+                for candidate in selected
+                if candidate.value not in known
+            }
+        )
 
     def _check_ops(self, available: set[str]) -> None:
         """
@@ -226,9 +226,8 @@ def _may_be_instrumented(candidate: _Candidate) -> bool:
 
 
 def _unique(key: str, taken: set[str]) -> str:
-    """The key, or one like it that is not taken."""
-    numbered = (f"{key}#{number}" for number in count(1))
-    while key in taken:
-        key = next(numbered)
-    taken.add(key)
-    return key
+    """The key, or one like it that is not taken; it is taken afterwards."""
+    numbered = chain((key,), (f"{key}#{number}" for number in count(1)))
+    free = next(name for name in numbered if name not in taken)
+    taken.add(free)
+    return free

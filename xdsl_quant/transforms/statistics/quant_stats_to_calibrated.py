@@ -83,9 +83,7 @@ class _Ranges(NamedTuple):
 def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     import numpy as np
 
-    lows = np.minimum(one[:, 0], other[:, 0])
-    highs = np.maximum(one[:, 1], other[:, 1])
-    return np.stack((lows, highs), axis=1)
+    return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
 
 
 def _pairs(op: StatisticsOp, attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
@@ -123,23 +121,7 @@ def _ranges(op: StatisticsOp) -> _Ranges:
         return _Ranges(layer, axis, pairs)
     # There may be one for each element of the slices from the axis on.
     slices = pairs.reshape(size, -1, 2)
-    axis_ranges = slices[:, 0, :]
-    if slices.shape[1] > 1:
-        axis_ranges = _union(slices.min(axis=1), slices.max(axis=1))
-    return _Ranges(layer, axis, axis_ranges)
-
-
-def _calibrated_type(
-    expressed_type: AnyFloat, ranges: _Ranges
-) -> CalibratedQuantizedType:
-    low, high = ranges.layer[0].tolist()
-    if low == high:
-        # A type has no range without width. A quantized type covers 0 anyway.
-        low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        # All values are 0, which every quantized type has.
-        high = 1.0
-    return CalibratedQuantizedType(expressed_type, low, high)
+    return _Ranges(layer, axis, _union(slices.min(axis=1), slices.max(axis=1)))
 
 
 def _check_type(op: IdentityOp) -> None:
@@ -155,12 +137,18 @@ def _replace(op: IdentityOp, ranges: _Ranges) -> None:
     """Replace an op by a cast to the type for the ranges, and the cast back."""
     expressed_type = scalar_or_element_type(op.input.type)
     assert isinstance(expressed_type, AnyFloat)
-    calibrated = with_element_type(
-        op.input.type, _calibrated_type(expressed_type, ranges)
+    low, high = ranges.layer[0].tolist()
+    if low == high:
+        # A type has no range without width. A quantized type covers 0 anyway.
+        low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        # All values are 0, which every quantized type has.
+        high = 1.0
+    calibrated = CalibratedQuantizedType(expressed_type, low, high)
+    quantize, dequantize = quantized_and_back(
+        op.input, with_element_type(op.input.type, calibrated), op.location
     )
-    quantize, dequantize = quantized_and_back(op.input, calibrated, op.location)
-    if ranges.axis is not None and ranges.axis_ranges is not None:
-        stats = ranges.axis_ranges
+    if (stats := ranges.axis_ranges) is not None and ranges.axis is not None:
         quantize.attributes[AXIS] = IntegerAttr(ranges.axis, i64)
         quantize.attributes[AXIS_STATS] = DenseIntOrFPElementsAttr(
             TensorType(f64, stats.shape), BytesAttr(stats.tobytes())

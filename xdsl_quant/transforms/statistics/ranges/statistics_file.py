@@ -131,8 +131,10 @@ def _key_statistics(entry: Any, where: str) -> KeyStatistics:
         return KeyStatistics(layer)
     if not isinstance(axis, int) or isinstance(axis, bool) or axis < 0:
         raise ValueError(f"'axis' of {where} is no dimension, but {axis!r}")
-    lows = _list(entry, "axis_min", where)
-    highs = _list(entry, "axis_max", where)
+    lows, highs = (_member(entry, name, where) for name in ("axis_min", "axis_max"))
+    for name, bounds in (("axis_min", lows), ("axis_max", highs)):
+        if not isinstance(bounds, list):
+            raise ValueError(f"'{name}' of {where} is no list")
     if len(lows) != len(highs):
         raise ValueError(
             f"{where} has {len(lows)} values in 'axis_min', but {len(highs)} in 'axis_max'"
@@ -142,13 +144,6 @@ def _key_statistics(entry: Any, where: str) -> KeyStatistics:
         for index, (low, high) in enumerate(zip(lows, highs, strict=True))
     ]
     return KeyStatistics(layer, axis, ranges)
-
-
-def _list(entry: Any, name: str, where: str) -> list[Any]:
-    values = _member(entry, name, where)
-    if not isinstance(values, list):
-        raise ValueError(f"'{name}' of {where} is no list")
-    return cast("list[Any]", values)
 
 
 def _range(low: Any, high: Any, where: str) -> Range:
