@@ -120,3 +120,37 @@ def test_output_of_a_command_is_highlighted_if_it_is_mlir():
 
 def test_picture_is_what_its_script_draws():
     assert PICTURE.read_text() == overview_picture()
+
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_files_that_are_linked_exist(name: str):
+    # mkdocs checks the links of the other pages.
+    links = LINK.findall((ROOT / name).read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert links or name != "README.md"
+
+
+FOLDER = re.compile(r"^\| `([\w/.]+)`", re.M)
+
+
+def test_every_room_is_in_the_table_of_contributing():
+    named = {*FOLDER.findall((ROOT / "CONTRIBUTING.md").read_text())}
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    package = ROOT / "xdsl_quant"
+    rooms = {
+        f"xdsl_quant/{path.name}{'/' if path.is_dir() else ''}"
+        for path in package.iterdir()
+        if not path.name.startswith("__") and path.name != "py.typed"
+    }
+    # Of these each folder has a row.
+    rooms -= {"xdsl_quant/dialects/", "xdsl_quant/transforms/"}
+    for parent in ("dialects", "transforms"):
+        rooms |= {
+            f"xdsl_quant/{parent}/{path.name}/"
+            for path in (package / parent).iterdir()
+            if (path / "__init__.py").exists()
+        }
+    assert rooms - named == set()
