@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     NoneAttr,
-    Signedness,
     TensorType,
     UnrankedTensorType,
 )
@@ -30,7 +29,14 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.array_types import integer_width, numpy_dtype, shortened
+from xdsl_quant.runtime.array_types import (
+    allows_shape,
+    integer_width,
+    is_signless,
+    numpy_dtype,
+    shape_of,
+    shortened,
+)
 
 from .compilation_error import CompilationError
 
@@ -53,14 +59,6 @@ class Code:
 
 def _has_encoding(type_: Attribute) -> bool:
     return isinstance(type_, TensorType) and not isinstance(type_.encoding, NoneAttr)
-
-
-def _shape(type_: Attribute) -> tuple[int, ...]:
-    return type_.get_shape() if isinstance(type_, TensorType) else ()
-
-
-def _is_signless(type_: IntegerType) -> bool:
-    return type_.signedness.data is Signedness.SIGNLESS
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Boundary:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The sizes of a tensor; nothing for a scalar."""
-        return _shape(self.type_)
+        return shape_of(self.type_)
 
     @cached_property
     def dynamic_dimensions(self) -> Sequence[int]:
@@ -118,13 +116,7 @@ class Boundary:
         return (
             self.takes_all_numbers
             and array.dtype == self.dtype
-            and (array.shape == self.shape or self._fits_dynamically(array.shape))
-        )
-
-    def _fits_dynamically(self, shape: Sequence[int]) -> bool:
-        return len(shape) == len(self.shape) and all(
-            size in (actual, DYNAMIC_INDEX)
-            for size, actual in zip(self.shape, shape, strict=True)
+            and allows_shape(self.type_, array.shape)
         )
 
     @property
@@ -150,9 +142,8 @@ class Boundary:
     def _needs_sign(self) -> bool:
         """Whether MLIR has no arithmetic on values of the type."""
         element_type = self._inner_element
-        if not isinstance(element_type, IntegerType):
-            return False
-        return not _is_signless(cast(IntegerType, element_type))
+        is_integer = isinstance(element_type, IntegerType)
+        return is_integer and not is_signless(self._inner_element)
 
     @cached_property
     def _width(self) -> int | None:

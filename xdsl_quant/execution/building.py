@@ -102,3 +102,30 @@ def generic(
     with ir.InsertionPoint(block):
         linalg.YieldOp(body([*block.arguments]))
     return op.results
+
+
+def elementwise(
+    inputs: Sequence[Any],
+    element_type: Any,
+    body: Callable[[Sequence[Any]], Any],
+    maps: Sequence[Any] | None = None,
+) -> Any:
+    """
+    A tensor of the sizes of the first input, made of the elements of the inputs.
+
+    Args:
+        inputs: tensors.
+        element_type: that of the result.
+        body: makes an element, given those of the inputs.
+        maps: the affine maps of the inputs, if they are not all identities.
+    """
+    rank = inputs[0].type.rank
+    identity = bindings().ir.AffineMap.get_identity(rank)
+    (result,) = generic(
+        inputs,
+        [empty(mixed_sizes_of(inputs[0]), element_type)],
+        [*(maps or [identity] * len(inputs)), identity],
+        ["parallel"] * rank,
+        lambda arguments: [body(arguments[:-1])],
+    )
+    return result

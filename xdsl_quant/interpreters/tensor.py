@@ -15,11 +15,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant.runtime.array_types import numpy_dtype, shape_text, shortened
+from xdsl_quant.runtime.array_types import (
+    allows_shape,
+    numpy_dtype,
+    shape_of,
+    shape_text,
+    shortened,
+)
 
 from .blocks import run_block
 from .implementations import interpreter_functions
@@ -39,19 +45,9 @@ def _sizes(
     return tuple(map(int, sizes))
 
 
-def _static_shape(type_: Attribute) -> tuple[int, ...]:
-    return cast(TensorType, type_).get_shape()
-
-
 def _check_type(op: Operation, shape: Sequence[int], type_: Attribute) -> None:
     """The shape must be one that the type allows."""
-    if isinstance(type_, UnrankedTensorType):
-        return
-    expected = _static_shape(type_)
-    if len(expected) != len(shape) or any(
-        size not in (DYNAMIC_INDEX, actual)
-        for size, actual in zip(expected, shape, strict=True)
-    ):
+    if not allows_shape(type_, shape):
         raise failure(
             op,
             f"has a value of shape '{shape_text(shape)}' for the type "
@@ -111,17 +107,17 @@ def _expand_shape(op: tensor.ExpandShapeOp, value: Any, *dynamic: Any) -> Any:
 def _empty(op: tensor.EmptyOp, *dynamic: Any) -> Any:
     type_ = op.tensor.type
     zero = np.zeros((), numpy_dtype(type_))
-    return np.broadcast_to(zero, _sizes(op, _static_shape(type_), dynamic))
+    return np.broadcast_to(zero, _sizes(op, shape_of(type_), dynamic))
 
 
 def _splat(op: tensor.SplatOp, value: Any, *dynamic: Any) -> Any:
-    sizes = _sizes(op, _static_shape(op.result.type), dynamic)
+    sizes = _sizes(op, shape_of(op.result.type), dynamic)
     return np.broadcast_to(numbers(value, op.input.type), sizes)
 
 
 def _from_elements(op: tensor.FromElementsOp, *elements: Any) -> Any:
     type_ = op.result.type
-    return np.array(elements, numpy_dtype(type_)).reshape(_static_shape(type_))
+    return np.array(elements, numpy_dtype(type_)).reshape(shape_of(type_))
 
 
 def _concatenate(op: tensor.ConcatOp, *parts: Any) -> Any:
@@ -216,7 +212,7 @@ def _without_unit_dimensions(
 
 def _extract_slice(op: tensor.ExtractSliceOp, source: Any, *dynamic: Any) -> Any:
     part = source[_slices(op, source.shape, dynamic)]
-    shape = _without_unit_dimensions(part.shape, _static_shape(op.result.type))
+    shape = _without_unit_dimensions(part.shape, shape_of(op.result.type))
     _check_type(op, shape, op.result.type)
     return part.reshape(shape)
 

@@ -150,27 +150,35 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
     return _to_integers(array, dtype, type_, name)
 
 
-def _shape(type_: Attribute) -> Sequence[int]:
+def shape_of(type_: Attribute) -> tuple[int, ...]:
+    """The sizes of a ranked tensor type; nothing for a scalar type."""
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
-def _check_shape(array: NDArray[Any], type_: Attribute, name: str) -> None:
+def allows_shape(type_: Attribute, shape: Sequence[int]) -> bool:
+    """Whether a value of a type may have this shape: a dynamic size is any size."""
     if isinstance(type_, UnrankedTensorType):
+        return True
+    expected = shape_of(type_)
+    return len(expected) == len(shape) and all(
+        size in (DYNAMIC_INDEX, actual)
+        for size, actual in zip(expected, shape, strict=True)
+    )
+
+
+def _check_shape(array: NDArray[Any], type_: Attribute, name: str) -> None:
+    if allows_shape(type_, array.shape):
         return
-    expected = _shape(type_)
+    expected = shape_of(type_)
     if len(expected) != array.ndim:
         raise ValueError(
             f"{name} has rank {array.ndim}, but '{shortened(type_)}' has rank "
             f"{len(expected)}"
         )
-    if any(
-        size not in (DYNAMIC_INDEX, actual)
-        for size, actual in zip(expected, array.shape, strict=True)
-    ):
-        raise ValueError(
-            f"{name} has shape {shape_text(array.shape)}, but '{shortened(type_)}' has "
-            f"shape {shape_text(expected)}"
-        )
+    raise ValueError(
+        f"{name} has shape {shape_text(array.shape)}, but '{shortened(type_)}' has "
+        f"shape {shape_text(expected)}"
+    )
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -188,7 +196,7 @@ def _checked_array(
     is_same_bits = (
         given.kind in "iu"
         and given.itemsize == dtype.itemsize
-        and _is_signless(type_)
+        and is_signless(type_)
         and dtype.kind == "i"
     )
     if given != dtype and not is_same_bits:
@@ -209,7 +217,8 @@ def _is_raw(dtype: np.dtype[Any]) -> bool:
     return dtype.type is np.void and dtype.names is None
 
 
-def _is_signless(type_: Attribute) -> bool:
+def is_signless(type_: Attribute) -> bool:
+    """Whether values, or elements, are integers that have no sign, or of `index`."""
     element_type = scalar_or_element_type(type_)
     if isinstance(element_type, IntegerType):
         return cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
@@ -292,7 +301,7 @@ def _to_integers(
     width = integer_width(type_)
     assert width is not None
     hint = ""
-    if dtype.kind == "i" and _is_signless(type_) and _are_unsigned(array, width):
+    if dtype.kind == "i" and is_signless(type_) and _are_unsigned(array, width):
         hint = f", or an array of u{dtype} for unsigned numbers"
     _check_range(array, width, dtype.kind == "i", type_, name, hint)
     return array.astype(dtype)

@@ -26,7 +26,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..building import empty, filled, generic, mixed_sizes_of, reshaped
+from ..building import (
+    elementwise,
+    empty,
+    filled,
+    generic,
+    mixed_sizes_of,
+    reshaped,
+)
 from ..mlir_bindings import bindings, ops_in
 
 _COLUMNS = 32
@@ -97,15 +104,7 @@ class _Factor(NamedTuple):
             store: makes the elements.
             load: makes the number that is multiplied of an element.
         """
-        rank = self.value.type.rank
-        identity = bindings().ir.AffineMap.get_identity(rank)
-        (value,) = generic(
-            [self.value],
-            [empty(mixed_sizes_of(self.value), type_)],
-            [identity, identity],
-            [_PARALLEL] * rank,
-            lambda arguments: [store(arguments[0], type_)],
-        )
+        value = elementwise([self.value], type_, lambda args: store(args[0], type_))
         return self._replace(value=value, convert=load)
 
     def in_memory(self) -> _Factor:
@@ -398,17 +397,10 @@ class _Contraction:
             [_PARALLEL if i in kept else "reduction" for i in range(len(loops))],
             subtract,
         )
-        places = [dim(self.result.index(loops[i])) for i in kept]
         rank = len(self.result)
-        identity = ir.AffineMap.get_identity(rank)
-        (result,) = generic(
-            [total, offsets],
-            [empty(mixed_sizes_of(total), i32)],
-            [identity, ir.AffineMap.get(rank, 0, places), identity],
-            [_PARALLEL] * rank,
-            lambda arguments: [arith.addi(*arguments[:2])],
-        )
-        return result
+        places = [dim(self.result.index(loops[i])) for i in kept]
+        maps = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, places)]
+        return elementwise([total, offsets], i32, lambda args: arith.addi(*args), maps)
 
     def _packed(self, rhs: _Factor) -> _Factor:
         """The right factor with columns last, and with the columns of a tile together."""
