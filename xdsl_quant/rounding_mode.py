@@ -3,7 +3,8 @@ How expressed values become stored ones: a pass option, an argument of a NumPy f
 an argument of the compiler have the same names with the same meaning.
 """
 
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """How an expressed value between two stored ones is rounded."""
@@ -46,3 +47,54 @@ class Rounding(NamedTuple):
                 "rounding mode is 'truncate'; use 'nearest-even' or 'nearest-away'"
             )
         return None
+
+
+FloatType = TypeVar("FloatType")
+"""A float type of xDSL, or a dtype of NumPy."""
+
+
+def largest_integer(
+    storage_range: tuple[int, int], zero_point_range: tuple[int, int]
+) -> int:
+    """
+    The largest absolute value among stored values, zero points and their differences.
+
+    Args:
+        storage_range: the smallest and the largest stored value.
+        zero_point_range: the smallest and the largest zero point.
+    """
+    (low, high), (first, last) = storage_range, zero_point_range
+    return max(map(abs, (low, high, first, last, low - last, high - first)))
+
+
+def compute_type(
+    mode: RoundingMode,
+    types: Sequence[FloatType],
+    width_and_precision: Callable[[FloatType], tuple[int, int]],
+    storage_range: tuple[int, int],
+    zero_point_range: tuple[int, int],
+) -> FloatType:
+    """
+    The float type that a cast computes in: `truncate` computes in the expressed type as
+    MLIR does, the other modes in the first type that is wide enough.
+
+    A type is wide enough if all stored values, zero points and their differences are exact
+    in it, and the halves between them, too, where a zero point is added. Types of less
+    than 16 bits are not: what is too large in them is often not infinite but NaN.
+
+    Args:
+        mode: how the cast rounds.
+        types: the expressed type, then wider and wider ones; the last one is wide enough.
+        width_and_precision: the number of bits of a type and of its significand.
+        storage_range: the smallest and the largest stored value.
+        zero_point_range: the smallest and the largest zero point.
+    """
+    if mode == "truncate":
+        return types[0]
+    largest = largest_integer(storage_range, zero_point_range)
+    fraction_bits = 0 if zero_point_range == (0, 0) else 2
+    for type_ in types[:-1]:
+        width, precision = width_and_precision(type_)
+        if width >= 16 and largest <= 1 << (precision - fraction_bits):
+            return type_
+    return types[-1]

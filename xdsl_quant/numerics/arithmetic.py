@@ -18,10 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.rounding_mode import Rounding, RoundingMode
+from xdsl_quant.rounding_mode import (
+    Rounding,
+    RoundingMode,
+    compute_type,
+    largest_integer,
+)
 
 from .blocks import Grid, Shape, aligned, block_shape, pieces
-from .float_dtypes import float_dtype, float_info, rounded
+from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters
 from .rounding import Rounder, check_rounding
 from .storage import storage_range
@@ -47,34 +52,18 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 def compute_dtype(
     parameters: QuantizationParameters, rounding_mode: RoundingMode
 ) -> np.dtype[Any]:
-    """
-    The float type to compute in: `truncate` computes in the expressed type as MLIR does,
-    the other modes in the first of that type, f32 and f64 that is wide enough.
-
-    A type is wide enough if all stored values, zero points and their differences are exact
-    in it, and the halves between them, too, where a zero point is added.
-    """
-    expressed = parameters.expressed_dtype
-    if rounding_mode == "truncate":
-        return expressed
-    bounds = (parameters.storage_min, parameters.storage_max)
-    largest = _largest_integer(parameters, bounds)
-    fraction_bits = 2 if parameters.has_zero_points else 0
-    for dtype in (expressed, _F32):
-        # What is too large in a type of less than 16 bits is often not infinite but NaN.
-        if dtype.itemsize < 2:
-            continue
-        if largest <= 1 << (_precision(dtype) - fraction_bits):
-            return dtype
-    return float_dtype("f64")
+    """The float type to compute in: see `compute_type`."""
+    return compute_type(
+        rounding_mode,
+        (parameters.expressed_dtype, _F32, _F64),
+        lambda dtype: (8 * dtype.itemsize, _precision(dtype)),
+        (parameters.storage_min, parameters.storage_max),
+        _zero_point_range(parameters),
+    )
 
 
-def _largest_integer(
-    parameters: QuantizationParameters, bounds: tuple[int, int]
-) -> int:
-    """The largest absolute value that there is without scales."""
-    low, high = int(parameters.zero_points.min()), int(parameters.zero_points.max())
-    return max(map(abs, (*bounds, low, high, bounds[0] - high, bounds[1] - low)))
+def _zero_point_range(parameters: QuantizationParameters) -> tuple[int, int]:
+    return int(parameters.zero_points.min()), int(parameters.zero_points.max())
 
 
 def _precision(dtype: np.dtype[Any]) -> int:
@@ -119,7 +108,8 @@ class Arithmetic:
         self._expressed = _F64 if is_exact else parameters.expressed_dtype
         self._compute = _F64 if is_exact else compute_dtype(parameters, rounding.mode)
         bounds = (parameters.storage_min, parameters.storage_max)
-        is_small = _largest_integer(parameters, bounds) <= 1 << _precision(_F32)
+        zero_points = _zero_point_range(parameters)
+        is_small = largest_integer(bounds, zero_points) <= 1 << _precision(_F32)
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
         """The dtype of the buffers, in which the compute type is contained."""
         self._rounding_mode: RoundingMode = rounding.mode
@@ -131,7 +121,7 @@ class Arithmetic:
             rounding.nan == "stored-zero" and parameters.storage_min < 0
         )
         # Stored values may be out of the storage range.
-        largest = _largest_integer(parameters, storage_range(parameters.storage))
+        largest = largest_integer(storage_range(parameters.storage), zero_points)
         self._has_exact_integers = largest <= 1 << _precision(self._compute)
         has_one_scale = parameters.scales.size == 1
         # NumPy converts integers while it multiplies, in small pieces of its own.

@@ -17,24 +17,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects import tensor
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     TensorType,
-    UnrankedTensorType,
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr
 
-from xdsl_quant.dialects.quant import (
-    FixedPointQuantizedPerAxisType,
-    StorageCastOp,
-    UniformQuantizedType,
-)
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
-from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .builder import LoweringBuilder
@@ -46,24 +37,15 @@ from .fixed_point_arithmetic import (
     i64_constant,
     subtract,
 )
-from .quantization_arithmetic import why_not_lowerable
-from .tensor_traversal import (
-    Layout,
-    assert_extents,
-    assert_rank,
-    assert_sizes,
-    convert_by_generic,
-    flatten_all,
-    flatten_around_axes,
-    shape_of,
-)
+from .quantization_arithmetic import unsupported_reason
+from .tensor_traversal import ElementConversion, Layout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 @dataclass(eq=False)
-class Requantization:
+class Requantization(ElementConversion):
     """
     How stored values of one type become those of another.
 
@@ -77,7 +59,7 @@ class Requantization:
 
     def __post_init__(self) -> None:
         for quantized_type in (self.source, self.target):
-            if (reason := why_not_lowerable(quantized_type)) is not None:
+            if (reason := unsupported_reason(quantized_type)) is not None:
                 raise ValueError(reason)
         # The numbers are computed before anything is rewritten.
         _ = self._numbers
@@ -89,9 +71,9 @@ class Requantization:
         """The dimensions along which a scale changes."""
         return sorted(
             {
-                quantized_type.quantized_dimension.data
+                quantized_type.axis
                 for quantized_type in (self.source, self.target)
-                if isinstance(quantized_type, FixedPointQuantizedPerAxisType)
+                if quantized_type.axis is not None
             }
         )
 
@@ -105,9 +87,7 @@ class Requantization:
         scales, source_zero_points = _scales_and_zero_points(self.source, self.axes)
         target_scales, zero_points = _scales_and_zero_points(self.target, self.axes)
         if (
-            isinstance(self.source, FixedPointQuantizedPerAxisType)
-            and isinstance(self.target, FixedPointQuantizedPerAxisType)
-            and len(self.axes) == 1
+            self.source.axis == self.target.axis is not None
             and scales.size != target_scales.size
         ):
             raise ValueError(
@@ -147,68 +127,28 @@ class Requantization:
 
     # Ops
 
+    @property
+    def element_type(self) -> Attribute:
+        return self.target.signless_storage_type
+
+    @property
+    def layout(self) -> Layout | None:
+        counts = self._numbers["multiplier"].shape
+        return Layout(dict(zip(self.axes, counts, strict=True))) if self.axes else None
+
+    def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
+        return self._tensors
+
     def convert(
-        self,
-        builder: LoweringBuilder,
-        stored: SSAValue,
-        container: Attribute,
-        checks: bool,
-    ) -> SSAValue:
-        """
-        The stored values of the target for those of the source.
-
-        Args:
-            builder: where the ops are inserted.
-            stored: a scalar, or a tensor with the shape and encoding of `container`.
-            container: the type of the result but for its elements.
-            checks: whether dynamic sizes are asserted.
-        """
-        if isinstance(container, UnrankedTensorType):
-            return self._convert_unranked(builder, stored, checks)
-        if not isinstance(container, TensorType):
-            return self._convert_number(builder, stored, ())
-        counts = self._numbers["multiplier"].shape
-        layout = _layout(self.axes, counts)
-        if checks:
-            assert_sizes(builder, stored, layout)
-        return self._convert_ranked(builder, stored, layout)
-
-    def _convert_ranked(
-        self, builder: LoweringBuilder, stored: SSAValue, layout: Layout
-    ) -> SSAValue:
-        storage = self.target.signless_storage_type
-        return convert_by_generic(
-            builder, stored, self._tensors, layout.exprs, storage, self._convert_number
-        )
-
-    def _convert_unranked(
-        self, builder: LoweringBuilder, stored: SSAValue, checks: bool
-    ) -> SSAValue:
-        shape = shape_of(builder, stored)
-        counts = self._numbers["multiplier"].shape
-        layout = _layout([2 * i + 1 for i in range(len(counts))], counts)
-        if checks and self.axes:
-            assert_rank(builder, shape, self.axes)
-            assert_extents(builder, shape, self.axes, layout)
-        flat = (
-            flatten_around_axes(builder, stored, shape, self.axes, counts)
-            if self.axes
-            else flatten_all(builder, stored, shape)
-        )
-        result = self._convert_ranked(builder, flat, layout)
-        result_type = UnrankedTensorType(self.target.signless_storage_type)
-        return builder.op(tensor.ReshapeOp, (result, shape), result_type)
-
-    def _convert_number(
-        self, builder: LoweringBuilder, stored: SSAValue, numbers: Sequence[SSAValue]
+        self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
     ) -> SSAValue:
         """`numbers` are those of the element, for each of the tensors."""
-        operands = dict(zip(self._tensors, numbers, strict=True))
+        operands = dict(zip(self._tensors, parameters, strict=True))
         for name, value in self._same.items():
             # A zero point of 0 changes nothing; multipliers and shifts are never 0.
             if value:
                 operands[name] = i64_constant(builder, value)
-        value = extend(builder, stored, self.source.is_signed)
+        value = extend(builder, number, self.source.is_signed)
         if (zero_point := operands.get("source_zero_point")) is not None:
             value = subtract(builder, value, zero_point)
         value = apply_scale(
@@ -219,8 +159,7 @@ class Requantization:
         return clamp_and_truncate(
             builder,
             value,
-            self.target.storage_type_min.data,
-            self.target.storage_type_max.data,
+            *self.target.storage_range,
             self.target.signless_storage_type,
         )
 
@@ -229,53 +168,8 @@ def _scales_and_zero_points(
     quantized_type: FixedPointType, axes: Sequence[int]
 ) -> Sequence[NDArray[Any]]:
     """Arrays with a dimension for each axis. The expressed type does not matter."""
-    import numpy as np
-
-    uniform = quantized_type.to_uniform()
-    if isinstance(uniform, UniformQuantizedType):
-        shape = [1] * len(axes)
-        numbers = [np.array(uniform.scale.data), np.array(uniform.zero_point.data)]
-    else:
-        shape = [-1 if axis == uniform.quantized_dimension.data else 1 for axis in axes]
-        numbers = [
-            np.frombuffer(uniform.scales.data.data, np.float64),
-            np.frombuffer(uniform.zero_points.data.data, np.int64),
-        ]
-    return [array.reshape(shape) for array in numbers]
-
-
-def _layout(axes: Sequence[int], counts: Sequence[int]) -> Layout:
-    return Layout(
-        tuple(counts),
-        tuple(map(AffineExpr.dimension, axes)),
-        {
-            axis: (count, "the number of scales")
-            for axis, count in zip(axes, counts, strict=True)
-        },
-    )
-
-
-def requantize(
-    builder: LoweringBuilder,
-    requantization: Requantization,
-    value: SSAValue,
-    result_type: Attribute,
-    checks: bool,
-) -> SSAValue:
-    """
-    A value of the source type as one of the target type.
-
-    Args:
-        builder: where the ops are inserted.
-        requantization: the two types.
-        value: a value of the source type.
-        result_type: the type of the result.
-        checks: whether dynamic sizes are asserted.
-    """
-    # The encoding of the result: a storage cast does not mind another one.
-    storage = requantization.source.signless_storage_type
-    stored = builder.op(
-        StorageCastOp, (value,), with_element_type(result_type, storage)
-    )
-    result = requantization.convert(builder, stored, result_type, checks)
-    return builder.op(StorageCastOp, (result,), result_type)
+    shape = [-1 if axis == quantized_type.axis else 1 for axis in axes]
+    return [
+        array.reshape(shape)
+        for array in (quantized_type.get_scales(), quantized_type.get_zero_points())
+    ]

@@ -8,6 +8,7 @@ one place that knows how.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -33,10 +34,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.dialects.quant.types import UniformType
-from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.rounding_mode import Rounding, compute_type
 
-from .builder import LoweringBuilder
+from .builder import LoweringBuilder, TensorwiseBuilder
+from .tensor_traversal import ElementConversion, Layout
 
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
@@ -62,22 +63,59 @@ def _dense(
 
 
 @dataclass(eq=False)
-class Arithmetic:
-    """How the scales and zero points of one type become ops and constants."""
+class CastArithmetic(ElementConversion, ABC):
+    """
+    How the scales and zero points of one type become ops and constants: what
+    [`Quantization`][xdsl_quant.transforms.building.quantization_arithmetic.Quantization]
+    and
+    [`Dequantization`][xdsl_quant.transforms.building.quantization_arithmetic.Dequantization]
+    have in common.
+    """
 
-    quantized_type: UniformType
+    quantized_type: ScaledQuantizedType
     rounding: Rounding
     fuse: bool
+    """Whether a per-tensor type is applied by `linalg.generic`, too."""
+
+    @abstractmethod
+    def compute(
+        self,
+        builder: LoweringBuilder,
+        value: SSAValue,
+        scale: SSAValue,
+        zero_point: SSAValue | None,
+    ) -> SSAValue:
+        """Convert numbers, given their scale as a float and their zero point."""
+
+    def convert(
+        self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
+    ) -> SSAValue:
+        if not parameters:
+            return self.compute(builder, number, *self._constants(builder))
+        scale, *others = parameters
+        return self.compute(builder, number, scale, others[0] if others else None)
+
+    def convert_tensor(
+        self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
+    ) -> SSAValue:
+        if layout is not None or self.fuse:
+            return super().convert_tensor(builder, value, layout)
+        # Elementwise ops on tensors, as MLIR has them.
+        scale, zero_point = self._constants(builder)
+        sizes = [size for size in builder.sizes(value) if isinstance(size, SSAValue)]
+        tensors = TensorwiseBuilder(
+            builder.insertion_point,
+            location=builder.location,
+            container=cast(TensorType, value.type),
+            dynamic_sizes=sizes,
+        )
+        return self.compute(tensors, value, tensors.lift(scale), zero_point)
 
     # What the type says
 
     @property
-    def _min(self) -> int:
-        return self.quantized_type.storage_type_min.data
-
-    @property
-    def _max(self) -> int:
-        return self.quantized_type.storage_type_max.data
+    def layout(self) -> Layout | None:
+        return Layout.of(self.quantized_type)
 
     @cached_property
     def zero_points(self) -> Sequence[int]:
@@ -115,59 +153,25 @@ class Arithmetic:
 
     @cached_property
     def _compute(self) -> AnyFloat:
-        """
-        The float type to compute in: MLIR's mode computes in the expressed type, the
-        others in the first of that type, f32 and f64 that is wide enough.
-        """
-        if self._truncates:
-            return self.expressed
-        for float_type in (self.expressed, f32):
-            if self._is_wide_enough(float_type):
-                return float_type
-        return f64
-
-    def _is_wide_enough(self, float_type: AnyFloat) -> bool:
-        """
-        Whether all stored values, zero points and their differences are exact in a type,
-        and the halves between them, too, where a sum may be one of these.
-
-        Types of less than 16 bits are not: what is too large in them is often not
-        infinite but NaN.
-        """
-        if float_type.bitwidth < 16:
-            return False
-        low, high = min(self.zero_points), max(self.zero_points)
-        bounds = (self._min, self._max, low, high, self._min - high, self._max - low)
-        fraction_bits = 2 if self.has_zero_points else 0
-        integer_bits = float_format(float_type).precision - fraction_bits
-        return max(map(abs, bounds)) <= 1 << integer_bits
-
-    @cached_property
-    def _has_exact_reciprocals(self) -> bool:
-        """Whether multiplying by `1 / scale` is the same as dividing by `scale`."""
-        smallest_normal = math.ldexp(1.0, float_format(self._compute).min_exponent)
-        return (
-            self.fuse
-            and all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
-            and 1.0 / max(self.scales) >= smallest_normal
-            and 1.0 / min(self.scales) <= float_format(self._compute).largest
+        """The float type to compute in."""
+        return compute_type(
+            self.rounding.mode,
+            (self.expressed, f32, f64),
+            lambda type_: (type_.bitwidth, float_format(type_).precision),
+            self.quantized_type.storage_range,
+            self.quantized_type.zero_point_range,
         )
 
     # Constants
 
-    def _scales_of(self, quantizing: bool) -> Sequence[float]:
-        if not (quantizing and self._has_exact_reciprocals):
-            return self.scales
-        return [1.0 / scale for scale in self.scales]
+    @cached_property
+    def _factors(self) -> Sequence[float]:
+        """What is multiplied or divided by."""
+        return self.scales
 
     @cached_property
-    def _scale_attrs(self) -> tuple[Attribute, Attribute]:
-        """The scale as an operand in a dequantization and in a quantization."""
-        dequantizing, quantizing = (
-            _float_attr(self._scales_of(quantizing)[0], self._compute)
-            for quantizing in (False, True)
-        )
-        return dequantizing, quantizing
+    def _factor_attr(self) -> FloatAttr:
+        return _float_attr(self._factors[0], self._compute)
 
     @cached_property
     def _zero_point_attr(self) -> IntegerAttr | FloatAttr:
@@ -181,31 +185,25 @@ class Arithmetic:
         """Whether any zero point is not 0."""
         return not self.quantized_type.is_fixed_point
 
-    def scale_constant(self, builder: LoweringBuilder, quantizing: bool) -> SSAValue:
-        """The scale of a per-layer type."""
-        attr = cast(FloatAttr, self._scale_attrs[quantizing])
-        return builder.constant(attr, attr.type)
-
-    def zero_point_constant(self, builder: LoweringBuilder) -> SSAValue | None:
-        """The zero point of a per-layer type; `None` if it is not to be used."""
+    def _constants(self, builder: LoweringBuilder) -> tuple[SSAValue, SSAValue | None]:
+        """Scale and zero point of a per-tensor type; `None` if that is not to be used."""
+        scale = builder.constant(self._factor_attr, self._compute)
         if not self.has_zero_points and not self._as_mlir:
-            return None
+            return scale, None
         zero_point = builder.constant(self._zero_point_attr, self._zero_point_attr.type)
-        return zero_point if self.has_zero_points else None
+        return scale, zero_point if self.has_zero_points else None
 
-    def parameter_tensors(
-        self, quantizing: bool, shape: Sequence[int]
-    ) -> list[DenseIntOrFPElementsAttr]:
-        """Scales and, if they are used, zero points of this shape as constants."""
-        scales = _dense(self._scales_of(quantizing), self._compute, shape)
-        if not self._truncates:
-            if not self.has_zero_points:
-                return [scales]
-            zero_points = [*map(float, self.zero_points)]
-            return [scales, _dense(zero_points, self._compute, shape)]
-        if self.fuse and not self.has_zero_points:
-            return [scales]
-        return [scales, _dense(self._signless_zero_points(), self.storage, shape)]
+    def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
+        shape = layout.shape
+        tensors = {"scale": _dense(self._factors, self._compute, shape)}
+        if not self.has_zero_points and not self._as_mlir:
+            return tensors
+        tensors["zero_point"] = (
+            _dense(self._signless_zero_points(), self.storage, shape)
+            if self._truncates
+            else _dense([*map(float, self.zero_points)], self._compute, shape)
+        )
+        return tensors
 
     def _signless_zero_points(self) -> Sequence[int]:
         width = self.storage.width.data
@@ -228,14 +226,38 @@ class Arithmetic:
     def _int_to_float(self) -> type[Operation]:
         return arith.SIToFPOp if self._is_signed else arith.UIToFPOp
 
-    def quantize(
+
+class Quantization(CastArithmetic):
+    """Stored values for expressed ones."""
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.storage
+
+    @cached_property
+    def _has_exact_reciprocals(self) -> bool:
+        """Whether multiplying by `1 / scale` is the same as dividing by `scale`."""
+        smallest_normal = math.ldexp(1.0, float_format(self._compute).min_exponent)
+        return (
+            self.fuse
+            and all(math.frexp(scale)[0] == 0.5 for scale in {*self.scales})
+            and 1.0 / max(self.scales) >= smallest_normal
+            and 1.0 / min(self.scales) <= float_format(self._compute).largest
+        )
+
+    @cached_property
+    def _factors(self) -> Sequence[float]:
+        if not self._has_exact_reciprocals:
+            return self.scales
+        return [1.0 / scale for scale in self.scales]
+
+    def compute(
         self,
         builder: LoweringBuilder,
         value: SSAValue,
         scale: SSAValue,
         zero_point: SSAValue | None,
     ) -> SSAValue:
-        """The stored value for an expressed one."""
         if self._compute != self.expressed:
             value = builder.elementwise(arith.ExtFOp, (value,), self._compute)
         divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
@@ -254,7 +276,7 @@ class Arithmetic:
         """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
         if self.rounding.nan == "storage-min":
             return value
-        if self._min >= 0 and not self._truncates:
+        if self.quantized_type.storage_type_min.data >= 0 and not self._truncates:
             # The clamp makes the smallest stored value of NaN: the nearest one to zero.
             return value
         attr = _float_attr(0.0, self._compute)
@@ -288,7 +310,7 @@ class Arithmetic:
         compute = self._compute
         bounds = [
             builder.constant(_float_attr(float(bound), self._compute), compute)
-            for bound in (self._min, self._max)
+            for bound in self.quantized_type.storage_range
         ]
         low, high = map(builder.lift, bounds)
         # The maximum of NaN and a number is the number.
@@ -315,7 +337,7 @@ class Arithmetic:
     ) -> SSAValue:
         bounds = [
             builder.constant(_integer_attr(bound, type_.width.data), type_)
-            for bound in (self._min, self._max)
+            for bound in self.quantized_type.storage_range
         ]
         low, high = map(builder.lift, bounds)
         max_op, min_op = (
@@ -340,16 +362,23 @@ class Arithmetic:
         float_to_int = arith.FPToSIOp if self._is_signed else arith.FPToUIOp
         return builder.elementwise(float_to_int, (value,), self.storage)
 
-    def dequantize(
+
+class Dequantization(CastArithmetic):
+    """Expressed values of stored ones."""
+
+    @property
+    def element_type(self) -> Attribute:
+        return self.expressed
+
+    def compute(
         self,
         builder: LoweringBuilder,
-        stored: SSAValue,
+        value: SSAValue,
         scale: SSAValue,
         zero_point: SSAValue | None,
     ) -> SSAValue:
-        """The expressed value of a stored one."""
         compute = self._compute
-        value = builder.elementwise(self._int_to_float, (stored,), compute)
+        value = builder.elementwise(self._int_to_float, (value,), compute)
         if zero_point is not None:
             offset = self._zero_point_operand(builder, zero_point)
             value = builder.elementwise(
@@ -361,7 +390,7 @@ class Arithmetic:
         return builder.elementwise(arith.TruncFOp, (value,), self.expressed)
 
 
-def why_not_lowerable(quantized_type: Attribute) -> str | None:
+def unsupported_reason(quantized_type: Attribute) -> str | None:
     """Why there are no ops for casts to or from this type; `None` if there are."""
     if not isinstance(quantized_type, ScaledQuantizedType):
         return f"type '{quantized_type}' has no scale"

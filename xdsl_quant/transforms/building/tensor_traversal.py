@@ -1,24 +1,36 @@
 """
-Ranked tensors visited element by element, and unranked ones as ranked ones: what the
-lowerings of casts have in common.
+Conversions of the elements of scalars, ranked and unranked tensors: which scale belongs to
+which element, and how an unranked tensor is reshaped to a ranked one and back.
+
+What becomes of one element is an
+[`ElementConversion`][xdsl_quant.transforms.building.tensor_traversal.ElementConversion].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
+    IntegerType,
     StringAttr,
     TensorType,
+    UnrankedTensorType,
 )
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    ScaledQuantizedType,
+    StorageCastOp,
+    StoredQuantizedType,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
 from .builder import INDEX, LoweringBuilder, dimensions, tensor_type
@@ -27,72 +39,179 @@ _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
 
 class Layout(NamedTuple):
-    """Which scale belongs to which element of a ranked tensor."""
+    """Which scale belongs to which element of a tensor."""
 
-    shape: tuple[int, ...]
-    """Shape of the scales."""
+    counts: Mapping[int, int]
+    """The number of scales along each quantized dimension, in ascending order."""
 
-    exprs: tuple[AffineExpr, ...]
-    """Index of a scale, in terms of the indices of an element."""
+    block_sizes: Mapping[int, int] | None = None
+    """How many indices of a quantized dimension have one scale; unset, it is one."""
 
-    sizes: Mapping[int, tuple[int, str]]
+    rank: int | None = None
+    """The rank of the scales, if they have dimensions that are not quantized."""
+
+    @staticmethod
+    def of(quantized_type: ScaledQuantizedType) -> Layout | None:
+        """The layout of the scales of a type; `None` for one scale."""
+        if quantized_type.is_per_tensor:
+            return None
+        blocks = dict(sorted(quantized_type.get_blocks().items()))
+        counts = {axis: count for axis, (count, _) in blocks.items()}
+        if quantized_type.axis is not None:
+            return Layout(counts)
+        rank = len(quantized_type.get_scales_shape())
+        sizes = {axis: size for axis, (_, size) in blocks.items()}
+        return Layout(counts, sizes, None if rank == len(counts) else rank)
+
+    @property
+    def _dimensions(self) -> Sequence[int]:
+        return [*self.counts] if self.rank is None else range(self.rank)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the scales."""
+        return tuple(self.counts.get(dimension, 1) for dimension in self._dimensions)
+
+    @property
+    def exprs(self) -> tuple[AffineExpr, ...]:
+        """The index of a scale, in terms of the indices of an element."""
+        return tuple(map(self._block_index, self._dimensions))
+
+    def _block_index(self, dimension: int) -> AffineExpr:
+        if dimension not in self.counts:
+            return AffineConstantExpr(0)
+        index = AffineExpr.dimension(dimension)
+        size = 1 if self.block_sizes is None else self.block_sizes[dimension]
+        return index if size == 1 else index // size
+
+    def size(self, axis: int) -> int:
+        """The size that a quantized dimension must have."""
+        size = 1 if self.block_sizes is None else self.block_sizes[axis]
+        return self.counts[axis] * size
+
+    def size_message(self, axis: int) -> str:
+        """The size that a quantized dimension must have, and why, in words."""
+        reason = (
+            "the number of scales"
+            if self.block_sizes is None
+            else f"{self.counts[axis]} blocks of {self.block_sizes[axis]}"
+        )
+        return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
+
+    def flattened(self) -> Layout:
+        """The layout for a tensor of which the quantized dimensions are the odd ones."""
+        flat = {axis: 2 * i + 1 for i, axis in enumerate(self.counts)}
+        sizes = self.block_sizes
+        return Layout(
+            {flat[axis]: count for axis, count in self.counts.items()},
+            None if sizes is None else {flat[axis]: sizes[axis] for axis in flat},
+        )
+
+
+class ElementConversion(ABC):
     """
-    The size that each dimension with several scales must have, and how it comes about.
+    What becomes of each element of a scalar or tensor: quantization, dequantization or
+    requantization by one type, each of which is an instance.
     """
 
+    @property
+    @abstractmethod
+    def element_type(self) -> Attribute:
+        """The type of a converted element."""
 
-# Ranked tensors
+    @property
+    @abstractmethod
+    def layout(self) -> Layout | None:
+        """Which parameters belong to which element; `None` if they are all the same."""
 
-Body = Callable[[LoweringBuilder, SSAValue, Sequence[SSAValue]], SSAValue]
-"""What becomes of a number, given the parameters that belong to it."""
+    @abstractmethod
+    def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
+        """Tensors of numbers that belong to the elements, with their names."""
+
+    @abstractmethod
+    def convert(
+        self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
+    ) -> SSAValue:
+        """Convert one element, given the parameters that belong to it."""
+
+    def convert_tensor(
+        self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
+    ) -> SSAValue:
+        """Convert all elements of a ranked tensor, here by one `linalg.generic`."""
+        parameters: Mapping[str, DenseIntOrFPElementsAttr] = {}
+        exprs: tuple[AffineExpr, ...] = ()
+        if layout is not None:
+            parameters, exprs = self.parameters(layout), layout.exprs
+        constants = [builder.constant(attr, attr.type) for attr in parameters.values()]
+        container = cast(TensorType, value.type)
+        indices = dimensions(range(len(container.get_shape())))
+        return builder.map(
+            [(value, indices), *((constant, exprs) for constant in constants)],
+            tensor_type(self.element_type, container.shape, container.encoding),
+            builder.sizes(value),
+            lambda inner, args: self.convert(inner, args[0], args[1:-1]),
+            ("in", *parameters, "out"),
+        )
 
 
-def dynamic_sizes(builder: LoweringBuilder, value: SSAValue) -> list[SSAValue]:
-    """The sizes of a ranked tensor that its type does not say."""
-    return [
-        builder.op(tensor.DimOp, (value, builder.index(dimension)), INDEX)
-        for dimension, size in enumerate(cast(TensorType, value.type).get_shape())
-        if size == DYNAMIC_INDEX
-    ]
-
-
-def convert_by_generic(
+def convert_value(
     builder: LoweringBuilder,
+    conversion: ElementConversion,
     value: SSAValue,
-    parameters: Mapping[str, DenseIntOrFPElementsAttr],
-    exprs: tuple[AffineExpr, ...],
-    element_type: Attribute,
-    body: Body,
+    result_type: Attribute,
+    runtime_checks: bool = False,
 ) -> SSAValue:
     """
-    Convert all elements of a ranked tensor by one `linalg.generic`.
+    Convert a scalar, a ranked or an unranked tensor.
+
+    What is quantized is cast to stored values and back. A storage cast does not mind
+    another encoding, so it is the place where encodings change.
 
     Args:
         builder: where the ops are inserted.
-        value: the tensor.
-        parameters: tensors of numbers that belong to the elements, with their names.
-        exprs: the index of a parameter, in terms of the indices of an element.
-        element_type: the element type of the result.
-        body: adds the ops on one element.
+        conversion: what becomes of an element.
+        value: expressed or quantized values.
+        result_type: the type of the result, which may be quantized, too.
+        runtime_checks: whether dynamic sizes are asserted to be those of the scales.
     """
-    container = cast(TensorType, value.type)
-    constants = [builder.constant(attr, attr.type) for attr in parameters.values()]
-    indices = dimensions(range(len(container.get_shape())))
-    return builder.map(
-        [(value, indices), *((constant, exprs) for constant in constants)],
-        tensor_type(element_type, container.shape, container.encoding),
-        builder.sizes(value),
-        lambda inner, args: body(inner, args[0], args[1:-1]),
-        ("in", *parameters, "out"),
-    )
+    source = scalar_or_element_type(value.type)
+    if isinstance(source, StoredQuantizedType):
+        storage = source.signless_storage_type
+        stored_type = with_element_type(result_type, storage)
+        value = builder.op(StorageCastOp, (value,), stored_type)
+    if isinstance(value.type, UnrankedTensorType):
+        value = _convert_unranked(builder, conversion, value, runtime_checks)
+    elif isinstance(value.type, TensorType):
+        if runtime_checks and conversion.layout is not None:
+            _assert_sizes(builder, value, conversion.layout)
+        value = conversion.convert_tensor(builder, value, conversion.layout)
+    else:
+        value = conversion.convert(builder, value, ())
+    if isinstance(scalar_or_element_type(result_type), QuantizedType):
+        return builder.op(StorageCastOp, (value,), result_type)
+    return value
+
+
+def _convert_unranked(
+    builder: LoweringBuilder,
+    conversion: ElementConversion,
+    value: SSAValue,
+    runtime_checks: bool,
+) -> SSAValue:
+    shape = builder.op(ShapeOfOp, (value,), _SHAPE_TYPE)
+    layout = conversion.layout
+    if runtime_checks and layout is not None:
+        # In terms of the axes that the user knows.
+        _assert_rank(builder, shape, layout)
+        _assert_extents(builder, shape, layout)
+    flat = _flattened(builder, value, shape, layout)
+    flat_layout = None if layout is None else layout.flattened()
+    result = conversion.convert_tensor(builder, flat, flat_layout)
+    result_type = UnrankedTensorType(cast(IntegerType, conversion.element_type))
+    return builder.op(tensor.ReshapeOp, (result, shape), result_type)
 
 
 # Unranked tensors
-
-
-def shape_of(builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-    """The shape of an unranked tensor, as a tensor of sizes."""
-    return builder.op(ShapeOfOp, (value,), _SHAPE_TYPE)
 
 
 def _reshape(
@@ -124,105 +243,97 @@ def _split(
     return head, tail
 
 
-def flatten_all(builder: LoweringBuilder, value: SSAValue, shape: SSAValue) -> SSAValue:
-    """Reshape to one dimension."""
-    return _reshape(builder, value, [_num_elements(builder, shape)], [DYNAMIC_INDEX])
-
-
-def flatten_around_axis(
-    builder: LoweringBuilder, value: SSAValue, shape: SSAValue, axis: int, size: int
-) -> SSAValue:
-    """Reshape to three dimensions, as MLIR does: before the axis, the axis, after it."""
-    axis_index, next_index = builder.index(axis), builder.index(axis + 1)
-    before, _ = _split(builder, shape, axis_index)
-    left = _num_elements(builder, before)
-    _, after = _split(builder, shape, next_index)
-    right = _num_elements(builder, after)
-    sizes = (left, builder.index(size), right)
-    return _reshape(builder, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
-
-
-def flatten_around_axes(
-    builder: LoweringBuilder,
-    value: SSAValue,
-    shape: SSAValue,
-    axes: Sequence[int],
-    axis_sizes: Sequence[int],
+def _flattened(
+    builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout | None
 ) -> SSAValue:
     """
-    Reshape to `2 * len(axes) + 1` dimensions: before the first axis, the first axis,
-    between the first two axes, and so on.
+    Reshape to `2 * n + 1` dimensions for `n` quantized ones: before the first one, the
+    first one, between the first two, and so on.
     """
+    axes = [] if layout is None else [*layout.counts]
+    if layout is None or not axes:
+        count = _num_elements(builder, shape)
+        return _reshape(builder, value, [count], [DYNAMIC_INDEX])
+    if layout.block_sizes is None and len(axes) == 1:
+        return _flattened_around_axis(builder, value, shape, axes[0], layout)
     sizes: list[SSAValue] = []
     flat_shape: list[int] = []
     rest = shape
     position = 0
-    for axis, size in zip(axes, axis_sizes, strict=True):
+    for axis in axes:
         before, from_axis = _split(builder, rest, builder.index(axis - position))
         _, rest = _split(builder, from_axis, builder.index(1))
         position = axis + 1
+        size = layout.size(axis)
         sizes += (_num_elements(builder, before), builder.index(size))
         flat_shape += (DYNAMIC_INDEX, size)
     sizes.append(_num_elements(builder, rest))
     return _reshape(builder, value, sizes, [*flat_shape, DYNAMIC_INDEX])
 
 
+def _flattened_around_axis(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    shape: SSAValue,
+    axis: int,
+    layout: Layout,
+) -> SSAValue:
+    """The same for one dimension, with the ops of MLIR."""
+    axis_index, next_index = builder.index(axis), builder.index(axis + 1)
+    before, _ = _split(builder, shape, axis_index)
+    left = _num_elements(builder, before)
+    _, after = _split(builder, shape, next_index)
+    right = _num_elements(builder, after)
+    size = layout.size(axis)
+    sizes = (left, builder.index(size), right)
+    return _reshape(builder, value, sizes, [DYNAMIC_INDEX, size, DYNAMIC_INDEX])
+
+
 # Assertions
 
 
-def assert_that(
+def _assert(
     builder: LoweringBuilder,
     predicate: str,
-    left: SSAValue,
-    right: SSAValue,
+    actual: SSAValue,
+    bound: int,
     message: str,
 ) -> None:
-    """Assert that a predicate of `arith.cmpi` holds."""
-    comparison = builder.add(arith.CmpiOp(left, right, predicate))
+    """Assert that a predicate of `arith.cmpi` holds for an index and a number."""
+    comparison = arith.CmpiOp(actual, builder.index(bound), predicate)
+    builder.add(comparison)
     builder.insert(
         cf.AssertOp.create(
-            operands=(comparison,),
+            operands=comparison.results,
             properties={"msg": StringAttr(message)},
             location=builder.location,
         )
     )
 
 
-def assert_equal(
-    builder: LoweringBuilder, actual: SSAValue, size: int, message: str
-) -> None:
-    """Assert that an index is a number."""
-    assert_that(builder, "eq", actual, builder.index(size), message)
-
-
-def assert_sizes(builder: LoweringBuilder, value: SSAValue, layout: Layout) -> None:
+def _assert_sizes(builder: LoweringBuilder, value: SSAValue, layout: Layout) -> None:
     """Assert that dynamic sizes of a ranked tensor are those that the layout needs."""
     shape = cast(TensorType, value.type).get_shape()
-    for dimension, (size, reason) in sorted(layout.sizes.items()):
-        if shape[dimension] == DYNAMIC_INDEX:
-            index = builder.index(dimension)
-            actual = builder.op(tensor.DimOp, (value, index), INDEX)
-            message = f"size of dimension {dimension} must be {size}: {reason}"
-            assert_equal(builder, actual, size, message)
+    for axis in layout.counts:
+        if shape[axis] == DYNAMIC_INDEX:
+            actual = builder.op(tensor.DimOp, (value, builder.index(axis)), INDEX)
+            _assert(builder, "eq", actual, layout.size(axis), layout.size_message(axis))
 
 
-def assert_rank(builder: LoweringBuilder, shape: SSAValue, axes: Sequence[int]) -> None:
-    """Assert that a shape has all these axes."""
+def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
+    """Assert that a shape has the rank of the scales, or at least the quantized axes."""
     rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
-    last = axes[-1]
+    if layout.rank is not None:
+        message = f"rank must be {layout.rank}, that of the scales"
+        _assert(builder, "eq", rank, layout.rank, message)
+        return
+    last = max(layout.counts)
     message = f"rank must be greater than {last}, the last quantized dimension"
-    assert_that(builder, "ugt", rank, builder.index(last), message)
+    _assert(builder, "ugt", rank, last, message)
 
 
-def assert_extents(
-    builder: LoweringBuilder, shape: SSAValue, axes: Sequence[int], layout: Layout
-) -> None:
-    """
-    Assert that the sizes of these axes are those that the layout of the flattened tensor
-    needs, whose odd dimensions they are.
-    """
-    for i, axis in enumerate(axes):
-        size, reason = layout.sizes[2 * i + 1]
+def _assert_extents(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
+    """Assert that a shape has the sizes that the layout needs."""
+    for axis in layout.counts:
         actual = builder.op(tensor.ExtractOp, (shape, builder.index(axis)), INDEX)
-        message = f"size of dimension {axis} must be {size}: {reason}"
-        assert_equal(builder, actual, size, message)
+        _assert(builder, "eq", actual, layout.size(axis), layout.size_message(axis))

@@ -26,31 +26,22 @@ value is computed with integers alone, whatever the rounding mode is: see
 
 The code for an op has three layers, each with one place:
 
-* `Arithmetic` knows how a scale and a zero point become ops on numbers.
-* `Code` collects these ops for scalars, for whole tensors or for the body of a
+* `Quantization` and `Dequantization` know how a scale and a zero point become ops on
+  numbers.
+* `convert_value` knows how a tensor is traversed: which scale belongs to which element,
+  and how an unranked tensor is reshaped to a ranked one and back.
+* A builder inserts these ops on scalars, on whole tensors or in the body of a
   `linalg.generic`.
-* `LowerQuantCast` knows how the tensor is traversed: which scale belongs to which
-  element, and how an unranked tensor is reshaped to a ranked one and back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects import tensor
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    Float80Type,
-    Float128Type,
-    ModuleOp,
-    TensorType,
-    UnrankedTensorType,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+from xdsl.dialects.builtin import Float80Type, Float128Type, ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
@@ -59,9 +50,8 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
-    StorageCastOp,
+    ScaledQuantizedType,
 )
-from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.requantization import (
     fixed_point_type,
@@ -69,9 +59,7 @@ from xdsl_quant.dialects.quant.requantization import (
     requantizing_qcasts,
 )
 from xdsl_quant.dialects.quant.types import (
-    UniformType,
     scalar_or_element_type,
-    with_element_type,
 )
 from xdsl_quant.rounding_mode import (
     NanResult,
@@ -81,85 +69,23 @@ from xdsl_quant.rounding_mode import (
     ZeroPointOrder,
 )
 from xdsl_quant.transforms.building.builder import (
-    INDEX,
     LoweringBuilder,
-    TensorwiseBuilder,
 )
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
-from xdsl_quant.transforms.building.fixed_point_requantization import (
-    Requantization,
-    requantize,
-)
+from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.quantization_arithmetic import (
-    Arithmetic,
-    why_not_lowerable,
+    Dequantization,
+    Quantization,
+    unsupported_reason,
 )
 from xdsl_quant.transforms.building.tensor_traversal import (
-    Layout,
-    assert_equal,
-    assert_extents,
-    assert_rank,
-    assert_sizes,
-    convert_by_generic,
-    dynamic_sizes,
-    flatten_all,
-    flatten_around_axes,
-    flatten_around_axis,
-    shape_of,
+    ElementConversion,
+    convert_value,
 )
 from xdsl_quant.xdsl_patches import patched_pass
 
 CastOp = QuantizeCastOp | DequantizeCastOp
-
-
-# Traversal
-
-
-def _block_index(axis: int, block_size: int) -> AffineExpr:
-    index = AffineExpr.dimension(axis)
-    return index if block_size == 1 else index // block_size
-
-
-def _needed_size(
-    quantized_type: UniformType, count: int, block_size: int
-) -> tuple[int, str]:
-    """The size that a quantized dimension must have, and why."""
-    if quantized_type.axis is not None:
-        return count, "the number of scales"
-    return count * block_size, f"{count} blocks of {block_size}"
-
-
-def _ranked_layout(quantized_type: UniformType) -> Layout | None:
-    """Which scale belongs to which element of a ranked tensor; `None` for one scale."""
-    if quantized_type.is_per_tensor:
-        return None
-    blocks, shape = quantized_type.get_blocks(), quantized_type.get_scales_shape()
-    axes = blocks if quantized_type.axis is not None else range(len(shape))
-    return Layout(
-        shape,
-        tuple(
-            _block_index(axis, blocks[axis][1])
-            if axis in blocks
-            else AffineConstantExpr(0)
-            for axis in axes
-        ),
-        {axis: _needed_size(quantized_type, *block) for axis, block in blocks.items()},
-    )
-
-
-def _flattened_layout(quantized_type: UniformType) -> tuple[Sequence[int], Layout]:
-    """
-    The axes that an unranked tensor is flattened around, and which scale belongs to which
-    element of the flattened tensor: the axes are its odd dimensions.
-    """
-    blocks = dict(sorted(quantized_type.get_blocks().items()))
-    flat_blocks = {2 * i + 1: block for i, block in enumerate(blocks.values())}
-    return [*blocks], Layout(
-        tuple(count for count, _ in blocks.values()),
-        tuple(_block_index(axis, size) for axis, (_, size) in flat_blocks.items()),
-        {a: _needed_size(quantized_type, *block) for a, block in flat_blocks.items()},
-    )
 
 
 @dataclass(frozen=True)
@@ -189,19 +115,12 @@ class LowerQuantCast(RewritePattern):
     nan: NanResult = "storage-min"
     """What NaN becomes, where a cast does not say it."""
 
-    _arithmetic: dict[tuple[Attribute, Rounding], Arithmetic] = field(
-        default_factory=dict[tuple[Attribute, Rounding], Arithmetic],
+    _conversions: dict[tuple[object, ...], ElementConversion] = field(
+        default_factory=dict[tuple[object, ...], ElementConversion],
         init=False,
         compare=False,
     )
-    """One for each type that was lowered, and for what its casts make of NaN."""
-
-    _requantizations: dict[tuple[Attribute, Attribute], Requantization] = field(
-        default_factory=dict[tuple[Attribute, Attribute], Requantization],
-        init=False,
-        compare=False,
-    )
-    """One for each pair of types that was lowered."""
+    """One for each type or pair of types that was lowered, and kind of rounding."""
 
     def __post_init__(self) -> None:
         if (mistake := self._rounding.mistake()) is not None:
@@ -224,14 +143,7 @@ class LowerQuantCast(RewritePattern):
             if op.result.first_use is None:
                 rewriter.erase(op)
                 return
-        builder = LoweringBuilder.before(op)
-        if isinstance(op, QuantizeCastOp):
-            arithmetic = self._arithmetic_of(op, op.result.type)
-            result = self._quantize(builder, arithmetic, op.input, op.result.type)
-        else:
-            arithmetic = self._arithmetic_of(op, op.input.type)
-            result = self._dequantize(builder, arithmetic, op.input, op.result.type)
-        rewriter.replace(op, (), (result,))
+        self._replace(op, op.input, self._conversion_of(op), rewriter)
 
     def check(self, op: CastOp, expressed: SSAValue | None = None) -> None:
         """
@@ -246,32 +158,31 @@ class LowerQuantCast(RewritePattern):
         """
         if (dcast := requantized_dcast(op, expressed)) is not None:
             self._requantization_of(cast(QuantizeCastOp, op), dcast)
-            return
-        quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
-        self._arithmetic_of(op, quantized.type)
+        else:
+            self._conversion_of(op)
 
-    def _arithmetic_of(self, op: CastOp, type_: Attribute) -> Arithmetic:
-        quantized_type = scalar_or_element_type(type_)
+    def _conversion_of(self, op: CastOp) -> ElementConversion:
+        is_quantization = isinstance(op, QuantizeCastOp)
+        quantized = op.result if is_quantization else op.input
+        quantized_type = scalar_or_element_type(quantized.type)
         rounding = self._rounding_of(op)
-        if (known := self._arithmetic.get((quantized_type, rounding))) is not None:
+        key = (is_quantization, quantized_type, rounding)
+        if (known := self._conversions.get(key)) is not None:
             return known
-        if (reason := why_not_lowerable(quantized_type)) is not None:
+        if (reason := unsupported_reason(quantized_type)) is not None:
             fail(op, f"'{op.name}' op cannot be lowered: {reason}")
-        arithmetic = Arithmetic(
-            quantized_type.to_uniform()
-            if isinstance(quantized_type, FixedPointType)
-            else cast(UniformType, quantized_type),
-            rounding,
-            self.fuse,
-        )
-        if isinstance(arithmetic.expressed, Float80Type | Float128Type):
+        expressed_type = cast(ScaledQuantizedType, quantized_type).expressed_type
+        if isinstance(expressed_type, Float80Type | Float128Type):
             fail(
                 op,
                 f"'{op.name}' op cannot be lowered: xDSL has no constants of expressed "
-                f"type '{arithmetic.expressed}'; use f64",
+                f"type '{expressed_type}'; use f64",
             )
-        self._arithmetic[quantized_type, rounding] = arithmetic
-        return arithmetic
+        conversion_type = Quantization if is_quantization else Dequantization
+        conversion = self._conversions[key] = conversion_type(
+            cast(ScaledQuantizedType, quantized_type), rounding, self.fuse
+        )
+        return conversion
 
     def _rounding_of(self, op: CastOp) -> Rounding:
         if not isinstance(op, QuantizeCastOp):
@@ -283,227 +194,37 @@ class LowerQuantCast(RewritePattern):
 
     def _requantization_of(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp
-    ) -> Requantization:
+    ) -> ElementConversion:
         source, target = fixed_point_type(dcast.input), fixed_point_type(qcast.result)
         assert source is not None
         assert target is not None
-        if (known := self._requantizations.get((source, target))) is not None:
+        if (known := self._conversions.get((source, target))) is not None:
             return known
         try:
             requantization = Requantization(source, target, self.scale_rounding)
         except ValueError as e:
             fail(qcast, f"'{qcast.name}' op cannot be lowered: {e}")
-        self._requantizations[source, target] = requantization
+        self._conversions[source, target] = requantization
         return requantization
 
     def _requantize(
         self, qcast: QuantizeCastOp, dcast: DequantizeCastOp, rewriter: PatternRewriter
     ) -> None:
-        builder = LoweringBuilder.before(qcast)
-        result = requantize(
-            builder,
-            self._requantization_of(qcast, dcast),
-            dcast.input,
-            qcast.result.type,
-            self.runtime_checks,
-        )
-        rewriter.replace(qcast, (), (result,))
+        requantization = self._requantization_of(qcast, dcast)
+        self._replace(qcast, dcast.input, requantization, rewriter)
 
-    def _quantize(
+    def _replace(
         self,
-        builder: LoweringBuilder,
-        arithmetic: Arithmetic,
+        op: CastOp,
         value: SSAValue,
-        type_: Attribute,
-    ) -> SSAValue:
-        stored = self._convert(builder, arithmetic, value, value.type, True)
-        return builder.op(StorageCastOp, (stored,), type_)
-
-    def _dequantize(
-        self,
-        builder: LoweringBuilder,
-        arithmetic: Arithmetic,
-        value: SSAValue,
-        type_: Attribute,
-    ) -> SSAValue:
-        # The encoding of the result and not of the operand: see `_convert`.
-        stored_type = with_element_type(type_, arithmetic.storage)
-        stored = builder.op(StorageCastOp, (value,), stored_type)
-        return self._convert(builder, arithmetic, stored, type_, False)
-
-    def _convert(
-        self,
-        builder: LoweringBuilder,
-        arithmetic: Arithmetic,
-        value: SSAValue,
-        container: Attribute,
-        quantizing: bool,
-    ) -> SSAValue:
-        """
-        The stored values of expressed ones or the other way round.
-
-        All tensors have the shape and encoding of `container`. A storage cast does not
-        mind another encoding, so it is the place where encodings change.
-        """
-        if isinstance(container, UnrankedTensorType):
-            return self._convert_unranked(builder, arithmetic, value, quantizing)
-        if isinstance(container, TensorType):
-            layout = _ranked_layout(arithmetic.quantized_type)
-            return self._convert_ranked(builder, arithmetic, value, layout, quantizing)
-        return _convert_numbers(builder, arithmetic, value, quantizing)
-
-    # Ranked tensors
-
-    def _convert_ranked(
-        self,
-        builder: LoweringBuilder,
-        arithmetic: Arithmetic,
-        value: SSAValue,
-        layout: Layout | None,
-        quantizing: bool,
-    ) -> SSAValue:
-        container = cast(TensorType, value.type)
-        if layout is not None:
-            if self.runtime_checks:
-                assert_sizes(builder, value, layout)
-            return _convert_by_generic(builder, arithmetic, value, layout, quantizing)
-        if self.fuse:
-            return _convert_by_generic(builder, arithmetic, value, None, quantizing)
-        return _convert_elementwise(builder, arithmetic, value, container, quantizing)
-
-    # Unranked tensors
-
-    def _convert_unranked(
-        self,
-        builder: LoweringBuilder,
-        arithmetic: Arithmetic,
-        value: SSAValue,
-        quantizing: bool,
-    ) -> SSAValue:
-        shape = shape_of(builder, value)
-        quantized_type = arithmetic.quantized_type
-        if quantized_type.is_per_tensor:
-            layout = None
-            flat = flatten_all(builder, value, shape)
-        else:
-            axes, layout = _flattened_layout(quantized_type)
-            self._check_extents(builder, quantized_type, shape, axes, layout)
-            sizes = tuple(layout.sizes[2 * i + 1][0] for i in range(len(axes)))
-            if quantized_type.axis is not None:
-                flat = flatten_around_axis(builder, value, shape, axes[0], sizes[0])
-            elif axes:
-                flat = flatten_around_axes(builder, value, shape, axes, sizes)
-            else:
-                flat = flatten_all(builder, value, shape)
-        # Sizes are already checked, in terms of the axes that the user knows.
-        result = (
-            _convert_by_generic(builder, arithmetic, flat, layout, quantizing)
-            if layout is not None
-            else self._convert_ranked(builder, arithmetic, flat, None, quantizing)
-        )
-        element_type = arithmetic.storage if quantizing else arithmetic.expressed
-        return builder.op(
-            tensor.ReshapeOp, (result, shape), UnrankedTensorType(element_type)
-        )
-
-    def _check_extents(
-        self,
-        builder: LoweringBuilder,
-        quantized_type: UniformType,
-        shape: SSAValue,
-        axes: Sequence[int],
-        layout: Layout,
+        conversion: ElementConversion,
+        rewriter: PatternRewriter,
     ) -> None:
-        if not self.runtime_checks:
-            return
-        _assert_rank(builder, quantized_type, shape, axes)
-        assert_extents(builder, shape, axes, layout)
-
-
-def _convert_with(
-    builder: LoweringBuilder,
-    arithmetic: Arithmetic,
-    value: SSAValue,
-    scale: SSAValue,
-    zero_point: SSAValue | None,
-    quantizing: bool,
-) -> SSAValue:
-    if quantizing:
-        return arithmetic.quantize(builder, value, scale, zero_point)
-    return arithmetic.dequantize(builder, value, scale, zero_point)
-
-
-def _convert_numbers(
-    builder: LoweringBuilder, arithmetic: Arithmetic, value: SSAValue, quantizing: bool
-) -> SSAValue:
-    """Convert by a per-layer type, with its parameters as constants in the code."""
-    scale = arithmetic.scale_constant(builder, quantizing)
-    zero_point = arithmetic.zero_point_constant(builder)
-    return _convert_with(builder, arithmetic, value, scale, zero_point, quantizing)
-
-
-def _convert_elementwise(
-    builder: LoweringBuilder,
-    arithmetic: Arithmetic,
-    value: SSAValue,
-    container: TensorType,
-    quantizing: bool,
-) -> SSAValue:
-    """Convert by a per-layer type with elementwise ops on tensors, as MLIR does."""
-    scale = arithmetic.scale_constant(builder, quantizing)
-    zero_point = arithmetic.zero_point_constant(builder)
-    tensors = TensorwiseBuilder(
-        builder.insertion_point,
-        location=builder.location,
-        container=container,
-        dynamic_sizes=dynamic_sizes(builder, value),
-    )
-    scale = tensors.lift(scale)
-    return _convert_with(tensors, arithmetic, value, scale, zero_point, quantizing)
-
-
-def _convert_by_generic(
-    builder: LoweringBuilder,
-    arithmetic: Arithmetic,
-    value: SSAValue,
-    layout: Layout | None,
-    quantizing: bool,
-) -> SSAValue:
-    """Convert by one `linalg.generic`; without a layout the type is per-layer."""
-    parameters: dict[str, DenseIntOrFPElementsAttr] = {}
-    exprs: tuple[AffineExpr, ...] = ()
-    if layout is not None:
-        exprs = layout.exprs
-        tensors = arithmetic.parameter_tensors(quantizing, layout.shape)
-        parameters = dict(zip(("scale", "zero_point"), tensors, strict=False))
-
-    def body(
-        builder: LoweringBuilder, number: SSAValue, numbers: Sequence[SSAValue]
-    ) -> SSAValue:
-        if layout is None:
-            return _convert_numbers(builder, arithmetic, number, quantizing)
-        scale, *others = numbers
-        zero_point = others[0] if others else None
-        return _convert_with(builder, arithmetic, number, scale, zero_point, quantizing)
-
-    element_type = arithmetic.storage if quantizing else arithmetic.expressed
-    return convert_by_generic(builder, value, parameters, exprs, element_type, body)
-
-
-def _assert_rank(
-    builder: LoweringBuilder,
-    quantized_type: UniformType,
-    shape: SSAValue,
-    axes: Sequence[int],
-) -> None:
-    """The rank is that of the scales, unless these have a dimension for each axis only."""
-    scales_rank = len(quantized_type.get_scales_shape())
-    if quantized_type.axis is None and scales_rank != len(axes):
-        rank = builder.op(tensor.DimOp, (shape, builder.index(0)), INDEX)
-        message = f"rank must be {scales_rank}, that of the scales"
-        assert_equal(builder, rank, scales_rank, message)
-        return
-    assert_rank(builder, shape, axes)
+        builder = LoweringBuilder.before(op)
+        result = convert_value(
+            builder, conversion, value, op.result.type, self.runtime_checks
+        )
+        rewriter.replace(op, (), (result,))
 
 
 # Pass

@@ -109,7 +109,7 @@ from xdsl_quant.transforms.building.fixed_point_arithmetic import (
     subtract,
 )
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
-from xdsl_quant.transforms.building.quantization_arithmetic import why_not_lowerable
+from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .integers.generic import (
@@ -553,7 +553,7 @@ def _reduce(op: ReduceOp) -> Emission | None:
         return None
     if any(cast(TensorType, value.type).get_shape() for value in inner.operands):
         return None
-    if (reason := why_not_lowerable(quantized_type)) is not None:
+    if (reason := unsupported_reason(quantized_type)) is not None:
         raise ValueError(reason)
     reduced = op.dimensions.get_values()
     rank = len(cast(TensorType, op.operands[0].type).get_shape())
@@ -623,7 +623,7 @@ def _have_one_meaning(types: Sequence[Attribute]) -> bool:
         _meaning(type_)
         for type_ in map(_stored_type, types)
         if isinstance(type_, UniformType | FixedPointType)
-        and why_not_lowerable(type_) is None
+        and unsupported_reason(type_) is None
     ]
     return len(meanings) == len(types) and len({*map(tuple, meanings)}) == 1
 
@@ -646,7 +646,7 @@ def _emission(op: Operation, rounding: ScaleRounding) -> Emission | None:
         return None
     if isinstance(op, _RescalingOp):
         for type_ in types:
-            reason = why_not_lowerable(scalar_or_element_type(type_))
+            reason = unsupported_reason(scalar_or_element_type(type_))
             if reason is not None:
                 raise ValueError(reason)
     match op:

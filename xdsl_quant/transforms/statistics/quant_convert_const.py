@@ -50,7 +50,7 @@ from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
-from xdsl_quant.transforms.building.quantization_arithmetic import why_not_lowerable
+from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
 from xdsl_quant.xdsl_patches import patched_pass
 from xdsl_quant.xdsl_patches.resources import new_resource
 
@@ -234,7 +234,7 @@ class QuantizeConstant(CheckedPattern[_Plan]):
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
         quantized_type = scalar_or_element_type(cast_op.result_types[0])
         assert isinstance(quantized_type, ScaledQuantizedType)
-        if (reason := why_not_lowerable(quantized_type)) is not None:
+        if (reason := unsupported_reason(quantized_type)) is not None:
             raise ValueError(reason)
         parameters = QuantizationParameters.from_type(quantized_type)
         value = constant.properties["value"]

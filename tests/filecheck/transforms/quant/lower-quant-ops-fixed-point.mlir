@@ -227,13 +227,13 @@ func.func @unranked(%x: tensor<*xi8>) -> tensor<*xi8> {
 // CHECK:         func.func @unranked(%x: tensor<*xi8>) -> tensor<*xi8> {
 // CHECK-NEXT:      %0 = shape.shape_of %x : tensor<*xi8> -> tensor<?xindex>
 // CHECK-NEXT:      %1 = arith.constant 1 : index
-// CHECK-NEXT:      %2, %3 = "shape.split_at"(%0, %1) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
-// CHECK-NEXT:      %4 = arith.constant 1 : index
-// CHECK-NEXT:      %5, %6 = "shape.split_at"(%3, %4) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
-// CHECK-NEXT:      %7 = shape.num_elements %2 : tensor<?xindex> -> index
-// CHECK-NEXT:      %8 = arith.constant 2 : index
-// CHECK-NEXT:      %9 = shape.num_elements %6 : tensor<?xindex> -> index
-// CHECK-NEXT:      %10 = tensor.from_elements %7, %8, %9 : tensor<3xindex>
+// CHECK-NEXT:      %2 = arith.constant 2 : index
+// CHECK-NEXT:      %3, %4 = "shape.split_at"(%0, %1) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
+// CHECK-NEXT:      %5 = shape.num_elements %3 : tensor<?xindex> -> index
+// CHECK-NEXT:      %6, %7 = "shape.split_at"(%0, %2) : (tensor<?xindex>, index) -> (tensor<?xindex>, tensor<?xindex>)
+// CHECK-NEXT:      %8 = shape.num_elements %7 : tensor<?xindex> -> index
+// CHECK-NEXT:      %9 = arith.constant 2 : index
+// CHECK-NEXT:      %10 = tensor.from_elements %5, %9, %8 : tensor<3xindex>
 // CHECK-NEXT:      %11 = tensor.reshape %x(%10) : (tensor<*xi8>, tensor<3xindex>) -> tensor<?x2x?xi8>
 // CHECK-NEXT:      %12 = arith.constant dense<[1717986918, 1145324612]> : tensor<2xi64>
 // CHECK-NEXT:      %13 = arith.constant 0 : index
