@@ -24,7 +24,7 @@ from .recording import BatchObservation, BatchTask, NumberedBatch
 from .statistics import KeyObservation, Statistics
 
 _MAX_WAITING = 32
-"""Batches that are with the workers at once."""
+"""Most batches that are submitted to workers at once."""
 
 
 def calibrate(
@@ -205,7 +205,7 @@ class _Gathered(NamedTuple):
             raise ValueError(f"batch {observed.batch}, {e}") from None
 
     def merged(self) -> _Gathered:
-        """The same with no batches that are waiting."""
+        """The same with the waiting batches merged."""
         if not self.waiting:
             return self
         observations: dict[str, KeyObservation] = {}
@@ -236,7 +236,7 @@ def _iterator(batches: Iterable[Batch]) -> Iterator[Batch]:
 def _results(
     task: BatchTask, batches: Iterator[NumberedBatch], executor: Executor | None
 ) -> Iterator[BatchObservation]:
-    """What was observed in each batch, in their order."""
+    """The observations of the batches, in order."""
     if executor is None:
         yield from (task(number, batch) for number, batch in batches)
         return

@@ -1,5 +1,5 @@
 """
-What quantization would do to the values that were observed.
+Types and quantization errors of observed values.
 
 Types are not chosen here: the passes that quantize a module run on a copy of it, or on a
 module that has nothing but the keys.
@@ -47,7 +47,7 @@ from .statistics import Statistics
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What quantization would do to the values of a key."""
+    """Type and quantization error of the values of a key."""
 
     key: str
 
@@ -55,19 +55,19 @@ class Evaluation:
     """The range of the values, and those of their channels."""
 
     quantized_type: QuantizedType | None
-    """The type that the values get."""
+    """The quantized type of the values."""
 
     reason: str
-    """Why they get none, or nothing."""
+    """Why there is no type; empty if there is one."""
 
     parameters: QuantizationParameters | None
     """The parameters of the type."""
 
     histogram: Histogram | None
-    """The values, if they were counted."""
+    """A histogram of the values, if there is one."""
 
     error: EstimatedError | None
-    """What the type costs, if the values were counted."""
+    """The quantization error, if there is a histogram."""
 
     @property
     def sqnr(self) -> float:

@@ -73,7 +73,7 @@ def as_tuple(batch: Batch) -> Arguments:
 
 
 class Sink(Protocol):
-    """What values are recorded in."""
+    """Receives the values or their min/max."""
 
     def record(self, key: str, value: NDArray[Any], /) -> object:
         """Record a value, a read-only array that is gone afterwards."""
@@ -108,7 +108,7 @@ class InstrumentedFunction:
     """The shapes of their values, with negative numbers for dynamic sizes."""
 
     prefix: str
-    """What stands for `record_` in their names."""
+    """The prefix of these names, which is `record_` unless the module has such symbols."""
 
     argument_shapes: tuple[tuple[int, ...], ...]
     """The shapes of the arguments, with negative numbers for dynamic sizes."""
@@ -183,7 +183,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
 
 
 def _unused_prefix(module: ModuleOp, prefix: str) -> str:
-    """The beginning of names that no symbol of the module has."""
+    """A prefix that no symbol of the module begins with."""
     names = {
         symbol.data
         for op in module.body.ops
@@ -211,7 +211,7 @@ def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> Non
 
 
 def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
-    """The function with no results, or if others call it, a copy."""
+    """The function without results; a copy if other functions call it."""
     if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
         function = function.clone()
         function.sym_name = StringAttr(

@@ -32,12 +32,12 @@ _ADVICE = (
 
 
 class _ObservationError(ValueError):
-    """What is wrong with the values of a key, which the message names."""
+    """The values of a key cannot be observed; the message names the key."""
 
 
 @dataclass
 class BatchObservation:
-    """What was observed in one batch."""
+    """The observations of one batch."""
 
     batch: int
     """The number of the batch."""
@@ -48,7 +48,7 @@ class BatchObservation:
     observations: dict[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]
     )
-    """What was observed of recorded values, by keys."""
+    """Observations of recorded values, by keys."""
 
     digest: str = ""
     """That of the arguments, if there is a checkpoint."""
@@ -89,7 +89,7 @@ class _Recorder:
 
 @dataclass(frozen=True)
 class BatchTask:
-    """What is done with each batch. It can be sent to workers."""
+    """Runs the function on a batch and observes its values. It can be sent to workers."""
 
     function: InstrumentedFunction
 
@@ -106,7 +106,7 @@ class BatchTask:
 
     @cached_property
     def layout(self) -> MinMaxLayout:
-        """Where the min/max of values is of which no more is needed."""
+        """The layout of the min/max array."""
         keys = self.function.keys
         axes = [self.axes.get(key) for key in keys]
         return MinMaxLayout.of(keys, self.function.shapes, axes)

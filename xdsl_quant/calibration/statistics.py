@@ -34,16 +34,16 @@ _MAX_LISTED = 5
 
 
 class KeyObservation(NamedTuple):
-    """What was observed under a key."""
+    """The observation of the values of a key."""
 
     axis: int | None
     """The dimension of the channels, if there is a range for each of them."""
 
     observation: Observation
-    """What the observer remembers."""
+    """The observation that the observer made."""
 
     histogram_beside: Histogram | None = None
-    """A histogram of the same values, if one is wanted and the observer has none."""
+    """A histogram of the same values, if it is asked for and the observer has none."""
 
     @staticmethod
     def of(
@@ -116,7 +116,7 @@ class Statistics:
     observations: Mapping[str, KeyObservation] = field(
         default_factory=dict[str, KeyObservation]
     )
-    """What was observed, by keys."""
+    """Observations by keys."""
 
     batch_count: int = 0
     """The number of batches."""
@@ -278,8 +278,8 @@ def _warn_of_range(
 ) -> None:
     """Warn of a range that is not known well, or that cuts off many values."""
     low, high = float(lows.min()), float(highs.max())
-    ends = histogram.parts_of(np.maximum(np.abs(lows), np.abs(highs)))
-    if ((ends > 0) & (ends <= SMALLEST_MAGNITUDE)).any():
+    bounds = histogram.parts_of(np.maximum(np.abs(lows), np.abs(highs)))
+    if ((bounds > 0) & (bounds <= SMALLEST_MAGNITUDE)).any():
         values = float(histogram.lows.min()), float(histogram.highs.max())
         warnings.warn(
             f"key '{key}': the range {low:g} to {high:g} may be much too wide, as one "

@@ -1,6 +1,6 @@
 """
-What calibration saw of each value, and what quantization would do to it: in a notebook, and
-as a page that needs nothing else.
+Report of a calibration: range, histogram, type and quantization error of each value, in a
+notebook and as a self-contained page.
 
 Colours are those of the page, or as far from white as from black, so that both are legible
 on light and dark pages.
@@ -61,7 +61,7 @@ class CalibrationReport:
         conversion: QuantCalibratedToUniformPass,
     ):
         self.evaluations = evaluations
-        """What there is to know of each key, the worst first."""
+        """The evaluation of each key, the worst first."""
         self._statistics = statistics
         self._conversion = conversion
 
@@ -228,7 +228,7 @@ def _cells(
     histogram: Histogram | None,
     stored: Range | None,
 ) -> str:
-    """The cells of a key or of a channel up to the histogram."""
+    """The cells from name to histogram, of a key or of a channel."""
     picture, range_ = "", _range(bounds)
     if histogram is not None:
         if mark := _rough_mark(histogram):
@@ -294,7 +294,7 @@ def _with_unit(sqnr: float) -> str:
 
 
 def _percent(part: float) -> str:
-    """A part that is neither none nor all of it does not look like that."""
+    """A percentage that is 0% or 100% only if it is exactly that."""
     if part in (0, 1):
         return f"{part:.0%}"
     return "< 0.001%" if part < 1e-5 else f"{part * 100:.2g}%"
@@ -306,7 +306,7 @@ def _saturated(evaluation: Evaluation) -> str:
 
 
 def _rough_mark(histogram: Histogram | None) -> str:
-    """A mark if most of the values that are not 0 are in the bin in the middle."""
+    """A mark if most of the nonzero values are in the middle bin."""
     if histogram is None:
         return ""
     zeros = histogram.zeros.sum()
@@ -315,7 +315,7 @@ def _rough_mark(histogram: Histogram | None) -> str:
 
 
 def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
-    """From where to where values are not saturated, with one of the scales of a type."""
+    """The range without saturation, with one of the scales of a type."""
     scale = float(parameters.scales.flat[index])
     zero_point = int(parameters.zero_points.flat[index])
     return (

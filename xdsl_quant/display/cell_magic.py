@@ -22,7 +22,7 @@ _CELL = "<cell>"
 
 
 class QuantMagicError(Exception):
-    """What is wrong with a cell; IPython shows the sentence and no traceback."""
+    """A mistake in a cell; IPython shows the message and no traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"\x1b[31m{self}\x1b[0m"]

@@ -43,7 +43,7 @@ _MAX_BARS = 256
 
 
 class ErrorFigure(Figure):
-    """A figure that a notebook shows even if matplotlib has not been set up in it."""
+    """A figure that a notebook displays without pyplot."""
 
     def _repr_png_(self) -> bytes:
         figure: Any = self
@@ -55,7 +55,7 @@ class ErrorFigure(Figure):
 def _finite(
     values: NDArray[Any], parameters: QuantizationParameters
 ) -> tuple[NDArray[Any], QuantizationParameters]:
-    """The finite values in one dimension, and parameters with a scale for each of them."""
+    """The finite values as one dimension, and parameters with a scale for each of them."""
     block = block_shape(parameters, values.shape)
     numbers, *of_blocks = aligned(
         [values], [(block, [parameters.scales, parameters.zero_points])]

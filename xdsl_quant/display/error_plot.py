@@ -1,4 +1,4 @@
-"""What quantization does to the values of a tensor, as a figure."""
+"""Plot of the quantization error of a tensor."""
 
 from __future__ import annotations
 

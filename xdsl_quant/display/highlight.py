@@ -16,7 +16,7 @@ _MAX_TOKEN = 120
 """Most characters of one token that are shown."""
 
 STYLE = style("highlight.css")
-"""What the classes of the tokens look like."""
+"""Style sheet of the token classes."""
 
 TOKEN = re.compile(
     r"""

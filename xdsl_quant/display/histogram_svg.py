@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.histogram import BIN_ENDS, Histogram
+from xdsl_quant.numerics.histogram import BIN_EDGES, Histogram
 
 _WIDTH, _HEIGHT, _FOOT = 240, 44, 4
 
@@ -30,7 +30,7 @@ def histogram_svg(
         title: what it shows, as text.
     """
     used = np.flatnonzero(histogram.counts)
-    starts, stops = BIN_ENDS[used], BIN_ENDS[used + 1]
+    starts, stops = BIN_EDGES[used], BIN_EDGES[used + 1]
     # All is in parts of the unit: floats that are far apart have no difference.
     low, high = first, last = float(starts[0]), float(stops[-1])
     if stored is not None:

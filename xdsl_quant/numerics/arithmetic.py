@@ -35,10 +35,10 @@ PIECE_BYTES = 1 << 17
 """Size of a buffer: some of them fit the L2 cache."""
 
 LARGE_PIECE = 1 << 19
-"""For how many elements scales and zero points are converted together."""
+"""Number of elements whose scales and zero points are converted together."""
 
 _CONVERTED = PIECE_BYTES // 4
-"""How many integers are fastest to convert on the way to a product."""
+"""Number of integers that NumPy converts at a time, where this is fastest."""
 
 _LONG_ROW = 1 << 13
 """From this length on NumPy is fast on rows with one scale each, without repeating it."""
@@ -134,7 +134,7 @@ class Arithmetic:
         # The fewer buffers there are, the larger they can be.
         factor = (4 if has_one_scale else 2) if only_dequantizes else 1
         self.limit = math.prod(shape)
-        """How many elements a piece has at most."""
+        """Most elements of a piece."""
         self._rounds = self._compute != self.dtype
         self._repeated: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
         self._shaped: dict[Shape, _Buffers] = {}

@@ -108,7 +108,7 @@ def _on_blocks(
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
     for axis, (size, axis_factors) in enumerate(zip(block, factors, strict=True)):
-        # What is behind a factor: the factors of a block are those from some point on.
+        # Product of the later factors: the factors of a block are those from some point on.
         rests = [prod(axis_factors[i + 1 :]) for i in range(len(axis_factors))]
         if size not in (shape[axis], *rests):
             # Blocks of two grids do not nest: their numbers are repeated.

@@ -12,7 +12,7 @@ from .parameters import QuantizationParameters
 from .storage import storage_range
 
 RangeRule = Literal["exact", "mlir"]
-"""Which ranges are those of zeros: those without width, or all that MLIR takes for such."""
+"""Which ranges count as empty and get scale 1: those of width 0, or as in MLIR."""
 
 _MLIR_NARROWEST = float(np.finfo(np.float64).eps)
 

@@ -1,4 +1,4 @@
-"""What quantization costs: the difference between values and what comes back."""
+"""Quantization error: the difference between values and quantized, dequantized ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .blocks import Shape
 from .parameters import QuantizationParameters
 
 ErrorScope = Literal["tensor", "channel", "block"]
-"""What errors are measured for."""
+"""What has an error of its own."""
 
 
 @dataclass(frozen=True, eq=False)

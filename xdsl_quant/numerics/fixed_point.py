@@ -22,7 +22,7 @@ MIN_SHIFT, MAX_SHIFT = 2, 62
 _INT32 = np.iinfo(np.int32)
 
 PIECE = 1 << 14
-"""How many elements are computed at once: some arrays of int64 fit the cache."""
+"""Elements that are computed at once: some arrays of int64 fit the cache."""
 
 
 # Multipliers
@@ -77,7 +77,7 @@ def quantize_multiplier(
 def first_wrong(
     multipliers: NDArray[Any], shifts: NDArray[Any]
 ) -> tuple[int, str] | None:
-    """The flat index of a multiplier that is out of bounds, and what is wrong with it."""
+    """The flat index of a multiplier that is out of bounds, and the reason."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large, it must be less than 2**29"),
         (multipliers == 0, "too small, it must be at least 2**-63"),
@@ -104,9 +104,8 @@ def apply_scale(
         multiplier: integers from 0 to `2**31 - 1`, in a shape that broadcasts with
             `values`, e.g. one for each channel.
         shift: integers from 2 to 62, in a shape that broadcasts with `values`.
-        rounding: `single` rounds to the nearest integer, and up in the middle. With
-            `double` what is added before a shift of more than 31 is `2**30` larger for
-            values from 0 and smaller for negative ones.
+        rounding: `single` rounds half up. With `double` what is added before a shift of
+            more than 31 is `2**30` larger for values from 0 and smaller for negative ones.
 
     Returns:
         The products, in the shape that the arguments broadcast to.

@@ -55,7 +55,7 @@ def float_dtype(name: str) -> np.dtype[Any]:
 
 @cache
 def float_info(dtype: np.dtype[Any]) -> Any:
-    """What `numpy.finfo` says of a dtype, also of one that NumPy does not know."""
+    """`numpy.finfo` of a dtype, also of the dtypes of `ml_dtypes`."""
     if dtype.type.__module__ == "numpy":
         return np.finfo(dtype)
     return import_module("ml_dtypes").finfo(dtype)

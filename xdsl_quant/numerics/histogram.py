@@ -41,7 +41,7 @@ _COARSEST_BITS = 6
 
 
 def _magnitudes() -> NDArray[np.float64]:
-    """The lower ends of all bins of positive values, as parts of the unit."""
+    """The lower edges of all bins of positive values, as parts of the unit."""
     octaves: list[NDArray[np.float64]] = []
     for octave in reversed(range(_OCTAVES)):
         count = 1 << max(_FINEST_BITS - octave, _COARSEST_BITS)
@@ -49,19 +49,19 @@ def _magnitudes() -> NDArray[np.float64]:
     return np.concatenate(octaves)
 
 
-_LOWER_ENDS = _magnitudes()
+_LOWER_EDGES = _magnitudes()
 
-SMALLEST_MAGNITUDE = _LOWER_ENDS[0]
+SMALLEST_MAGNITUDE = _LOWER_EDGES[0]
 """Smaller magnitudes are all in the bin around 0, as a part of the unit."""
 
-MIDDLE = len(_LOWER_ENDS)
+MIDDLE = len(_LOWER_EDGES)
 """The position of the bin around 0, and the number of bins on each side of it."""
 
 BINS = 2 * MIDDLE + 1
 """Bins of a histogram."""
 
-BIN_ENDS = np.concatenate((-1.0, -_LOWER_ENDS[::-1], _LOWER_ENDS, 1.0), axis=None)
-"""The numbers between which bins are, as parts of the unit, in ascending order."""
+BIN_EDGES = np.concatenate((-1.0, -_LOWER_EDGES[::-1], _LOWER_EDGES, 1.0), axis=None)
+"""The edges of the bins, as parts of the unit, in ascending order."""
 
 _MIN_EXPONENT = -1000
 """Of the smallest unit. Its reciprocal is an f64."""
@@ -84,7 +84,7 @@ def bins_of(values: ArrayLike) -> NDArray[np.int64]:
     image of that of the negative value.
     """
     magnitudes = np.abs(values)
-    above = np.minimum(np.searchsorted(_LOWER_ENDS, magnitudes, "right"), MIDDLE)
+    above = np.minimum(np.searchsorted(_LOWER_EDGES, magnitudes, "right"), MIDDLE)
     return MIDDLE + np.where(np.less(values, 0), -above, above)
 
 
@@ -101,16 +101,16 @@ class Histogram(Observation):
     """Number of values in each bin, with the bins along the last dimension."""
 
     zeros: NDArray[np.int64]
-    """Number of those in the middle that are 0, which quantization keeps."""
+    """Number of values that are 0, which quantization keeps; they are in the middle bin."""
 
     def values_of(self, parts: ArrayLike) -> NDArray[np.float64]:
-        """Values that are given as parts of the units of the channels."""
+        """Convert parts of the units of the channels to values."""
         # The unit of the largest floats is infinite.
         with np.errstate(over="ignore"):
             return np.asarray(np.ldexp(parts, self.exponents), np.float64)
 
     def parts_of(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Values as parts of the units of the channels."""
+        """Convert values to parts of the units of the channels."""
         return np.asarray(np.ldexp(values, -self.exponents), np.float64)
 
     @property
@@ -281,8 +281,8 @@ def _leading_bits(scaled: NDArray[Any]) -> NDArray[np.uint32]:
 
 @cache
 def _bins_of_larger_unit(shift: int) -> NDArray[np.int64]:
-    """For each bin the one that it is part of if the unit is `2**shift` times as large."""
-    above = bins_of(np.ldexp(_LOWER_ENDS, -shift))
+    """Maps each bin to the one that contains it with a unit `2**shift` times as large."""
+    above = bins_of(np.ldexp(_LOWER_EDGES, -shift))
     return np.concatenate((2 * MIDDLE - above[::-1], MIDDLE, above), axis=None)
 
 

@@ -1,5 +1,5 @@
 """
-What quantization costs, as far as a histogram tells.
+Quantization errors estimated from histograms.
 
 Zeros are known, and are kept. Other values are taken to be spread evenly over the part of
 their bin that is between the smallest and the largest value. How many values are saturated
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .histogram import BIN_ENDS, BINS, MIDDLE, Histogram
+from .histogram import BIN_EDGES, BINS, MIDDLE, Histogram
 
 _CHANNELS = 8
-"""Channels whose bins are looked at together, in the caches."""
+"""Channels whose bins are processed together, in the caches."""
 
 
 class EstimatedError(NamedTuple):
-    """What quantization costs, of a tensor and of each of its channels."""
+    """Estimated quantization error of a tensor and of each of its channels."""
 
     sqnr: float
     """Signal to quantization noise ratio in dB; infinite if there is no error."""
@@ -31,10 +31,10 @@ class EstimatedError(NamedTuple):
     """Part of the values that are out of range once they are rounded, from 0 to 1."""
 
     channel_sqnr: NDArray[np.float64]
-    """That of each channel, of shape `(channels,)`."""
+    """The same of each channel, of shape `(channels,)`."""
 
     channel_saturated_fraction: NDArray[np.float64]
-    """That of each channel, of shape `(channels,)`."""
+    """The same of each channel, of shape `(channels,)`."""
 
 
 def estimate_error(
@@ -94,7 +94,7 @@ def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) ->
         lows: the smallest value in range, or one for each channel.
         highs: the largest value in range, or one for each channel.
     """
-    bounds = np.stack([histogram.parts_of(ends).ravel() for ends in (lows, highs)], 1)
+    bounds = np.stack([histogram.parts_of(bound).ravel() for bound in (lows, highs)], 1)
     outside = total = 0.0
     for rows in channel_pieces(len(bounds)):
         values = SpreadValues(histogram, rows)
@@ -110,7 +110,7 @@ def _ratio(signal: ArrayLike, noise: ArrayLike) -> NDArray[np.float64]:
 
 
 def channel_pieces(count: int) -> Iterator[slice]:
-    """Slices of channels whose bins are looked at together."""
+    """Slices of channels whose bins are processed together."""
     return (slice(i, i + _CHANNELS) for i in range(0, count, _CHANNELS))
 
 
@@ -138,12 +138,12 @@ class Quantizer(NamedTuple):
         nearest = self.nearest(values / self.steps)
         return np.square(values - nearest * self.steps)
 
-    def error_integrals(self, ends: NDArray[np.float64]) -> NDArray[np.float64]:
+    def error_integrals(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
         """
         The integral of the squared error from 0 on. Up to a stored value there is a
         twelfth of a cube for each, and then the third of one.
         """
-        values = ends / self.steps
+        values = edges / self.steps
         nearest = self.nearest(values)
         values -= nearest
         integrals = values * values
@@ -155,12 +155,12 @@ class Quantizer(NamedTuple):
 
     @property
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values that are out of range once they are rounded are beyond these."""
+        """The smallest and the largest value that are in range once they are rounded."""
         return (self.first - 0.5) * self.steps, (self.last + 0.5) * self.steps
 
 
-_MAGNITUDES = BIN_ENDS[MIDDLE + 1 : -1]
-"""The ends closer to 0 of the bins on one side, as parts of the unit."""
+_MAGNITUDES = BIN_EDGES[MIDDLE + 1 : -1]
+"""The edges closer to 0 of the bins on one side, as parts of the unit."""
 
 
 class SpreadValues:
@@ -176,35 +176,35 @@ class SpreadValues:
             rows: the channels; a tensor is one.
         """
         self.lows, self.highs = (
-            histogram.parts_of(ends).reshape(-1, 1)[rows]
-            for ends in (histogram.lows, histogram.highs)
+            histogram.parts_of(bound).reshape(-1, 1)[rows]
+            for bound in (histogram.lows, histogram.highs)
         )
         """The smallest and the largest value of each channel, of shape `(channels, 1)`."""
         self.counts = histogram.counts.reshape(-1, BINS)[rows].astype(np.float64)
         """Number of values in each bin, of shape `(channels, BINS)`."""
         self.counts[:, MIDDLE] -= histogram.zeros.ravel()[rows]
         # The outermost bins have values in a part of them only.
-        self.ends = np.clip(BIN_ENDS, self.lows, self.highs)
-        """The numbers between which bins are, of shape `(channels, BINS + 1)`."""
-        widths = np.diff(self.ends)
+        self.edges = np.clip(BIN_EDGES, self.lows, self.highs)
+        """The edges of the bins, of shape `(channels, BINS + 1)`."""
+        widths = np.diff(self.edges)
         # Values of a bin may all be the same, or as good as the same.
-        are_points = (widths < 1e-6 * np.diff(BIN_ENDS)) & (self.counts > 0)
+        are_points = (widths < 1e-6 * np.diff(BIN_EDGES)) & (self.counts > 0)
         self._points = np.nonzero(are_points)
         self.widths = np.where(widths > 0, widths, 1.0)
         """The widths of bins, and 1 for those without width."""
 
     def squares(self) -> NDArray[np.float64]:
         """The sum of the squares of each channel, of shape `(channels,)`."""
-        starts, stops = self.ends[:, :-1], self.ends[:, 1:]
+        starts, stops = self.edges[:, :-1], self.edges[:, 1:]
         squares = (starts * starts + starts * stops + stops * stops) / 3
         return (self.counts * squares).sum(axis=1)
 
     def squared_errors(self, quantizer: Quantizer) -> NDArray[np.float64]:
         """The sum of the squared errors of each channel, of shape `(channels, 1)`."""
-        errors = np.diff(quantizer.error_integrals(self.ends), axis=1)
+        errors = np.diff(quantizer.error_integrals(self.edges), axis=1)
         errors /= self.widths
         if self._points[0].size:
-            at_starts = quantizer.squared_error(self.ends[:, :-1])
+            at_starts = quantizer.squared_error(self.edges[:, :-1])
             errors[self._points] = at_starts[self._points]
         return np.einsum("ij,ij->i", self.counts, errors)[:, None]
 
@@ -257,14 +257,14 @@ class SpreadValues:
         if not self._points[0].size:
             return outside
         # Bounds are rounded: what is at one of them is in range.
-        values = self.ends[:, :-1]
+        values = self.edges[:, :-1]
         is_below = values < lows - 1e-12 * np.abs(lows)
         is_above = values > highs + 1e-12 * np.abs(highs)
         return outside + (points * (is_below | is_above)).sum(axis=1, keepdims=True)
 
     @staticmethod
     def sums_before(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each end of a bin the sum of a weight of each bin below it."""
+        """For each edge of a bin the sum of the weights of all bins below it."""
         sums = np.zeros((len(weights), BINS + 1))
         np.cumsum(weights, axis=1, out=sums[:, 1:])
         return sums
@@ -279,17 +279,17 @@ class SpreadValues:
             sums: sums before each bin, as from `sums_before`.
             values: some values for each channel, of shape `(channels, n)`.
         """
-        bins = np.clip(np.searchsorted(BIN_ENDS, values, "right") - 1, 0, BINS - 1)
+        bins = np.clip(np.searchsorted(BIN_EDGES, values, "right") - 1, 0, BINS - 1)
         starts, widths, before, after = (
             np.take_along_axis(array, positions, axis=1)
             for array, positions in (
-                (self.ends, bins),
+                (self.edges, bins),
                 (self.widths, bins),
                 (sums, bins),
                 (sums, bins + 1),
             )
         )
-        stops = np.take_along_axis(self.ends, bins + 1, axis=1)
+        stops = np.take_along_axis(self.edges, bins + 1, axis=1)
         parts = np.where(
             stops > starts, np.clip((values - starts) / widths, 0, 1), values > starts
         )

@@ -1,5 +1,5 @@
 """
-What is remembered of the values that a tensor had.
+Observations: what observers keep of the values of a tensor.
 
 Observations of different batches are merged, in any order: each state is a function of
 the set of all values, or of the set of all batches, and nothing is rounded. So it does
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VERSION = 2
-"""The version of all states, in a pickle as in JSON."""
+"""Version of serialized observations, in a pickle as in JSON."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Observation(ABC):
     """
 
     KIND: ClassVar[str]
-    """What it is called in JSON. Files have this name: it stays when a class is renamed."""
+    """Name in JSON. Saved files contain it: it stays when the class is renamed."""
 
     lows: NDArray[Any]
     """Smallest values."""
@@ -65,7 +65,7 @@ class Observation(ABC):
 
     @abstractmethod
     def _merge(self, other: Any) -> Self:
-        """What is known of the values of both, which are of one class."""
+        """Merge two observations of one class."""
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -87,7 +87,7 @@ class Observation(ABC):
             object.__setattr__(self, field.name, array)
 
     def to_json(self) -> dict[str, Any]:
-        """The state as what JSON consists of. All numbers are exact."""
+        """The observation as JSON values. All numbers are exact."""
         return {
             field.name: getattr(self, field.name).tolist() for field in fields(self)
         }
@@ -107,7 +107,7 @@ class Observation(ABC):
 
 
 def check_version(version: object, what: str) -> None:
-    """Raise a `ValueError` if a state is not of the version that is known."""
+    """Raise a `ValueError` if a version is not the supported one."""
     if version != VERSION:
         raise ValueError(
             f"{what} has version {version!r}, but only version {VERSION} is known"
@@ -115,7 +115,7 @@ def check_version(version: object, what: str) -> None:
 
 
 def check_channels(mine: NDArray[Any], theirs: NDArray[Any]) -> None:
-    """Raise a `ValueError` if there are not as many channels."""
+    """Raise a `ValueError` if the numbers of channels differ."""
     if mine.shape != theirs.shape:
         counts = [
             f"{array.size} channels" if array.ndim else "no channels"

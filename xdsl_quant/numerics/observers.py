@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from .arrays import check_unmasked
 from .choosing import choose_parameters
-from .histogram import BIN_ENDS, Histogram
+from .histogram import BIN_EDGES, Histogram
 from .histogram_errors import Quantizer, SpreadValues, channel_pieces
 from .observations import BatchMinMax, MinMax, Observation
 
@@ -36,7 +36,7 @@ Ranges = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Smallest and largest values, each of shape `()`, or `(n,)` for channels."""
 
 MAX_BITS = 16
-"""What stored values may have at most where a histogram has to be finer than they are."""
+"""Most bits of a stored value: the bins of a histogram are not finer than more."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Observer(ABC):
     """A way to find ranges."""
 
     OBSERVATION: ClassVar[type[Observation]]
-    """What is remembered of values."""
+    """The class of its observations."""
 
     @abstractmethod
     def observe(
@@ -109,7 +109,7 @@ def _not_finite(channels: NDArray[Any]) -> str:
 
 
 class BatchMinMaxObserver(Observer):
-    """One that needs no more than the smallest and the largest values of each batch."""
+    """An observer that needs no more than the min/max of each batch."""
 
     def observe(
         self, values: NDArray[Any], axis: int | None = None, batch: int = 0
@@ -243,11 +243,11 @@ class PercentileObserver(_HistogramObserver):
         # The first bin up to which there are more, and the last one from which on.
         first = (up_to > outside).argmax(axis=-1)
         last = (up_to >= total - outside).argmax(axis=-1)
-        low_ends = histogram.values_of(BIN_ENDS[first])
-        high_ends = histogram.values_of(BIN_ENDS[last + 1])
+        low_edges = histogram.values_of(BIN_EDGES[first])
+        high_edges = histogram.values_of(BIN_EDGES[last + 1])
         return (
-            np.asarray(np.maximum(histogram.lows, low_ends)),
-            np.asarray(np.minimum(histogram.highs, high_ends)),
+            np.asarray(np.maximum(histogram.lows, low_edges)),
+            np.asarray(np.minimum(histogram.highs, high_edges)),
         )
 
 
@@ -320,7 +320,7 @@ class ClippingObserver(_HistogramObserver):
             bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
 
     def quantizer(self, values: SpreadValues, bounds: NDArray[np.float64]) -> Quantizer:
-        """What quantizes values of a range that ends at bounds, with a type for it."""
+        """The quantizer with a type for the values between bounds."""
         parameters = choose_parameters(
             np.maximum(np.minimum(values.lows, 0), -bounds)[:, 0],
             np.minimum(np.maximum(values.highs, 0), bounds)[:, 0],
@@ -413,13 +413,13 @@ class _Divergence:
         steps, first, last = quantizer
         levels = np.arange(int((last - first).max()) + 2)
         # Each stored value stands for what is nearer to it than to its neighbors.
-        ends = np.clip((first + levels - 0.5) * steps, values.lows, values.highs)
+        edges = np.clip((first + levels - 0.5) * steps, values.lows, values.highs)
         counts, used_bins, logarithms = (
-            values.sums_below(sums, ends)
+            values.sums_below(sums, edges)
             for sums in (self._counts, self._used_bins, self._logarithms)
         )
         stored = np.diff(counts)
-        densities = np.where(stored > 0, stored / np.diff(ends), 1.0)
+        densities = np.where(stored > 0, stored / np.diff(edges), 1.0)
         known = (stored * np.log(densities)).sum(axis=1, keepdims=True)
         bias = np.maximum(np.diff(used_bins) - 1, 0).sum(axis=1, keepdims=True) / 2
         count = counts[:, -1:] - counts[:, :1]
@@ -471,7 +471,7 @@ def parse_observer(text: str) -> Observer:
 
 
 def _number(name: str, text: str, number_type: type[float]) -> float:
-    """The first option of an observer; of the type `bool` it has none."""
+    """The value of the first option of an observer; type `bool` means that it has none."""
     if number_type is bool:
         raise ValueError(f"observer '{name}' takes no number, but got '{text}'")
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""What turns expressed values into stored ones and back: `QuantizationParameters`."""
+"""`QuantizationParameters`: scales, zero points and storage type."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-What rounding means.
+Rounding modes.
 
 | mode | a value between two integers | a value in the middle |
 |---|---|---|

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tests.unit.numerics.distributions import distributions, onnxruntime_range
 from xdsl_quant.numerics import choose_parameters, measure_error
-from xdsl_quant.numerics.histogram import BIN_ENDS, BINS, MIDDLE, Histogram
+from xdsl_quant.numerics.histogram import BIN_EDGES, BINS, MIDDLE, Histogram
 from xdsl_quant.numerics.observations import Observation
 from xdsl_quant.numerics.observers import (
     Observer,
@@ -219,7 +219,7 @@ def test_bins_are_those_of_the_definition(dtype: type[Any], data: st.DataObject)
 @given(st.integers(0, BINS - 1), st.integers(0, 40))
 def test_bins_are_parts_of_bins_of_a_larger_unit(position: int, shift: int):
     values = np.zeros(3)
-    low, high = BIN_ENDS[position], BIN_ENDS[position + 1]
+    low, high = BIN_EDGES[position], BIN_EDGES[position + 1]
     values[0] = 0 if position == MIDDLE else min(low, high, key=abs)
     values[1] = np.nextafter(max(low, high, key=abs), 0)
     state = observe_histogram(values[:2])
@@ -462,8 +462,8 @@ def divergence(values: NDArray[Any], low: float, high: float, bits: int) -> floa
     pieces: list[tuple[float, float, float, int]] = []
     for position in np.flatnonzero(state.counts):
         count = int(state.counts[position]) - (position == MIDDLE) * int(state.zeros)
-        start = max(float(BIN_ENDS[position]) * unit, smallest)
-        stop = min(float(BIN_ENDS[position + 1]) * unit, largest)
+        start = max(float(BIN_EDGES[position]) * unit, smallest)
+        stop = min(float(BIN_EDGES[position + 1]) * unit, largest)
         for level in range(parameters.storage_min, parameters.storage_max + 1):
             middle = level - zero_point
             a = max(start, (middle - 0.5) * scale)

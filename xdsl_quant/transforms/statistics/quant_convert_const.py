@@ -104,7 +104,7 @@ class _StoredConstant(NamedTuple):
     op_type: type[Operation]
     value: Attribute
     type_: Attribute
-    """That of the values, or the quantized type of StableHLO's quantized constants."""
+    """The storage type, or the quantized type for quantized constants of StableHLO."""
 
     @staticmethod
     def of(
@@ -125,7 +125,7 @@ class _StoredConstant(NamedTuple):
 def _may_be_quantized(
     op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
 ) -> bool:
-    """Whether a constant may have a quantized type, which those of StableHLO may."""
+    """Whether a constant op accepts a quantized type; only `stablehlo.constant` may."""
     if op_type is ConstantOp:
         return False
     # Only the type of the value is looked at.
@@ -139,7 +139,7 @@ def _may_be_quantized(
 
 
 class _Key(NamedTuple):
-    """All that the stored values of a constant depend on."""
+    """Cache key of the stored values of a constant."""
 
     constant: Operation
     type_: Attribute
@@ -148,7 +148,7 @@ class _Key(NamedTuple):
 
 
 _Plan = tuple[_Key, "NDArray[Any]"]
-"""What stored values depend on, and these."""
+"""Cache key and stored values."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ class QuantConvertConstPass(ModulePass):
     rounding_mode: RoundingMode = "nearest-even"
     """
     How `quant.qcast` rounds a value between two stored ones; `nearest-away` is MLIR 14's
-    way. `stablehlo.uniform_quantize` rounds to nearest, ties to even, in any case.
+    way. `stablehlo.uniform_quantize` rounds half to even in any case.
     """
 
     zero_point_order: ZeroPointOrder | None = None

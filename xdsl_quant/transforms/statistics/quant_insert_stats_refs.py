@@ -51,10 +51,10 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from .ranges.default_selection import is_selected_by_default
 
 _DIALECTS_OF_REGIONS = ("builtin", "func", "scf")
-"""Dialects in the regions of whose ops there may be any op."""
+"""Dialects whose ops may have any op in their regions."""
 
 _WITHOUT_VALUES = ("tensor.empty", "bufferization.alloc_tensor")
-"""Ops whose results nobody may read."""
+"""Ops whose results are uninitialized."""
 
 
 def _symbol(op: Operation) -> str | None:
@@ -71,12 +71,12 @@ def _is_float_tensor(value: SSAValue) -> bool:
 
 
 class _Candidate(NamedTuple):
-    """A value of which there may be statistics."""
+    """A value that may get statistics."""
 
     value: SSAValue
 
     op_name: str
-    """The op that defines it, or that has the block whose argument it is."""
+    """The name of its op; for a block argument that of the parent op."""
 
     symbol: str | None
     """The function that it is in."""
@@ -92,10 +92,10 @@ class _Scope:
     """Its name."""
 
     prefix: str = ""
-    """What keys begin with."""
+    """Prefix of the keys."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
-    """How many ops there have been with each name."""
+    """Number of ops so far, by name."""
 
 
 def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[_Candidate]:
@@ -128,7 +128,7 @@ def _results(op: Operation, scope: _Scope) -> Iterator[_Candidate]:
 
 
 def _insert(values: dict[SSAValue, str]) -> None:
-    """Put a `quant.stats_ref` with a key behind each of the values."""
+    """Put a `quant.stats_ref` with a key after each of the values."""
     # The last one first, so that those of the arguments of a block are in order.
     for value, key in reversed(values.items()):
         ref = StatisticsRefOp(value, key)
@@ -146,7 +146,7 @@ def _insert(values: dict[SSAValue, str]) -> None:
 @dataclass(frozen=True)
 class QuantInsertStatsRefsPass(ModulePass):
     """
-    Put a `quant.stats_ref` with a unique key behind each float tensor: the results of ops
+    Put a `quant.stats_ref` with a unique key after each float tensor: the results of ops
     and the arguments of functions and of the bodies of loops.
 
     Of the selections below all that are given must agree. Without `ops` and `keys`, values

@@ -66,13 +66,13 @@ class _Ranges(NamedTuple):
     """Shape `(1, 2)`."""
 
     axis: int | None = None
-    """The dimension that there are ranges for each index of."""
+    """The dimension with a range for each index."""
 
     axis_ranges: NDArray[Any] | None = None
     """Shape `(n, 2)`."""
 
     def union(self, other: _Ranges) -> _Ranges:
-        """Ranges that contain those of both, as far as both have them."""
+        """Ranges that contain those of both; without those of an axis that only one has."""
         layer = _union(self.layer, other.layer)
         a, b = self.axis_ranges, other.axis_ranges
         if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
@@ -87,7 +87,7 @@ def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
 
 
 def _pairs(op: StatisticsOp, attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
-    """The ranges of an attribute, each of which must be one."""
+    """The ranges of an attribute, which must be finite and not reversed."""
     import numpy as np
 
     try:
@@ -157,7 +157,7 @@ def _replace(op: IdentityOp, ranges: _Ranges) -> None:
 
 
 def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
-    """For ops whose values are coupled what is the same for all that have one range."""
+    """For each op whose value is coupled the representative of its group."""
     coupled = [op for op in ops if isinstance(op, CoupledRefOp)]
     keys = {op: op.coupled_key.data for op in coupled}
     values = [value for op in ops for value in (op.input, op.result)]

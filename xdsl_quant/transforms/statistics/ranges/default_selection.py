@@ -17,7 +17,7 @@ from .float_constants import float_numbers
 
 
 def is_selected_by_default(value: SSAValue) -> bool:
-    """Whether a float tensor has elements, and a range that no other value has."""
+    """Whether a float tensor has elements, and a range of its own."""
     if isinstance(type_ := value.type, ShapedType) and 0 in type_.get_shape():
         return False
     if not isinstance(op := value.owner, Operation):
@@ -34,7 +34,7 @@ def is_selected_by_default(value: SSAValue) -> bool:
 
 
 def _is_useful(op: Operation) -> bool:
-    """Whether an op is no constant, or one of finite numbers that are not all 0."""
+    """Whether an op is not a constant, or a finite one that is not all zeros."""
     if op.operands or op.regions:
         return True
     try:

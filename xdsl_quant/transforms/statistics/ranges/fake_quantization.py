@@ -31,7 +31,7 @@ AXIS_STATS = "quant.axis_stats"
 
 
 class Storage(NamedTuple):
-    """How values of a range are to be stored."""
+    """Options of the storage type."""
 
     width: int
     """Number of bits of a stored value."""
@@ -47,7 +47,7 @@ class Storage(NamedTuple):
 
     @property
     def step_count(self) -> int:
-        """The width of a range in scales; at least 2, also where there is no such type."""
+        """Width of a range in scales; at least 2, also for unsupported types."""
         if self.is_symmetric:
             return max(2, 2**self.width - 2)
         return max(2, 2**self.width - 1 - self.is_narrow)

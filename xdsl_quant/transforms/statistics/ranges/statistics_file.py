@@ -40,20 +40,20 @@ Range = tuple[float, float]
 
 
 class KeyStatistics(NamedTuple):
-    """The ranges that are known under a key."""
+    """The ranges of a key."""
 
     layer: Range
     """Smallest and largest element."""
 
     axis: int | None = None
-    """The dimension that there are ranges for each index of."""
+    """The dimension with a range for each index."""
 
     axis_ranges: Sequence[Range] | None = None
     """Smallest and largest element with each index."""
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
-    """What tells the content of a file from others: its digest itself does not count."""
+    """SHA-256 of the content of a file without its digest."""
     members = {name: value for name, value in content.items() if name != "digest"}
     return hashlib.sha256(json.dumps(members, sort_keys=True).encode()).hexdigest()
 
