@@ -60,8 +60,8 @@ class BoundCall:
 
         Raises:
             ValueError: if sizes or values do not fit each other.
-            RecursionError: if functions of Python call compiled ones too deeply.
-            Exception: whatever a function of Python raises that the code calls.
+            RecursionError: if Python functions call compiled ones too deeply.
+            Exception: whatever a Python function raises that the code calls.
         """
         runtime_library.begin(self._name)
         try:

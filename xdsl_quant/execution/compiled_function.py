@@ -118,7 +118,7 @@ class CompiledFunction:
             TypeError: if the number of arguments or the dtype of an array is wrong.
             ValueError: if a shape is wrong, sizes do not fit each other, a number does not
                 fit its type, or `out` cannot be used.
-            Exception: whatever a function of Python raises that the code calls.
+            Exception: whatever a Python function raises that the code calls.
         """
         inputs = self._inputs(arguments)
         return self._bound(inputs, self._outputs(inputs, out))()

@@ -14,7 +14,7 @@ Values of the interpreter are what
 [`check_argument`][xdsl_quant.runtime.array_types.check_argument] makes of an argument:
 
 * Tensors are arrays, and scalars are NumPy scalars. A tensor of rank 0 may be either, and
-  an induction variable of `scf.for` is a number of Python.
+  an induction variable of `scf.for` is a Python number.
 * The dtype is the one that
   [`numpy_dtype`][xdsl_quant.runtime.array_types.numpy_dtype] says: that of the type for
   floats, the smallest integer that is large enough for the others, with copies of the sign

@@ -1,4 +1,4 @@
-"""Functions of Python that a module calls: see `xdsl_quant.runtime.host_functions`."""
+"""Python functions that a module calls: see `xdsl_quant.runtime.host_functions`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 
 class HostFailure(Exception):
-    """A function of Python raised something: no op is to blame."""
+    """A Python function raised something: no op is to blame."""
 
     def __init__(self, cause: Exception):
         super().__init__(str(cause))

@@ -188,7 +188,7 @@ def _slices(
                 f"reaches index {last} of dimension {dimension}, whose size is "
                 f"{shape[dimension]}",
             )
-        # A stride of 0 repeats one element, which a slice of Python cannot.
+        # A stride of 0 repeats one element, which a Python slice cannot.
         if not stride:
             raise failure(op, f"has stride 0 in dimension {dimension}")
         slices.append(slice(offset, offset + size * stride, stride))

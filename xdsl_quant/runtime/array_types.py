@@ -1,5 +1,5 @@
 """
-Which NumPy array a value of an MLIR type is, seen from outside.
+Maps values of MLIR types to NumPy arrays.
 
 Whatever runs a function, the interpreter or compiled code, takes and returns the arrays
 that are described here:
@@ -79,7 +79,7 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
     The dtype of the values of a type, or of the elements of a tensor type.
 
     Raises:
-        TypeError: if values of the type are no NumPy numbers.
+        TypeError: if values of the type have no NumPy dtype.
         ImportError: if the type needs `ml_dtypes`, which is not installed.
     """
     element_type = scalar_or_element_type(type_)
@@ -91,7 +91,7 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
         width = element_type.storage_type_integral_width
         return integer_dtype(width, is_signed=element_type.is_signed)
     if not isinstance(element_type, IntegerType):
-        raise TypeError(f"values of type '{shortened(type_)}' are no NumPy numbers")
+        raise TypeError(f"values of type '{shortened(type_)}' have no NumPy dtype")
     width = element_type.bitwidth
     signedness = cast(IntegerType, element_type).signedness.data
     if width == 1 and signedness is Signedness.SIGNLESS:
@@ -252,7 +252,7 @@ def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> NDArray[
     try:
         array = np.array(value)
     except ValueError:
-        raise ValueError(f"{name} is a list whose parts differ in length") from None
+        raise ValueError(f"{name} is a ragged list") from None
     if array.dtype.kind == "O" and all(type(item) is int for item in array.flat):
         # They are integers of more than 64 bits.
         return array

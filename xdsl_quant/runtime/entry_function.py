@@ -16,7 +16,7 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
 
     Raises:
         ValueError: if there is no such function, or it has no body.
-        TypeError: if the name is no text.
+        TypeError: if the name is not text.
     """
     check_function_name(name, "entry")
     functions = {
@@ -25,7 +25,7 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     if name is None:
         return functions[_only_public(functions)]
     if (function := functions.get(name)) is None:
-        raise ValueError(f"there is no function '{name}'{_listed(functions)}")
+        raise ValueError(f"unknown function '{name}'{_listed(functions)}")
     if function.is_declaration:
         raise ValueError(f"function '{name}' has no body")
     return function
@@ -96,7 +96,7 @@ def _only_public(functions: dict[str, FuncOp]) -> str:
         return "main"
     if not public:
         raise ValueError("the module has no public function with a body")
-    raise ValueError(f"the name of a function is needed{_listed(public)}")
+    raise ValueError(f"missing function name{_listed(public)}")
 
 
 def _is_public(function: FuncOp) -> bool:
@@ -107,5 +107,5 @@ def _is_public(function: FuncOp) -> bool:
 
 def _listed(names: Collection[str]) -> str:
     if not names:
-        return ": the module has none at all"
-    return ": there are " + ", ".join(f"'{name}'" for name in names)
+        return "; the module has none"
+    return "; available: " + ", ".join(f"'{name}'" for name in names)

@@ -110,18 +110,18 @@ def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:
     }
     for name in names:
         if (function := functions.get(name)) is None:
-            raise ValueError(f"there is no function '{name}' that Python could define")
+            raise ValueError(
+                f"unknown host function '{name}'; declare it in the module"
+            )
+        type_, mistake = function.function_type, None
         if not function.is_declaration:
-            raise ValueError(
-                f"function '{name}' has a body, so Python cannot define it"
+            mistake = "a body, so Python cannot define it"
+        elif type_.outputs.data:
+            mistake = "results, but one that Python defines has none"
+        elif not all(isinstance(t, TensorType) for t in type_.inputs):
+            mistake = (
+                "arguments other than ranked tensors, but one that Python defines has "
+                "only these"
             )
-        type_ = function.function_type
-        if type_.outputs.data:
-            raise ValueError(
-                f"function '{name}' has results, but one that Python defines has none"
-            )
-        if not all(isinstance(t, TensorType) for t in type_.inputs):
-            raise ValueError(
-                f"function '{name}' has arguments that are no tensors with a rank, but one "
-                "that Python defines has only these"
-            )
+        if mistake is not None:
+            raise ValueError(f"function '{name}' has {mistake}")

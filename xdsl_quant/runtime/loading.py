@@ -2,7 +2,7 @@
 Modules from text and passes from their names, for everything that is not `xdsl-opt`.
 
 Each mistake of a user is an [`IRError`][xdsl_quant.runtime.loading.IRError]: one sentence,
-with the place in the text where that is known.
+with its location in the text where that is known.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BLANK = r"(\s+|//.*)*"
 
 
 class IRError(ValueError):
-    """What is wrong with a module or with passes, in one line."""
+    """An invalid module or pipeline, explained in one line."""
 
 
 def multiverse_context() -> Context:
@@ -63,7 +63,7 @@ def multiverse_context() -> Context:
 
 
 class _LocatingParser(Parser):
-    """A parser that gives each op the place of its text."""
+    """A parser that records the location of each op."""
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -104,8 +104,8 @@ def parse_module(
         ctx: the dialects; all that `xdsl-opt` finds by default.
 
     Raises:
-        IRError: if the text is no module, or the module is invalid.
-        TypeError: if it is no text.
+        IRError: if the text does not parse, or the module is invalid.
+        TypeError: if it is not text.
     """
     if not isinstance(cast(object, text), str):
         raise TypeError(f"the text of a module is a str, not {type(text).__name__}")
@@ -116,7 +116,7 @@ def parse_module(
         )
     blank = match(_BLANK, text)
     if blank is not None and blank.end() == len(text):
-        raise IRError(f"{file_name}: error: there is no op in the text")
+        raise IRError(f"{file_name}: error: the text contains no op")
     xdsl_patches.apply()
     try:
         parser = _LocatingParser(ctx or multiverse_context(), text, file_name)
@@ -145,7 +145,7 @@ def as_module(module: ModuleOp | str) -> ModuleOp:
     A module as it is, or the valid one of a text.
 
     Raises:
-        IRError: if a text is no module, or it is invalid.
+        IRError: if a text does not parse, or its module is invalid.
         TypeError: if it is neither.
     """
     if isinstance(module, str):
@@ -168,8 +168,8 @@ def _sentence(error: Exception) -> str:
 # Verification and passes
 
 
-def _place_around(op: Operation) -> str:
-    """Where an op is, or else the op that it was made for."""
+def _enclosing_location(op: Operation) -> str:
+    """The location prefix of an op, or else of the nearest op around it."""
     while (
         not (where := location_prefix(op.location))
         and (parent := op.parent_op()) is not None
@@ -201,7 +201,9 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
         reason = f"{_sentence(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
-        raise IRError(f"{_place_around(op)}error: {subject}{reason}{note}") from None
+        raise IRError(
+            f"{_enclosing_location(op)}error: {subject}{reason}{note}"
+        ) from None
 
 
 def parse_passes(pipeline: str) -> Sequence[ModulePass]:
@@ -209,7 +211,7 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     The passes of a pipeline as `xdsl-opt -p` takes it.
 
     Raises:
-        IRError: if it is no pipeline, or there is no such pass or option.
+        IRError: if it does not parse, or a pass or option is unknown.
     """
     known = Universe.get_multiverse().all_passes
     try:
@@ -218,7 +220,7 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
         # Of an integer with thousands of digits.
         raise IRError(f"pass-pipeline: error: {e}") from None
     except ArgSpecParseError as e:
-        # A title, the place, the text, a mark below it, and what is wrong.
+        # A title, the location, the text, a mark below it, and the message.
         _, where, *_, message = str(e).splitlines()
         value = search(_UNQUOTED, pipeline)
         hint = f": {value[1]} must be in double quotes" if value else ""
@@ -259,9 +261,9 @@ def apply_passes(
         ctx: the dialects; all that `xdsl-opt` finds by default.
 
     Raises:
-        IRError: if there is no such pass, or one fails; the module is what the passes
+        IRError: if a pass is unknown or fails; the module is what the passes
             before it made.
-        TypeError: if these are no passes.
+        TypeError: if these are not passes.
     """
     if isinstance(passes, str):
         passes = parse_passes(passes)

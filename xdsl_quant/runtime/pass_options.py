@@ -1,4 +1,4 @@
-"""What is wrong with the options of a pass, in the words of a pipeline."""
+"""Explains why pass options do not parse."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def options_mistake(pass_type: type[ModulePass], spec: ArgSpec) -> str | None:
     for name, values in given.items():
         if name not in options:
             known = ", ".join(f"'{option}'" for option in options)
-            listed = f"there are {known}" if known else "it has none at all"
-            return f"there is no option '{name}': {listed}"
+            listed = f"available: {known}" if known else "the pass has none"
+            return f"unknown option '{name}'; {listed}"
         if not _fits(values, options[name]):
             return f"{name} must be {_allowed(options[name])}, {_contrast(values)}"
     for name in map(_option, pass_type.required_fields()):
         if name not in given:
-            return f"the option '{name}' is needed"
+            return f"missing option '{name}'"
     return None
 
 

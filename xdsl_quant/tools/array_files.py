@@ -48,13 +48,13 @@ def _load(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError, BadZipFile):
-        raise ValueError(f"'{path}' is no file of NumPy arrays") from None
+        raise ValueError(f"'{path}' is not a NumPy file") from None
 
 
 def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
     archive = _load(path)
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"'{path}' is no archive of NumPy arrays")
+        raise ValueError(f"'{path}' is not a NumPy archive")
     with archive:
         keys = archive.files if key is None else [key]
         if missing := [name for name in keys if name not in archive.files]:
@@ -76,7 +76,7 @@ def _number_or_list(text: str) -> ArrayLike:
         return float(text)
     except ValueError:
         raise ValueError(
-            f"'{text}' is no .npy or .npz file, no number and no list of numbers"
+            f"'{text}' is not a .npy or .npz file, a number or a list of numbers"
         ) from None
 
 
@@ -105,7 +105,7 @@ def check_files(
         if path is None:
             continue
         if not Path(path).absolute().parent.is_dir():
-            raise ValueError(f"{path}: error: there is no such directory")
+            raise ValueError(f"{path}: error: missing directory")
         for name, other in others.items():
             if _is_same_file(path, other):
                 raise ValueError(

@@ -620,7 +620,7 @@ def test_what_is_not_calibrated(text: str, message: str):
     ("args", "options", "message"),
     [
         ((tuple[Any](),), {}, "there are no batches"),
-        ((BATCHES, "g"), {}, "there is no function 'g': there are 'f'"),
+        ((BATCHES, "g"), {}, "unknown function 'g'; available: 'f'"),
         (
             (BATCHES, None, "max"),
             {},

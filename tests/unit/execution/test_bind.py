@@ -75,7 +75,7 @@ func.func @f(%x: tensor<1xf32>) {
         calls.clear()
         with pytest.raises(
             RecursionError,
-            match=r"^'f' is called from a function of Python that compiled code calls, in "
+            match=r"^'f' is called from a Python function that compiled code calls, in "
             "32 levels$",
         ):
             function(np.zeros(1, np.float32))
@@ -108,7 +108,7 @@ def test_several_results_and_none():
 
 
 def test_keeps_all_memory():
-    # With a function of Python nothing else keeps the code.
+    # With a Python function nothing else keeps the code.
     call = compile(
         f"func.func private @see(tensor<?xf32>)\n{SCALE}",
         entry="scale",

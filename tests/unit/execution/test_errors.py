@@ -78,7 +78,7 @@ func.func @f(%x: f32) -> !q {
         ),
         (
             "func.func @f() { return } func.func @g() { return }",
-            "the name of a function is needed: there are 'f', 'g'",
+            "missing function name; available: 'f', 'g'",
         ),
         (
             "func.func @f() attributes {t = !quant.uniform<i8:f32, 1.0>} { return }",
@@ -164,12 +164,10 @@ def test_entries():
     assert compile(text, "g").name == "g"
     assert compile(text.replace("private ", "").replace("@g", "@main")).name == "main"
     with pytest.raises(
-        CompilationError, match=r"^there is no function 'h': there are 'f', 'g'$"
+        CompilationError, match=r"^unknown function 'h'; available: 'f', 'g'$"
     ):
         compile(text, "h")
-    with pytest.raises(
-        CompilationError, match="there is no function 'h': the module has"
-    ):
+    with pytest.raises(CompilationError, match="unknown function 'h'; the module has"):
         compile("builtin.module {}", "h")
 
 

@@ -292,7 +292,7 @@ def test_nothing_is_kept():
 @pytest.mark.parametrize(
     ("declaration", "name", "message"),
     [
-        ("", "see", "there is no function 'see' that Python could define"),
+        ("", "see", "unknown host function 'see'; declare it in the module"),
         ("", "f", "function 'f' has a body, so Python cannot define it"),
         (
             "func.func private @see(tensor<f32>) -> tensor<f32>",
@@ -302,7 +302,7 @@ def test_nothing_is_kept():
         (
             "func.func private @see(f32)",
             "see",
-            "function 'see' has arguments that are no tensors with a rank, but one that "
+            "function 'see' has arguments other than ranked tensors, but one that "
             "Python defines has only these",
         ),
     ],

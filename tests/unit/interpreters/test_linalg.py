@@ -600,5 +600,5 @@ func.func @g(%m: memref<3xf32>, %a0: f32) -> f32 {{
   {body}
   return %r0 : f32
 }}"""
-    with pytest.raises(TypeError, match="are no NumPy numbers"):
+    with pytest.raises(TypeError, match="have no NumPy dtype"):
         run(text, floats(3), 1.0)

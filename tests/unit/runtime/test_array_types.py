@@ -71,8 +71,8 @@ def test_dtype(text: str, dtype: Any):
         ("i65", "NumPy has no integers of 65 bits, at most of 64"),
         ("f80", "NumPy has no dtype for values of type 'f80'"),
         ("tf32", "NumPy has no dtype for values of type 'tf32'"),
-        ("none", "values of type 'none' are no NumPy numbers"),
-        ("memref<2xf32>", "values of type 'memref<2xf32>' are no NumPy numbers"),
+        ("none", "values of type 'none' have no NumPy dtype"),
+        ("memref<2xf32>", "values of type 'memref<2xf32>' have no NumPy dtype"),
         (
             "tensor<2x!quant.calibrated<f32<-1.0:1.0>>>",
             "values of type 'tensor<2x!quant.calibrated<f32...",
@@ -262,7 +262,7 @@ def test_floats_from_a_file():
             [[1], [2, 3]],
             "tensor<2x?xi8>",
             ValueError,
-            "is a list whose parts differ in length",
+            "is a ragged list",
         ),
     ],
 )

@@ -34,19 +34,19 @@ def test_function_that_is_called(text: str, name: str | None, found: str):
         (
             TEXT,
             "g",
-            "there is no function 'g': there are 'f', 'main', 'helper', 'elsewhere'",
+            "unknown function 'g'; available: 'f', 'main', 'helper', 'elsewhere'",
         ),
         (TEXT, "elsewhere", "function 'elsewhere' has no body"),
         (
             TEXT.replace("@main", "@g"),
             None,
-            "the name of a function is needed: there are 'f', 'g'",
+            "missing function name; available: 'f', 'g'",
         ),
         ("builtin.module {}", None, "the module has no public function with a body"),
         (
             "builtin.module {}",
             "f",
-            "there is no function 'f': the module has none at all",
+            "unknown function 'f'; the module has none",
         ),
     ],
 )

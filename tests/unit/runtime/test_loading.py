@@ -124,23 +124,23 @@ def test_passes():
         ),
         (
             "quant-import-stats",
-            "pass-pipeline: error: pass quant-import-stats: the option 'file' is needed",
+            "pass-pipeline: error: pass quant-import-stats: missing option 'file'",
         ),
         (
             "verify-quant-constraints{rule=tflite}",
-            "pass-pipeline: error: pass verify-quant-constraints: there is no option "
-            "'rule': there are 'rules'",
+            "pass-pipeline: error: pass verify-quant-constraints: unknown option "
+            "'rule'; available: 'rules'",
         ),
         (
             "lower-quant-ops{rounding_modes=truncate}",
-            "pass-pipeline: error: pass lower-quant-ops: there is no option "
-            "'rounding-modes': there are 'rounding-mode', 'fuse', 'runtime-checks', "
+            "pass-pipeline: error: pass lower-quant-ops: unknown option "
+            "'rounding-modes'; available: 'rounding-mode', 'fuse', 'runtime-checks', "
             "'keep-qdq', 'scale-rounding', 'zero-point-order', 'nan'",
         ),
         (
             "normalize-quant-types{fuse=true}",
-            "pass-pipeline: error: pass normalize-quant-types: there is no option 'fuse': "
-            "it has none at all",
+            "pass-pipeline: error: pass normalize-quant-types: unknown option 'fuse'; "
+            "the pass has none",
         ),
         (
             "quant-import-stats{file=stats.json}",
@@ -249,7 +249,7 @@ def test_file_name_instead_of_a_text():
 def test_text_without_an_op(text: str):
     with pytest.raises(IRError) as e:
         parse_module(text, "f.mlir")
-    assert str(e.value) == "f.mlir: error: there is no op in the text"
+    assert str(e.value) == "f.mlir: error: the text contains no op"
 
 
 def test_empty_module():

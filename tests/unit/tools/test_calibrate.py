@@ -500,7 +500,7 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
     [
         (
             ("--report", "missing/r.html"),
-            "missing/r.html: error: there is no such directory",
+            "missing/r.html: error: missing directory",
         ),
         (
             ("--types", "bits=4"),
@@ -513,8 +513,8 @@ def test_checkpoint_without_histograms(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("--report", "r.html", "--types", "bit=1"),
-            "--types bit=1: error: pass quant-calibrated-to-uniform: there is no option "
-            "'bit': there are 'bits', 'signed', 'symmetric', 'narrow-range', 'per-axis'",
+            "--types bit=1: error: pass quant-calibrated-to-uniform: unknown option "
+            "'bit'; available: 'bits', 'signed', 'symmetric', 'narrow-range', 'per-axis'",
         ),
         (
             ("--report", "r.html", "--types", "bits=4},canonicalize{"),
@@ -596,7 +596,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "-o", "missing/stats.json"),
-            "missing/stats.json: error: there is no such directory",
+            "missing/stats.json: error: missing directory",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--observer", "percentile=0"),
@@ -604,7 +604,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--entry", "g"),
-            "m.mlir: error: there is no function 'g': there are 'f'",
+            "m.mlir: error: unknown function 'g'; available: 'f'",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--batch-size", "0"),
@@ -672,7 +672,7 @@ def test_progress(is_terminal: bool, monkeypatch: pytest.MonkeyPatch):
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--checkpoint", "missing/c.json"),
-            "missing/c.json: error: there is no such directory",
+            "missing/c.json: error: missing directory",
         ),
         (
             ("m.mlir", "--inputs", "data.npz", "--axis", "x=1", "--axis", "x=0"),

@@ -185,7 +185,7 @@ MISTAKES = {
     "no module": (("no.mlir",), "no.mlir: error: no such file or directory"),
     "no such function": (
         ("m.mlir", "--entry", "g"),
-        "m.mlir: error: there is no function 'g': there are 'f'",
+        "m.mlir: error: unknown function 'g'; available: 'f'",
     ),
     "too few inputs": (
         ("m.mlir", "--input", "x.npy"),
@@ -206,7 +206,7 @@ MISTAKES = {
     ),
     "no number": (
         ("f32.mlir", "--input", "one"),
-        "input one: error: 'one' is no .npy or .npz file, no number and no list of numbers",
+        "input one: error: 'one' is not a .npy or .npz file, a number or a list of numbers",
     ),
     "text in quotes": (
         ("f32.mlir", "--input", '"one"'),
@@ -218,19 +218,19 @@ MISTAKES = {
     ),
     "no arrays": (
         ("f32.mlir", "--input", "text.npy"),
-        "input text.npy: error: 'text.npy' is no file of NumPy arrays",
+        "input text.npy: error: 'text.npy' is not a NumPy file",
     ),
     "no archive": (
         ("f32.mlir", "--input", "text.npz"),
-        "input text.npz: error: 'text.npz' is no file of NumPy arrays",
+        "input text.npz: error: 'text.npz' is not a NumPy file",
     ),
     "array that is no archive": (
         ("f32.mlir", "--input", "array.npz"),
-        "input array.npz: error: 'array.npz' is no archive of NumPy arrays",
+        "input array.npz: error: 'array.npz' is not a NumPy archive",
     ),
     "objects": (
         ("f32.mlir", "--input", "objects.npy"),
-        "input objects.npy: error: 'objects.npy' is no file of NumPy arrays",
+        "input objects.npy: error: 'objects.npy' is not a NumPy file",
     ),
     "objects in an archive": (
         ("f32.mlir", "--input", "objects.npz"),
@@ -246,7 +246,7 @@ MISTAKES = {
     ),
     "output in no directory": (
         ("f32.mlir", "--input", "1", "--output", "no/y.npy"),
-        "no/y.npy: error: there is no such directory",
+        "no/y.npy: error: missing directory",
     ),
     "output in place of the module": (
         ("module.npy", "--output", "module.npy"),
