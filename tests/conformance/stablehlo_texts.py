@@ -437,6 +437,8 @@ def _reduce_window(rng: Random) -> Op:
         properties["window_dilations"] = _array(_numbers(rng, dilations))
     if "pad" in given:
         properties["padding"] = _padding(paddings[: rng.choice((rank, rank, 1))])
+    # MLIR sorts them.
+    properties = dict(sorted(properties.items()))
     return _reduction(rng, "reduce_window", operand, shape, properties)
 
 

@@ -44,6 +44,8 @@ def _comparable(text: str) -> str:
 
 
 def _concerns_quantization(message: str) -> bool:
+    if message.startswith("expects window-dimensions size"):
+        return False
     words, _, _ = message.partition("Got:")
     return "quant" in words
 
