@@ -5,8 +5,7 @@ The attributes and types of StableHLO's ops: enumerations, numbers of dimensions
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import (
@@ -138,110 +137,85 @@ def optional_attr(
     return None if value is None else make(value)
 
 
-@dataclass(frozen=True)
-class Field:
-    """How a parameter is written in `<name = value>`."""
-
-    parse: Callable[[AttrParser], Attribute]
-
-    default: Attribute | None = None
-    """The value that is not written; `None` if all are."""
+_ZEROS: Mapping[type[Attribute] | None, Attribute] = {
+    DenseArrayBase: dimensions_attr(()),
+    IntAttr: IntAttr(0),
+    FloatAttr: FloatAttr(0.0, f64),
+}
 
 
-def _parse_dimensions(parser: AttrParser) -> Attribute:
-    return dimensions_attr(parse_dimensions(parser))
-
-
-def _parse_integer(parser: AttrParser) -> Attribute:
-    return IntAttr(parser.parse_integer())
-
-
-def _parse_tolerance(parser: AttrParser) -> Attribute:
-    return FloatAttr(parser.parse_float(), f64)
-
-
-def _parse_boolean(parser: AttrParser) -> Attribute:
-    return BoolAttr.from_bool(parser.parse_boolean())
-
-
-REQUIRED_DIMENSIONS = Field(_parse_dimensions)
-REQUIRED_INTEGER = Field(_parse_integer)
-_DIMENSIONS = Field(_parse_dimensions, dimensions_attr(()))
-_INTEGER = Field(_parse_integer, IntAttr(0))
-_TOLERANCE = Field(_parse_tolerance, FloatAttr(0.0, f64))
-_TYPE = Field(lambda parser: parser.parse_type())
-_BOOLEAN = Field(_parse_boolean)
-_ATTRIBUTE = Field(lambda parser: parser.parse_attribute())
-
-
-def parse_fields(
-    parser: AttrParser, fields: Mapping[str, Field]
-) -> Sequence[Attribute]:
-    """Parse `name = value, ...` to parameters in the order of the fields."""
-    values: dict[str, Attribute] = {}
-    while name := parser.parse_optional_keyword_in(fields):
-        if name in values:
-            parser.raise_error(f"duplicated `{name}` entry")
-        parser.parse_punctuation("=")
-        values[name] = fields[name].parse(parser)
-        if not parser.parse_optional_punctuation(","):
-            break
-    for name, field in fields.items():
-        if name in values:
-            continue
-        if field.default is None:
-            parser.raise_error(f"expected '{name}'")
-        values[name] = field.default
-    return [values[name] for name in fields]
-
-
-def print_fields(
-    printer: Printer, fields: Mapping[str, Field], values: Iterable[Attribute]
-) -> None:
-    """Print `name = value, ...`, without values that are the default."""
-
-    def print_field(field: tuple[str, Attribute]) -> None:
-        name, value = field
-        printer.print_string(f"{name} = ")
-        match value:
-            case _ if isa(value, Dimensions):
-                printer.print_string(dimensions_text(value.get_values()))
-            case IntAttr():
-                printer.print_int(value.data)
-            case FloatAttr():
-                printer.print_float(value.value.data, f64)
-            case _:
-                printer.print_attribute(value)
-
-    printer.print_list(
-        [
-            (name, value)
-            for (name, field), value in zip(fields.items(), values, strict=True)
-            if value != field.default
-        ],
-        print_field,
-    )
+def _parse_value(parser: AttrParser, base: type[Attribute] | None) -> Attribute:
+    if base is DenseArrayBase:
+        return dimensions_attr(parse_dimensions(parser))
+    if base is IntAttr:
+        return IntAttr(parser.parse_integer())
+    if base is FloatAttr:
+        return FloatAttr(parser.parse_float(), f64)
+    return parser.parse_attribute()
 
 
 class FieldsAttr(ParametrizedAttribute, ABC):
-    """An attribute whose text is `<name = value, ...>`."""
+    """An attribute whose text is `<name = value, ...>`, with the names of parameters."""
 
-    FIELDS: ClassVar[Mapping[str, Field]]
-    """The parameters in their order."""
+    IS_SPARSE: ClassVar[bool] = True
+    """Whether 0 and `[]` are left out of the text."""
+
+    @classmethod
+    def parse_fields(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parse `name = value, ...` to parameters."""
+        bases = {
+            name: next(iter(parameter.constr.get_bases() or ()), None)
+            for name, parameter in cls.get_irdl_definition().parameters
+        }
+        values: dict[str, Attribute] = {}
+        while name := parser.parse_optional_keyword_in(bases):
+            if name in values:
+                parser.raise_error(f"duplicated `{name}` entry")
+            parser.parse_punctuation("=")
+            values[name] = _parse_value(parser, bases[name])
+            if not parser.parse_optional_punctuation(","):
+                break
+        for name, base in bases.items():
+            if name not in values:
+                if not cls.IS_SPARSE or base not in _ZEROS:
+                    parser.raise_error(f"expected '{name}'")
+                values[name] = _ZEROS[base]
+        return [values[name] for name in bases]
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         pos = parser.pos
         with parser.in_angle_brackets():
-            parameters = parse_fields(parser, cls.FIELDS)
+            parameters = cls.parse_fields(parser)
         try:
             return cls.new(parameters).parameters
         except VerifyException as e:
             parser.raise_error(str(e), pos, parser.pos)
 
+    def print_fields(self, printer: Printer) -> None:
+        """Print `name = value, ...`."""
+
+        def print_field(field: tuple[str, Attribute]) -> None:
+            name, value = field
+            printer.print_string(f"{name} = ")
+            match value:
+                case _ if isa(value, Dimensions):
+                    printer.print_string(dimensions_text(value.get_values()))
+                case IntAttr():
+                    printer.print_int(value.data)
+                case FloatAttr():
+                    printer.print_float(value.value.data, f64)
+                case _:
+                    printer.print_attribute(value)
+
+        names = [name for name, _ in self.get_irdl_definition().parameters]
+        fields = zip(names, self.parameters, strict=True)
+        zeros = _ZEROS.values() if self.IS_SPARSE else ()
+        printer.print_list([f for f in fields if f[1] not in zeros], print_field)
+
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            print_fields(printer, self.FIELDS, self.parameters)
+            self.print_fields(printer)
 
 
 @irdl_attr_definition
@@ -257,13 +231,6 @@ class ResultAccuracyAttr(FieldsAttr):
     """
 
     name = "stablehlo.result_accuracy"
-
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "atol": _TOLERANCE,
-        "rtol": _TOLERANCE,
-        "ulps": _INTEGER,
-        "mode": _ATTRIBUTE,
-    }
 
     atol: FloatAttr
     """Absolute tolerance."""
@@ -317,13 +284,6 @@ class DotDimensionNumbersAttr(FieldsAttr):
 
     name = "stablehlo.dot"
 
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "lhs_batching_dimensions": _DIMENSIONS,
-        "rhs_batching_dimensions": _DIMENSIONS,
-        "lhs_contracting_dimensions": _DIMENSIONS,
-        "rhs_contracting_dimensions": _DIMENSIONS,
-    }
-
     lhs_batching_dimensions: Dimensions
     rhs_batching_dimensions: Dimensions
     lhs_contracting_dimensions: Dimensions
@@ -362,15 +322,7 @@ class DotAlgorithmAttr(FieldsAttr):
 
     name = "stablehlo.dot_algorithm"
 
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "lhs_precision_type": _TYPE,
-        "rhs_precision_type": _TYPE,
-        "accumulation_type": _TYPE,
-        "lhs_component_count": REQUIRED_INTEGER,
-        "rhs_component_count": REQUIRED_INTEGER,
-        "num_primitive_operations": REQUIRED_INTEGER,
-        "allow_imprecise_accumulation": _BOOLEAN,
-    }
+    IS_SPARSE: ClassVar[bool] = False
 
     lhs_precision_type: TypeAttribute
     rhs_precision_type: TypeAttribute
@@ -405,15 +357,6 @@ class GatherDimensionNumbersAttr(FieldsAttr):
     """
 
     name = "stablehlo.gather"
-
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "offset_dims": _DIMENSIONS,
-        "collapsed_slice_dims": _DIMENSIONS,
-        "operand_batching_dims": _DIMENSIONS,
-        "start_indices_batching_dims": _DIMENSIONS,
-        "start_index_map": _DIMENSIONS,
-        "index_vector_dim": _INTEGER,
-    }
 
     offset_dims: Dimensions
     """Dimensions of the result along which a slice of the operand lies."""
@@ -465,11 +408,7 @@ class OutputOperandAliasAttr(FieldsAttr):
 
     name = "stablehlo.output_operand_alias"
 
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "output_tuple_indices": REQUIRED_DIMENSIONS,
-        "operand_index": REQUIRED_INTEGER,
-        "operand_tuple_indices": REQUIRED_DIMENSIONS,
-    }
+    IS_SPARSE: ClassVar[bool] = False
 
     output_tuple_indices: Dimensions
     operand_index: IntAttr

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -29,13 +29,8 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.irdl.declarative_assembly_format import (
-    AttributeVariable,
-    CustomDirective,
-    ParsingState,
-    PrintingState,
-    irdl_custom_directive,
-)
+from xdsl.irdl import declarative_assembly_format as assembly
+from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -49,15 +44,11 @@ from xdsl_quant.dialects.quant.traits import (
 
 from . import tensor_kinds as kinds
 from .attributes import (
-    REQUIRED_DIMENSIONS,
-    REQUIRED_INTEGER,
     Dimensions,
-    Field,
+    FieldsAttr,
     PrecisionAttr,
     dimensions_attr,
     optional_attr,
-    parse_fields,
-    print_fields,
 )
 from .base import (
     InferredShapeOp,
@@ -80,7 +71,7 @@ _LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
 
 
 @irdl_attr_definition
-class ConvDimensionNumbersAttr(ParametrizedAttribute):
+class ConvDimensionNumbersAttr(FieldsAttr):
     """
     What each dimension of input, kernel and output of `stablehlo.convolution` is.
 
@@ -96,17 +87,7 @@ class ConvDimensionNumbersAttr(ParametrizedAttribute):
 
     name = "stablehlo.conv"
 
-    FIELDS: ClassVar[Mapping[str, Field]] = {
-        "input_batch_dimension": REQUIRED_INTEGER,
-        "input_feature_dimension": REQUIRED_INTEGER,
-        "input_spatial_dimensions": REQUIRED_DIMENSIONS,
-        "kernel_input_feature_dimension": REQUIRED_INTEGER,
-        "kernel_output_feature_dimension": REQUIRED_INTEGER,
-        "kernel_spatial_dimensions": REQUIRED_DIMENSIONS,
-        "output_batch_dimension": REQUIRED_INTEGER,
-        "output_feature_dimension": REQUIRED_INTEGER,
-        "output_spatial_dimensions": REQUIRED_DIMENSIONS,
-    }
+    IS_SPARSE: ClassVar[bool] = False
 
     input_batch_dimension: IntAttr
     input_feature_dimension: IntAttr
@@ -170,7 +151,7 @@ class ConvDimensionNumbersAttr(ParametrizedAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             if parser.parse_optional_keyword("raw"):
-                return parse_fields(parser, cls.FIELDS)
+                return cls.parse_fields(parser)
             return cls.parse_dimensions(parser)
 
     @classmethod
@@ -197,7 +178,7 @@ class ConvDimensionNumbersAttr(ParametrizedAttribute):
             sorted(numbers) != [*range(len(numbers))] for numbers in tensors.values()
         ):
             printer.print_string("raw ")
-            print_fields(printer, self.FIELDS, self.parameters)
+            self.print_fields(printer)
             return
         texts: list[str] = []
         for letters, numbers in zip(_LETTERS.values(), tensors.values(), strict=True):
@@ -250,11 +231,11 @@ def _parse_dimension(
     return keyword
 
 
-@irdl_custom_directive
-class ConvDimensions(CustomDirective):
+@assembly.irdl_custom_directive
+class ConvDimensions(assembly.CustomDirective):
     """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`"""
 
-    dimension_numbers: AttributeVariable
+    dimension_numbers: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         parameters = ConvDimensionNumbersAttr.parse_dimensions(parser)
@@ -309,15 +290,15 @@ def _window_values_text(attribute: Attribute) -> str:
     return text
 
 
-@irdl_custom_directive
-class Window(CustomDirective):
+@assembly.irdl_custom_directive
+class Window(assembly.CustomDirective):
     """`{stride = [1, 1], pad = [[1, 1], [1, 1]]}`: properties, as far as they are there."""
 
-    window_strides: AttributeVariable
-    padding: AttributeVariable
-    lhs_dilation: AttributeVariable
-    rhs_dilation: AttributeVariable
-    window_reversal: AttributeVariable
+    window_strides: assembly.AttributeVariable
+    padding: assembly.AttributeVariable
+    lhs_dilation: assembly.AttributeVariable
+    rhs_dilation: assembly.AttributeVariable
+    window_reversal: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         def parse_field() -> None:

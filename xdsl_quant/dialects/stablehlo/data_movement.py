@@ -30,13 +30,8 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.irdl.declarative_assembly_format import (
-    AttributeVariable,
-    CustomDirective,
-    ParsingState,
-    PrintingState,
-    irdl_custom_directive,
-)
+from xdsl.irdl import declarative_assembly_format as assembly
+from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -283,13 +278,13 @@ class ConcatenateOp(PartsOp):
         return TensorType(types[0].element_type, merged)
 
 
-@irdl_custom_directive
-class SliceRanges(CustomDirective):
+@assembly.irdl_custom_directive
+class SliceRanges(assembly.CustomDirective):
     """`[0:4, 1:5:2]`: start, limit and stride of each dimension, where 1 is left out."""
 
-    start_indices: AttributeVariable
-    limit_indices: AttributeVariable
-    strides: AttributeVariable
+    start_indices: assembly.AttributeVariable
+    limit_indices: assembly.AttributeVariable
+    strides: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         def parse_range() -> tuple[int, int, int]:

@@ -16,13 +16,8 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.irdl.declarative_assembly_format import (
-    AttributeVariable,
-    CustomDirective,
-    ParsingState,
-    PrintingState,
-    irdl_custom_directive,
-)
+from xdsl.irdl import declarative_assembly_format as assembly
+from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -57,11 +52,11 @@ Pair = tuple[Sequence[int], Sequence[int]]
 """Dimensions of `lhs` and of `rhs`."""
 
 
-@irdl_custom_directive
-class DotDimensions(CustomDirective):
+@assembly.irdl_custom_directive
+class DotDimensions(assembly.CustomDirective):
     """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`"""
 
-    dot_dimension_numbers: AttributeVariable
+    dot_dimension_numbers: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         def parse_pair() -> Pair:
@@ -99,12 +94,12 @@ class DotDimensions(CustomDirective):
         printer.print_string(contracting)
 
 
-@irdl_custom_directive
-class PrecisionAndAlgorithm(CustomDirective):
+@assembly.irdl_custom_directive
+class PrecisionAndAlgorithm(assembly.CustomDirective):
     """`, precision = [DEFAULT, HIGH], algorithm = <...>`, as far as they are there."""
 
-    precision_config: AttributeVariable
-    algorithm: AttributeVariable
+    precision_config: assembly.AttributeVariable
+    algorithm: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         def parse_next(name: str) -> None:

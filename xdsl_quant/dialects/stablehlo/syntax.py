@@ -16,15 +16,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, VerificationContext
-from xdsl.irdl.declarative_assembly_format import (
-    AttributeVariable,
-    CustomDirective,
-    ParsingState,
-    PrintingState,
-    TypeDirective,
-    VariadicOperandVariable,
-    irdl_custom_directive,
-)
+from xdsl.irdl import declarative_assembly_format as assembly
+from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.hints import isa
@@ -102,8 +95,8 @@ class ParsedTypes(VerificationContext):
     """
 
 
-@irdl_custom_directive
-class VerifyTypesLater(CustomDirective):
+@assembly.irdl_custom_directive
+class VerifyTypesLater(assembly.CustomDirective):
     """No text: the types of operands and results are verified with the op."""
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
@@ -113,8 +106,8 @@ class VerifyTypesLater(CustomDirective):
         pass
 
 
-@irdl_custom_directive
-class PropertiesInAttrDict(CustomDirective):
+@assembly.irdl_custom_directive
+class PropertiesInAttrDict(assembly.CustomDirective):
     """After `attr-dict`: a property may stand there instead of in a text of its own."""
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
@@ -126,11 +119,11 @@ class PropertiesInAttrDict(CustomDirective):
         pass
 
 
-@irdl_custom_directive
-class DimensionList(CustomDirective):
+@assembly.irdl_custom_directive
+class DimensionList(assembly.CustomDirective):
     """`[0, 1]`, as an array of 64-bit integers."""
 
-    dimensions: AttributeVariable
+    dimensions: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         numbers = parse_dimensions(parser)
@@ -143,11 +136,11 @@ class DimensionList(CustomDirective):
         printer.print_string(dimensions_text(numbers.get_values()))
 
 
-@irdl_custom_directive
-class OperandsBeforeKeyword(CustomDirective):
+@assembly.irdl_custom_directive
+class OperandsBeforeKeyword(assembly.CustomDirective):
     """`%a, %b,`: operands, each with a comma after it."""
 
-    operands: VariadicOperandVariable
+    operands: assembly.VariadicOperandVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         operands: list[UnresolvedOperand] = []
@@ -162,18 +155,22 @@ class OperandsBeforeKeyword(CustomDirective):
         printer.print_string(",")
 
 
-@irdl_custom_directive
-class SameOperandsAndResultType(CustomDirective):
+@assembly.irdl_custom_directive
+class SameOperandsAndResultType(assembly.CustomDirective):
     """
     `tensor<4xf32>` if that is the type of all operands and of the result, else
     `(tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
     """
 
-    operand_types: TypeDirective
-    result_type: TypeDirective
+    operand_types: assembly.TypeDirective
+    result_type: assembly.TypeDirective
 
     def _set(
-        self, parser: Parser, state: ParsingState, type_: FunctionType, pos: int
+        self,
+        parser: Parser,
+        state: ParsingState,
+        type_: FunctionType,
+        pos: int,
     ) -> None:
         count = len(state.operands)
         inputs, outputs = type_.inputs.data, type_.outputs.data
@@ -204,15 +201,15 @@ class SameOperandsAndResultType(CustomDirective):
             printer.print_function_type(op.operand_types, op.result_types)
 
 
-@irdl_custom_directive
+@assembly.irdl_custom_directive
 class SelectType(SameOperandsAndResultType):
     """
     `tensor<4xi1>, tensor<4xf32>`: the predicate, and what is chosen from and the result.
     If these differ, `(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>`.
     """
 
-    operand_types: TypeDirective
-    result_type: TypeDirective
+    operand_types: assembly.TypeDirective
+    result_type: assembly.TypeDirective
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         pos = parser.pos
