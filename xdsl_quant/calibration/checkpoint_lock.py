@@ -80,15 +80,13 @@ def _holder(lock: Path) -> str:
 
 def _taken(lock: Path) -> int | None:
     """The descriptor of a lock file that this run has now, unless another one has it."""
+    _check_is_lock_file(lock)
     try:
         import fcntl
     except ImportError:
         return _created(lock)
     while True:
         descriptor = os.open(lock, _FLAGS, 0o666)
-        if not _is_lock_file(descriptor):
-            os.close(descriptor)
-            raise _not_a_lock_file(lock)
         try:
             # Unlike locks of `flock`, these are not passed on to worker processes.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,24 +108,22 @@ def _taken(lock: Path) -> int | None:
         os.close(descriptor)
 
 
-def _is_lock_file(descriptor: int) -> bool:
-    """Whether an open file is empty or was written by a run. It is not changed."""
+def _check_is_lock_file(lock: Path) -> None:
+    """
+    Raises:
+        FileExistsError: if there is a file that is not empty, but was written by no run.
+    """
     start = _START.encode()
-    return os.read(descriptor, len(start)) in (b"", start)
-
-
-def _not_a_lock_file(lock: Path) -> FileExistsError:
-    return FileExistsError(
-        f"{lock} is needed as a lock file, but is another file; move it, or use another "
-        "checkpoint"
-    )
+    with suppress(FileNotFoundError, PermissionError), open(lock, "rb") as stream:
+        if stream.read(len(start)) not in (b"", start):
+            raise FileExistsError(
+                f"{lock} is needed as a lock file, but is another file; move it, or use "
+                "another checkpoint"
+            )
 
 
 def _created(lock: Path) -> int | None:
     """The same on Windows, where no file is removed that a process has open."""
-    with suppress(FileNotFoundError, PermissionError), open(lock, "rb") as stream:
-        if not _is_lock_file(stream.fileno()):
-            raise _not_a_lock_file(lock)
     try:
         lock.unlink(missing_ok=True)
         return os.open(lock, _FLAGS | os.O_EXCL, 0o666)

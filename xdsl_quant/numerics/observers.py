@@ -117,7 +117,6 @@ class BatchMinMaxObserver(Observer):
         lows, highs = _min_max(_channels(values, axis), axis)
         return self.observe_min_max(lows[None], highs[None], np.array([batch]))
 
-    @abstractmethod
     def observe_min_max(
         self,
         lows: NDArray[np.float64],
@@ -125,7 +124,7 @@ class BatchMinMaxObserver(Observer):
         batches: NDArray[np.int64],
     ) -> Observation:
         """
-        What there is to know of some batches, at least one.
+        The observation of some batches, at least one.
 
         Args:
             lows: smallest values, all finite, of shape `(batches,)`, or
@@ -133,6 +132,7 @@ class BatchMinMaxObserver(Observer):
             highs: largest values.
             batches: the numbers of the batches, in ascending order.
         """
+        return BatchMinMax(lows, highs, batches)
 
 
 @dataclass(frozen=True)
@@ -171,14 +171,6 @@ class MovingAverageObserver(BatchMinMaxObserver):
                 f"weight {self.weight} of a moving average is not at least 0 and less "
                 "than 1"
             )
-
-    def observe_min_max(
-        self,
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        batches: NDArray[np.int64],
-    ) -> BatchMinMax:
-        return BatchMinMax(lows, highs, batches)
 
     def ranges(self, observation: Observation) -> Ranges:
         count = len(observation.lows)
@@ -251,6 +243,14 @@ class PercentileObserver(_HistogramObserver):
         )
 
 
+def _clipped(values: Histogram | SpreadValues, bounds: NDArray[np.float64]) -> Ranges:
+    """Ranges that contain 0, but nothing beyond bounds."""
+    return (
+        np.asarray(np.maximum(np.minimum(values.lows, 0), -bounds)),
+        np.asarray(np.minimum(np.maximum(values.highs, 0), bounds)),
+    )
+
+
 _BOUNDS_PER_OCTAVE = 32
 """Candidates for a bound from one power of two to the next: they are 2.2 % apart."""
 
@@ -298,11 +298,7 @@ class ClippingObserver(_HistogramObserver):
             for rows in channel_pieces(bounds.size):
                 best = self.best_bounds(SpreadValues(histogram, rows))
                 bounds.reshape(-1)[rows] = best[:, 0]
-        bounds = histogram.values_of(bounds)
-        return (
-            np.asarray(np.maximum(np.minimum(histogram.lows, 0), -bounds)),
-            np.asarray(np.minimum(np.maximum(histogram.highs, 0), bounds)),
-        )
+        return _clipped(histogram, histogram.values_of(bounds))
 
     def bounds_to_try(
         self, values: SpreadValues
@@ -321,9 +317,10 @@ class ClippingObserver(_HistogramObserver):
 
     def quantizer(self, values: SpreadValues, bounds: NDArray[np.float64]) -> Quantizer:
         """The quantizer with a type for the values between bounds."""
+        lows, highs = _clipped(values, bounds)
         parameters = choose_parameters(
-            np.maximum(np.minimum(values.lows, 0), -bounds)[:, 0],
-            np.minimum(np.maximum(values.highs, 0), bounds)[:, 0],
+            lows[:, 0],
+            highs[:, 0],
             storage=f"i{self.bits}",
             symmetric=self.symmetric,
             expressed="f64",
