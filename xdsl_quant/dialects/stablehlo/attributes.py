@@ -333,13 +333,13 @@ class DotAlgorithmAttr(FieldsAttr):
     allow_imprecise_accumulation: BoolAttr
 
     def verify(self) -> None:
-        for words, count in (
-            ("lhs component count", self.lhs_component_count),
-            ("rhs component count", self.rhs_component_count),
-            ("num primitive operations", self.num_primitive_operations),
-        ):
-            if count.data <= 0:
-                raise VerifyException(f"{words} must be positive")
+        counts = (
+            self.lhs_component_count,
+            self.rhs_component_count,
+            self.num_primitive_operations,
+        )
+        if min(count.data for count in counts) <= 0:
+            raise VerifyException("expects positive counts in a dot algorithm")
 
 
 @irdl_attr_definition

@@ -189,46 +189,20 @@ class ConvDimensionNumbersAttr(FieldsAttr):
 
 
 def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:
+    """Parse `[b, 0, 1, f]`, where the letters may be `bf`."""
     pos = parser.pos
-    names: list[str | int] = []
 
-    def parse_dimension() -> None:
-        names.append(_parse_dimension(parser, letters, names))
+    def parse_dimension() -> str:
+        number = parser.parse_optional_integer(allow_boolean=False)
+        return parser.parse_identifier() if number is None else str(number)
 
-    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
-    spatial = range(len(names) - len(letters))
-    for words, expected in (("dimensions", letters), ("spatial dimensions", spatial)):
-        if missing := [str(name) for name in expected if name not in names]:
-            message = f"Expected {words} {', '.join(missing)} not specified"
-            parser.raise_error(message, pos, parser.pos)
-    first, second = letters
-    return (
-        IntAttr(names.index(first)),
-        IntAttr(names.index(second)),
-        dimensions_attr([names.index(number) for number in spatial]),
-    )
-
-
-def _parse_dimension(
-    parser: AttrParser, letters: str, seen: Sequence[str | int]
-) -> str | int:
-    """Parse the name of a dimension that is not one of those that were seen."""
-    number = parser.parse_optional_integer(allow_boolean=False)
-    if number is not None:
-        if number < 0:
-            parser.raise_error(f"Unexpected dimension {number}")
-        if number in seen:
-            parser.raise_error(f"Duplicate entries for spatial dimension {number}")
-        return number
-    keyword = parser.parse_identifier()
-    remaining = [letter for letter in letters if letter not in seen]
-    if not remaining:
-        parser.raise_error(f"Unexpected keyword {keyword}")
-    if keyword not in remaining:
-        parser.raise_error(
-            f"Unexpected dimension {keyword}, expecting {', '.join(remaining)}"
-        )
-    return keyword
+    names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
+    expected = [*letters, *map(str, range(len(names) - len(letters)))]
+    if sorted(names) != sorted(expected):
+        message = f"Expected dimensions {', '.join(expected)} in any order"
+        parser.raise_error(message, pos, parser.pos)
+    first, second, *spatial = (names.index(name) for name in expected)
+    return IntAttr(first), IntAttr(second), dimensions_attr(spatial)
 
 
 @assembly.irdl_custom_directive

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from xdsl.dialects.builtin import (
@@ -17,7 +16,7 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.irdl import (
     AtLeast,
     ParsePropInAttrDict,
@@ -90,25 +89,6 @@ class CustomCallOp(StableHLOOp):
     irdl_options = (ParsePropInAttrDict(),)
 
     traits = traits_def(_CustomCallEffects())
-
-    def __init__(
-        self,
-        call_target_name: str,
-        inputs: Sequence[SSAValue | Operation],
-        result_types: Sequence[Attribute],
-        *,
-        has_side_effect: bool = False,
-        backend_config: StringAttr | DictionaryAttr | None = None,
-    ):
-        super().__init__(
-            operands=[inputs],
-            result_types=[result_types],
-            properties={
-                "call_target_name": StringAttr(call_target_name),
-                "has_side_effect": BoolAttr.from_bool(has_side_effect),
-                "backend_config": backend_config,
-            },
-        )
 
     def verify_(self) -> None:
         version = self.api_version.value.data

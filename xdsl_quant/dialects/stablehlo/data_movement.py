@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -41,7 +42,7 @@ from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResul
 
 from . import quantized_constraints as rules
 from . import tensor_kinds as kinds
-from .attributes import GatherDimensionNumbersAttr, dimensions_attr
+from .attributes import Dimensions, GatherDimensionNumbersAttr, dimensions_attr
 from .base import (
     COMPATIBLE_ELEMENTS,
     SAME_ELEMENTS,
@@ -215,6 +216,14 @@ class PartsOp(InferredTypeOp, ABC):
         Pure(), SAME_ELEMENTS, MovesElements(), SameOperandsAndResultsScale()
     )
 
+    def by_dimension(self, *names: str) -> Iterator[tuple[int, ...]]:
+        """The size of each dimension of the operand, and what properties say about it."""
+        shape = self.tensor_types[0].get_shape()
+        numbers = [cast(Dimensions, self.properties[n]).get_values() for n in names]
+        for name, values in zip(names, numbers, strict=True):
+            verify_count(name, values, len(shape))
+        return zip(shape, *numbers, strict=True)
+
 
 @irdl_op_definition
 class ConcatenateOp(PartsOp):
@@ -361,27 +370,18 @@ class SliceOp(PartsOp):
         )
 
     def inferred_type(self) -> RankedTensor:
-        type_, _ = self.tensor_types
-        shape = type_.get_shape()
-        ranges = {
-            "start_indices": self.start_indices.get_values(),
-            "limit_indices": self.limit_indices.get_values(),
-            "strides": self.strides.get_values(),
-        }
-        for name, values in ranges.items():
-            verify_count(name, values, len(shape))
         sizes: list[int] = []
-        for index, (size, start, limit, stride) in enumerate(
-            zip(shape, *ranges.values(), strict=True)
+        for size, start, limit, stride in self.by_dimension(
+            "start_indices", "limit_indices", "strides"
         ):
             bound = limit if size == DYNAMIC_INDEX else size
             require(
                 0 <= start <= limit <= bound and stride > 0,
-                f"expects a range of dimension {index}, which has the size {size}, got "
+                f"expects a range in a dimension of size {size}, got "
                 f"{start}:{limit}:{stride}",
             )
             sizes.append(-(-(limit - start) // stride))
-        return TensorType(type_.element_type, sizes)
+        return TensorType(self.tensor_types[0].element_type, sizes)
 
 
 @irdl_op_definition
@@ -436,17 +436,10 @@ class PadOp(PartsOp):
         )
 
     def inferred_type(self) -> RankedTensor:
-        type_, _, _ = self.tensor_types
-        shape = type_.get_shape()
-        paddings = {
-            "low": self.edge_padding_low.get_values(),
-            "high": self.edge_padding_high.get_values(),
-            "interior": self.interior_padding.get_values(),
-        }
-        for name, values in paddings.items():
-            verify_count(f"{name} paddings", values, len(shape))
         sizes: list[int] = []
-        for size, low, high, interior in zip(shape, *paddings.values(), strict=True):
+        for size, low, high, interior in self.by_dimension(
+            "edge_padding_low", "edge_padding_high", "interior_padding"
+        ):
             padded = size + low + high + max(size - 1, 0) * interior
             is_dynamic = size == DYNAMIC_INDEX
             require(
@@ -454,7 +447,7 @@ class PadOp(PartsOp):
                 "expects interior padding and padded sizes that are not negative",
             )
             sizes.append(DYNAMIC_INDEX if is_dynamic else padded)
-        return TensorType(type_.element_type, sizes)
+        return TensorType(self.tensor_types[0].element_type, sizes)
 
 
 @irdl_op_definition
@@ -485,26 +478,6 @@ class GatherOp(InferredTypeOp):
     result = result_def(kinds.TENSOR)
 
     traits = traits_def(Pure(), MovesElements((0,)), SameOperandsAndResultsScale())
-
-    def __init__(
-        self,
-        operand: SSAValue | Operation,
-        start_indices: SSAValue | Operation,
-        dimension_numbers: GatherDimensionNumbersAttr,
-        slice_sizes: Sequence[int],
-        result_type: Attribute,
-        *,
-        indices_are_sorted: bool = False,
-    ):
-        super().__init__(
-            operands=[operand, start_indices],
-            result_types=[result_type],
-            properties={
-                "dimension_numbers": dimension_numbers,
-                "indices_are_sorted": BoolAttr.from_bool(indices_are_sorted),
-                "slice_sizes": dimensions_attr(slice_sizes),
-            },
-        )
 
     def inferred_type(self) -> RankedTensor:
         type_, indices_type, result_type = self.tensor_types

@@ -36,7 +36,7 @@ from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 
 from . import tensor_kinds as kinds
-from .attributes import dimensions_attr, optional_attr
+from .attributes import dimensions_attr
 from .base import (
     RankedTensor,
     StableHLOOp,
@@ -49,7 +49,7 @@ from .base import (
 )
 from .elementwise import BinaryOp
 from .syntax import dimensions_text, parse_attributes, parse_dimensions
-from .window import padding_attr, window_positions
+from .window import window_positions
 
 
 @irdl_op_definition
@@ -453,32 +453,6 @@ class ReduceWindowOp(ReducingOp):
     base_dilations = opt_prop_def(DenseArrayBase.constr(i64))
     window_dilations = opt_prop_def(DenseArrayBase.constr(i64))
     padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
-
-    def __init__(
-        self,
-        inputs: Sequence[SSAValue | Operation],
-        init_values: Sequence[SSAValue | Operation],
-        window_dimensions: Sequence[int],
-        body: type[BinaryOp] | Region,
-        result_types: Sequence[Attribute],
-        *,
-        window_strides: Sequence[int] | None = None,
-        base_dilations: Sequence[int] | None = None,
-        window_dilations: Sequence[int] | None = None,
-        padding: Sequence[tuple[int, int]] | None = None,
-    ):
-        """
-        `body` may be a binary op on two scalars of the type of the first input. What is
-        left out of the window is 1 for each dimension, or no padding.
-        """
-        properties: dict[str, Attribute | None] = {
-            "window_dimensions": dimensions_attr(window_dimensions),
-            "window_strides": optional_attr(dimensions_attr, window_strides),
-            "base_dilations": optional_attr(dimensions_attr, base_dilations),
-            "window_dilations": optional_attr(dimensions_attr, window_dilations),
-            "padding": optional_attr(padding_attr, padding),
-        }
-        super().__init__(inputs, init_values, body, result_types, properties)
 
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         window = self.window_dimensions.get_values()

@@ -664,7 +664,7 @@ func.func @slice_start(%a: tensor<4xf32>) {
   %0 = stablehlo.slice %a [-1:2] : (tensor<4xf32>) -> tensor<4xf32>
   func.return
 }
-// CHECK: expects a range of dimension 0, which has the size 4, got -1:2:1
+// CHECK: expects a range in a dimension of size 4, got -1:2:1
 
 // -----
 
@@ -672,7 +672,7 @@ func.func @slice_limit(%a: tensor<4xf32>) {
   %0 = stablehlo.slice %a [0:5] : (tensor<4xf32>) -> tensor<5xf32>
   func.return
 }
-// CHECK: expects a range of dimension 0, which has the size 4, got 0:5:1
+// CHECK: expects a range in a dimension of size 4, got 0:5:1
 
 // -----
 
@@ -680,7 +680,7 @@ func.func @slice_start_after_limit(%a: tensor<4xf32>) {
   %0 = stablehlo.slice %a [3:2] : (tensor<4xf32>) -> tensor<1xf32>
   func.return
 }
-// CHECK: expects a range of dimension 0, which has the size 4, got 3:2:1
+// CHECK: expects a range in a dimension of size 4, got 3:2:1
 
 // -----
 
@@ -688,7 +688,7 @@ func.func @slice_stride(%a: tensor<4xf32>) {
   %0 = stablehlo.slice %a [0:4:0] : (tensor<4xf32>) -> tensor<4xf32>
   func.return
 }
-// CHECK: expects a range of dimension 0, which has the size 4, got 0:4:0
+// CHECK: expects a range in a dimension of size 4, got 0:4:0
 
 // -----
 
@@ -736,7 +736,7 @@ func.func @pad_counts(%a: tensor<4xf32>, %v: tensor<f32>) {
   %0 = stablehlo.pad %a, %v, low = [0], high = [0, 0], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   func.return
 }
-// CHECK: expects 1 high paddings, got 2
+// CHECK: expects 1 edge_padding_high, got 2
 
 // -----
 
@@ -744,7 +744,7 @@ func.func @pad_rank(%a: tensor<4xf32>, %v: tensor<f32>) {
   %0 = stablehlo.pad %a, %v, low = [0, 0], high = [0, 0], interior = [0, 0] : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   func.return
 }
-// CHECK: expects 1 low paddings, got 2
+// CHECK: expects 1 edge_padding_low, got 2
 
 // -----
 
@@ -1453,7 +1453,7 @@ func.func @conv_missing() {
   "test.op"() {a = #stablehlo.conv<[b, 0]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Expected dimensions f not specified
+// CHECK: Expected dimensions b, f in any order
 
 // -----
 
@@ -1461,7 +1461,7 @@ func.func @conv_missing_spatial() {
   "test.op"() {a = #stablehlo.conv<[b, 1, f]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Expected spatial dimensions 0 not specified
+// CHECK: Expected dimensions b, f, 0 in any order
 
 // -----
 
@@ -1469,7 +1469,7 @@ func.func @conv_keyword() {
   "test.op"() {a = #stablehlo.conv<[b, 0, z]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Unexpected dimension z, expecting f
+// CHECK: Expected dimensions b, f, 0 in any order
 
 // -----
 
@@ -1477,7 +1477,7 @@ func.func @conv_letter_twice() {
   "test.op"() {a = #stablehlo.conv<[b, b, f]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Unexpected dimension b, expecting f
+// CHECK: Expected dimensions b, f, 0 in any order
 
 // -----
 
@@ -1485,7 +1485,7 @@ func.func @conv_letter_of_kernel() {
   "test.op"() {a = #stablehlo.conv<[b, 0, f, i]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Unexpected keyword i
+// CHECK: Expected dimensions b, f, 0, 1 in any order
 
 // -----
 
@@ -1493,7 +1493,7 @@ func.func @conv_number_twice() {
   "test.op"() {a = #stablehlo.conv<[b, 0, 0, f]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Duplicate entries for spatial dimension 0
+// CHECK: Expected dimensions b, f, 0, 1 in any order
 
 // -----
 
@@ -1501,7 +1501,7 @@ func.func @conv_letters_missing() {
   "test.op"() {a = #stablehlo.conv<[0]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Expected dimensions b, f not specified
+// CHECK: Expected dimensions b, f in any order
 
 // -----
 
@@ -1509,4 +1509,4 @@ func.func @conv_negative() {
   "test.op"() {a = #stablehlo.conv<[b, -1, f]x[0, i, o]->[b, 0, f]>} : () -> ()
   func.return
 }
-// CHECK: Unexpected dimension -1
+// CHECK: Expected dimensions b, f, 0 in any order
