@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,48 +55,26 @@ def _part(
     What an operand is in a part of the iteration space: an array that broadcasts to it,
     with size 1 for each loop that the operand does not depend on.
     """
-    used = [sorted(expr.used_dims()) for expr in map_.results]
+    used = [expr.used_dims() for expr in map_.results]
     dimensions = [dimension for expr_dims in used for dimension in expr_dims]
-    if len(set(dimensions)) < len(dimensions) or any(len(dims) > 1 for dims in used):
-        grid = np.ix_(*ranges)
-        indices = [np.asarray(expr.eval(cast(Any, grid), ())) for expr in map_.results]
+    grid: Any = np.ix_(*ranges)
+    if len({*dimensions}) < len(dimensions) or any(len(dims) > 1 for dims in used):
+        indices = [np.asarray(expr.eval(grid, ())) for expr in map_.results]
         for index, size in zip(indices, values.shape, strict=True):
             _check_bounds(op, index, size)
         return values[tuple(indices)]
-    return _separable_part(op, values, map_, ranges, dimensions)
-
-
-def _separable_part(
-    op: Operation,
-    values: NDArray[Any],
-    map_: AffineMap,
-    ranges: Ranges,
-    dimensions: Sequence[int],
-) -> NDArray[Any]:
-    """`_part` of an operand each of whose indices depends on a loop of its own."""
-    slices: list[Any] = []
-    gathers: list[tuple[int, NDArray[Any]]] = []
-    for expr, size in zip(map_.results, values.shape, strict=True):
+    # Each index depends on a loop of its own, if on any.
+    part = values
+    for axis, expr in reversed([*enumerate(map_.results)]):
+        before = (slice(None),) * axis
         if isinstance(expr, AffineDimExpr):
             indices = ranges[expr.position]
-            slices.append(slice(indices.start, indices.stop))
+            part = part[(*before, slice(indices.start, indices.stop))]
             continue
-        if not (used := expr.used_dims()):
-            index = expr.eval((), ())
-            _check_bounds(op, np.asarray(index), size)
-            slices.append(index)
-            continue
-        (dimension,) = used
-        loops: list[Any] = [0] * len(ranges)
-        loops[dimension] = np.asarray(ranges[dimension])
-        index = np.asarray(expr.eval(loops, ()))
-        _check_bounds(op, index, size)
-        gathers.append((dimension, index))
-        slices.append(slice(None))
-    # With the ellipsis it is an array even if it has rank 0.
-    part = values[(*slices, ...)]
-    for dimension, index in gathers:
-        part = part.take(index, dimensions.index(dimension))
+        index = np.asarray(expr.eval(grid, ())).ravel()
+        _check_bounds(op, index, values.shape[axis])
+        # With the ellipsis it is an array even if it has rank 0.
+        part = part.take(index, axis) if used[axis] else part[(*before, index[0], ...)]
     part = part.transpose(np.argsort(dimensions))
     absent = tuple(d for d in range(len(ranges)) if d not in dimensions)
     return np.expand_dims(part, absent)

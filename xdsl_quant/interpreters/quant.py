@@ -13,6 +13,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 from xdsl.interpreter import Interpreter, InterpreterFunctions
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
 from xdsl_quant.dialects.quant import (
     ConstFakeQuantOp,
@@ -29,12 +30,14 @@ from xdsl_quant.dialects.quant.requantization import requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
     QuantizationParameters,
-    choose_parameters,
     dequantize,
     quantize,
     requantize_fixed_point,
 )
 from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
+    quantized_result_type,
+)
 
 from .implementations import interpreter_functions
 from .values import numbers, signed, wrapped
@@ -84,35 +87,15 @@ def _unchanged(op: Operation, value: Any) -> Any:
     return value
 
 
-def _simulated(
-    op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp,
-) -> QuantizationParameters:
-    """The parameters of fake quantization, with exactly as many bits as it says."""
-    is_signed, is_narrow = (
-        flag is not None and bool(flag.value.data)
-        for flag in (op.is_signed, op.narrow_range)
-    )
-    if isinstance(op, ConstFakeQuantOp):
-        low, high, axis = op.min.value.data, op.max.value.data, None
-    else:
-        low = [bound.value.data for bound in op.min]
-        high = [bound.value.data for bound in op.max]
-        axis = op.axis.value.data
-    return choose_parameters(
-        low,
-        high,
-        storage=f"{'i' if is_signed else 'u'}{op.num_bits.value.data}",
-        narrow_range=is_narrow,
-        expressed=scalar_or_element_type(op.input.type).name,
-        quantized_dimension=axis,
-        rule="mlir",
-    )
-
-
 def _simulate(
     rounding: Rounding, op: ConstFakeQuantOp | ConstFakeQuantPerAxisOp, value: Any
 ) -> Any:
-    parameters = _simulated(op)
+    try:
+        # Stored values have exactly as many bits as the op says.
+        type_ = quantized_result_type(op, exact_bits=True)
+    except PassFailedException as e:
+        raise InterpretationError(str(e)) from None
+    parameters = _parameters_of(type_)
     stored = _stored(numbers(value, op.input.type), parameters, rounding)
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 
