@@ -116,7 +116,7 @@ def _keep(
     folder.mkdir(parents=True, exist_ok=True)
     # Equal calls of one test are numbered.
     number = len([*folder.glob(f"{digest}-*")])
-    record = {"call": call, "status": status, "stdout": out, "stderr": err}
+    record = {"command": call, "status": status, "stdout": out, "stderr": err}
     (folder / f"{digest}-{number}.json").write_text(json.dumps(record))
 
 
