@@ -4,6 +4,9 @@ PYTHON ?= python3
 SECONDS ?= 600
 SEED ?= 0
 
+# The releases of xDSL that pyproject.toml allows.
+XDSL_RELEASES ?= 0.73 0.74
+
 # Silences an advertisement in the output of mkdocs-material.
 export NO_MKDOCS_2_WARNING := 1
 
@@ -11,7 +14,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint pages format fuzz mutants bench notebook docs clean
+.PHONY: help venv demo tests pytest filecheck lint pages format fuzz host-check \
+	xdsl-versions mutants bench notebook docs clean
 
 help:
 	@echo "make demo       check the casts of all tensors of a real int8 model"
@@ -22,6 +26,8 @@ help:
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
+	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
+	@echo "make xdsl-versions  run the tests with each supported release of xDSL"
 	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
 	@echo "make bench      measure time and memory, compared with MLIR, onnxruntime and torch"
 	@echo "make notebook   open the notebooks in JupyterLab"
@@ -71,6 +77,26 @@ format: $(READY)
 fuzz: $(READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
 
+host-check: $(READY)
+	$(BIN)/python -m tests.host.compare
+
+xdsl-versions: $(addprefix xdsl-,$(XDSL_RELEASES))
+
+# All packages but xDSL are those of .venv.
+.PRECIOUS: .venv-xdsl-%/.ready
+.venv-xdsl-%/.ready: $(READY)
+	$(BIN)/python -m venv .venv-xdsl-$*
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+		$$(.venv-xdsl-$*/bin/python -c \
+		'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
+	.venv-xdsl-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		-e . -e examples/ml_dialect 'xdsl==$*.*' 'filecheck>=1.0,<2' 'lit>=18,<24'
+	@touch $@
+
+xdsl-%: .venv-xdsl-%/.ready
+	.venv-xdsl-$*/bin/python -m pytest -q -n auto --dist loadscope tests/unit
+	.venv-xdsl-$*/bin/lit --order=smart -q tests/filecheck
+
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<4'
 	$(BIN)/python -m tests.mutants $(MUTANTS)
@@ -88,4 +114,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-xdsl-* build/host site .pytest_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import ndiff
 from importlib.metadata import version
@@ -85,7 +85,7 @@ def download_suite(folder: Path) -> Path:
 
 
 @contextmanager
-def serving(address: Path, plugin: str) -> Iterator[None]:
+def serving(address: Path, plugin: str) -> Generator[None]:
     """Run the server of xDSL's tools."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-P", HOST / "server.py", address, plugin]
@@ -174,8 +174,7 @@ def main() -> int:
     folder = arguments.folder.resolve()
     suite = download_suite(folder)
     without, with_plugin = (
-        run_suite(suite, folder, plugin, arguments.tests)
-        for plugin in ("off", "on")
+        run_suite(suite, folder, plugin, arguments.tests) for plugin in ("off", "on")
     )
     found = [*differences(without, with_plugin)]
     documented = {test for change in documented_changes() for test in change.tests}

@@ -1,7 +1,9 @@
 """What the Makefile runs. Nothing here runs it."""
 
 import os
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,15 @@ def test_installing_says_what_it_does():
     assert 'echo "Installing ' in said
     (install,) = (line for line in others.splitlines() if "'.[dev]'" in line)
     assert "--quiet" not in install
+
+
+def test_each_release_of_xdsl_that_is_allowed_is_tested():
+    printed = commands("xdsl-versions", "--always-make")
+    tested = re.findall(r"\.venv-xdsl-0\.(\d+)/bin/lit ", printed)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (xdsl,) = (d for d in project["dependencies"] if d.startswith("xdsl"))
+    first, last = re.findall(r"0\.(\d+)", xdsl)
+    assert [*map(int, tested)] == [*range(int(first), int(last))]
 
 
 def test_tests_check_the_pages():

@@ -1,0 +1,31 @@
+"""The page of changes has a row for each patch, and a text for xDSL that would end it."""
+
+from importlib import import_module
+
+import pytest
+
+from tests.host.changes import PAGE, Change, documented_changes
+from xdsl_quant import xdsl_patches
+
+
+def test_the_rows_are_the_patches():
+    assert [change.patch for change in documented_changes()] == [
+        f"{dialect}.{patch.__name__}"
+        for dialect in xdsl_patches.PATCHED_DIALECTS
+        for patch in import_module(f"xdsl_quant.xdsl_patches.{dialect}").PATCHES
+    ]
+
+
+@pytest.mark.parametrize(
+    "change", documented_changes(), ids=lambda change: change.patch
+)
+def test_a_patch_says_what_mlir_does_and_what_ends_it(change: Change):
+    dialect, name = change.patch.split(".")
+    patch = getattr(import_module(f"xdsl_quant.xdsl_patches.{dialect}"), name)
+    assert "MLIR: " in patch.__doc__
+    assert f"Ends with: `docs/{change.upstream}`." in patch.__doc__
+
+
+def test_each_text_for_xdsl_belongs_to_a_patch():
+    texts = {f"upstream/{file.name}" for file in (PAGE.parent / "upstream").iterdir()}
+    assert texts == {change.upstream for change in documented_changes()}
