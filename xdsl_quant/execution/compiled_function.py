@@ -40,7 +40,7 @@ class CompiledFunction:
     if it has none. Arrays of arguments are neither written to nor part of a result. Those
     that are not contiguous are copied.
 
-    Any thread may call it; other threads of Python run meanwhile.
+    Any thread may call it; other Python threads run meanwhile.
     """
 
     name: str
@@ -143,7 +143,7 @@ class CompiledFunction:
                 array, which each call would have to make anew.
             ValueError: as in a call, or if an array must be copied or all its numbers must
                 be looked at, or if sizes of results may depend on more than shapes: on
-                numbers, or on a function that calls one of Python.
+                numbers, or on a function that calls a Python function.
         """
         inputs = self._inputs(arguments)
         for index, value in enumerate(arguments):

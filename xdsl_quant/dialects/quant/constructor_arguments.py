@@ -69,7 +69,7 @@ def bool_argument(value: object, what: str) -> bool:
 
 def _as_integer(value: object, needed: str) -> int:
     """
-    An integer of Python or NumPy.
+    A Python or NumPy integer.
 
     Raises:
         TypeError: if it is none, with `needed` as the start of the message.
@@ -85,7 +85,7 @@ def _as_integer(value: object, needed: str) -> int:
 
 def _as_float(value: object, needed: str) -> float:
     """
-    A number of Python or NumPy.
+    A Python or NumPy number.
 
     Raises:
         TypeError: if it is none, with `needed` as the start of the message.

@@ -91,7 +91,7 @@ class FixedPointSyntax(TypeSyntax):
         # The lexer takes the letter and what follows it for one name.
         if self._token.text != "p":
             self._wrong_token(
-                "expected 'p-' and a shift behind the multiplier, e.g. '1610612736p-38'"
+                "expected 'p-' and a shift after the multiplier, e.g. '1610612736p-38'"
             )
         self._next()
         self._expect("-")

@@ -1,6 +1,6 @@
 """
 Which casts are a requantization with integers alone: a `quant.qcast` of a `quant.dcast`
-where both types have integer scales. The expressed value in between is never computed.
+where both types have fixed-point scales. The expressed value in between is never computed.
 """
 
 from xdsl.ir import Operation, SSAValue
@@ -11,7 +11,7 @@ from .types import scalar_or_element_type
 
 
 def fixed_point_type(value: SSAValue) -> FixedPointType | None:
-    """The type with integer scales that a value or its elements have, if they do."""
+    """The type with fixed-point scales that a value or its elements have, if they do."""
     quantized_type = scalar_or_element_type(value.type)
     return quantized_type if isinstance(quantized_type, FixedPointType) else None
 

@@ -1,7 +1,7 @@
 """
 Replace sub-channel types of tensors by simpler types with the same meaning.
 
-A type with a single scale is per-layer. A type is per-axis if the scale changes along one
+A type with a single scale is per-tensor. A type is per-axis if the scale changes along one
 dimension only, and changes with each index of it: MLIR does not look at the size of the
 blocks and, with blocks of more than one index, gives their scales to the first indices.
 
@@ -65,7 +65,7 @@ def normalized(
     ranked or unranked tensor.
 
     A dimension without a block size, or with one scale, is one block. So the result is
-    per-layer if there is one scale in total, and per-axis if one dimension only has
+    per-tensor if there is one scale in total, and per-axis if one dimension only has
     several scales and its block size is 1. Scales are as they were: numbers of the
     expressed type.
     """
@@ -102,7 +102,7 @@ class _NormalizedTypes(TypeReplacement):
 @dataclass(frozen=True)
 class NormalizeQuantTypesPass(ModulePass):
     """
-    Replace sub-channel types that are in fact per-layer or per-axis.
+    Replace sub-channel types that are equivalent to per-tensor or per-axis.
 
     The types of all values inside of `func.func` and the signatures of functions are
     replaced, provided that they are tensors. Tuples and attributes stay as they are.

@@ -1,5 +1,5 @@
 """
-Replace integer scales by floating-point ones: `!quant.fixed_point` becomes
+Replace fixed-point scales by floating-point ones: `!quant.fixed_point` becomes
 `!quant.uniform`.
 
 A scale becomes the double `multiplier * 2**-shift`, which is exact, so

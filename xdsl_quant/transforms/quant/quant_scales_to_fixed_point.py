@@ -52,7 +52,7 @@ def fixed_point_type(
     quantized_type: UniformQuantizedType | UniformQuantizedPerAxisType,
 ) -> FixedPointType:
     """
-    The type with the nearest integer scales, and all else equal.
+    The type with the nearest fixed-point scales, and all else equal.
 
     Raises:
         ValueError: if a scale is less than `2**-32`, or `2**29` once it is rounded.
@@ -89,7 +89,7 @@ def _multipliers_and_shifts(
         where = f" at index {index}" if scales.size > 1 else ""
         raise ValueError(
             f"scale {scales[index]}{where} is not in the range {_SMALLEST} to {_LARGEST} "
-            "of integer scales, 2**-32 to 2**29"
+            "of fixed-point scales, 2**-32 to 2**29"
         )
     multipliers, shifts = quantize_multiplier(scales)
     return array("q", multipliers.tolist()), array("q", shifts.tolist())
@@ -98,8 +98,8 @@ def _multipliers_and_shifts(
 def _converted(quantized_type: QuantizedType) -> QuantizedType:
     if isinstance(quantized_type, UniformQuantizedSubChannelType):
         raise ValueError(
-            "there are no integer scales for the blocks of a sub-channel type; "
-            "'normalize-quant-types' makes it per-axis or per-layer if it is in fact"
+            "there are no fixed-point scales for the blocks of a sub-channel type; "
+            "'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent"
         )
     if isinstance(quantized_type, UniformQuantizedType | UniformQuantizedPerAxisType):
         return fixed_point_type(quantized_type)
@@ -109,8 +109,8 @@ def _converted(quantized_type: QuantizedType) -> QuantizedType:
 @dataclass(frozen=True)
 class QuantScalesToFixedPointPass(ModulePass):
     """
-    Replace per-layer and per-axis `!quant.uniform` by `!quant.fixed_point`, with the
-    nearest integer scales.
+    Replace per-tensor and per-axis `!quant.uniform` by `!quant.fixed_point`, with the
+    nearest fixed-point scales.
     """
 
     name = "quant-scales-to-fixed-point"

@@ -4,12 +4,12 @@ Replace quantized types by their storage types wherever functions pass values.
 The types of arguments, of call results and of block arguments of functions become storage
 types in place. Where another op still needs a quantized value, a `quant.scast` makes it:
 
-* behind an argument or a call that had a quantized type, for those uses that are not
+* after an argument or a call that had a quantized type, for those uses that are not
   themselves a call, a return or a branch;
-* behind any other op with a quantized result that is passed, returned or branched with.
+* after any other op with a quantized result that is passed, returned or branched with.
 
 Hence a value that is only passed on has no cast at all. The order of casts is MLIR's: each
-cast is inserted right behind the definition of its operand, so that the last one comes
+cast is inserted right after the definition of its operand, so that the last one comes
 first. (Results of one op that are needed in several blocks are cast in the order of the
 blocks in the text; MLIR takes that of the dominator tree.)
 
@@ -309,7 +309,7 @@ class _FunctionInterfaces:
 def _insert_cast(
     value: SSAValue, type_: Attribute, name_hint: str | None, location: LocationAttr
 ) -> SSAValue:
-    """Insert a storage cast right behind the definition of its operand."""
+    """Insert a storage cast right after the definition of its operand."""
     cast_op = StorageCastOp.create(
         operands=(value,), result_types=(type_,), location=location
     )

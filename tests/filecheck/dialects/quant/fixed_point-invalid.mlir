@@ -38,7 +38,7 @@ func.func private @f(
 // -----
 
 // CHECK:       {{.*}}.mlir:{{[0-9]+}}:40
-// CHECK:       expected 'p-' and a shift behind the multiplier, e.g. '1610612736p-38'
+// CHECK:       expected 'p-' and a shift after the multiplier, e.g. '1610612736p-38'
 func.func private @f(
   !quant.fixed_point<i8:f32, 1073741824:3>)
 

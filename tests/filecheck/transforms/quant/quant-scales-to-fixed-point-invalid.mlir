@@ -1,11 +1,11 @@
 // RUN: xdsl-opt %s -p quant-scales-to-fixed-point --verify-diagnostics --split-input-file | filecheck %s --match-full-lines
 
-// CHECK:       'func.func' op has a type that cannot be converted: scale 1e-10 is not in the range 2.3283064365386963e-10 to 536870911.75 of integer scales, 2**-32 to 2**29
+// CHECK:       'func.func' op has a type that cannot be converted: scale 1e-10 is not in the range 2.3283064365386963e-10 to 536870911.75 of fixed-point scales, 2**-32 to 2**29
 func.func private @f(!quant.uniform<i8:f32, 1.0e-10>)
 
 // -----
 
-// CHECK:       'quant.qcast' op has a type that cannot be converted: scale 1000000000.0 at index 1 is not in the range 2.3283064365386963e-10 to 536870911.75 of integer scales, 2**-32 to 2**29
+// CHECK:       'quant.qcast' op has a type that cannot be converted: scale 1000000000.0 at index 1 is not in the range 2.3283064365386963e-10 to 536870911.75 of fixed-point scales, 2**-32 to 2**29
 func.func @f(%x: tensor<2xf32>) {
   %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32:0, {1.0, 1.0e+9}>>
   return
@@ -13,7 +13,7 @@ func.func @f(%x: tensor<2xf32>) {
 
 // -----
 
-// CHECK:       'func.func' op has a type that cannot be converted: there are no integer scales for the blocks of a sub-channel type; 'normalize-quant-types' makes it per-axis or per-layer if it is in fact
+// CHECK:       'func.func' op has a type that cannot be converted: there are no fixed-point scales for the blocks of a sub-channel type; 'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent
 func.func private @f(tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 2.0}, {3.0, 4.0}}>>)
 
 // -----

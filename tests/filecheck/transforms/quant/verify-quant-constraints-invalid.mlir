@@ -21,7 +21,7 @@ func.func private @f(tuple<i1, tensor<2x!quant.uniform<i8:f32, 1.0:300>>>) -> te
 
 // -----
 
-// CHECK:       error: 'test.op' op result #0: !quant.uniform<i8:f32:{0:1}, {1.000000e+00, 2.000000e+00}> is neither a per-layer nor a per-axis !quant.uniform: there are rules for no other type (QuantizedTensorElementType)
+// CHECK:       error: 'test.op' op result #0: !quant.uniform<i8:f32:{0:1}, {1.000000e+00, 2.000000e+00}> is neither a per-tensor nor a per-axis !quant.uniform: there are rules for no other type (QuantizedTensorElementType)
 // CHECK-NEXT:  error: 'test.op' op result #1: a tensor of !quant.uniform<i8:f32, 1.000000e+00> has no rank: it must have one (QuantizedTensorType)
 // CHECK-NEXT:  error: 2 violations of the rules of StableHLO for quantized types
 %0, %1 = "test.op"() : () -> (tensor<2x!quant.uniform<i8:f32:{0:1}, {1.0,2.0}>>, tensor<*x!quant.uniform<i8:f32, 1.0>>)

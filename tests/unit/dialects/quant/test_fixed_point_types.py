@@ -290,11 +290,11 @@ def test_no_python_code_is_run_for_each_scale():
         ),
         (
             "i8:f32, 1073741824",
-            "expected 'p-' and a shift behind the multiplier, e.g. '1610612736p-38'",
+            "expected 'p-' and a shift after the multiplier, e.g. '1610612736p-38'",
         ),
         (
             "i8:f32, 1073741824p30",
-            "expected 'p-' and a shift behind the multiplier, e.g. '1610612736p-38'",
+            "expected 'p-' and a shift after the multiplier, e.g. '1610612736p-38'",
         ),
         ("i8:f32, 1073741824p+30", "expected '-'"),
         ("i8:f32:0, {}", "expected integer value"),

@@ -1,4 +1,4 @@
-"""Casts between types with integer scales need integers only, however they are run."""
+"""Casts between types with fixed-point scales need integers only, however they are run."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -209,22 +209,22 @@ def test_what_has_no_scale_to_convert_is_the_same_object():
         (
             "!quant.uniform<i8:f32, 1.0e-10>",
             "scale 1e-10 is not in the range 2.3283064365386963e-10 to 536870911.75 of "
-            "integer scales, 2**-32 to 2**29",
+            "fixed-point scales, 2**-32 to 2**29",
         ),
         (
             "!quant.uniform<i8:f32:0, {1.0, 1.0e9, 1.0}>",
             "scale 1000000000.0 at index 1 is not in the range 2.3283064365386963e-10 to "
-            "536870911.75 of integer scales, 2**-32 to 2**29",
+            "536870911.75 of fixed-point scales, 2**-32 to 2**29",
         ),
         (
             "!quant.uniform<i8:f64, 536870911.875>",
             "scale 536870911.875 is not in the range 2.3283064365386963e-10 to "
-            "536870911.75 of integer scales, 2**-32 to 2**29",
+            "536870911.75 of fixed-point scales, 2**-32 to 2**29",
         ),
         (
             "!quant.uniform<i8:f32:{0:1}, {1.0, 2.0}>",
-            "there are no integer scales for the blocks of a sub-channel type; "
-            "'normalize-quant-types' makes it per-axis or per-layer if it is in fact",
+            "there are no fixed-point scales for the blocks of a sub-channel type; "
+            "'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent",
         ),
         (
             "!quant.uniform<i8:f32, 1.0:300>",

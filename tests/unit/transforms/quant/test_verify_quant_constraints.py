@@ -316,7 +316,7 @@ def test_what_a_type_may_be():
         "i8, i16, i32, u2, u4, u8, u16, u32"
     ]
     assert messages("!quant.any<i8>") == [
-        "!quant.any<i8> is neither a per-layer nor a per-axis !quant.uniform: there are "
+        "!quant.any<i8> is neither a per-tensor nor a per-axis !quant.uniform: there are "
         "rules for no other type"
     ]
     assert messages("tensor<*x!quant.uniform<i8:f32, 1.0>>") == [

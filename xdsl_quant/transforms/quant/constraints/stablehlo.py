@@ -103,7 +103,7 @@ def no_uniform_type(quantized_type: QuantizedType) -> Finding:
     """A type for which there is no rule."""
     return Finding(
         "QuantizedTensorElementType",
-        f"{short_text(quantized_type)} is neither a per-layer nor a per-axis "
+        f"{short_text(quantized_type)} is neither a per-tensor nor a per-axis "
         "!quant.uniform: there are rules for no other type",
     )
 
