@@ -47,42 +47,26 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
 from xdsl_quant.xdsl_patches import patched_pass
 
-from .linalg.contraction import LowerDotGeneral
-from .linalg.convolution import LowerConvolution
-from .linalg.data_movement import (
-    LowerBroadcastInDim,
-    LowerConcatenate,
-    LowerConstant,
-    LowerGather,
-    LowerGetDimensionSize,
-    LowerIota,
-    LowerPad,
-    LowerReshape,
-    LowerSlice,
-    LowerTranspose,
-)
+from .linalg import contraction, data_movement, elementwise, reduction
 from .linalg.element_types import has_signedness, signless
-from .linalg.elementwise import LowerElementwise
 from .linalg.lowering import LinalgLowering, Replacement, UnsupportedError
-from .linalg.reduction import LowerReduce, LowerReduceWindow
-from .linalg.scalars import FORMULAS
 
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
-    LowerElementwise(),
-    LowerBroadcastInDim(),
-    LowerConcatenate(),
-    LowerConstant(),
-    LowerConvolution(),
-    LowerDotGeneral(),
-    LowerGather(),
-    LowerGetDimensionSize(),
-    LowerIota(),
-    LowerPad(),
-    LowerReduce(),
-    LowerReduceWindow(),
-    LowerReshape(),
-    LowerSlice(),
-    LowerTranspose(),
+    elementwise.LowerElementwise(),
+    data_movement.LowerBroadcastInDim(),
+    data_movement.LowerConcatenate(),
+    data_movement.LowerConstant(),
+    contraction.LowerConvolution(),
+    contraction.LowerDotGeneral(),
+    data_movement.LowerGather(),
+    data_movement.LowerGetDimensionSize(),
+    data_movement.LowerIota(),
+    data_movement.LowerPad(),
+    reduction.LowerReduce(),
+    reduction.LowerReduceWindow(),
+    data_movement.LowerReshape(),
+    data_movement.LowerSlice(),
+    data_movement.LowerTranspose(),
 )
 """The rewrite patterns of the pass."""
 
@@ -131,7 +115,7 @@ def _check_cast(op: Operation) -> None:
 def _is_lowered(op: Operation) -> bool:
     """Whether an op is one that this pass replaces, or that fails it."""
     name = op_name(op)
-    return name.startswith("stablehlo.") or name in FORMULAS
+    return name.startswith("stablehlo.") or name in elementwise.FORMULAS
 
 
 def _is_in_reduction(op: Operation) -> bool:

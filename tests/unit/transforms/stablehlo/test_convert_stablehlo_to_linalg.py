@@ -59,12 +59,18 @@ REFUSED = [
         "which has no conversion to linalg",
     ),
     (
-        "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
-        "  %r = stablehlo.pad %a, %z, low = [-1], high = [0], interior = [1] : "
-        "(tensor<?xf32>, tensor<f32>) -> tensor<?xf32>",
+        "%r = stablehlo.custom_call @target(%a) : (tensor<4xf32>) -> tensor<4xf32>",
+        "tensor<4xf32>",
+        "'stablehlo.custom_call' op calls 'target', which has no conversion to linalg",
+    ),
+    (
+        "%i = stablehlo.constant dense<0> : tensor<1xi32>\n"
+        '  %r = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<'
+        "collapsed_slice_dims = [0], start_index_map = [0]>, slice_sizes = array<i64: 1>"
+        "}> : (tensor<?xf32>, tensor<1xi32>) -> tensor<f32>",
         "tensor<?xf32>",
-        "'stablehlo.pad' op has interior padding and a negative edge in a dimension "
-        "whose size is not known, which has no conversion to linalg",
+        "'stablehlo.gather' op has an operand of unknown size, which has no conversion "
+        "to linalg",
     ),
     (
         "%r = stablehlo.convolution(%a, %a) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], "

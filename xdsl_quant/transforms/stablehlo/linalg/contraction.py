@@ -1,6 +1,6 @@
 """
-Sums of products: matrix products over any dimensions, and what they share with
-convolutions.
+Sums of products: matrix products over any dimensions, and convolutions, for which the
+padding and the elements that a dilation puts between others are made first.
 
 Products are summed up in the type of the result, in f32 for narrower floats, whose sums
 are rounded once, at the end.
@@ -9,14 +9,17 @@ are rounded once, at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from itertools import count
+from typing import NamedTuple, TypeVar, cast
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_quant.dialects.stablehlo import DotGeneralOp
-from xdsl_quant.dialects.stablehlo.attributes import Dimensions
+from xdsl_quant.dialects.stablehlo import (
+    ConvolutionOp,
+    DotGeneralOp,
+)
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,
@@ -28,10 +31,10 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .conversions import converted
-from .element_types import bit_width, is_float, signless
-from .lowering import LinalgLowering, Values
-from .scalars import product, total
+from .element_types import Values, bit_width, converted, is_float, signless
+from .elementwise import product, total
+from .lowering import LinalgLowering, UnsupportedError
+from .windows import Padding, padded, window_of
 
 
 class Factor(NamedTuple):
@@ -103,67 +106,172 @@ def sum_of_products(
     )
 
 
-_Loop: TypeAlias = tuple[str, int]
-"""
-`("b", i)` for the i-th batching dimension, `("k", i)` for the i-th contracting one, and
-`("m", d)` and `("n", d)` for dimension `d` of the left and the right operand.
-"""
-
-
-def _loops(
-    value: SSAValue, batching: Dimensions, contracting: Dimensions, own: str
-) -> Sequence[_Loop]:
-    """The loop over each dimension of an operand."""
-    shared: Mapping[int, _Loop] = {
-        dimension: (kind, index)
-        for kind, attribute in (("b", batching), ("k", contracting))
-        for index, dimension in enumerate(attribute.get_values())
-    }
-    return [shared.get(d, (own, d)) for d in range(len(shape_of(value)))]
-
-
 class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
     """Lowers `stablehlo.dot_general` to one `linalg.generic`."""
 
     op_type = DotGeneralOp
 
-    def lower(
-        self, builder: LoweringBuilder, op: DotGeneralOp, operands: Values
-    ) -> Values:
-        lhs, rhs = operands
-        numbers = op.dot_dimension_numbers
-        lhs_loops = _loops(
-            lhs,
-            numbers.lhs_batching_dimensions,
-            numbers.lhs_contracting_dimensions,
-            "m",
-        )
+    def lower(self, builder: LoweringBuilder, op: DotGeneralOp, args: Values) -> Values:
+        lhs, rhs = args
+        numbers, rank = op.dot_dimension_numbers, len(shape_of(op.result))
+        lhs_batching = numbers.lhs_batching_dimensions.get_values()
+        lhs_contracting = numbers.lhs_contracting_dimensions.get_values()
+        lhs_loops = _loops(lhs, lhs_batching, lhs_contracting, len(lhs_batching), rank)
         rhs_loops = _loops(
             rhs,
-            numbers.rhs_batching_dimensions,
-            numbers.rhs_contracting_dimensions,
-            "n",
+            numbers.rhs_batching_dimensions.get_values(),
+            numbers.rhs_contracting_dimensions.get_values(),
+            len(lhs_loops) - len(lhs_contracting),
+            rank,
         )
         sizes = dict(zip(rhs_loops, builder.sizes(rhs), strict=True))
         sizes |= dict(zip(lhs_loops, builder.sizes(lhs), strict=True))
-        result_loops = [
-            *sorted(loop for loop in lhs_loops if loop[0] == "b"),
-            *(loop for loop in lhs_loops if loop[0] == "m"),
-            *(loop for loop in rhs_loops if loop[0] == "n"),
-        ]
-        summed = [loop for loop in lhs_loops if loop[0] == "k"]
-        loops = [*result_loops, *summed]
-        lhs_factor, rhs_factor = (
-            Factor(value, element_type_of(typed), dimensions(map(loops.index, labels)))
-            for value, typed, labels in (
-                (lhs, op.lhs, lhs_loops),
-                (rhs, op.rhs, rhs_loops),
-            )
+        result = sum_of_products(
+            builder,
+            Factor(lhs, element_type_of(op.lhs), dimensions(lhs_loops)),
+            Factor(rhs, element_type_of(op.rhs), dimensions(rhs_loops)),
+            [sizes[loop] for loop in range(rank)],
+            len(lhs_contracting),
+            element_type_of(op.result),
         )
-        result_sizes = [sizes[loop] for loop in result_loops]
-        element_type = element_type_of(op.result)
-        return [
-            sum_of_products(
-                builder, lhs_factor, rhs_factor, result_sizes, len(summed), element_type
+        return [result]
+
+
+def _loops(
+    value: SSAValue,
+    batching: Sequence[int],
+    contracting: Sequence[int],
+    first_own: int,
+    first_contracting: int,
+) -> Sequence[int]:
+    """
+    The loop over each dimension of an operand. The first loops are over batching
+    dimensions; `first_own` is the first over a dimension that the operand has alone.
+    """
+    loops = {dimension: loop for loop, dimension in enumerate(batching)}
+    loops.update((d, loop) for loop, d in enumerate(contracting, first_contracting))
+    own_loops = count(first_own)
+    return [
+        loops[d] if d in loops else next(own_loops) for d in range(len(shape_of(value)))
+    ]
+
+
+class LowerConvolution(LinalgLowering[ConvolutionOp]):
+    """Lowers `stablehlo.convolution` to one `linalg.generic` over the padded input."""
+
+    op_type = ConvolutionOp
+
+    def lower(
+        self, builder: LoweringBuilder, op: ConvolutionOp, args: Values
+    ) -> Values:
+        lhs, rhs = args
+        numbers = op.dimension_numbers
+        batch = numbers.input_batch_dimension.data
+        feature = numbers.input_feature_dimension.data
+        spatial = numbers.input_spatial_dimensions.get_values()
+        inputs = numbers.kernel_input_feature_dimension.data
+        outputs = numbers.kernel_output_feature_dimension.data
+        kernel_spatial = numbers.kernel_spatial_dimensions.get_values()
+        result_batch = numbers.output_batch_dimension.data
+        result_feature = numbers.output_feature_dimension.data
+        result_spatial = numbers.output_spatial_dimensions.get_values()
+        kernel_shape, rank = shape_of(rhs), len(shape_of(op.result))
+        window = window_of(
+            [kernel_shape[d] for d in kernel_spatial],
+            op.window_strides,
+            op.padding,
+            op.lhs_dilation,
+            op.rhs_dilation,
+        )
+        batch_groups = op.batch_group_count.value.data
+        feature_groups = op.feature_group_count.value.data
+        groups = max(batch_groups, feature_groups)
+        is_grouped = groups > 1
+        batch_size = _group_size(builder, lhs, batch, batch_groups)
+        input_size = _group_size(builder, lhs, feature, feature_groups)
+        output_size = _group_size(builder, rhs, outputs, groups)
+
+        paddings = [Padding()] * rank
+        for d, along in zip(spatial, window, strict=True):
+            paddings[d] = along.padding
+        lhs = padded(builder, lhs, paddings)
+        if (reversal := op.window_reversal) is not None:
+            is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
+            rhs = _reversed(builder, rhs, [d for d, value in is_reversed if value])
+
+        def loop(dimension: int) -> AffineExpr:
+            """The loop over a dimension of the result; that over groups is before it."""
+            return AffineDimExpr(
+                dimension + (is_grouped and dimension >= result_feature)
             )
-        ]
+
+        *window_loops, input_loop = dimensions(
+            range(rank + is_grouped, 2 * rank - 1 + is_grouped)
+        )
+        lhs_indices = {batch: loop(result_batch), feature: input_loop}
+        rhs_indices = {inputs: input_loop, outputs: loop(result_feature)}
+        sizes_by_dimension = {result_batch: batch_size, result_feature: output_size}
+        for i, along in enumerate(window):
+            d, result_d = spatial[i], result_spatial[i]
+            lhs_indices[d] = along.element_index(loop(result_d), window_loops[i])
+            rhs_indices[kernel_spatial[i]] = window_loops[i]
+            sizes_by_dimension[result_d] = along.positions(
+                builder, builder.size(lhs, d)
+            )
+        for group_count, indices, d, size in (
+            (batch_groups, lhs_indices, batch, batch_size),
+            (feature_groups, lhs_indices, feature, input_size),
+            (groups, rhs_indices, outputs, output_size),
+        ):
+            if group_count > 1:
+                indices[d] += AffineDimExpr(result_feature) * cast(int, size)
+        sizes = _in_order(sizes_by_dimension)
+        sizes[result_feature:result_feature] = [groups] * is_grouped
+        result = sum_of_products(
+            builder,
+            Factor(lhs, element_type_of(op.lhs), _in_order(lhs_indices)),
+            Factor(rhs, element_type_of(op.rhs), _in_order(rhs_indices)),
+            sizes,
+            rank - 1,
+            element_type_of(op.result),
+        )
+        if not is_grouped:
+            return [result]
+        # The features of all groups in one dimension.
+        del sizes[result_feature]
+        sizes[result_feature] = builder.times(output_size, groups)
+        type_ = TensorType(element_type_of(result), static_sizes(sizes))
+        return [builder.reshaped(result, type_, sizes)]
+
+
+T = TypeVar("T")
+
+
+def _in_order(by_dimension: Mapping[int, T]) -> list[T]:
+    """What there is for each dimension, in the order of these."""
+    return [by_dimension[dimension] for dimension in range(len(by_dimension))]
+
+
+def _group_size(
+    builder: LoweringBuilder, value: SSAValue, dimension: int, group_count: int
+) -> Size:
+    """The size of the part of a dimension that is in one group."""
+    size = builder.size(value, dimension)
+    if group_count > 1 and not isinstance(size, int):
+        raise UnsupportedError.missing("has groups in a dimension of unknown size")
+    return builder.floor_divided(size, group_count)
+
+
+def _reversed(
+    builder: LoweringBuilder, value: SSAValue, along: Sequence[int]
+) -> SSAValue:
+    """A tensor with the elements along these dimensions in the reverse order."""
+    shape = shape_of(value)
+    source = dimensions(range(len(shape)))
+    for d in along:
+        if shape[d] > 1:
+            source[d] = source[d] * -1 + (shape[d] - 1)
+    if source == dimensions(range(len(shape))):
+        return value
+    type_ = cast(TensorType, value.type)
+    return builder.rearranged(value, type_, builder.sizes(value), source)

@@ -40,9 +40,8 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .conversions import converted
-from .element_types import bit_width, is_unsigned, stored_type
-from .lowering import LinalgLowering, UnsupportedError, Values
+from .element_types import Values, bit_width, converted, is_unsigned, stored_type
+from .lowering import LinalgLowering, UnsupportedError
 from .windows import Padding, padded
 
 
@@ -51,9 +50,7 @@ class LowerConstant(LinalgLowering[ConstantOp]):
 
     op_type = ConstantOp
 
-    def lower(
-        self, builder: LoweringBuilder, op: ConstantOp, operands: Values
-    ) -> Values:
+    def lower(self, builder: LoweringBuilder, op: ConstantOp, args: Values) -> Values:
         type_ = stored_type(op.output.type)
         return [builder.constant(elements_of_type(op.value, type_), type_)]
 
@@ -80,7 +77,7 @@ class LowerIota(LinalgLowering[IotaOp]):
 
     op_type = IotaOp
 
-    def lower(self, builder: LoweringBuilder, op: IotaOp, operands: Values) -> Values:
+    def lower(self, builder: LoweringBuilder, op: IotaOp, args: Values) -> Values:
         element_type = element_type_of(op.output)
 
         def body(body: LoweringBuilder, _: Sequence[SSAValue]) -> SSAValue:
@@ -98,10 +95,10 @@ class LowerGetDimensionSize(LinalgLowering[GetDimensionSizeOp]):
     op_type = GetDimensionSizeOp
 
     def lower(
-        self, builder: LoweringBuilder, op: GetDimensionSizeOp, operands: Values
+        self, builder: LoweringBuilder, op: GetDimensionSizeOp, args: Values
     ) -> Values:
         type_ = stored_type(op.result.type)
-        size = builder.size_value(builder.size(operands[0], op.dimension.value.data))
+        size = builder.size_value(builder.size(args[0], op.dimension.value.data))
         number = builder.op(arith.IndexCastOp, (size,), type_.element_type)
         return [builder.op(tensor.FromElementsOp, (number,), type_)]
 
@@ -114,13 +111,11 @@ class LowerReshape(LinalgLowering[ReshapeOp]):
 
     op_type = ReshapeOp
 
-    def lower(
-        self, builder: LoweringBuilder, op: ReshapeOp, operands: Values
-    ) -> Values:
+    def lower(self, builder: LoweringBuilder, op: ReshapeOp, args: Values) -> Values:
         type_ = stored_type(op.results[0].type)
         if DYNAMIC_INDEX in (shape := type_.get_shape()):
             raise UnsupportedError.missing("has a result of unknown size")
-        return [builder.reshaped(operands[0], type_, shape)]
+        return [builder.reshaped(args[0], type_, shape)]
 
 
 class LowerTranspose(LinalgLowering[TransposeOp]):
@@ -128,10 +123,8 @@ class LowerTranspose(LinalgLowering[TransposeOp]):
 
     op_type = TransposeOp
 
-    def lower(
-        self, builder: LoweringBuilder, op: TransposeOp, operands: Values
-    ) -> Values:
-        return [builder.transposed(operands[0], op.permutation.get_values())]
+    def lower(self, builder: LoweringBuilder, op: TransposeOp, args: Values) -> Values:
+        return [builder.transposed(args[0], op.permutation.get_values())]
 
 
 class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
@@ -143,10 +136,10 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
     op_type = BroadcastInDimOp
 
     def lower(
-        self, builder: LoweringBuilder, op: BroadcastInDimOp, operands: Values
+        self, builder: LoweringBuilder, op: BroadcastInDimOp, args: Values
     ) -> Values:
         type_ = stored_type(op.results[0].type)
-        shape, sizes = shape_of(operands[0]), type_.get_shape()
+        shape, sizes = shape_of(args[0]), type_.get_shape()
         if DYNAMIC_INDEX in (*shape, *sizes):
             # Whether a size is 1, and so repeated, is not known.
             raise UnsupportedError.missing("has an operand or a result of unknown size")
@@ -158,7 +151,7 @@ class LowerBroadcastInDim(LinalgLowering[BroadcastInDimOp]):
                 shape, op.broadcast_dimensions.get_values(), strict=True
             )
         ]
-        return [builder.rearranged(operands[0], type_, sizes, source)]
+        return [builder.rearranged(args[0], type_, sizes, source)]
 
 
 # Parts
@@ -170,16 +163,16 @@ class LowerConcatenate(LinalgLowering[ConcatenateOp]):
     op_type = ConcatenateOp
 
     def lower(
-        self, builder: LoweringBuilder, op: ConcatenateOp, operands: Values
+        self, builder: LoweringBuilder, op: ConcatenateOp, args: Values
     ) -> Values:
         axis = op.dimension.value.data
-        shapes = [shape_of(operand) for operand in operands]
+        shapes = [shape_of(operand) for operand in args]
         # What one operand does not say of a size another one may.
         shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
         along = [sizes[axis] for sizes in shapes]
         shape[axis] = DYNAMIC_INDEX if DYNAMIC_INDEX in along else sum(along)
-        type_ = TensorType(element_type_of(operands[0]), shape)
-        return [builder.add(tensor.ConcatOp(operands, axis, type_))]
+        type_ = TensorType(element_type_of(args[0]), shape)
+        return [builder.add(tensor.ConcatOp(args, axis, type_))]
 
 
 class LowerSlice(LinalgLowering[SliceOp]):
@@ -187,7 +180,7 @@ class LowerSlice(LinalgLowering[SliceOp]):
 
     op_type = SliceOp
 
-    def lower(self, builder: LoweringBuilder, op: SliceOp, operands: Values) -> Values:
+    def lower(self, builder: LoweringBuilder, op: SliceOp, args: Values) -> Values:
         starts, limits, strides = (
             attribute.get_values()
             for attribute in (op.start_indices, op.limit_indices, op.strides)
@@ -196,7 +189,7 @@ class LowerSlice(LinalgLowering[SliceOp]):
             -((start - limit) // stride)
             for start, limit, stride in zip(starts, limits, strides, strict=True)
         ]
-        return [builder.part(operands[0], starts, sizes, strides)]
+        return [builder.part(args[0], starts, sizes, strides)]
 
 
 class LowerPad(LinalgLowering[PadOp]):
@@ -204,11 +197,11 @@ class LowerPad(LinalgLowering[PadOp]):
 
     op_type = PadOp
 
-    def lower(self, builder: LoweringBuilder, op: PadOp, operands: Values) -> Values:
+    def lower(self, builder: LoweringBuilder, op: PadOp, args: Values) -> Values:
         amounts = (op.edge_padding_low, op.edge_padding_high, op.interior_padding)
         values = (attribute.get_values() for attribute in amounts)
         paddings = [Padding(*numbers) for numbers in zip(*values, strict=True)]
-        return [padded(builder, operands[0], paddings, operands[1])]
+        return [padded(builder, args[0], paddings, args[1])]
 
 
 class LowerGather(LinalgLowering[GatherOp]):
@@ -220,8 +213,8 @@ class LowerGather(LinalgLowering[GatherOp]):
 
     op_type = GatherOp
 
-    def lower(self, builder: LoweringBuilder, op: GatherOp, operands: Values) -> Values:
-        table, start_indices = operands
+    def lower(self, builder: LoweringBuilder, op: GatherOp, args: Values) -> Values:
+        table, start_indices = args
         shape, slice_sizes = shape_of(table), op.slice_sizes.get_values()
         if DYNAMIC_INDEX in shape:
             raise UnsupportedError.missing("has an operand of unknown size")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeAlias, cast
+from typing import ClassVar, Generic, NamedTuple, cast
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
@@ -32,11 +31,9 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 
-from .element_types import is_arithmetic, stored_type
+from .element_types import Values, is_arithmetic, stored_type
 
 OpT = TypeVar("OpT", bound=Operation, default=Operation)
-
-Values: TypeAlias = Sequence[SSAValue]
 
 QUANTIZED_ARITHMETIC = (
     "is arithmetic on a quantized tensor: run 'convert-quantized-stablehlo-to-linalg' "
@@ -62,11 +59,7 @@ class Replacement(NamedTuple):
 
     def insert(self) -> None:
         """Replace the op."""
-        for old, new in zip(self.op.results, self.results, strict=True):
-            new.name_hint = new.name_hint or old.name_hint
-        for new_op in (*self.block.ops,):
-            new_op.detach()
-            Rewriter.insert_op(new_op, InsertPoint.before(self.op))
+        Rewriter.inline_block(self.block, InsertPoint.before(self.op))
         Rewriter.replace_op(self.op, (), self.results)
 
     def discard(self) -> None:
@@ -91,14 +84,14 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         return op_name(op) == self.op_type.name
 
     @abstractmethod
-    def lower(self, builder: LoweringBuilder, op: OpT, operands: Values) -> Values:
+    def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
         """
         Build what replaces an op.
 
         Args:
             builder: where the ops are inserted.
             op: the op, which stays as it is.
-            operands: its operands as tensors of signless types.
+            args: its operands as tensors of signless types.
 
         Returns:
             Its results as tensors of signless types.
@@ -114,20 +107,22 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         Raises:
             UnsupportedError: if there are none.
         """
-        _check_types(op)
+        for value in (*op.operands, *op.results):
+            _check_type(op, value.type)
         block = Block()
         builder = LoweringBuilder(InsertPoint.at_end(block), location=op.location)
         try:
-            operands = [
+            args = [
                 _cast(builder, operand, stored_type(operand.type))
                 for operand in op.operands
             ]
-            values = self.lower(builder, cast(OpT, op), operands)
+            values = self.lower(builder, cast(OpT, op), args)
             results: list[SSAValue] = []
             for value, result in zip(values, op.results, strict=True):
                 value = builder.cast(value, stored_type(result.type))
-                value.name_hint = value.name_hint or result.name_hint
                 results.append(_cast(builder, value, result.type))
+                for new in (value, results[-1]):
+                    new.name_hint = new.name_hint or result.name_hint
         except UnsupportedError:
             block.erase()
             raise
@@ -163,33 +158,24 @@ def accepts_stored_values(op: Operation) -> bool:
     )
 
 
-def _check_types(op: Operation) -> None:
-    for value in (*op.operands, *op.results):
-        type_ = value.type
-        if not isa(type_, TensorType):
+def _check_type(op: Operation, type_: Attribute) -> None:
+    value = f"has a value of type '{type_}'"
+    if not isa(type_, TensorType):
+        raise UnsupportedError(f"{value}, which is no ranked tensor")
+    if not isinstance(type_.encoding, NoneAttr):
+        raise UnsupportedError(f"{value}, whose encoding is not known")
+    element_type, accepts_stored = type_.element_type, accepts_stored_values(op)
+    if isinstance(element_type, QuantizedType):
+        if not (accepts_stored or has_quantization_trait(op, Reduces)):
+            raise UnsupportedError(QUANTIZED_ARITHMETIC)
+        if not isinstance(element_type, StoredQuantizedType):
             raise UnsupportedError(
-                f"has a value of type '{type_}', which is no ranked tensor"
+                f"takes stored values of type '{element_type}', which has no storage type"
             )
-        if not isinstance(type_.encoding, NoneAttr):
-            raise UnsupportedError(
-                f"has a value of type '{type_}', whose encoding is not known"
-            )
-        element_type = type_.element_type
-        if isinstance(element_type, QuantizedType):
-            _check_quantized(op, element_type)
-        elif not is_arithmetic(element_type) and not (
-            isinstance(element_type, AnyFloat) and accepts_stored_values(op)
-        ):
-            raise UnsupportedError(
-                f"has a value of type '{type_}', but elements may be integers of up to "
-                "64 bits, bf16, f16, f32 and f64"
-            )
-
-
-def _check_quantized(op: Operation, type_: QuantizedType) -> None:
-    if not accepts_stored_values(op) and not has_quantization_trait(op, Reduces):
-        raise UnsupportedError(QUANTIZED_ARITHMETIC)
-    if not isinstance(type_, StoredQuantizedType):
+    elif not is_arithmetic(element_type) and not (
+        accepts_stored and isinstance(element_type, AnyFloat)
+    ):
         raise UnsupportedError(
-            f"takes stored values of type '{type_}', which has no storage type"
+            f"{value}, but elements may be integers of up to 64 bits, bf16, f16, f32 and "
+            "f64"
         )

@@ -9,7 +9,7 @@ become the same ops on scalars.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, tensor
@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     TensorType,
 )
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -42,16 +43,14 @@ from xdsl_quant.transforms.building.builder import (
     static_sizes,
 )
 
-from .conversions import converted
-from .element_types import is_arithmetic, stored_type
+from .element_types import Values, converted, is_arithmetic, stored_type
+from .elementwise import FORMULAS
 from .lowering import (
     QUANTIZED_ARITHMETIC,
     LinalgLowering,
     UnsupportedError,
-    Values,
     accepts_stored_values,
 )
-from .scalars import FORMULAS
 from .windows import padded, window_of
 
 ReducingOp: TypeAlias = ReduceOp | ReduceWindowOp
@@ -65,19 +64,18 @@ class LowerReduce(LinalgLowering[ReduceOp]):
 
     op_type = ReduceOp
 
-    def lower(self, builder: LoweringBuilder, op: ReduceOp, operands: Values) -> Values:
-        inputs, init_values = _inputs_and_init_values(op, operands)
+    def lower(self, builder: LoweringBuilder, op: ReduceOp, args: Values) -> Values:
+        count, sizes = len(op.results), builder.sizes(args[0])
         reduced = op.dimensions.get_values()
-        sizes = builder.sizes(inputs[0])
         kept = [d for d in range(len(sizes)) if d not in reduced]
-        input_map = AffineMap.identity(len(sizes))
-        result_map = AffineMap(len(sizes), 0, tuple(dimensions(kept)))
-        return builder.generics(
-            inputs,
-            _initial_results(builder, op, init_values, [sizes[d] for d in kept]),
-            [input_map] * len(inputs) + [result_map] * len(inputs),
+        source = dimensions(range(len(sizes)))
+        return _reduced(
+            builder,
+            op,
+            [(value, source) for value in args[:count]],
+            args[count:],
+            {d: sizes[d] for d in kept},
             [REDUCTION if d in reduced else PARALLEL for d in range(len(sizes))],
-            lambda body, args: _combined(body, op, args),
         )
 
 
@@ -90,127 +88,106 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
     op_type = ReduceWindowOp
 
     def lower(
-        self, builder: LoweringBuilder, op: ReduceWindowOp, operands: Values
+        self, builder: LoweringBuilder, op: ReduceWindowOp, args: Values
     ) -> Values:
-        inputs, init_values = _inputs_and_init_values(op, operands)
+        count, extents = len(op.results), op.window_dimensions.get_values()
         window = window_of(
-            op.window_dimensions.get_values(),
+            extents,
             op.window_strides,
             op.padding,
             op.base_dilations,
             op.window_dilations,
         )
-        rank, paddings = len(window), [along.padding for along in window]
-        for i, (value, init_value) in enumerate(zip(inputs, init_values, strict=True)):
-            if any(map(any, paddings)) and (
-                element_type_of(value) != element_type_of(init_value)
-            ):
-                raise UnsupportedError.missing(
-                    "has padding of another type than its inputs"
-                )
-            inputs[i] = padded(builder, value, paddings, init_value)
-        sizes = [
-            along.positions(builder, size)
-            for along, size in zip(window, builder.sizes(inputs[0]), strict=True)
-        ]
-        results = _initial_results(builder, op, init_values, sizes)
-        if 0 in static_sizes(sizes):
-            # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
-            return results
-        # The loops over the window have the sizes of a tensor that is not read.
-        extents = [along.size for along in window]
-        shape = builder.empty(TensorType(element_type_of(inputs[0]), extents), extents)
+        rank = len(window)
         source = [
-            along.element_index(AffineDimExpr(i), AffineDimExpr(rank + i))
-            for i, along in enumerate(window)
+            along.element_index(AffineDimExpr(d), AffineDimExpr(rank + d))
+            for d, along in enumerate(window)
         ]
-        return builder.generics(
-            [*inputs, shape],
-            results,
-            [
-                *[_map(rank, source)] * len(inputs),
-                _map(rank, dimensions(range(rank, 2 * rank))),
-                *[_map(rank, dimensions(range(rank)))] * len(inputs),
-            ],
-            [PARALLEL] * rank + [REDUCTION] * rank,
-            lambda body, args: _combined(body, op, args),
-        )
+        inputs: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
+        for value, init_value in zip(args[:count], args[count:], strict=True):
+            if element_type_of(value) != element_type_of(init_value):
+                raise UnsupportedError.missing(
+                    "has an initial value of another type than its input"
+                )
+            paddings = [along.padding for along in window]
+            inputs.append((padded(builder, value, paddings, init_value), source))
+        sizes = {
+            d: along.positions(builder, builder.size(inputs[0][0], d))
+            for d, along in enumerate(window)
+        }
+        # The loops over the window have the sizes of a tensor that is not read.
+        shape = builder.empty(TensorType(element_type_of(args[0]), extents), extents)
+        inputs.append((shape, dimensions(range(rank, 2 * rank))))
+        kinds = [PARALLEL] * rank + [REDUCTION] * rank
+        return _reduced(builder, op, inputs, args[count:], sizes, kinds)
 
 
-def _map(rank: int, indices: Sequence[AffineExpr]) -> AffineMap:
-    """An indexing map in terms of the loops over positions and elements of a window."""
-    return AffineMap(2 * rank, 0, tuple(indices))
-
-
-def _inputs_and_init_values(
-    op: ReducingOp, operands: Values
-) -> tuple[list[SSAValue], Values]:
-    """
-    The two halves of the operands.
-
-    Raises:
-        UnsupportedError: if they are not what the region takes.
-    """
-    count = len(operands) // 2
-    if not count:
-        raise UnsupportedError.missing("has no inputs")
-    if len(op.body.blocks) != 1:
-        raise UnsupportedError.missing("has a body that is not one block")
-    parameters = op.body.block.args
-    sources = (*op.results, *op.operands)
-    for argument, source in zip(
-        (*parameters, *parameters[:count]), sources, strict=True
-    ):
-        types = element_type_of(argument), element_type_of(source)
-        if any(isinstance(t, QuantizedType) for t in types) and types[0] != types[1]:
-            raise UnsupportedError.missing(
-                "has a body of other quantized types than its operands"
-            )
-    return [*operands[:count]], operands[count:]
-
-
-def _initial_results(
-    builder: LoweringBuilder, op: ReducingOp, init_values: Values, sizes: Sequence[Size]
+def _reduced(
+    builder: LoweringBuilder,
+    op: ReducingOp,
+    inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
+    init_values: Values,
+    sizes: Mapping[int, Size],
+    kinds: Sequence[IteratorTypeAttr],
 ) -> Values:
-    """For each result a tensor of the initial value."""
-
-    def filled(value: SSAValue, init_value: SSAValue, result: SSAValue) -> SSAValue:
-        types = element_type_of(init_value), element_type_of(result)
-        element_type = stored_type(result.type).element_type
-        return builder.filled(
-            TensorType(element_type, static_sizes(sizes)),
-            sizes,
-            value,
-            lambda body, args: converted(body, args[0], *types),
-        )
-
-    return [*map(filled, init_values, op.operands[len(init_values) :], op.results)]
-
-
-# Regions
-
-
-def _combined(builder: LoweringBuilder, op: ReducingOp, args: Values) -> Values:
     """
-    The results after one more element.
+    The results of a reduction as one loop nest.
 
     Args:
         builder: where the ops are inserted.
         op: the reduction.
-        args: an element of each input first, and the results so far last.
+        inputs: the tensors that are read, each with the indices of what is read.
+        init_values: what each result is at first.
+        sizes: for the dimensions of the results, in order, the loop over each, and its
+            size.
+        kinds: which loops are parallel and which reduce.
     """
-    count = len(op.results)
-    block = op.body.block
-    scalars = [
-        converted(builder, value, element_type_of(source), element_type_of(argument))
-        for argument, source, value in zip(
-            block.args,
-            (*op.results, *op.operands[:count]),
-            (*args[-count:], *args[:count]),
-            strict=True,
+    count, result_sizes = len(init_values), [*sizes.values()]
+
+    def filled(value: SSAValue, init_value: SSAValue, result: SSAValue) -> SSAValue:
+        element_type = stored_type(result.type).element_type
+        return builder.filled(
+            TensorType(element_type, static_sizes(result_sizes)),
+            result_sizes,
+            value,
+            lambda body, args: _converted(body, args[0], init_value, result),
         )
-    ]
-    return _inlined(builder, block, scalars)
+
+    def body(body: LoweringBuilder, args: Values) -> Values:
+        # The first half of the arguments of the region are the results so far.
+        values = (*args[-count:], *args[:count])
+        sources = (*op.results, *op.inputs)
+        block = op.body.block
+        scalars = map(_converted, [body] * (2 * count), values, sources, block.args)
+        return _inlined(body, block, [*scalars])
+
+    results = [*map(filled, init_values, op.init_values, op.results)]
+    if 0 in static_sizes(result_sizes):
+        # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
+        return results
+    indices = (*(source for _, source in inputs), *[dimensions(sizes)] * count)
+    return builder.generics(
+        [value for value, _ in inputs],
+        results,
+        [AffineMap(len(kinds), 0, tuple(exprs)) for exprs in indices],
+        kinds,
+        body,
+    )
+
+
+def _converted(
+    builder: LoweringBuilder, value: SSAValue, source: SSAValue, target: SSAValue
+) -> SSAValue:
+    """An element of `source` as one of the type that elements of `target` have."""
+    types = element_type_of(source), element_type_of(target)
+    if types[0] != types[1] and any(isinstance(t, QuantizedType) for t in types):
+        raise UnsupportedError.missing(
+            "has a body of other quantized types than its operands"
+        )
+    return converted(builder, value, *types)
+
+
+# Regions
 
 
 def _inlined(builder: LoweringBuilder, block: Block, args: Values) -> Values:

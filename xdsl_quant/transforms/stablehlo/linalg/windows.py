@@ -96,42 +96,6 @@ def window_of(
     ]
 
 
-class _Placement(NamedTuple):
-    """Where elements of one dimension go, from the first that stays."""
-
-    result_size: Size
-    first: int
-    kept: Size
-    offset: int
-    stride: int
-
-
-def _placement(builder: LoweringBuilder, size: Size, padding: Padding) -> _Placement:
-    low, high, interior = padding
-    stride = interior + 1
-    # An empty dimension has no places between elements.
-    between = builder.times(builder.at_least_zero(builder.plus(size, -1)), interior)
-    inner_size = builder.plus(size, between) if interior else size
-    result_size = builder.plus(inner_size, low + high)
-    if low + high < 0:
-        result_size = builder.at_least_zero(result_size)
-    if isinstance(size, int) and isinstance(result_size, int):
-        first = -(min(low, 0) // stride)
-        last = min(size - 1, (result_size - 1 - low) // stride)
-        count = max(last - first + 1, 0)
-        # Nothing may be left: then it does not matter where.
-        first = first if count else 0
-        offset = low + first * stride if count else 0
-        return _Placement(result_size, first, count, offset, stride)
-    if interior and min(low, high) < 0:
-        raise UnsupportedError.missing(
-            "has interior padding and a negative edge in a dimension whose size is not "
-            "known"
-        )
-    count = builder.plus(size, min(low, 0) + min(high, 0))
-    return _Placement(result_size, max(-low, 0), count, max(low, 0), stride)
-
-
 def padded(
     builder: LoweringBuilder,
     value: SSAValue,
@@ -147,26 +111,38 @@ def padded(
         paddings: the padding of each of its dimensions.
         padding_value: the element that is added, a tensor of rank 0; by default zero.
     """
-    if not any(any(padding) for padding in paddings):
-        return value
     sizes = builder.sizes(value)
-    placements = [
-        _placement(builder, size, padding)
-        for size, padding in zip(sizes, paddings, strict=True)
+    dilated: list[Size] = []
+    for size, (_, _, interior) in zip(sizes, paddings, strict=True):
+        # An empty dimension has nothing between elements.
+        gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
+        dilated.append(builder.plus(size, builder.times(gaps, interior)))
+    added = [(max(low, 0), max(high, 0)) for low, high, _ in paddings]
+    new_sizes = [*map(builder.plus, dilated, map(sum, added))]
+    if new_sizes != sizes:
+        type_ = TensorType(element_type_of(value), static_sizes(new_sizes))
+        value = builder.inserted(
+            value,
+            builder.filled(
+                type_, new_sizes, padding_value or builder.zero(type_.element_type)
+            ),
+            [low for low, _ in added],
+            sizes,
+            [padding.interior + 1 for padding in paddings],
+        )
+    kept = [
+        builder.at_least_zero(builder.plus(size, low + high))
+        if min(low, high) < 0
+        else new_size
+        for size, new_size, (low, high, _) in zip(
+            dilated, new_sizes, paddings, strict=True
+        )
     ]
-    counts = [placement.kept for placement in placements]
-    if counts != sizes:
-        firsts = [placement.first for placement in placements]
-        value = builder.part(value, firsts, counts, [1] * len(counts))
-    result_sizes = [placement.result_size for placement in placements]
-    if counts == result_sizes:
+    if kept == new_sizes:
         return value
-    type_ = TensorType(element_type_of(value), static_sizes(result_sizes))
-    padding_value = padding_value or builder.zero(type_.element_type)
-    return builder.inserted(
-        value,
-        builder.filled(type_, result_sizes, padding_value),
-        [placement.offset for placement in placements],
-        counts,
-        [placement.stride for placement in placements],
-    )
+    # A part without elements may begin anywhere, but not out of bounds.
+    starts = [
+        max(-low, 0) if size != 0 else 0
+        for size, (low, *_) in zip(kept, paddings, strict=True)
+    ]
+    return builder.part(value, starts, kept, [1] * len(kept))

@@ -4,6 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
+from xdsl.dialects import math
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.traits import Pure
 
 from tests.unit.transforms.stablehlo.linalg.running import (
     TYPES,
@@ -13,6 +25,13 @@ from tests.unit.transforms.stablehlo.linalg.running import (
     same_bits,
     stablehlo_results,
     tensor,
+)
+from xdsl_quant.dialects.quant.traits import ComputesElementwise
+from xdsl_quant.execution import compile
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.stablehlo.linalg.elementwise import (
+    FORMULAS,
+    LowerElementwise,
 )
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -99,7 +118,7 @@ def test_transcendental_functions(name: str):
     dtype = np.dtype(TYPES[name])
     values = np.linspace(-8, 8, 97).astype(dtype)
     type_ = tensor(values.shape, name)
-    names = ("exponential", "logistic", "tanh")
+    names = ("exponential", "logistic", "tanh", "sqrt", "rsqrt")
     text = function(
         [type_], [f"stablehlo.{op} %0 : {type_}" for op in names], [type_] * len(names)
     )
@@ -108,7 +127,9 @@ def test_transcendental_functions(name: str):
     for one, other in zip(actual, stablehlo_results(text, values), strict=True):
         np.testing.assert_allclose(one, other, rtol=4 * rounding)
     double = values.astype(np.float64)
-    exact = np.exp(double), 1 / (1 + np.exp(-double)), np.tanh(double)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        roots = np.sqrt(double), 1 / np.sqrt(double)
+    exact = np.exp(double), 1 / (1 + np.exp(-double)), np.tanh(double), *roots
     for one, other in zip(actual, exact, strict=True):
         np.testing.assert_allclose(one, other, rtol=rounding)
 
@@ -229,3 +250,54 @@ def test_sizes_that_are_not_known():
         op = f"stablehlo.add %0, %1 : ({types[0]}, {types[1]}) -> {types[1]}"
         (actual,) = run(function(types, [op], [types[1]]), values, values)
         same_bits(actual, values + values)
+
+
+@pytest.mark.parametrize("name", [name for name in TYPES if "i" in name])
+def test_bitwise_ops(name: str):
+    lhs, rhs = pairs(name)
+    type_ = tensor(lhs.shape, name)
+    ops = [
+        f"stablehlo.and %0, %1 : {type_}",
+        f"stablehlo.or %0, %1 : {type_}",
+        f"stablehlo.not %0 : {type_}",
+    ]
+    actual = run(function([type_, type_], ops, [type_] * 3), lhs, rhs)
+    for one, expected in zip(actual, (lhs & rhs, lhs | rhs, ~lhs), strict=True):
+        same_bits(one, expected)
+
+
+@pytest.mark.parametrize("name", ["f16", "f32", "f64"])
+def test_round_nearest_even(name: str):
+    values = np.array([-2.5, -1.5, -0.5, -0.0, 0.5, 1.5, 2.5, 2.6, np.inf], TYPES[name])
+    type_ = tensor(values.shape, name)
+    op = f"stablehlo.round_nearest_even %0 : {type_}"
+    (actual,) = run(function([type_], [op], [type_]), values)
+    same_bits(actual, np.rint(values))
+
+
+def test_an_op_of_another_dialect_with_a_formula(monkeypatch: pytest.MonkeyPatch):
+    """An op of a package that has a formula for it is lowered, and else left alone."""
+
+    @irdl_op_definition
+    class SineOp(IRDLOperation):
+        name = "toy.sine"
+        operand = operand_def()
+        result = result_def()
+        traits = traits_def(Pure(), ComputesElementwise())
+
+    type_ = TensorType(f32, (4,))
+    function = FuncOp("main", ((type_,), (type_,)))
+    op = SineOp.create(operands=function.args, result_types=[type_])
+    function.body.block.add_ops((op, ReturnOp(op)))
+    module = ModuleOp([function])
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    assert function.body.block.first_op is op
+    rewriter = PatternRewriter(op)
+    LowerElementwise().match_and_rewrite(op, rewriter)
+    assert not rewriter.has_done_action
+    monkeypatch.setitem(
+        FORMULAS, "toy.sine", lambda b, op, args: b.add(math.SinOp(args[0]))
+    )
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    values = np.linspace(-1, 1, 4, dtype=np.float32)
+    np.testing.assert_allclose(compile(module)(values), np.sin(values), rtol=1e-6)

@@ -1,5 +1,8 @@
 """Reductions, held against StableHLO's own interpreter and NumPy."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -99,3 +102,68 @@ def test_any_body_in_a_wider_type():
     (actual,) = run(SUM_OF_SQUARES, values, init_value)
     squares = (values.astype(np.int32) ** 2).sum(1)
     same_bits(actual, (squares + 3 - 5).astype(np.int32))
+
+
+WINDOWS: list[tuple[Sequence[int], dict[str, Any]]] = [
+    ((1, 2, 2), {}),
+    ((2, 3, 1), {"window_strides": (1, 2, 3)}),
+    ((1, 3, 2), {"padding": ((0, 0), (1, 2), (2, 1)), "window_strides": (1, 2, 2)}),
+    ((2, 2, 2), {"base_dilations": (2, 1, 3), "window_dilations": (3, 2, 1)}),
+    ((1, 2, 2), {"padding": ((0, 0), (-1, 0), (1, -2)), "base_dilations": (1, 2, 2)}),
+    ((3, 4, 6), {}),
+]
+
+
+@pytest.mark.parametrize(("window", "options"), WINDOWS)
+@pytest.mark.parametrize(
+    ("op", "name", "init"),
+    [("add", "i32", 1), ("maximum", "f32", -np.inf), ("minimum", "ui8", 255)],
+)
+def test_windows(
+    window: Sequence[int], options: dict[str, Any], op: str, name: str, init: float
+):
+    """Padding is the initial value, and a window that does not fit gives nothing."""
+    dtype = np.dtype(TYPES[name])
+    values = np.random.default_rng(1).integers(0, 99, SHAPE).astype(dtype)
+    attributes: dict[str, Any] = {
+        "window_dimensions": window,
+        **dict.fromkeys(
+            ("window_strides", "base_dilations", "window_dilations"), (1, 1, 1)
+        ),
+        "padding": ((0, 0),) * 3,
+        **options,
+    }
+    padding = attributes.pop("padding")
+    texts = [
+        f"{key} = array<i64: {', '.join(map(str, numbers))}>"
+        for key, numbers in attributes.items()
+    ]
+    texts.append(f"padding = dense<{[*map(list, padding)]}> : tensor<3x2xi64>")
+    types = [tensor(SHAPE, name), tensor((), name)]
+    sizes = [
+        ((size - 1) * base + 1 + low + high - (extent - 1) * dilation - 1) // stride + 1
+        for size, base, (low, high), extent, dilation, stride in zip(
+            SHAPE,
+            attributes["base_dilations"],
+            padding,
+            window,
+            attributes["window_dilations"],
+            attributes["window_strides"],
+            strict=True,
+        )
+    ]
+    results = [tensor([max(size, 0) for size in sizes], name), tensor([None] * 3, name)]
+    scalar = types[1]
+    ops = [
+        f'"stablehlo.reduce_window"(%0, %1) <{{{", ".join(texts)}}}> ({{\n'
+        f"^bb0(%a: {scalar}, %b: {scalar}):\n"
+        f"  %c = stablehlo.{op} %a, %b : {scalar}\n"
+        f"  stablehlo.return %c : {scalar}\n}}) : ({types[0]}, {scalar}) -> {results[0]}"
+    ]
+    text = function(types, ops, results[:1])
+    init_value = np.array(init, dtype)
+    (actual,) = run(text, values, init_value)
+    dynamic = text.replace(results[0], results[1]).replace(types[0], results[1])
+    same_bits(run(dynamic, values, init_value)[0], actual)
+    (expected,) = stablehlo_results(text, values, init_value)
+    same_bits(actual, expected)
