@@ -1,5 +1,5 @@
 """
-How an array becomes a value that a function takes, and a result of it an array.
+Conversions between NumPy arrays and the arguments and results of a function.
 
 MLIR reads and writes an `i4` or `i1` in memory as a byte whose upper bits it expects to be
 zero. So arrays have elements of 8, 16, 32 or 64 bits, and the numbers inside are narrowed
@@ -63,7 +63,7 @@ def _has_encoding(type_: Attribute) -> bool:
 
 @dataclass(frozen=True)
 class Boundary:
-    """A value of the signature: an array outside, and inside what the entry point has."""
+    """Converts between an array and a value in the signature of the entry point."""
 
     type_: Attribute
     """The type in the signature, possibly quantized."""
@@ -112,7 +112,7 @@ class Boundary:
         return self.dtype.kind not in "iu" or self._width == 8 * self.dtype.itemsize
 
     def is_same(self, array: NDArray[Any]) -> bool:
-        """Whether an array is seen at a glance to be one for this value."""
+        """Whether an array needs neither conversion nor a check of its numbers."""
         return (
             self.takes_all_numbers
             and array.dtype == self.dtype

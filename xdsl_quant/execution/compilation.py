@@ -1,4 +1,4 @@
-"""From a module to a function that can be called."""
+"""Compiles a function of a module; the last results are cached."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def compile(
 
     Raises:
         TypeError: if the module or another argument is something else.
-        ValueError: if there is no such rounding.
+        ValueError: if an option of the rounding is unknown.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature, is not installed.

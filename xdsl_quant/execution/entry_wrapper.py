@@ -28,7 +28,7 @@ _SIZES = "_result_sizes"
 
 @dataclass(frozen=True)
 class EntryWrapper:
-    """An entry point, seen from outside."""
+    """The functions around an entry point, as MLIR text."""
 
     entry: EntryPoint
 

@@ -1,4 +1,4 @@
-"""Functions and conversions of floats that MLIR computes in another way."""
+"""Rewrites of float functions and conversions that MLIR lowers inexactly."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LIBM = ("log1p", "expm1")
 
 def call_libm(module: Any) -> None:
     """
-    Call the functions of libm for which MLIR has formulas that lose all digits near 0.
+    Call libm for functions that MLIR expands to formulas without accuracy near 0.
 
-    There are no others for f16 than those for f32.
+    libm has no functions of f16: those of f32 are called.
     """
     ir, arith, func = bindings().ir, bindings().arith, bindings().func
     f32 = ir.F32Type.get()
@@ -39,7 +39,7 @@ def call_libm(module: Any) -> None:
 
 def convert_integers_to_bf16(module: Any) -> None:
     """
-    Let conversions of integers to bf16 round just once: MLIR goes by way of f32.
+    Let conversions of integers to bf16 round once: MLIR converts to f32 first.
 
     Raises:
         CompilationError: if an integer has more than 64 bits.
@@ -66,10 +66,9 @@ def convert_integers_to_bf16(module: Any) -> None:
 
 def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
     """
-    An integer that f64 has, which rounds to few bits as the given one does.
+    The integer rounded to odd, so that f64 represents it and rounding it again is exact.
 
-    If that needs more than 32 bits, the last 11 bits are zero or stand for a one before
-    them.
+    If it needs more than 32 bits, the last 11 are replaced by a sticky bit.
     """
     ir, arith = bindings().ir, bindings().arith
     i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
@@ -88,13 +87,13 @@ def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
 
 def convert_floats_exactly(module: Any) -> None:
     """
-    Let every conversion between floats round just once, and keep the smallest numbers.
+    Let every conversion between floats round once, and keep subnormal numbers.
 
-    * MLIR marks the conversions round the arithmetic that it replaces as ones that may be
-      left out, and then nothing would be rounded.
-    * From f64 to 16 bits there is no instruction, and few systems have the function that
-      LLVM calls.
-    * The instructions for bf16 take the smallest numbers for zero.
+    * MLIR marks the conversions around emulated arithmetic as ones that LLVM may fold, and
+      then nothing would be rounded.
+    * There is no instruction from f64 to 16 bits, and few systems have the function that
+      LLVM calls instead.
+    * The instructions for bf16 flush subnormal numbers to zero.
     """
     ir = bindings().ir
     for op in ops_in(module, "arith.extf", "arith.truncf"):
@@ -116,8 +115,8 @@ def convert_floats_exactly(module: Any) -> None:
 
 def _to_odd_f32(double: Any) -> Any:
     """
-    Rounded to odd: a number that is not exact gets a one as its last bit. It can be
-    rounded once more, to 16 bits, as if it were exact.
+    The f64 rounded to odd: an inexact result gets a one as its last bit. Rounding it again,
+    to 16 bits, gives the correctly rounded result.
     """
     ir, arith, math_dialect = bindings().ir, bindings().arith, bindings().math
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()

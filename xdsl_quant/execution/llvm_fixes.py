@@ -1,4 +1,4 @@
-"""Changes in the LLVM dialect for which MLIR has no pass."""
+"""Rewrites of the LLVM dialect for which MLIR has no pass."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def check_is_llvm(module: Any) -> None:
 
 def move_bf16_as_integers(module: Any) -> None:
     """
-    Load and store bf16 as i16: LLVM makes vectors of the loads and stores, and with some
-    sizes it then ends the process, as it does not know how to put vectors of bf16 together.
+    Load and store bf16 as i16: when LLVM vectorizes loads and stores of bf16, some sizes
+    terminate the process, as it cannot concatenate vectors of bf16.
     """
     ir, llvm = bindings().ir, bindings().llvm
     with module.context:
@@ -50,10 +50,10 @@ def move_bf16_as_integers(module: Any) -> None:
 
 def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
     """
-    Let an assertion that fails report its message and leave the function, where MLIR
-    prints the message and ends the process.
+    Let a failed assertion report its message and return from the function. MLIR's own
+    lowering prints the message and terminates the process.
 
-    Buffers for intermediate values, if there are any, are not freed then.
+    Buffers of intermediate values are not freed then.
 
     Raises:
         CompilationError: if there is an assertion in a function that is none of `names`:
@@ -87,9 +87,9 @@ def _check_function(function: Any, names: Collection[str]) -> None:
 
 def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
     """
-    Tell LLVM that memory which is written to is no memory of another argument.
+    Mark the pointer arguments of functions as `llvm.noalias`.
 
-    MLIR forgets `llvm.noalias` of a memref when that becomes several arguments.
+    MLIR drops that attribute of a memref when the memref becomes several arguments.
     """
     ir = bindings().ir
     for function in ops_in(module, "llvm.func"):

@@ -1,4 +1,4 @@
-"""Changes before loops become branches for which MLIR has no pass."""
+"""Rewrites of loops, before they become branches, for which MLIR has no pass."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _OF_SHAPES = (
 
 def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
     """
-    Whether functions find sizes without looking at any element.
+    Whether functions compute sizes without reading any element.
 
-    They may write what they find, but have no memory of their own, and call nothing.
+    They may store the sizes, but allocate no memory and call no function.
     """
     functions = [
         function
@@ -45,8 +45,8 @@ def erase_self_copies(module: Any) -> None:
     """
     Erase copies of a memref to itself.
 
-    They are left where results are computed in place, but their sizes have become
-    better known than those of the place.
+    They are left where results are computed in place, but a memref has become more static
+    than the one that it was written to.
     """
     for copy in ops_in(module, "memref.copy"):
         source, target = map(_uncast, copy.operands)
@@ -63,10 +63,10 @@ def _uncast(memref: Any) -> Any:
 
 def store_whole_bytes(module: Any) -> None:
     """
-    Keep integers in memory that have 8, 16, 32 or 64 bits, whatever they have in registers.
+    Store integers with 8, 16, 32 or 64 bits, whatever their width in registers is.
 
-    Of other widths, i4 and i1 for example, MLIR reads some constants wrong and ends the
-    process at some loads and stores.
+    With other widths, such as i4 and i1, MLIR reads some constants wrong, and some loads
+    and stores terminate the process.
     """
     ir = bindings().ir
     for op in ops_in(module):
@@ -139,9 +139,9 @@ def _update_constant(constant: Any) -> None:
 
 def _integers(elements: Any, width: int) -> NDArray[np.int64]:
     """
-    The numbers of a tensor attribute, which tells them for few widths.
+    The elements of a tensor attribute, of widths that the bindings do not give access to.
 
-    Bits beyond those of the width do not matter.
+    Bits above the width are undefined.
     """
     if width == 1:
         return np.array(elements).astype(np.int64)
@@ -161,8 +161,8 @@ def _integers(elements: Any, width: int) -> NDArray[np.int64]:
 
 def check_divisions(module: Any) -> None:
     """
-    Keep divisions from what ends the process: zero by an assertion, and overflow by an
-    opposite that wraps around.
+    Guard divisions against traps: assert that no divisor is zero, and divide by -1 as the
+    negation of a division by 1, which wraps around.
     """
     ir, arith = bindings().ir, bindings().arith
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
@@ -176,7 +176,6 @@ def check_divisions(module: Any) -> None:
             _assert(arith.cmpi(arith.CmpIPredicate.ne, right, zero), "division by zero")
             if op.name.removeprefix("arith.") not in signed:
                 continue
-            # By -1 is the opposite by 1.
             minus_one, one = (arith.constant(right.type, value) for value in (-1, 1))
             is_opposite = arith.cmpi(arith.CmpIPredicate.eq, right, minus_one)
             opposite = arith.subi(zero, left)

@@ -1,4 +1,4 @@
-"""The half of the lowering that xDSL does: from quantized types to numbers."""
+"""Lowers quantized types to numbers, with passes of xDSL, before MLIR runs."""
 
 from __future__ import annotations
 

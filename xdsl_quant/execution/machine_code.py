@@ -1,7 +1,6 @@
 """
-The half of the lowering that MLIR does: from tensors to machine code.
-
-The passes run in parts; in between there are changes for which MLIR has no pass.
+Lowers tensors to machine code, with MLIR's passes and with rewrites between them for which
+MLIR has no pass.
 """
 
 from __future__ import annotations

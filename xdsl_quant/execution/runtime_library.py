@@ -1,9 +1,9 @@
 """
-What compiled code calls back: functions that MLIR has in a library of its own, and those
-that a user of compiled code adds.
+Functions that compiled code calls: those of MLIR's own runtime library, and callbacks that
+a user of compiled code adds.
 
-No exception may pass through compiled code. So the first one is kept, and raised by the
-one who called that code; until then no more functions are called.
+No exception may propagate through compiled code. So the first one is kept, and raised when
+the code has returned; until then no more callbacks run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """
-Assertions that sizes and indices fit, for ops on tensors for which MLIR makes none.
-
-Without them these ops would read or write out of bounds.
+Assertions that sizes and indices match, for tensor ops without runtime verification in
+MLIR. Without them these ops would access memory out of bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from .mlir_bindings import bindings, ops_in
 
 
 def check_sizes(module: Any) -> None:
-    """Assert what ops on tensors take for granted of sizes that are not static."""
+    """Assert what tensor ops assume of dynamic sizes and indices."""
     for op in ops_in(module, *_CHECKS):
         with bindings().ir.InsertionPoint(op), op.location:
             for condition, problem in _CHECKS[op.name](op):
@@ -26,20 +25,20 @@ def check_sizes(module: Any) -> None:
 
 
 _Checks = Sequence[tuple[Any, str]]
-"""Conditions, and for each what is wrong where it does not hold."""
+"""Conditions, each with the message for when it does not hold."""
 
 
 # Values
 
 
 def _mixed(static: Any, dynamic: Sequence[Any]) -> Sequence[Any]:
-    """Values of which an attribute has those that are known."""
+    """Static values of an attribute, with the dynamic ones filled in."""
     rest = iter(dynamic)
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
 
 
 def _segments(op: Any) -> Sequence[Sequence[Any]]:
-    """The operands, in the groups in which the op has them."""
+    """The operands in the groups of `operandSegmentSizes`."""
     operands = iter(op.operands)
     counts = op.attributes["operandSegmentSizes"]
     return [[next(operands) for _ in range(count)] for count in counts]
@@ -152,7 +151,7 @@ def _reshape(op: Any) -> _Checks:
 
 
 def _known(op: Any, sizes: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
-    """Sizes of the result that its type knows, each with what it should be as well."""
+    """Pairs of expected and static sizes of the result."""
     return [
         (size, index(static))
         for size, static in zip(sizes, op.results[0].type.shape, strict=True)

@@ -1,4 +1,4 @@
-"""Changes before tensors become buffers for which MLIR has no pass."""
+"""Rewrites of tensors, before bufferization, for which MLIR has no pass."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .mlir_bindings import bindings, ops_in
 def check_has_no_llvm(module: Any) -> None:
     """
     Raises:
-        CompilationError: if there is an op of the LLVM dialect, which nothing checks and
-            which may end the process.
+        CompilationError: if there is an op of the LLVM dialect, which nothing verifies and
+            which may terminate the process.
     """
     for op in ops_in(module):
         if op.name.startswith("llvm."):
@@ -40,12 +40,12 @@ def has_dynamic_branches(module: Any) -> bool:
 
 def define_undefined_tensors(module: Any) -> None:
     """
-    Give a value to tensors that have none where control flow passes by, as bufferization
-    knows no others. Nothing reads them.
+    Replace poison tensors by empty ones, as bufferization does not support poison. Nothing
+    reads them.
 
     Raises:
-        CompilationError: if one has a dynamic size, which would be taken for that of the
-            values that are there where control flow does not pass by.
+        CompilationError: if one has a dynamic size, which would be taken for the size of
+            the values on other paths.
     """
     ir, tensor = bindings().ir, bindings().tensor
     for poison in ops_in(module, "ub.poison"):
@@ -68,10 +68,10 @@ def define_undefined_tensors(module: Any) -> None:
 
 def read_initial_values_as_inputs(module: Any) -> None:
     """
-    Let no `linalg.generic` without a reduction read what it writes to.
+    Make initial values inputs of each `linalg.generic` that reads them without a reduction.
 
-    MLIR fuses it with an op that broadcasts its result, and adds to what is there once
-    for each element that the value goes to.
+    Otherwise MLIR fuses it with an op that broadcasts its result, and adds to the initial
+    value once for each element of the broadcast.
     """
     for op in ops_in(module, "linalg.generic"):
         kinds = map(str, op.attributes["iterator_types"])
@@ -116,10 +116,9 @@ def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
 
 def copy_what_while_loops_carry(module: Any) -> None:
     """
-    Let each iteration of an `scf.while` have tensors of its own.
+    Copy the tensors that an `scf.while` carries from one iteration to the next.
 
-    MLIR does not see that what one iteration hands to the next is the same tensor there,
-    and would write to it though others need it.
+    MLIR misses their aliasing, and would write in place to tensors that are still needed.
     """
     ir = bindings().ir
     for loop in ops_in(module, "scf.while"):
@@ -145,11 +144,11 @@ def _copied(value: Any, before: Any) -> Any:
 
 def may_write_results_at_once(module: Any) -> bool:
     """
-    Whether values may be in the arrays of results before these are written.
+    Whether intermediate values may be stored in the arrays of results.
 
-    MLIR puts a value there if a result is made of it by ops that may work in place. It
-    does not see that the array then has another value, once the result is written to it:
-    what makes other results of the first value would read that.
+    MLIR does so if ops that may work in place turn the value into the result. It misses
+    that the array no longer holds the value once the result is written: other results that
+    are computed from the value later would read the result.
     """
     ends = ops_in(module, "bufferization.materialize_in_destination")
     for end in ends:
@@ -168,7 +167,7 @@ def _is_computed(value: Any) -> bool:
 
 
 def _origins(values: Iterable[Any]) -> set[Any]:
-    """Values, and all with which they may share memory if ops work in place."""
+    """Values, and all that may alias them if ops work in place."""
     ir = bindings().ir
     found: set[Any] = set()
     todo = [*values]
@@ -193,7 +192,7 @@ def reshape_where_sizes_are_dynamic(module: Any) -> None:
     """
     Make a `tensor.reshape` of each `tensor.expand_shape` with more than one dynamic size.
 
-    MLIR ends the process if one dimension becomes several of them.
+    MLIR terminates the process if one dimension is expanded to several dynamic ones.
     """
     for op in ops_in(module, "tensor.expand_shape"):
         source, *dynamic = op.operands

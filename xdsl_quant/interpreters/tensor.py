@@ -1,8 +1,8 @@
 """
 The tensor dialect on NumPy arrays.
 
-Arrays are never written to once they are a value: where it can, an op returns a view of
-its operand, and a tensor of equal numbers has the memory of one. An access out of bounds
+Arrays that are values are never written to: where possible, an op returns a view of its
+operand, and a splat has the memory of one element. An access out of bounds
 is an error. The elements of `tensor.empty` are zeros.
 """
 

@@ -1,5 +1,5 @@
 """
-How the integers and floats of an MLIR type are looked at and made.
+Conversions between values of MLIR types and the NumPy numbers of arithmetic on them.
 
 A value has the dtype that
 [`numpy_dtype`][xdsl_quant.runtime.array_types.numpy_dtype] says, and its bits that the type

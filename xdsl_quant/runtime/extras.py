@@ -1,4 +1,4 @@
-"""Optional packages of other projects: the error if one is missing."""
+"""The error for a missing optional package."""
 
 
 def missing_package(feature: str, package: str, extra: str) -> ImportError:

@@ -1,4 +1,4 @@
-"""Ops that nothing runs as they are, and the passes that they need first."""
+"""Ops that cannot be run before a lowering, and the pass that lowers them."""
 
 from __future__ import annotations
 

@@ -87,9 +87,9 @@ def _has_min_max(call: Any, axis: int | None) -> bool:
 
 
 def _identity(function: _Record) -> tuple[int, ...]:
-    """What tells a function from others, also from others that are equal."""
+    """Distinguishes a function from all others, also from equal ones."""
     if isinstance(function, MethodType):
-        # It is a new object whenever one asks for it.
+        # Each access to a method creates a new object.
         return id(function.__self__), id(function.__func__)
     return (id(function),)
 
@@ -177,21 +177,16 @@ def _declare(module: Any, name: str, count: int) -> None:
 def _store_all(reductions: Sequence[_MinMax], buffer: Any) -> None:
     """Store the min/max of all calls side by side."""
     arith, scf = bindings().arith, bindings().scf
-    by_count: dict[int, list[tuple[_MinMax, int]]] = {}
     start = 0
     for reduction in reductions:
-        shape = reduction.low.type.shape
-        if shape:
-            by_count.setdefault(shape[0], []).append((reduction, start))
-        else:
+        if not (shape := reduction.low.type.shape):
             _store_at(reduction, [], buffer, index(start))
-        start += math.prod(shape)
-    for count, group in by_count.items():
-        for channel in scf.for_(count):
-            for reduction, start in group:
+        else:
+            for channel in scf.for_(*shape):
                 position = arith.addi(channel, index(start))
                 _store_at(reduction, [channel], buffer, position)
-            scf.yield_([])
+                scf.yield_([])
+        start += math.prod(shape)
 
 
 def _store_at(

@@ -1,9 +1,9 @@
 """
 Conversions to integers that round to nearest.
 
-A quantization rounds to a float without fraction and converts that to an integer, with one
-op each, but processors have an instruction for both. Where the values come from the cache,
-one instruction more can be measured.
+A quantization rounds to an integral float and converts that to an integer, with one op
+each, but processors have one instruction for both. The difference can be measured where the
+values come from the cache.
 """
 
 from __future__ import annotations

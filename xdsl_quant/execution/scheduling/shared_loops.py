@@ -1,9 +1,9 @@
 """
-One loop nest for what is computed from the same values.
+Horizontal fusion: one loop nest for ops that iterate over the same elements.
 
-MLIR fuses ops on elements only if nobody else needs what is in between. Here all ops that
-run through the same elements one after the other, and reductions of these, become one op.
-What is only needed inside is never in memory.
+MLIR fuses an elementwise op only into its single user. Here all successive ops over the
+same elements, and reductions of these, become one op. Values that are only used inside are
+never stored in memory.
 """
 
 from __future__ import annotations

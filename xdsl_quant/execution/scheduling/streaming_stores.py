@@ -1,5 +1,5 @@
 """
-Results that are written past the cache.
+Results that are written with non-temporal stores, which bypass the cache.
 
 A store reads its cache line first, unless the whole line is written at once by
 non-temporal stores. So a result that does not fit the cache costs less to write with
