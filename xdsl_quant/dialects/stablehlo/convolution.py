@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from itertools import chain
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -23,26 +24,18 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
-    traits_def,
 )
 from xdsl.irdl import declarative_assembly_format as assembly
 from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from xdsl_quant.dialects.quant.traits import (
-    AffineOpCoefficient,
-    MultipliesAndAccumulates,
-)
+from xdsl_quant.dialects.quant.types import PerAxisType
 
-from . import tensor_kinds as kinds
 from .attributes import (
     Dimensions,
     FieldsAttr,
@@ -51,18 +44,13 @@ from .attributes import (
     optional_attr,
 )
 from .base import (
-    InferredShapeOp,
     are_compatible_elements,
     require,
     verify_count,
     verify_dimensions,
 )
-from .dot_general import verify_precision_config
-from .quantized_constraints import (
-    has_quantized,
-    verify_features_of_convolution,
-    verify_quantized_product,
-)
+from .dot_general import ProductOp
+from .quantized_constraints import has_quantized
 from .syntax import DIRECTIVES, FUNCTIONAL_TYPE, dimensions_text, parse_dimensions
 from .window import padding_attr, window_positions
 
@@ -129,22 +117,15 @@ class ConvDimensionNumbersAttr(FieldsAttr):
         The dimensions of input, kernel and output: the two that are not spatial, in the
         order of their parameters, and then the spatial ones.
         """
+        values = [
+            [parameter.data]
+            if isinstance(parameter, IntAttr)
+            else parameter.get_values()
+            for parameter in cast(Sequence[IntAttr | Dimensions], self.parameters)
+        ]
         return {
-            "input": (
-                self.input_batch_dimension.data,
-                self.input_feature_dimension.data,
-                *self.input_spatial_dimensions.get_values(),
-            ),
-            "kernel": (
-                self.kernel_input_feature_dimension.data,
-                self.kernel_output_feature_dimension.data,
-                *self.kernel_spatial_dimensions.get_values(),
-            ),
-            "output": (
-                self.output_batch_dimension.data,
-                self.output_feature_dimension.data,
-                *self.output_spatial_dimensions.get_values(),
-            ),
+            name: [*chain.from_iterable(values[3 * index : 3 * index + 3])]
+            for index, name in enumerate(_LETTERS)
         }
 
     @classmethod
@@ -295,7 +276,7 @@ class Window(assembly.CustomDirective):
 
 
 @irdl_op_definition
-class ConvolutionOp(InferredShapeOp):
+class ConvolutionOp(ProductOp):
     """
     Dot products of a kernel with the windows of a tensor.
 
@@ -314,8 +295,6 @@ class ConvolutionOp(InferredShapeOp):
 
     name = "stablehlo.convolution"
 
-    lhs = operand_def(kinds.TENSOR)
-    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
     window_strides = opt_prop_def(DenseArrayBase.constr(i64))
     padding = opt_prop_def(DenseIntOrFPElementsAttr[I64])
     lhs_dilation = opt_prop_def(DenseArrayBase.constr(i64))
@@ -324,8 +303,6 @@ class ConvolutionOp(InferredShapeOp):
     dimension_numbers = prop_def(ConvDimensionNumbersAttr)
     batch_group_count = prop_def(IntegerAttr[I64])
     feature_group_count = prop_def(IntegerAttr[I64])
-    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
-    result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (
         "`` `(` operands `)` "
@@ -336,8 +313,6 @@ class ConvolutionOp(InferredShapeOp):
     )
     custom_directives = (*DIRECTIVES, ConvDimensions, Window)
     irdl_options = (ParsePropInAttrDict(),)
-
-    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
 
     def __init__(
         self,
@@ -371,19 +346,16 @@ class ConvolutionOp(InferredShapeOp):
             operands=[lhs, rhs], result_types=[result_type], properties=properties
         )
 
-    def verify_(self) -> None:
-        super().verify_()
-        lhs, rhs, result = types = self.tensor_types
-        if has_quantized(types):
-            numbers = self.dimension_numbers
-            verify_features_of_convolution(
-                rhs.element_type,
-                result.element_type,
-                numbers.kernel_output_feature_dimension.data,
-                numbers.output_feature_dimension.data,
-            )
-            verify_quantized_product(
-                lhs.element_type, rhs.element_type, result.element_type
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        """C29 and C30 of `convolution`."""
+        for name, type_, words in (
+            ("rhs", rhs, "kernel_output_feature_dimension"),
+            ("result", result, "output_feature_dimension"),
+        ):
+            require(
+                not isinstance(type_, PerAxisType)
+                or type_.quantized_dimension == getattr(self.dimension_numbers, words),
+                f"quantization dimension of {name} should be same with {words}",
             )
 
     def inferred_shape(self) -> Sequence[int]:
@@ -404,7 +376,6 @@ class ConvolutionOp(InferredShapeOp):
             verify_dimensions(f"{name} dimension-numbers", dimensions, rank)
         batch, features, *input_sizes = (lhs[i] for i in tensors["input"])
         kernel_features, output_features, *window = (rhs[i] for i in tensors["kernel"])
-        verify_precision_config(self.precision_config)
         positions = window_positions(
             input_sizes,
             window,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import cast
 
@@ -131,8 +132,41 @@ class PrecisionAndAlgorithm(assembly.CustomDirective):
             op.algorithm.print_parameters(printer)
 
 
+class ProductOp(InferredShapeOp, ABC):
+    """An op that multiplies a tensor by weights, and accumulates."""
+
+    lhs = operand_def(kinds.TENSOR)
+    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
+    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
+    result = result_def(kinds.TENSOR_OR_PER_AXIS)
+
+    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
+
+    @abstractmethod
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        """
+        Verify element types of which one is quantized.
+
+        Raises:
+            VerifyException: if zero points or quantized dimensions are not possible here.
+        """
+
+    def verify_(self) -> None:
+        precisions = self.precision_config or ()
+        require(
+            len(precisions) <= 2,
+            "expects precision config to be empty or have <= 2 elements, got "
+            f"{len(precisions)}",
+        )
+        super().verify_()
+        if has_quantized(types := self.tensor_types):
+            lhs, rhs, result = (type_.element_type for type_ in types)
+            self.verify_quantization(rhs, result)
+            verify_quantized_product(lhs, rhs, result)
+
+
 @irdl_op_definition
-class DotGeneralOp(InferredShapeOp):
+class DotGeneralOp(ProductOp):
     """
     Sum of products over the contracting dimensions, for each index of the others.
 
@@ -148,12 +182,8 @@ class DotGeneralOp(InferredShapeOp):
 
     name = "stablehlo.dot_general"
 
-    lhs = operand_def(kinds.TENSOR)
-    rhs = operand_def(kinds.TENSOR_OR_PER_AXIS)
     dot_dimension_numbers = prop_def(DotDimensionNumbersAttr)
-    precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     algorithm = opt_prop_def(DotAlgorithmAttr)
-    result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (
         "$lhs `,` $rhs `,` custom<DotDimensions>($dot_dimension_numbers) "
@@ -161,8 +191,6 @@ class DotGeneralOp(InferredShapeOp):
         f"attr-dict custom<PropertiesInAttrDict>() `:` {FUNCTIONAL_TYPE}"
     )
     custom_directives = (*DIRECTIVES, DotDimensions, PrecisionAndAlgorithm)
-
-    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
 
     def __init__(
         self,
@@ -181,19 +209,11 @@ class DotGeneralOp(InferredShapeOp):
             },
         )
 
-    def verify_(self) -> None:
-        super().verify_()
-        lhs, rhs, result = types = self.tensor_types
-        if has_quantized(types):
-            numbers = self.dot_dimension_numbers
-            contracting = numbers.rhs_contracting_dimensions.get_values()
-            verify_rhs_of_dot(rhs.element_type, contracting)
-            verify_quantized_product(
-                lhs.element_type, rhs.element_type, result.element_type
-            )
+    def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
+        numbers = self.dot_dimension_numbers
+        verify_rhs_of_dot(rhs, numbers.rhs_contracting_dimensions.get_values())
 
     def inferred_shape(self) -> Sequence[int]:
-        verify_precision_config(self.precision_config)
         batching, contracting = _pairs(self.dot_dimension_numbers)
         lhs, rhs, _ = self.tensor_types
         shapes = lhs.get_shape(), rhs.get_shape()
@@ -215,15 +235,6 @@ class DotGeneralOp(InferredShapeOp):
             if dimension not in dimensions
         ]
         return [*(shapes[0][dimension] for dimension in batching[0]), *free]
-
-
-def verify_precision_config(config: ArrayAttr[PrecisionAttr] | None) -> None:
-    """There is one precision for each operand, or none."""
-    count = 0 if config is None else len(config)
-    require(
-        count <= 2,
-        f"expects precision config to be empty or have <= 2 elements, got {count}",
-    )
 
 
 def _pairs(numbers: DotDimensionNumbersAttr) -> tuple[Pair, Pair]:

@@ -179,29 +179,6 @@ def verify_rhs_of_dot(rhs: Attribute, contracting_dimensions: Sequence[int]) -> 
     )
 
 
-def verify_features_of_convolution(
-    rhs: Attribute,
-    result: Attribute,
-    kernel_output_feature_dimension: int,
-    output_feature_dimension: int,
-) -> None:
-    """C29 and C30 of `convolution`."""
-    for name, type_, dimension, words in (
-        (
-            "rhs",
-            rhs,
-            kernel_output_feature_dimension,
-            "kernel_output_feature_dimension",
-        ),
-        ("result", result, output_feature_dimension, "output_feature_dimension"),
-    ):
-        require(
-            not isinstance(type_, PerAxisType)
-            or type_.quantized_dimension.data == dimension,
-            f"quantization dimension of {name} should be same with {words}",
-        )
-
-
 def verify_quantized_product(lhs: Attribute, rhs: Attribute, result: Attribute) -> None:
     """
     C14 and C17 to C20 of `dot_general`, which are C28 and C31 to C34 of `convolution`, on
