@@ -100,7 +100,8 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         yield f"{name} %q, %r", f"({q}, {r})", s
         yield f"{name} %q, %q", f"({q}, {q})", q
     yield "add %p0, %p1", f"({p[0]}, {p[1]})", p[2]
-    for name in ("negate", "abs", "exponential", "logistic", "tanh"):
+    functions = ("exponential", "logistic", "tanh", "sqrt", "rsqrt")
+    for name in ("negate", "abs", "round_nearest_even", *functions):
         yield f"{name} %q", f"({q})", s
     for direction in ("EQ", "NE", "GE", "GT", "LE", "LT"):
         yield f"compare {direction}, %q, %r", f"({q}, {r})", b
@@ -124,6 +125,20 @@ def ops(types: Types) -> Iterator[tuple[str, str, str]]:
         t("2x3x4x", types.per_axis[0]),
     )
     yield "concatenate %q, %q, dim = 0", f"({q}, {q})", t("4x3x", types.per_tensor[0])
+    yield (
+        '"stablehlo.gather"(%q, %j) <{dimension_numbers = #stablehlo.gather<'
+        "offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], "
+        "index_vector_dim = 1>, slice_sizes = array<i64: 2, 1>}>",
+        f"({q}, tensor<4xi32>)",
+        t("2x4x", types.per_tensor[0]),
+    )
+    yield (
+        '"stablehlo.reduce_window"(%q, %q0) <{window_dimensions = array<i64: 1, 2>}> ({'
+        f"^bb0(%u: {q0}, %v: {q0}): %w0 = stablehlo.maximum %u, %v : {q0} "
+        f"stablehlo.return %w0 : {q0} }})",
+        f"({q}, {q0})",
+        t("2x2x", types.per_tensor[0]),
+    )
     yield "slice %q [0:2, 1:3]", f"({q})", t("2x2x", types.per_tensor[0])
     yield (
         "pad %q, %q0, low = [1, 0], high = [0, -1], interior = [1, 0]",
@@ -160,10 +175,15 @@ def parameters(types: Types) -> dict[str, str]:
         **{f"p{i}": t("2x3x", type_) for i, type_ in enumerate(types.per_axis)},
         "f": t("2x3x", types.expressed),
         "b": t("2x3x", "i1"),
+        "j": "tensor<4xi32>",
         "w": t("3x3x", types.weights),
         "i": t("1x4x2x", q),
         "k": t("2x2x3x", types.kernel),
     }
+
+
+def _with_dialect(text: str) -> str:
+    return text if text.startswith('"') else f"stablehlo.{text}"
 
 
 def program(types: Types) -> str:
@@ -173,7 +193,7 @@ def program(types: Types) -> str:
         f"%{name}: {type_}" for name, type_ in parameters(types).items()
     )
     lines = [
-        f"  %{i} = stablehlo.{text} : {operands} -> {result}\n"
+        f"  %{i} = {_with_dialect(text)} : {operands} -> {result}\n"
         for i, (text, operands, result) in enumerate(all_ops)
     ]
     results = ", ".join(result for _, _, result in all_ops)
@@ -197,6 +217,8 @@ def arguments(seed: int, types: Types) -> list[Array]:
         shape: tuple[int, ...] = type_.get_shape()
         if name == "b":
             arrays.append(np.asarray(rng.integers(0, 2, shape), bool))
+        elif name == "j":
+            arrays.append(np.asarray(rng.integers(-1, 4, shape), dtype))
         elif name == "f":
             arrays.append(np.asarray(rng.normal(0, 9, shape), dtype))
         else:
@@ -211,10 +233,16 @@ CASES = [
 ]
 
 
+NOT_QUANTIZED = {
+    f"stablehlo.{name}"
+    for name in ("and", "or", "not", "iota", "get_dimension_size", "custom_call")
+}
+
+
 def test_programs_have_every_op():
     text = program(Types(random.Random(0), "i8", "f32"))
     found = {op.name for op in parse_module(text).walk()}
-    unquantized = {ConvertOp.name, ReturnOp.name}
+    unquantized = {ConvertOp.name, ReturnOp.name, *NOT_QUANTIZED}
     assert {op.name for op in StableHLO.operations} - unquantized <= found
 
 
