@@ -206,7 +206,7 @@ func.func @move(%x: tensor<2x3xf32>) -> tensor<3x4xf32> {
 
 // -----
 
-// A negative edge removes elements, of the first two one.
+// A negative edge removes elements, here the first one.
 
 func.func @pad(%x: tensor<4xi8>, %p: tensor<i8>) -> tensor<8xi8> {
   %0 = stablehlo.pad %x, %p, low = [-1], high = [2], interior = [1] : (tensor<4xi8>, tensor<i8>) -> tensor<8xi8>
@@ -215,13 +215,13 @@ func.func @pad(%x: tensor<4xi8>, %p: tensor<i8>) -> tensor<8xi8> {
 
 // CHECK:       builtin.module {
 // CHECK-NEXT:    func.func @pad(%x: tensor<4xi8>, %p: tensor<i8>) -> tensor<8xi8> {
-// CHECK-NEXT:      %0 = tensor.extract_slice %x[1] [3] [1] : tensor<4xi8> to tensor<3xi8>
-// CHECK-NEXT:      %1 = tensor.empty() : tensor<8xi8>
-// CHECK-NEXT:      %2 = linalg.generic {indexing_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%p : tensor<i8>) outs(%1 : tensor<8xi8>) {
+// CHECK-NEXT:      %0 = tensor.empty() : tensor<9xi8>
+// CHECK-NEXT:      %1 = linalg.generic {indexing_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%p : tensor<i8>) outs(%0 : tensor<9xi8>) {
 // CHECK-NEXT:      ^bb0(%in: i8, %out: i8):
 // CHECK-NEXT:        linalg.yield %in : i8
-// CHECK-NEXT:      } -> tensor<8xi8>
-// CHECK-NEXT:      %3 = tensor.insert_slice %0 into %2[1] [3] [2] : tensor<3xi8> into tensor<8xi8>
+// CHECK-NEXT:      } -> tensor<9xi8>
+// CHECK-NEXT:      %2 = tensor.insert_slice %x into %1[0] [4] [2] : tensor<4xi8> into tensor<9xi8>
+// CHECK-NEXT:      %3 = tensor.extract_slice %2[1] [8] [1] : tensor<9xi8> to tensor<8xi8>
 // CHECK-NEXT:      func.return %3 : tensor<8xi8>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

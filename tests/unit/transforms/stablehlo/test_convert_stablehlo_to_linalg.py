@@ -277,6 +277,21 @@ func.func @main(%x: tensor<2x3x{Q}>) -> tensor<2x3x{Q}> {{
 # Results
 
 
+def test_ops_that_do_nothing():
+    """The result of one is its operand, also if that is the result of another one."""
+    text = """
+func.func @main(%x: tensor<2x3xui8>) -> tensor<2x3xui8> {
+  %0 = stablehlo.add %x, %x : tensor<2x3xui8>
+  %1 = stablehlo.transpose %0, dims = [0, 1] : (tensor<2x3xui8>) -> tensor<2x3xui8>
+  %2 = stablehlo.reshape %1 : (tensor<2x3xui8>) -> tensor<2x3xui8>
+  return %2 : tensor<2x3xui8>
+}"""
+    values = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for type_, dtype in (("ui8", np.uint8), ("f32", np.float32)):
+        (actual,) = run(text.replace("ui8", type_), values.astype(dtype))
+        same_bits(actual, (2 * values).astype(dtype))
+
+
 def test_places_and_names():
     module = parse_module(
         text_with("%r = stablehlo.abs %a : tensor<4xf32>", "tensor<4xf32>")

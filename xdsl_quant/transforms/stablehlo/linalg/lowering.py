@@ -12,13 +12,13 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrealizedConversionCastOp,
 )
+from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import (
     QuantizedType,
     StorageCastOp,
@@ -54,13 +54,18 @@ class Replacement(NamedTuple):
     """The ops that an op is lowered to, before they are inserted in its place."""
 
     op: Operation
+
     block: Block
-    results: Values
+    """The ops, and a terminator whose operands are the new results."""
 
     def insert(self) -> None:
         """Replace the op."""
+        terminator = self.block.last_op
+        assert terminator is not None
+        results = terminator.operands
+        Rewriter.erase_op(terminator)
         Rewriter.inline_block(self.block, InsertPoint.before(self.op))
-        Rewriter.replace_op(self.op, (), self.results)
+        Rewriter.replace_op(self.op, (), results)
 
     def discard(self) -> None:
         """Release the values that the ops use."""
@@ -77,11 +82,11 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
     """
 
     op_type: ClassVar[type[Operation]]
-    """The ops that have its name are lowered."""
+    """The class of the ops that are lowered."""
 
     def handles(self, op: Operation) -> bool:
         """Whether this pattern is the one that lowers an op."""
-        return op_name(op) == self.op_type.name
+        return isinstance(op, self.op_type)
 
     @abstractmethod
     def lower(self, builder: LoweringBuilder, op: OpT, args: Values) -> Values:
@@ -126,7 +131,10 @@ class LinalgLowering(RewritePattern, ABC, Generic[OpT]):
         except UnsupportedError:
             block.erase()
             raise
-        return Replacement(op, block, results)
+        # The terminator makes the results uses, which are replaced if they are results of
+        # another op that is lowered.
+        block.add_op(YieldOp.create(operands=results))
+        return Replacement(op, block)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not self.handles(op):
