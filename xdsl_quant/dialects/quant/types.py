@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import add
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
 
@@ -72,6 +73,9 @@ def default_storage_min(width: int, is_signed: bool) -> int:
 def default_storage_max(width: int, is_signed: bool) -> int:
     """Largest integer of `width` bits."""
     return (1 << (width - is_signed)) - 1
+
+
+_signless_integer = cache(IntegerType)
 
 
 def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttribute:
@@ -273,7 +277,7 @@ class StoredQuantizedType(QuantizedType, ABC):
     @property
     def signless_storage_type(self) -> IntegerType:
         """The storage type in which arithmetic is done."""
-        return IntegerType(self.storage_type_integral_width)
+        return _signless_integer(self.storage_type_integral_width)
 
     @property
     def storage_type_name(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import cast
 
@@ -76,6 +76,12 @@ class CastArithmetic(ElementConversion, ABC):
     rounding: Rounding
     fuse: bool
     """Whether a per-tensor type is applied by `linalg.generic`, too."""
+
+    _tensors: dict[tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]] = field(
+        default_factory=dict[tuple[int, ...], Mapping[str, DenseIntOrFPElementsAttr]],
+        init=False,
+    )
+    """The parameters as constants of each shape: there may be a million of them."""
 
     @abstractmethod
     def compute(
@@ -195,14 +201,16 @@ class CastArithmetic(ElementConversion, ABC):
 
     def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
         shape = layout.shape
+        if (known := self._tensors.get(shape)) is not None:
+            return known
         tensors = {"scale": _dense(self._factors, self._compute, shape)}
-        if not self.has_zero_points and not self._as_mlir:
-            return tensors
-        tensors["zero_point"] = (
-            _dense(self._signless_zero_points(), self.storage, shape)
-            if self._truncates
-            else _dense([*map(float, self.zero_points)], self._compute, shape)
-        )
+        if self.has_zero_points or self._as_mlir:
+            tensors["zero_point"] = (
+                _dense(self._signless_zero_points(), self.storage, shape)
+                if self._truncates
+                else _dense([*map(float, self.zero_points)], self._compute, shape)
+            )
+        self._tensors[shape] = tensors
         return tensors
 
     def _signless_zero_points(self) -> Sequence[int]:
