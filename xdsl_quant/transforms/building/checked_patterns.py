@@ -40,6 +40,22 @@ class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
         if plan is not None or (plan := self.plan(op)) is not None:
             self.rewrite(op, plan, rewriter)
 
+    def plan_module(self, module: ModuleOp) -> None:
+        """
+        Plan how to rewrite all ops of a module that match.
+
+        Raises:
+            PassFailedException: if one cannot be rewritten.
+        """
+        for op in module.walk():
+            if (plan := self.plan(op)) is not None:
+                self._plans[op] = plan
+
+    def rewrite_planned(self) -> None:
+        """Rewrite the ops that `plan_module` has found."""
+        for op in [*self._plans]:
+            self.match_and_rewrite(op, PatternRewriter(op))
+
     def rewrite_module(self, module: ModuleOp) -> None:
         """
         Rewrite all ops of a module that match, but not those that are created.
@@ -47,8 +63,5 @@ class CheckedPattern(RewritePattern, ABC, Generic[PlanT]):
         Raises:
             PassFailedException: if one cannot be rewritten. The module is as it was.
         """
-        for op in module.walk():
-            if (plan := self.plan(op)) is not None:
-                self._plans[op] = plan
-        for op in [*self._plans]:
-            self.match_and_rewrite(op, PatternRewriter(op))
+        self.plan_module(module)
+        self.rewrite_planned()

@@ -9,32 +9,86 @@ quantized types are not visited, and the elements of constants are not either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from abc import ABC, abstractmethod
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import (
     Attribute,
+    Operation,
     ParametrizedAttribute,
     SSAValue,
     TypeAttribute,
 )
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import QuantizedType
 
+from .checked_patterns import CheckedPattern
 from .type_replacement import defined_values, set_type
 
 
-@dataclass
-class _Conversion:
-    convert: Callable[[QuantizedType], QuantizedType]
+class _Changes(NamedTuple):
+    """The new types and attributes of one op."""
+
+    values: Sequence[tuple[SSAValue, Attribute]]
+    attributes: Sequence[tuple[MutableMapping[str, Attribute], str, Attribute]]
+
+
+@dataclass(frozen=True)
+class QuantizedTypeConversion(CheckedPattern[_Changes], ABC):
+    """
+    Convert all quantized types of an op: in the types of its results and of the arguments
+    of its blocks, and in its properties and attributes.
+
+    The users of a value are ops of their own: the pattern is for whole modules.
+    """
 
     _types: dict[Attribute, Attribute] = field(
-        default_factory=dict[Attribute, Attribute], init=False
+        default_factory=dict[Attribute, Attribute],
+        init=False,
+        compare=False,
+        repr=False,
     )
     """What is known already."""
+
+    @abstractmethod
+    def convert(self, quantized_type: QuantizedType) -> QuantizedType:
+        """
+        What a type becomes, which may be itself. It is called once for each type.
+
+        Raises:
+            ValueError: if there is no such type.
+            VerifyException: if there is no such type.
+        """
+
+    def plan(self, op: Operation) -> _Changes | None:
+        try:
+            values = [
+                (value, new)
+                for value in defined_values(op)
+                if (new := self.converted(value.type)) is not value.type
+            ]
+            attributes = [
+                (container, name, new)
+                for container in (op.properties, op.attributes)
+                for name, attribute in container.items()
+                if (new := self.converted(attribute)) is not attribute
+            ]
+        except (ValueError, VerifyException) as e:
+            fail(op, f"'{op_name(op)}' op has a type that cannot be converted: {e}")
+        return _Changes(values, attributes) if values or attributes else None
+
+    def rewrite(self, op: Operation, plan: _Changes, rewriter: PatternRewriter) -> None:
+        for value, type_ in plan.values:
+            set_type(value, type_)
+        for container, name, attribute in plan.attributes:
+            container[name] = attribute
+        rewriter.notify_op_modified(op)
 
     def converted(self, attribute: Attribute) -> Attribute:
         """What an attribute becomes; the attribute itself if it stays as it is."""
@@ -70,38 +124,3 @@ class _Conversion:
 
 def _is_changed(parts: tuple[Attribute, ...], new: list[Attribute]) -> bool:
     return any(map(lambda a, b: a is not b, parts, new))
-
-
-def convert_quantized_types(
-    module: ModuleOp, convert: Callable[[QuantizedType], QuantizedType]
-) -> None:
-    """
-    Convert all quantized types of a module.
-
-    Args:
-        module: the module.
-        convert: what a type becomes, which may be itself. It is called once for each
-            type.
-
-    Raises:
-        PassFailedException: with the place of an op, if `convert` raises a `ValueError` or
-            a `VerifyException` for a type of it. The module is as it was then.
-    """
-    conversion = _Conversion(convert)
-    values: list[tuple[SSAValue, Attribute]] = []
-    attributes: list[tuple[MutableMapping[str, Attribute], str, Attribute]] = []
-    for op in module.walk():
-        try:
-            for value in defined_values(op):
-                if (new := conversion.converted(value.type)) is not value.type:
-                    values.append((value, new))
-            for container in (op.properties, op.attributes):
-                for name, attribute in container.items():
-                    if (new := conversion.converted(attribute)) is not attribute:
-                        attributes.append((container, name, new))
-        except (ValueError, VerifyException) as e:
-            fail(op, f"'{op_name(op)}' op has a type that cannot be converted: {e}")
-    for value, type_ in values:
-        set_type(value, type_)
-    for container, name, attribute in attributes:
-        container[name] = attribute

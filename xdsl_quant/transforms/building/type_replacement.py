@@ -60,9 +60,24 @@ class TypeReplacement(ABC):
         input_count = len(function_type.inputs)
         return FunctionType.from_lists(replaced[:input_count], replaced[input_count:])
 
-    def replace_in_signature(self, function: FuncOp) -> None:
-        """Change the type that a function is declared with, and nothing else of it."""
-        function.function_type = self.replace_in_function_type(function.function_type)
+    def replace_in_signature(self, function: FuncOp) -> bool:
+        """
+        Change the type that a function is declared with, and nothing else of it. Returns
+        whether it is another one.
+        """
+        function_type = self.replace_in_function_type(function.function_type)
+        if function_type is function.function_type:
+            return False
+        function.function_type = function_type
+        return True
+
+    def replace_in_values(self, op: Operation) -> bool:
+        """Change the types of all values that an op defines; whether there is one."""
+        new_types = [(v, self.replace(v.type)) for v in defined_values(op)]
+        changed = [(v, type_) for v, type_ in new_types if type_ is not v.type]
+        for value, type_ in changed:
+            set_type(value, type_)
+        return bool(changed)
 
 
 def defined_values(op: Operation) -> Iterator[SSAValue]:

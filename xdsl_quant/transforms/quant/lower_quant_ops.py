@@ -246,7 +246,7 @@ class LowerQuantOpsPass(ModulePass):
     fuse: bool = False
     """
     Whether each cast of a ranked tensor becomes one `linalg.generic` with the scale and
-    the zero point of a per-layer type in its body.
+    the zero point of a per-tensor type in its body.
     """
 
     runtime_checks: bool = False

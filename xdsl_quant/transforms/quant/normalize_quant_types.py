@@ -10,7 +10,7 @@ Nothing can fail, as the value of every element stays what it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.dialects.quant import (
     QuantizedType,
@@ -30,29 +31,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.transforms.building.type_replacement import (
-    TypeReplacement,
-    defined_values,
-    set_type,
-)
-
-
-def _quantized_axis(
-    quantized_type: UniformQuantizedSubChannelType, is_ranked: bool
-) -> int | None:
-    """
-    The only dimension along which the scale changes, if it has a scale for each index.
-    """
-    block_sizes = dict(quantized_type.block_size_info)
-    shape = quantized_type.scales_shape.get_values()
-    axes = range(len(shape))
-    if not is_ranked and len(shape) == len(block_sizes):
-        # On an unranked tensor scales need a dimension for each quantized one only.
-        axes = sorted(block_sizes)
-    changing = [axis for axis, count in zip(axes, shape, strict=True) if count != 1]
-    if len(changing) != 1 or block_sizes.get(changing[0]) != 1:
-        return None
-    return changing[0]
+from xdsl_quant.transforms.building.type_replacement import TypeReplacement
 
 
 def normalized(
@@ -70,13 +49,18 @@ def normalized(
     expressed type.
     """
     common = quantized_type.common_parameters
-    if len(quantized_type.scales) == 1:
+    count = len(quantized_type.scales)
+    if count == 1:
         (scale,) = quantized_type.scale_array()
         zero_point, _ = quantized_type.zero_point_range
         return UniformQuantizedType.new(
             (*common, IntAttr(zero_point), FloatData(scale))
         )
-    if (axis := _quantized_axis(quantized_type, is_ranked)) is None:
+    blocks = quantized_type.get_blocks()
+    # There is no other dimension along which the scale changes.
+    axis = next((a for a, block in blocks.items() if block == (count, 1)), None)
+    rank = len(quantized_type.get_scales_shape())
+    if axis is None or (is_ranked and axis >= rank):
         return quantized_type
     return UniformQuantizedPerAxisType.new(
         (*common, quantized_type.zero_points, IntAttr(axis), quantized_type.scales)
@@ -100,6 +84,27 @@ class _NormalizedTypes(TypeReplacement):
 
 
 @dataclass(frozen=True)
+class NormalizeQuantTypes(RewritePattern):
+    """
+    Replace sub-channel types that are equivalent to per-tensor or per-axis in the types of the
+    values that an op defines, and in the signature of a function.
+
+    The users of a value are ops of their own: the pattern is for whole functions.
+    """
+
+    _types: _NormalizedTypes = field(
+        default_factory=_NormalizedTypes, init=False, compare=False, repr=False
+    )
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        replaced = self._types.replace_in_values(op)
+        if isinstance(op, FuncOp):
+            replaced |= self._types.replace_in_signature(op)
+        if replaced:
+            rewriter.notify_op_modified(op)
+
+
+@dataclass(frozen=True)
 class NormalizeQuantTypesPass(ModulePass):
     """
     Replace sub-channel types that are equivalent to per-tensor or per-axis.
@@ -113,14 +118,8 @@ class NormalizeQuantTypesPass(ModulePass):
     name = "normalize-quant-types"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        types = _NormalizedTypes()
-        done: set[Operation] = set()
+        pattern = NormalizeQuantTypes()
         for function in op.walk():
-            if not isinstance(function, FuncOp) or function in done:
-                continue
-            for inner_op in function.walk():
-                for value in defined_values(inner_op):
-                    set_type(value, types.replace(value.type))
-                if isinstance(inner_op, FuncOp):
-                    types.replace_in_signature(inner_op)
-                    done.add(inner_op)
+            if isinstance(function, FuncOp):
+                for inner_op in function.walk():
+                    pattern.match_and_rewrite(inner_op, PatternRewriter(inner_op))

@@ -17,14 +17,17 @@ from xdsl.passes import ModulePass
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.transforms.building.quantized_type_conversion import (
-    convert_quantized_types,
+    QuantizedTypeConversion,
 )
 
 
-def _converted(quantized_type: QuantizedType) -> QuantizedType:
-    if isinstance(quantized_type, FixedPointType):
-        return quantized_type.to_uniform()
-    return quantized_type
+class ScalesFromFixedPoint(QuantizedTypeConversion):
+    """Replace `!quant.fixed_point` types by `!quant.uniform` with the same scales."""
+
+    def convert(self, quantized_type: QuantizedType) -> QuantizedType:
+        if isinstance(quantized_type, FixedPointType):
+            return quantized_type.to_uniform()
+        return quantized_type
 
 
 @dataclass(frozen=True)
@@ -34,4 +37,4 @@ class QuantScalesFromFixedPointPass(ModulePass):
     name = "quant-scales-from-fixed-point"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert_quantized_types(op, _converted)
+        ScalesFromFixedPoint().rewrite_module(op)

@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant.fixed_point_types import (
     shifts_attr,
 )
 from xdsl_quant.transforms.building.quantized_type_conversion import (
-    convert_quantized_types,
+    QuantizedTypeConversion,
 )
 
 if TYPE_CHECKING:
@@ -95,15 +95,24 @@ def _multipliers_and_shifts(
     return array("q", multipliers.tolist()), array("q", shifts.tolist())
 
 
-def _converted(quantized_type: QuantizedType) -> QuantizedType:
-    if isinstance(quantized_type, UniformQuantizedSubChannelType):
-        raise ValueError(
-            "there are no fixed-point scales for the blocks of a sub-channel type; "
-            "'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent"
-        )
-    if isinstance(quantized_type, UniformQuantizedType | UniformQuantizedPerAxisType):
-        return fixed_point_type(quantized_type)
-    return quantized_type
+class ScalesToFixedPoint(QuantizedTypeConversion):
+    """
+    Replace per-tensor and per-axis `!quant.uniform` types by `!quant.fixed_point`, with the
+    nearest fixed-point scales. It fails for sub-channel types.
+    """
+
+    def convert(self, quantized_type: QuantizedType) -> QuantizedType:
+        if isinstance(quantized_type, UniformQuantizedSubChannelType):
+            raise ValueError(
+                "there are no fixed-point scales for the blocks of a sub-channel type; "
+                "'normalize-quant-types' makes it per-axis or per-tensor if it is "
+                "equivalent"
+            )
+        if isinstance(
+            quantized_type, UniformQuantizedType | UniformQuantizedPerAxisType
+        ):
+            return fixed_point_type(quantized_type)
+        return quantized_type
 
 
 @dataclass(frozen=True)
@@ -116,4 +125,4 @@ class QuantScalesToFixedPointPass(ModulePass):
     name = "quant-scales-to-fixed-point"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert_quantized_types(op, _converted)
+        ScalesToFixedPoint().rewrite_module(op)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -37,6 +38,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -47,6 +49,7 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
@@ -74,8 +77,12 @@ class _StorageTypes(TypeReplacement):
         return storage
 
 
+def _is_quantized_type(type_: Attribute) -> bool:
+    return QuantizedType.get_quantized_element_type(type_) is not None
+
+
 def _is_quantized(value: SSAValue) -> bool:
-    return QuantizedType.get_quantized_element_type(value.type) is not None
+    return _is_quantized_type(value.type)
 
 
 def _is_call(op: Operation) -> bool:
@@ -83,8 +90,16 @@ def _is_call(op: Operation) -> bool:
     return isinstance(op, CallOp) or op_name(op) == "func.call_indirect"
 
 
-def _place(value: SSAValue) -> str:
-    """Where a function or a call has a value."""
+def _is_entering(value: SSAValue) -> bool:
+    """Whether a value is an argument of a block of a function, or the result of a call."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return isinstance(owner.parent_op(), FuncOp)
+    return _is_call(owner)
+
+
+def _name(value: SSAValue) -> str:
+    """What a function or a call has a value as."""
     if isinstance(value, OpResult):
         return f"result #{value.index}"
     assert isinstance(value, BlockArgument)
@@ -92,12 +107,29 @@ def _place(value: SSAValue) -> str:
     return f"{kind} #{value.index}"
 
 
-def _is_function_branch(op: Operation) -> bool:
-    """Whether an op leads from one block of a function to others."""
-    return bool(op.successors) and isinstance(op.parent_op(), FuncOp)
+def _targets(op: Operation) -> list[SSAValue]:
+    """
+    The block arguments that the last operands of a branch in a function become, by
+    convention of all ops that have block arguments and no operands in between.
+    """
+    if not isinstance(op.parent_op(), FuncOp):
+        return []
+    return [arg for block in op.successors for arg in block.args]
 
 
-def _why_not_castable(type_: Attribute, storage: Attribute) -> str | None:
+def _passed_operands(op: Operation) -> Sequence[int]:
+    """The indices of operands that are passed to a call, a return or a block."""
+    count = len(op.operands)
+    if _is_call(op) or isinstance(op, ReturnOp):
+        return range(count)
+    return range(max(count - len(_targets(op)), 0), count)
+
+
+def _is_passed(use: Use) -> bool:
+    return use.index in _passed_operands(use.operation)
+
+
+def _uncastable_reason(type_: Attribute, storage: Attribute) -> str | None:
     """Why there is no cast between a quantized type and its storage type, if so."""
     # Whether a per-axis or sub-channel type fits its tensor is known to the cast.
     cast_op = StorageCastOp(Block(arg_types=(storage,)).args[0], type_)
@@ -110,100 +142,99 @@ def _why_not_castable(type_: Attribute, storage: Attribute) -> str | None:
     return None
 
 
-@dataclass
-class _FunctionInterfaces:
-    """The places of a module where values enter and leave functions and blocks."""
+class _Interface(NamedTuple):
+    """Where values enter and leave functions and blocks at one op."""
 
-    types: _StorageTypes = field(default_factory=_StorageTypes)
+    entering: Sequence[SSAValue]
+    """Quantized arguments of the blocks of a function, or results of a call."""
 
-    functions: list[FuncOp] = field(default_factory=list[FuncOp])
-    """All functions."""
+    passing: Sequence[int]
+    """The indices of quantized operands that are passed, and need a cast."""
 
-    function_values: list[SSAValue] = field(default_factory=list[SSAValue])
+    function_values: Sequence[SSAValue]
     """Values that are functions."""
 
-    entering: dict[SSAValue, Operation] = field(
-        default_factory=dict[SSAValue, Operation]
+
+@dataclass(frozen=True)
+class StripFuncQuantTypes(CheckedPattern[_Interface]):
+    """
+    Replace quantized types by storage types in the signature of a function and the
+    arguments of its blocks, or in the operands and results of a call, a return or a branch.
+
+    The types of a function and of its callers belong together: the pattern is for whole
+    modules.
+    """
+
+    _types: _StorageTypes = field(
+        default_factory=_StorageTypes, init=False, compare=False, repr=False
     )
-    """Quantized block arguments and results of calls, with the function or the call."""
 
-    passing: dict[Operation, int] = field(default_factory=dict[Operation, int])
-    """
-    Calls, returns and branches, and the number of leading operands that they do not pass
-    on but use themselves.
-    """
-
-    storage_casts: list[StorageCastOp] = field(default_factory=list[StorageCastOp])
-    """All storage casts."""
-
-    _castable: dict[Attribute, str | None] = field(
-        default_factory=dict[Attribute, str | None]
+    _uncastable: dict[Attribute, str | None] = field(
+        default_factory=dict[Attribute, str | None],
+        init=False,
+        compare=False,
+        repr=False,
     )
     """Types of which it is known why they cannot be cast, or that they can be."""
 
-    # Looking
+    _stored: dict[SSAValue, SSAValue] = field(
+        default_factory=dict[SSAValue, SSAValue], init=False, compare=False, repr=False
+    )
+    """The casts of values that are passed."""
 
-    def add(self, op: Operation) -> None:
-        """
-        Look at an op.
+    # Planning
 
-        Raises:
-            PassFailedException: if something has no storage type, or if it is unknown
-                which operands of a branch become block arguments.
-        """
+    def plan(self, op: Operation) -> _Interface | None:
+        entering: Sequence[SSAValue] = ()
         if isinstance(op, FuncOp):
-            self._add_function(op)
+            self._check_types(op, op.function_type.inputs, "argument")
+            self._check_types(op, op.function_type.outputs, "result")
+            for block in op.body.blocks:
+                self._check_types(op, block.arg_types, "block argument")
+            entering = [arg for block in op.body.blocks for arg in block.args]
         elif _is_call(op):
-            self.passing[op] = 0
-            self._add_entering(op, op.results, "result")
-            self._check_types(op, op.operand_types, "operand")
-        elif isinstance(op, ReturnOp):
-            self.passing[op] = 0
-            self._check_types(op, op.operand_types, "operand")
-        elif isinstance(op, StorageCastOp):
-            self.storage_casts.append(op)
-        elif _is_function_branch(op):
-            self._add_branch(op)
-        self._add_function_values(op)
+            self._check_types(op, op.result_types, "result")
+            entering = op.results
+        self._check_branch(op)
+        passed = _passed_operands(op)
+        self._check_types(op, [op.operands[i].type for i in passed], "operand")
+        interface = _Interface(
+            [value for value in entering if _is_quantized(value)],
+            self._to_be_cast(op, passed),
+            [v for v in defined_values(op) if isinstance(v.type, FunctionType)],
+        )
+        for value in interface.function_values:
+            self._check_type(op, value.type, "function value")
+        for value in interface.entering:
+            if not all(map(_is_passed, value.uses)):
+                self._check_castable(op, value, _name(value))
+        for i in interface.passing:
+            self._check_castable(op, op.operands[i], f"operand #{i}")
+        return interface if any(interface) or isinstance(op, FuncOp) else None
 
-    def _add_function_values(self, op: Operation) -> None:
-        for value in defined_values(op):
-            if isinstance(value.type, FunctionType):
-                self.function_values.append(value)
-                self._check_type(op, value.type, "function value")
+    @staticmethod
+    def _to_be_cast(op: Operation, passed: Sequence[int]) -> Sequence[int]:
+        """Which of some operands are quantized and remain so."""
+        return [
+            i
+            for i in passed
+            if _is_quantized(op.operands[i]) and not _is_entering(op.operands[i])
+        ]
 
-    def _add_function(self, function: FuncOp) -> None:
-        self.functions.append(function)
-        self._check_types(function, function.function_type.inputs, "argument")
-        self._check_types(function, function.function_type.outputs, "result")
-        for block in function.body.blocks:
-            self._add_entering(function, block.args, "block argument")
-
-    def _add_entering(
-        self, op: Operation, values: Sequence[SSAValue], kind: str
-    ) -> None:
-        self._check_types(op, [value.type for value in values], kind)
-        for value in values:
-            if _is_quantized(value):
-                self.entering[value] = op
-
-    def _add_branch(self, branch: Operation) -> None:
-        """
-        Operands of a branch that become block arguments are its last ones, by convention
-        of all ops that have block arguments and no operands in between.
-        """
-        targets = [arg for block in branch.successors for arg in block.args]
-        if not any(map(_is_quantized, targets)):
-            return
-        own = len(branch.operands) - len(targets)
-        target_types = [arg.type for arg in targets]
-        if target_types != [o.type for o in branch.operands[own:]]:
+    def _check_branch(self, op: Operation) -> None:
+        types = [target.type for target in _targets(op)]
+        operands = op.operands[len(op.operands) - len(types) :]
+        operand_types = [operand.type for operand in operands]
+        # The targets may be stripped already.
+        if types not in (
+            operand_types,
+            [*map(self._types.replace, operand_types)],
+        ) and (any(map(_is_quantized_type, (*types, *operand_types)))):
             fail(
-                branch,
-                f"'{op_name(branch)}' op has successors with quantized arguments, but its "
+                op,
+                f"'{op_name(op)}' op has successors with quantized arguments, but its "
                 "last operands do not have the types of these arguments",
             )
-        self.passing[branch] = own
 
     def _check_types(
         self, op: Operation, types: Iterable[Attribute], kind: str
@@ -213,66 +244,46 @@ class _FunctionInterfaces:
 
     def _check_type(self, op: Operation, type_: Attribute, what: str) -> None:
         try:
-            self.types.replace(type_)
+            self._types.replace(type_)
         except _NoStorageTypeError as e:
             fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {e}")
 
-    # Checking
-
-    def check_casts(self) -> None:
-        """
-        Check that all casts that are needed exist.
-
-        Raises:
-            PassFailedException: with the reason and the place of one that does not.
-        """
-        for value, op in self.entering.items():
-            if not all(map(self._is_passed, value.uses)):
-                self._check_castable(op, value, _place(value))
-        for op, own in self.passing.items():
-            for index, operand in enumerate(op.operands[own:], own):
-                if operand not in self.entering and _is_quantized(operand):
-                    self._check_castable(op, operand, f"operand #{index}")
-
     def _check_castable(self, op: Operation, value: SSAValue, what: str) -> None:
         type_ = value.type
-        if type_ not in self._castable:
-            reason = _why_not_castable(type_, self.types.replace(type_))
-            self._castable[type_] = reason
-        if (reason := self._castable[type_]) is not None:
+        if type_ not in self._uncastable:
+            reason = _uncastable_reason(type_, self._types.replace(type_))
+            self._uncastable[type_] = reason
+        if (reason := self._uncastable[type_]) is not None:
             fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {reason}")
-
-    def _is_passed(self, use: Use) -> bool:
-        """Whether a use passes the value to a call, a return or a block."""
-        own = self.passing.get(use.operation)
-        return own is not None and use.index >= own
 
     # Rewriting
 
-    def strip(self) -> None:
-        """Change all types, and insert casts."""
-        # MLIR's conversion folds them on this occasion.
-        remove_folded(self.storage_casts, find_folds(self.storage_casts))
-        for value in self.function_values:
-            set_type(value, self.types.replace(value.type))
-        for function in self.functions:
-            self.types.replace_in_signature(function)
-        self._strip_entering()
-        self._strip_passing()
+    def rewrite(
+        self, op: Operation, plan: _Interface, rewriter: PatternRewriter
+    ) -> None:
+        for value in plan.function_values:
+            set_type(value, self._types.replace(value.type))
+        replaced = isinstance(op, FuncOp) and self._types.replace_in_signature(op)
+        self._strip_entering(op, plan.entering)
+        # Casts may have been folded since, in front of them.
+        if passing := self._to_be_cast(op, plan.passing):
+            operands = list(op.operands)
+            for index in passing:
+                operands[index] = self._stored_value(op, operands[index])
+            op.operands = operands
+        if replaced or any(plan):
+            rewriter.notify_op_modified(op)
 
-    def _strip_entering(self) -> None:
+    def _strip_entering(self, op: Operation, values: Sequence[SSAValue]) -> None:
         operands_of_users: dict[Operation, list[SSAValue]] = {}
-        for value in self.entering:
+        for value in values:
             quantized = value.type
-            set_type(value, self.types.replace(quantized))
-            uses = [use for use in value.uses if not self._is_passed(use)]
+            set_type(value, self._types.replace(quantized))
+            uses = [use for use in value.uses if not _is_passed(use)]
             if not uses:
                 continue
-            location = (
-                value.location
-                if isinstance(value, BlockArgument)
-                else self.entering[value].location
-            )
+            is_argument = isinstance(value, BlockArgument)
+            location = value.location if is_argument else op.location
             cast_value = _insert_cast(value, quantized, value.name_hint, location)
             for use in uses:
                 user = use.operation
@@ -283,27 +294,17 @@ class _FunctionInterfaces:
         for user, operands in operands_of_users.items():
             user.operands = operands
 
-    def _strip_passing(self) -> None:
-        stored: dict[SSAValue, SSAValue] = {}
-        for op, own in self.passing.items():
-            operands = list(op.operands)
-            quantized = [
-                (index, operand)
-                for index, operand in enumerate(operands)
-                if index >= own and _is_quantized(operand)
-            ]
-            for index, operand in quantized:
-                if operand not in stored:
-                    hint = operand.name_hint
-                    stored[operand] = _insert_cast(
-                        operand,
-                        self.types.replace(operand.type),
-                        None if hint is None else f"{hint}_stripped",
-                        op.location,
-                    )
-                operands[index] = stored[operand]
-            if quantized:
-                op.operands = operands
+    def _stored_value(self, op: Operation, value: SSAValue) -> SSAValue:
+        """The stored value of a quantized one, which `op` is the first to need perhaps."""
+        if (known := self._stored.get(value)) is None:
+            hint = value.name_hint
+            known = self._stored[value] = _insert_cast(
+                value,
+                self._types.replace(value.type),
+                None if hint is None else f"{hint}_stripped",
+                op.location,
+            )
+        return known
 
 
 def _insert_cast(
@@ -338,9 +339,10 @@ class StripFuncQuantTypesPass(ModulePass):
     name = "strip-func-quant-types"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        interfaces = _FunctionInterfaces()
+        storage_casts = [o for o in op.walk() if isinstance(o, StorageCastOp)]
+        pattern = StripFuncQuantTypes()
         with without_garbage_collection():
-            for inner_op in op.walk():
-                interfaces.add(inner_op)
-            interfaces.check_casts()
-            interfaces.strip()
+            pattern.plan_module(op)
+            # MLIR's conversion folds them on this occasion.
+            remove_folded(storage_casts, find_folds(storage_casts))
+            pattern.rewrite_planned()

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p normalize-quant-types --allow-unregistered-dialect --split-input-file | filecheck %s
 
-// A single scale: per-layer, whatever the blocks. Scales are numbers of the expressed type,
+// A single scale: per-tensor, whatever the blocks. Scales are numbers of the expressed type,
 // and printed as the doubles that they are.
 
 func.func private @per_layer(

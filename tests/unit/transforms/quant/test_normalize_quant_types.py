@@ -12,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin, cf, func
 from xdsl.dialects.builtin import f16, f32, i8
 from xdsl.parser import Parser
+from xdsl.pattern_rewriter import PatternRewriteWalker
 from xdsl.printer import Printer
 
 from tests.conformance.answers import Accepted
@@ -25,6 +26,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedType,
 )
 from xdsl_quant.transforms.quant.normalize_quant_types import (
+    NormalizeQuantTypes,
     NormalizeQuantTypesPass,
     normalized,
 )
@@ -259,3 +261,21 @@ def test_locations_and_names():
   }} loc("function")
 }} loc(unknown)"""
     )
+
+
+def test_the_pattern_does_the_same_as_the_pass():
+    text = """
+    func.func @f(%a: tensor<2x!quant.uniform<i8:f32:{0:1}, {1.0, 2.0}>>)
+        -> tensor<2x!quant.uniform<i8:f32:{0:1}, {1.0, 2.0}>> {
+      return %a : tensor<2x!quant.uniform<i8:f32:{0:1}, {1.0, 2.0}>>
+    }
+    """
+    ctx = Context()
+    for dialect in (builtin.Builtin, func.Func, Quant):
+        ctx.load_dialect(dialect)
+    by_pass, by_pattern = (Parser(ctx, text).parse_module() for _ in range(2))
+    NormalizeQuantTypesPass().apply(ctx, by_pass)
+    walker = PatternRewriteWalker(NormalizeQuantTypes())
+    assert walker.rewrite_module(by_pattern)
+    assert str(by_pattern) == str(by_pass)
+    assert not walker.rewrite_module(by_pattern)

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, bf16, f16, f32, f64, i8
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriteWalker
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import (
@@ -23,9 +24,11 @@ from xdsl_quant.numerics import QuantizationParameters, quantize_multiplier
 from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.transforms.quant.quant_scales_from_fixed_point import (
     QuantScalesFromFixedPointPass,
+    ScalesFromFixedPoint,
 )
 from xdsl_quant.transforms.quant.quant_scales_to_fixed_point import (
     QuantScalesToFixedPointPass,
+    ScalesToFixedPoint,
     fixed_point_type,
 )
 
@@ -246,3 +249,22 @@ func.func @f(%x: !quant.uniform<i8:f32, 0.5>) {{
         f"a.mlir:3:3: error: 'test.op' op has a type that cannot be converted: {reason}"
     )
     assert str(module) == before
+
+
+def test_the_patterns_do_the_same_as_the_passes():
+    text = """
+    func.func @f(%a: !quant.uniform<i8:f32, 0.5>, %b: tuple<!quant.uniform<i8:f32, 0.75>>) {
+      %0 = quant.dcast %a : !quant.uniform<i8:f32, 0.5> to f32
+      return
+    }
+    """
+    module = parse_module(text)
+    there, back = (
+        PatternRewriteWalker(pattern())
+        for pattern in (ScalesToFixedPoint, ScalesFromFixedPoint)
+    )
+    assert there.rewrite_module(module)
+    assert str(module) == str(_applied(QuantScalesToFixedPointPass(), text))
+    assert not there.rewrite_module(module)
+    assert back.rewrite_module(module)
+    assert str(module) == str(parse_module(text))

@@ -8,6 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin, cf, func
 from xdsl.ir import Block, Region
 from xdsl.parser import Parser
+from xdsl.pattern_rewriter import PatternRewriteWalker
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import PassFailedException
 
@@ -15,7 +16,10 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.conformance.this_package import answer_module
 from xdsl_quant.dialects.quant import AnyQuantizedType, Quant, StorageCastOp
-from xdsl_quant.transforms.quant.strip_func_quant_types import StripFuncQuantTypesPass
+from xdsl_quant.transforms.quant.strip_func_quant_types import (
+    StripFuncQuantTypes,
+    StripFuncQuantTypesPass,
+)
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
 ALIASES = """
@@ -380,3 +384,24 @@ def test_failure_changes_nothing(text: str, message: str):
         strip(module)
     assert str(raised.value) == message
     assert text_of(module) == before
+
+
+def test_the_pattern_does_the_same_as_the_pass():
+    text = """
+    func.func private @g(!q) -> !q
+    func.func @f(%a: !q, %c: i1, %x: f32) -> (!q, !q) {
+      %0 = quant.qcast %x : f32 to !q
+      cf.cond_br %c, ^bb1(%a : !q), ^bb1(%0 : !q)
+    ^bb1(%b: !q):
+      %1 = call @g(%b) : (!q) -> !q
+      %2 = quant.dcast %1 : !q to f32
+      return %0, %1 : !q, !q
+    }
+    """
+    by_pass, by_pattern = parse(text), parse(text)
+    strip(by_pass)
+    walker = PatternRewriteWalker(StripFuncQuantTypes())
+    assert walker.rewrite_module(by_pattern)
+    by_pattern.verify()
+    assert text_of(by_pattern) == text_of(by_pass)
+    assert not walker.rewrite_module(by_pattern)
