@@ -1,5 +1,7 @@
 """Located messages: where in a module an error is, and how a pass says so."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, UnregisteredOp
@@ -30,3 +32,20 @@ def fail(op: Operation, message: str) -> NoReturn:
     if prefix := location_prefix(op.location):
         message = f"{prefix}error: {message}"
     op.emit_error(message, PassFailedException(message))
+
+
+def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoReturn:
+    """
+    Fail a pass because of several ops.
+
+    Args:
+        ops: the ops: their names are told, how many there are, and where the first one is.
+        problem: what is wrong with them, e.g. `quantized ops without integer form`.
+        remedy: what to do.
+
+    Raises:
+        PassFailedException: with the message, after the location of the first op.
+    """
+    counts = Counter(map(op_name, ops))
+    names = ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
+    fail(ops[0], f"{problem}, found {names}; {remedy}")

@@ -145,6 +145,24 @@ class LoweringBuilder(Builder):
         op.location = self.location
         return self._inserted(op)
 
+    def same_op(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        regions: Sequence[Region] = (),
+    ) -> Sequence[SSAValue]:
+        """Build an op that is like another one but for its operands and results."""
+        new_op = type(op).create(
+            operands=operands,
+            result_types=result_types,
+            properties=op.properties,
+            attributes=op.attributes,
+            regions=regions,
+            location=self.location,
+        )
+        return self.insert(new_op).results
+
     def _inserted(self, op: Operation) -> SSAValue:
         if self.name_hint is not None or self.operation_insertion_handler:
             self.insert(op)

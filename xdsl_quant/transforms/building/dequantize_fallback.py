@@ -1,7 +1,7 @@
 """
 A lowering for any operation on quantized values: dequantize, compute, quantize.
 
-A front dialect has many operations, and each of them may be given values of any
+A frontend dialect has many operations, and each of them may be given values of any
 quantized type. Integer arithmetic on stored values is worth its code for a few of these
 cases. For all the others `DequantizeFallback` makes the lowering that the dialect has
 for floats a lowering for quantized values, too: slower, but complete. Casts between two
@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeGuard, cast
 
 from typing_extensions import TypeVar
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import ModuleOp, NoneAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import (
@@ -33,9 +32,9 @@ from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
     QuantizedType,
-    UniformQuantizedPerAxisType,
-    UniformQuantizedSubChannelType,
 )
+
+from .builder import LoweringBuilder
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -64,18 +63,10 @@ def _dequantization_error(value: SSAValue) -> str | None:
         return None
     if isinstance(quantized_type.expressed_type, NoneAttr):
         return f"'{quantized_type}' has no expressed type"
-    if not isinstance(
-        quantized_type, UniformQuantizedPerAxisType | UniformQuantizedSubChannelType
-    ):
-        return None
-    # Whether scales fit the shape of the tensor is known to the cast.
-    cast_op = DequantizeCastOp(value, _expressed_type(value.type))
     try:
-        cast_op.verify_()
+        quantized_type.verify_container(value.type)
     except VerifyException as e:
         return str(e)
-    finally:
-        cast_op.erase()
     return None
 
 
@@ -175,6 +166,12 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
     op_type: type[OperationT]
     """The operations that are lowered: a class, or a base class of several."""
 
+    dequantize_op: ClassVar[type[Operation]] = DequantizeCastOp
+    """The cast of quantized operands."""
+
+    quantize_op: ClassVar[type[Operation]] = QuantizeCastOp
+    """The cast of floats to quantized results."""
+
     lowers_float_ops: ClassVar[bool] = False
     """
     Whether operations without any quantized operand or result are lowered by
@@ -187,7 +184,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         op: OperationT,
         operands: Sequence[SSAValue],
         result_types: Sequence[Attribute],
-        builder: Builder,
+        builder: LoweringBuilder,
     ) -> Sequence[SSAValue]:
         """
         Insert the lowering for floats with `builder` and return what replaces the
@@ -232,7 +229,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
             return
         self.check(op)
 
-        def lower(builder: Builder) -> Sequence[SSAValue]:
+        def lower(builder: LoweringBuilder) -> Sequence[SSAValue]:
             operands = [self._dequantize(operand, builder) for operand in op.operands]
             result_types = [_expressed_type(type_) for type_ in op.result_types]
             floats = self.lower_float(op, operands, result_types, builder)
@@ -243,28 +240,29 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
 
         replace_with_built(op, rewriter, lower)
 
-    @staticmethod
-    def _dequantize(operand: SSAValue, builder: Builder) -> SSAValue:
+    def _dequantize(self, operand: SSAValue, builder: LoweringBuilder) -> SSAValue:
         if not _is_quantized(operand):
             return operand
-        cast_op = DequantizeCastOp(operand, _expressed_type(operand.type))
-        cast_op.result.name_hint = _expressed_name(operand)
-        return builder.insert(cast_op).result
+        type_ = _expressed_type(operand.type)
+        value = builder.op(self.dequantize_op, (operand,), type_)
+        value.name_hint = _expressed_name(operand)
+        return value
 
-    @staticmethod
-    def _quantize(value: SSAValue, result: SSAValue, builder: Builder) -> SSAValue:
+    def _quantize(
+        self, value: SSAValue, result: SSAValue, builder: LoweringBuilder
+    ) -> SSAValue:
         """Make `value` what `result` is."""
         if value.name_hint is None:
             value.name_hint = _expressed_name(result)
         if not _is_quantized(result):
             return value
-        return builder.insert(QuantizeCastOp(value, result.type)).result
+        return builder.op(self.quantize_op, (value,), result.type)
 
 
 def replace_with_built(
     op: Operation,
     rewriter: PatternRewriter,
-    build: Callable[[Builder], Sequence[SSAValue]],
+    build: Callable[[LoweringBuilder], Sequence[SSAValue]],
 ) -> None:
     """
     Replace `op` by the operations that `build` inserts with the builder it is given, and
@@ -272,7 +270,7 @@ def replace_with_built(
     `op`, unless they have one.
     """
     block = Block()
-    results = build(Builder(InsertPoint.at_end(block)))
+    results = build(LoweringBuilder(InsertPoint.at_end(block), location=op.location))
     for new_op in block.walk():
         if isinstance(new_op.location, UnknownLoc):
             new_op.location = op.location

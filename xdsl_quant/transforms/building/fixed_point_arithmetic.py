@@ -51,6 +51,11 @@ def subtract(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAV
     return builder.elementwise(arith.SubiOp, (value, other), i64, _WRAPPING)
 
 
+def multiply(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
+    """The products."""
+    return builder.elementwise(arith.MuliOp, (value, other), i64, _WRAPPING)
+
+
 def apply_scale(
     builder: LoweringBuilder,
     value: SSAValue,
@@ -62,8 +67,8 @@ def apply_scale(
     Values times `multiplier / 2**shift`, rounded as TOSA's `apply_scale_32` does:
     `(value * multiplier + (1 << (shift - 1))) >> shift`.
 
-    Nothing overflows: for values within `-2**32` to `2**32`, which differences of stored
-    values are, the half is added behind the first part of the shift.
+    Nothing overflows for values within `-2**32` to `2**32`, which zero-point-corrected
+    values are.
 
     Args:
         builder: where the ops are inserted.
@@ -72,9 +77,20 @@ def apply_scale(
         shift: from 2 to 62.
         rounding: that of [`apply_scale`][xdsl_quant.numerics.apply_scale].
     """
-    product = builder.elementwise(arith.MuliOp, (value, multiplier), i64, _WRAPPING)
+    product = multiply(builder, value, multiplier)
     if rounding == "double":
         product = _rounded_first(builder, product, value, shift)
+    return rounded_shift(builder, product, shift)
+
+
+def rounded_shift(
+    builder: LoweringBuilder, value: SSAValue, shift: SSAValue
+) -> SSAValue:
+    """
+    Integers divided by `2**shift` and rounded half up, for shifts of at least 1.
+
+    Nothing overflows: the half is added after the first part of the shift.
+    """
     one = i64_constant(builder, 1)
     known = _constant_value(shift)
     but_one = (
@@ -82,7 +98,7 @@ def apply_scale(
         if known is None
         else i64_constant(builder, known - 1)
     )
-    halves = builder.elementwise(arith.ShRSIOp, (product, but_one), i64)
+    halves = builder.elementwise(arith.ShRSIOp, (value, but_one), i64)
     return builder.elementwise(arith.ShRSIOp, (add(builder, halves, one), one), i64)
 
 

@@ -47,6 +47,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
 from xdsl_quant.xdsl_patches import patched_pass
 
+from .adoption import adopt_ops
 from .linalg import contraction, data_movement, elementwise, reduction
 from .linalg.element_types import has_signedness, signless
 from .linalg.lowering import LinalgLowering, Replacement, UnsupportedError
@@ -171,6 +172,7 @@ class ConvertStableHLOToLinalgPass(ModulePass):
 
     @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        adopt_ops(op)
         all_ops = [*op.walk()]
         replacements: list[Replacement] = []
         try:

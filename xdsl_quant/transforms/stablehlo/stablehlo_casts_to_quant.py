@@ -1,7 +1,7 @@
 """
 StableHLO's casts as those of the quant dialect.
 
-`uniform_quantize` is defined as a clamp and then rounding to nearest, ties to even;
+`uniform_quantize` is defined as a clamp and then rounding half to even;
 `uniform_dequantize` as `quant.dcast` is. So what StableHLO's specification says is computed
 by `lower-quant-ops{rounding-mode=nearest-even}`: it rounds first, but between
 integers that is the same. A `uniform_quantize` of a quantized tensor is specified as a
@@ -17,34 +17,54 @@ not: it rounds and saturates. So the lowering needs `keep-qdq`, and there must b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
-_CastOp = UniformQuantizeOp | UniformDequantizeOp
+from .adoption import adopt_ops
 
 _STORED_ZERO = StringAttr("stored-zero")
 
 
-def _replace(op: _CastOp) -> None:
-    builder = LoweringBuilder.before(op)
-    value = op.operand
-    expressed = QuantizedType.cast_to_expressed_type(value.type)
-    if expressed is not None:
-        value = builder.op(DequantizeCastOp, (value,), expressed)
-    if isinstance(op, UniformQuantizeOp):
-        cast_op = QuantizeCastOp(value, op.result.type)
-        cast_op.attributes[NAN_ATTRIBUTE] = _STORED_ZERO
-        value = builder.add(cast_op)
-    builder.replace(op, (value,))
+class StablehloCastToQuant(RewritePattern):
+    """
+    Replaces `stablehlo.uniform_quantize` and `stablehlo.uniform_dequantize` by
+    `quant.qcast` and `quant.dcast`: both, if a quantized tensor is quantized again.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: UniformQuantizeOp | UniformDequantizeOp, rewriter: PatternRewriter, /
+    ) -> None:
+        def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
+            value = op.operand
+            expressed = QuantizedType.cast_to_expressed_type(value.type)
+            if expressed is not None:
+                value = builder.op(DequantizeCastOp, (value,), expressed)
+            if isinstance(op, UniformQuantizeOp):
+                cast_op = QuantizeCastOp(value, op.result.type)
+                cast_op.attributes[NAN_ATTRIBUTE] = _STORED_ZERO
+                value = builder.add(cast_op)
+            return (value,)
+
+        replace_with_built(op, rewriter, build)
 
 
 @dataclass(frozen=True)
@@ -57,7 +77,8 @@ class StablehloCastsToQuantPass(ModulePass):
     name = "stablehlo-casts-to-quant"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        casts = [o for o in op.walk() if isinstance(o, _CastOp)]
+        adopt_ops(op)
         with without_garbage_collection():
-            for cast_op in casts:
-                _replace(cast_op)
+            PatternRewriteWalker(
+                StablehloCastToQuant(), apply_recursively=False
+            ).rewrite_module(op)

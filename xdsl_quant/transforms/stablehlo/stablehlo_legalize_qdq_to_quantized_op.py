@@ -7,8 +7,8 @@ stay, with one exception: what only moves elements no longer clamps and rounds. 
 difference only for stored values outside of a narrowed storage range, and for those that
 are no floats of the expressed type, e.g. with 32 bits of storage and `f32`.
 
-StableHLO's own pass fails if the quantized op is invalid, e.g. if storage types differ.
-This one leaves such an op as it is.
+If the quantized op is not valid, e.g. because storage types differ, the pass fails, as
+StableHLO's own one does, or leaves such an op as it is.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.traits import (
     ComputesElementwise,
     MovesElements,
@@ -30,7 +31,10 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+
+from .adoption import adopt_ops
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
@@ -44,14 +48,16 @@ def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
         MovesElements,
     ):
         return None
-    if all(isinstance(value.owner, UniformDequantizeOp) for value in op.operands):
+    if len(op.results) == 1 and all(
+        isinstance(value.owner, UniformDequantizeOp) for value in op.operands
+    ):
         return op
     return None
 
 
-def _quantized_op(op: Operation, quantize: UniformQuantizeOp) -> Operation | None:
-    """The op on quantized tensors, if it is valid."""
-    quantized_op = type(op).create(
+def _quantized_op(op: Operation, quantize: UniformQuantizeOp) -> Operation:
+    """The op on quantized tensors, which may not be valid."""
+    return type(op).create(
         operands=[
             owner.operand
             for value in op.operands
@@ -62,25 +68,47 @@ def _quantized_op(op: Operation, quantize: UniformQuantizeOp) -> Operation | Non
         attributes=op.attributes,
         location=op.location,
     )
-    try:
-        quantized_op.verify()
-    except VerifyException:
-        quantized_op.erase()
-        return None
-    return quantized_op
 
 
-def _fuse(quantize: UniformQuantizeOp, op: Operation) -> None:
-    quantized_op = _quantized_op(op, quantize)
-    if quantized_op is None:
-        return
-    Rewriter.replace_op(quantize, quantized_op)
-    producers = {value.owner: None for value in op.operands}
-    if op.results[0].first_use is None:
-        Rewriter.erase_op(op)
-    for producer in producers:
-        if isinstance(producer, Operation) and producer.results[0].first_use is None:
-            Rewriter.erase_op(producer)
+@dataclass(frozen=True)
+class ComposeQuantizedOp(CheckedPattern[Operation]):
+    """
+    Replaces a `stablehlo.uniform_quantize` of the result of an op, all of whose operands
+    are results of `stablehlo.uniform_dequantize`, by that op on quantized tensors.
+    """
+
+    partial: bool = False
+    """Whether an op stays that is not valid on quantized tensors; otherwise this fails."""
+
+    def plan(self, op: Operation) -> Operation | None:
+        if not isinstance(op, UniformQuantizeOp):
+            return None
+        if (computing_op := _computing_op(op)) is None:
+            return None
+        quantized_op = _quantized_op(computing_op, op)
+        try:
+            quantized_op.verify()
+        except VerifyException as e:
+            if self.partial:
+                return None
+            fail(
+                computing_op,
+                f"'{computing_op.name}' op cannot become a quantized op: {e}; use "
+                "'partial=true' to leave it as it is",
+            )
+        finally:
+            quantized_op.erase()
+        return computing_op
+
+    def rewrite(
+        self, op: Operation, plan: Operation, rewriter: PatternRewriter
+    ) -> None:
+        assert isinstance(op, UniformQuantizeOp)
+        rewriter.replace(op, _quantized_op(plan, op))
+        for unused in dict.fromkeys((plan, *(value.owner for value in plan.operands))):
+            assert isinstance(unused, Operation)
+            if unused.results[0].first_use is None:
+                rewriter.erase(unused)
 
 
 @dataclass(frozen=True)
@@ -93,9 +121,10 @@ class StablehloLegalizeQdqToQuantizedOpPass(ModulePass):
 
     name = "stablehlo-legalize-qdq-to-quantized-op"
 
+    partial: bool = False
+    """Whether ops stay that are not valid on quantized tensors; otherwise it fails."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        quantizes = [o for o in op.walk() if isinstance(o, UniformQuantizeOp)]
+        adopt_ops(op)
         with without_garbage_collection():
-            for quantize in quantizes:
-                if (computing_op := _computing_op(quantize)) is not None:
-                    _fuse(quantize, computing_op)
+            ComposeQuantizedOp(self.partial).rewrite_module(op)

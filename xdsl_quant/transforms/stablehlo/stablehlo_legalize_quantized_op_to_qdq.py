@@ -10,62 +10,82 @@ ops on scalars are replaced.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
 
+from xdsl_quant.diagnostics import fail_for_all
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import (
+    AcceptsStoredValues,
+    CastsQuantization,
     ComputesElementwise,
     MultipliesAndAccumulates,
     OrdersElements,
+    Reduces,
     has_quantization_trait,
 )
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
+from .adoption import adopt_ops
 
-def is_quantized_op(op: Operation) -> bool:
-    """Whether an op computes with quantized tensors."""
-    return has_quantization_trait(
-        op, ComputesElementwise, OrdersElements, MultipliesAndAccumulates
-    ) and any(
-        QuantizedType.get_quantized_element_type(value.type) is not None
-        for value in (*op.operands, *op.results)
+
+class DecomposeQuantizedOp(DequantizeFallback[Operation]):
+    """
+    Replaces an op that computes with quantized tensors, of any dialect, by
+    `stablehlo.uniform_dequantize` of its operands, the op on floats and
+    `stablehlo.uniform_quantize` of its results.
+    """
+
+    op_type = Operation
+    dequantize_op = UniformDequantizeOp
+    quantize_op = UniformQuantizeOp
+
+    def matches(self, op: Operation) -> TypeGuard[Operation]:
+        return super().matches(op) and has_quantization_trait(
+            op, ComputesElementwise, OrdersElements, MultipliesAndAccumulates
+        )
+
+    def lower_float(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        builder: LoweringBuilder,
+    ) -> Sequence[SSAValue]:
+        return builder.same_op(op, operands, result_types)
+
+
+def decompose(ops: Iterable[Operation]) -> None:
+    """
+    Decompose those of some ops that compute with quantized tensors.
+
+    Raises:
+        PassFailedException: if one cannot be decomposed. No op is changed then.
+    """
+    pattern = DecomposeQuantizedOp()
+    matched = [*filter(pattern.matches, ops)]
+    for op in matched:
+        pattern.check(op)
+    for op in matched:
+        pattern.match_and_rewrite(op, PatternRewriter(op))
+
+
+def takes_quantized(op: Operation) -> bool:
+    """Whether an op takes quantized tensors, and is not there for any type."""
+    dialect_name, _, _ = op.name.partition(".")
+    return dialect_name not in ("builtin", "quant") and any(
+        QuantizedType.get_quantized_element_type(type_) for type_ in op.operand_types
     )
-
-
-def _expressed(type_: Attribute) -> Attribute:
-    """The type of expressed values of a quantized type, or another type itself."""
-    return QuantizedType.cast_to_expressed_type(type_) or type_
-
-
-def decompose(op: Operation) -> None:
-    """Replace a quantized op by dequantization, the op on floats, and quantization."""
-    builder = LoweringBuilder.before(op)
-    builder.name_hint = op.results[0].name_hint
-    operands = [
-        builder.op(UniformDequantizeOp, (operand,), type_)
-        if (type_ := _expressed(operand.type)) != operand.type
-        else operand
-        for operand in op.operands
-    ]
-    (result,) = op.results
-    result_type = _expressed(result.type)
-    computing_op = type(op).create(
-        operands=operands,
-        result_types=(result_type,),
-        properties=op.properties,
-        attributes=op.attributes,
-    )
-    expressed = builder.add(computing_op)
-    if result_type != result.type:
-        expressed = builder.op(UniformQuantizeOp, (expressed,), result.type)
-    builder.replace(op, (expressed,))
 
 
 @dataclass(frozen=True)
@@ -79,8 +99,34 @@ class StablehloLegalizeQuantizedOpToQdqPass(ModulePass):
 
     name = "stablehlo-legalize-quantized-op-to-qdq"
 
+    partial: bool = False
+    """
+    Whether ops stay of which it is not known what they compute; otherwise the pass fails.
+    """
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        quantized_ops = [o for o in op.walk() if is_quantized_op(o)]
+        adopt_ops(op)
+        ops = [*op.walk()]
+        unknown = [
+            inner
+            for inner in ops
+            if takes_quantized(inner)
+            and not has_quantization_trait(
+                inner,
+                AcceptsStoredValues,
+                CastsQuantization,
+                ComputesElementwise,
+                MultipliesAndAccumulates,
+                OrdersElements,
+                Reduces,
+            )
+        ]
+        if unknown and not self.partial:
+            fail_for_all(
+                unknown,
+                "quantized ops of which it is not known what they compute",
+                "use 'partial=true' to keep them, or give them traits of "
+                "'xdsl_quant.dialects.quant.traits'",
+            )
         with without_garbage_collection():
-            for quantized_op in quantized_ops:
-                decompose(quantized_op)
+            decompose(ops)

@@ -14,46 +14,46 @@ func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %y: tensor<4x!quant.un
 // CHECK-NEXT:        %2 = arith.constant 3 : i64
 // CHECK-NEXT:        %3 = arith.extsi %in : i8 to i64
 // CHECK-NEXT:        %4 = arith.subi %3, %2 : i64
-// CHECK-NEXT:        %5 = arith.constant 2 : i64
-// CHECK-NEXT:        %6 = arith.muli %4, %5 : i64
-// CHECK-NEXT:        %7 = arith.extsi %in_1 : i8 to i64
-// CHECK-NEXT:        %8 = arith.cmpi slt, %6, %7 : i64
+// CHECK-NEXT:        %5 = arith.extsi %in_1 : i8 to i64
+// CHECK-NEXT:        %6 = arith.constant 2 : i64
+// CHECK-NEXT:        %7 = arith.muli %4, %6 : i64
+// CHECK-NEXT:        %8 = arith.cmpi slt, %7, %5 : i64
 // CHECK-NEXT:        linalg.yield %8 : i1
 // CHECK-NEXT:      } -> tensor<4xi1>
 // CHECK-NEXT:      %9 = tensor.empty() : tensor<4xf32>
-// CHECK-NEXT:      %10 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<4xi8>) outs(%9 : tensor<4xf32>) {
+// CHECK-NEXT:      %x_f32 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x : tensor<4xi8>) outs(%9 : tensor<4xf32>) {
 // CHECK-NEXT:      ^bb0(%in_2: i8, %out_1: f32):
-// CHECK-NEXT:        %11 = arith.constant 5.000000e-01 : f32
-// CHECK-NEXT:        %12 = arith.constant 3.000000e+00 : f32
-// CHECK-NEXT:        %13 = arith.sitofp %in_2 : i8 to f32
-// CHECK-NEXT:        %14 = arith.subf %13, %12 : f32
-// CHECK-NEXT:        %15 = arith.mulf %14, %11 : f32
-// CHECK-NEXT:        linalg.yield %15 : f32
+// CHECK-NEXT:        %10 = arith.constant 5.000000e-01 : f32
+// CHECK-NEXT:        %11 = arith.constant 3.000000e+00 : f32
+// CHECK-NEXT:        %12 = arith.sitofp %in_2 : i8 to f32
+// CHECK-NEXT:        %13 = arith.subf %12, %11 : f32
+// CHECK-NEXT:        %14 = arith.mulf %13, %10 : f32
+// CHECK-NEXT:        linalg.yield %14 : f32
 // CHECK-NEXT:      } -> tensor<4xf32>
-// CHECK-NEXT:      %16 = tensor.empty() : tensor<4xf32>
-// CHECK-NEXT:      %17 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%10 : tensor<4xf32>) outs(%16 : tensor<4xf32>) {
+// CHECK-NEXT:      %15 = tensor.empty() : tensor<4xf32>
+// CHECK-NEXT:      %16 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x_f32 : tensor<4xf32>) outs(%15 : tensor<4xf32>) {
 // CHECK-NEXT:      ^bb0(%in_3: f32, %out_2: f32):
-// CHECK-NEXT:        %18 = math.tanh %in_3 : f32
-// CHECK-NEXT:        linalg.yield %18 : f32
+// CHECK-NEXT:        %17 = math.tanh %in_3 : f32
+// CHECK-NEXT:        linalg.yield %17 : f32
 // CHECK-NEXT:      } -> tensor<4xf32>
-// CHECK-NEXT:      %19 = tensor.empty() : tensor<4xi8>
-// CHECK-NEXT:      %20 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%17 : tensor<4xf32>) outs(%19 : tensor<4xi8>) {
+// CHECK-NEXT:      %18 = tensor.empty() : tensor<4xi8>
+// CHECK-NEXT:      %19 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%16 : tensor<4xf32>) outs(%18 : tensor<4xi8>) {
 // CHECK-NEXT:      ^bb0(%in_4: f32, %out_3: i8):
-// CHECK-NEXT:        %21 = arith.constant 1.000000e-02 : f32
-// CHECK-NEXT:        %22 = arith.divf %in_4, %21 : f32
-// CHECK-NEXT:        %23 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:        %24 = arith.maxnumf %22, %23 : f32
-// CHECK-NEXT:        %25 = arith.minnumf %22, %23 : f32
-// CHECK-NEXT:        %26 = arith.addf %24, %25 : f32
-// CHECK-NEXT:        %27 = math.roundeven %26 : f32
-// CHECK-NEXT:        %28 = arith.constant -1.280000e+02 : f32
-// CHECK-NEXT:        %29 = arith.constant 1.270000e+02 : f32
-// CHECK-NEXT:        %30 = arith.maxnumf %27, %28 : f32
-// CHECK-NEXT:        %31 = arith.minnumf %30, %29 : f32
-// CHECK-NEXT:        %32 = arith.fptosi %31 : f32 to i32
-// CHECK-NEXT:        %33 = arith.trunci %32 : i32 to i8
-// CHECK-NEXT:        linalg.yield %33 : i8
+// CHECK-NEXT:        %20 = arith.constant 1.000000e-02 : f32
+// CHECK-NEXT:        %21 = arith.divf %in_4, %20 : f32
+// CHECK-NEXT:        %22 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:        %23 = arith.maxnumf %21, %22 : f32
+// CHECK-NEXT:        %24 = arith.minnumf %21, %22 : f32
+// CHECK-NEXT:        %25 = arith.addf %23, %24 : f32
+// CHECK-NEXT:        %26 = math.roundeven %25 : f32
+// CHECK-NEXT:        %27 = arith.constant -1.280000e+02 : f32
+// CHECK-NEXT:        %28 = arith.constant 1.270000e+02 : f32
+// CHECK-NEXT:        %29 = arith.maxnumf %26, %27 : f32
+// CHECK-NEXT:        %30 = arith.minnumf %29, %28 : f32
+// CHECK-NEXT:        %31 = arith.fptosi %30 : f32 to i32
+// CHECK-NEXT:        %32 = arith.trunci %31 : i32 to i8
+// CHECK-NEXT:        linalg.yield %32 : i8
 // CHECK-NEXT:      } -> tensor<4xi8>
-// CHECK-NEXT:      func.return %1, %20 : tensor<4xi1>, tensor<4xi8>
+// CHECK-NEXT:      func.return %1, %19 : tensor<4xi1>, tensor<4xi8>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

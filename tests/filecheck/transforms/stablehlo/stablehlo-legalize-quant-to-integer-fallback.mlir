@@ -16,15 +16,15 @@ func.func @f(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %y: tensor<4x!quant.un
 // CHECK-NEXT:        %4 = arith.constant 3 : i64
 // CHECK-NEXT:        %5 = arith.extsi %in : i8 to i64
 // CHECK-NEXT:        %6 = arith.subi %5, %4 : i64
-// CHECK-NEXT:        %7 = arith.constant 2 : i64
-// CHECK-NEXT:        %8 = arith.muli %6, %7 : i64
-// CHECK-NEXT:        %9 = arith.extsi %in_1 : i8 to i64
-// CHECK-NEXT:        %10 = arith.cmpi slt, %8, %9 : i64
+// CHECK-NEXT:        %7 = arith.extsi %in_1 : i8 to i64
+// CHECK-NEXT:        %8 = arith.constant 2 : i64
+// CHECK-NEXT:        %9 = arith.muli %6, %8 : i64
+// CHECK-NEXT:        %10 = arith.cmpi slt, %9, %7 : i64
 // CHECK-NEXT:        linalg.yield %10 : i1
 // CHECK-NEXT:      } -> tensor<4xi1>
-// CHECK-NEXT:      %11 = stablehlo.uniform_dequantize %x : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
-// CHECK-NEXT:      %12 = stablehlo.tanh %11 : tensor<4xf32>
-// CHECK-NEXT:      %13 = stablehlo.uniform_quantize %12 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-02>>
-// CHECK-NEXT:      func.return %3, %13 : tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 1.000000e-02>>
+// CHECK-NEXT:      %x_f32 = stablehlo.uniform_dequantize %x : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
+// CHECK-NEXT:      %11 = stablehlo.tanh %x_f32 : tensor<4xf32>
+// CHECK-NEXT:      %12 = stablehlo.uniform_quantize %11 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-02>>
+// CHECK-NEXT:      func.return %3, %12 : tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 1.000000e-02>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

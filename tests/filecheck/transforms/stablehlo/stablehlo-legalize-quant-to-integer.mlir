@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'stablehlo-legalize-quant-to-integer' | filecheck %s --match-full-lines
+// RUN: xdsl-opt %s -p 'stablehlo-legalize-quant-to-integer{fallback=keep}' | filecheck %s --match-full-lines
 
 // Scales that differ, scales along a dimension, a zero point that is padded with, what is
 // not multiplied by 1, what only moves elements, what is reduced, and what stays.
@@ -54,7 +54,7 @@ func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: t
 // CHECK-NEXT:        %15 = arith.muli %13, %8 : i64
 // CHECK-NEXT:        %16 = arith.subi %14, %15 : i64
 // CHECK-NEXT:        %17 = arith.constant 1 : i64
-// CHECK-NEXT:        %18 = arith.subi %9, %17 : i64
+// CHECK-NEXT:        %18 = arith.constant 29 : i64
 // CHECK-NEXT:        %19 = arith.shrsi %16, %18 : i64
 // CHECK-NEXT:        %20 = arith.addi %19, %17 : i64
 // CHECK-NEXT:        %21 = arith.shrsi %20, %17 : i64
@@ -75,38 +75,33 @@ func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: t
 // CHECK-NEXT:      %y = stablehlo.constant dense<3> : tensor<i8>
 // CHECK-NEXT:      %y_1 = stablehlo.pad %0, %y, low = [0, 1, 0], high = [0, 1, 0], interior = [0, 0, 0] : (tensor<1x4x2xi8>, tensor<i8>) -> tensor<1x6x2xi8>
 // CHECK-NEXT:      %y_2 = stablehlo.convolution(%y_1, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x6x2xi8>, tensor<3x2x2xi8>) -> tensor<1x4x2xi32>
-// CHECK-NEXT:      %y_3 = arith.constant 0 : i32
-// CHECK-NEXT:      %y_4 = tensor.splat %y_3 : tensor<2xi32>
-// CHECK-NEXT:      %y_5 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d2)>], iterator_types = ["reduction", "reduction", "parallel"]} ins(%1 : tensor<3x2x2xi8>) outs(%y_4 : tensor<2xi32>) {
-// CHECK-NEXT:      ^bb0(%in: i8, %out: i32):
-// CHECK-NEXT:        %2 = arith.extsi %in : i8 to i32
-// CHECK-NEXT:        %3 = arith.addi %out, %2 : i32
-// CHECK-NEXT:        linalg.yield %3 : i32
-// CHECK-NEXT:      } -> tensor<2xi32>
+// CHECK-NEXT:      %y_3 = arith.extsi %1 : tensor<3x2x2xi8> to tensor<3x2x2xi32>
+// CHECK-NEXT:      %y_4 = stablehlo.constant dense<0> : tensor<i32>
+// CHECK-NEXT:      %y_5 = stablehlo.reduce(%y_3 init: %y_4) applies stablehlo.add across dimensions = [0, 1] : (tensor<3x2x2xi32>, tensor<i32>) -> tensor<2xi32>
 // CHECK-NEXT:      %y_6 = arith.constant dense<[31, 30]> : tensor<2xi64>
 // CHECK-NEXT:      %y_7 = tensor.empty() : tensor<1x4x2xi8>
 // CHECK-NEXT:      %y_8 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y_2, %y_5, %y_6 : tensor<1x4x2xi32>, tensor<2xi32>, tensor<2xi64>) outs(%y_7 : tensor<1x4x2xi8>) {
-// CHECK-NEXT:      ^bb0(%in_1: i32, %in_2: i32, %shift: i64, %out_1: i8):
-// CHECK-NEXT:        %4 = arith.constant 3 : i64
-// CHECK-NEXT:        %5 = arith.constant -7 : i64
-// CHECK-NEXT:        %6 = arith.constant 1073741824 : i64
-// CHECK-NEXT:        %7 = arith.extsi %in_1 : i32 to i64
-// CHECK-NEXT:        %8 = arith.extsi %in_2 : i32 to i64
+// CHECK-NEXT:      ^bb0(%in: i32, %in_1: i32, %shift: i64, %out: i8):
+// CHECK-NEXT:        %2 = arith.constant 3 : i64
+// CHECK-NEXT:        %3 = arith.constant -7 : i64
+// CHECK-NEXT:        %4 = arith.constant 1073741824 : i64
+// CHECK-NEXT:        %5 = arith.extsi %in : i32 to i64
+// CHECK-NEXT:        %6 = arith.extsi %in_1 : i32 to i64
+// CHECK-NEXT:        %7 = arith.muli %6, %2 : i64
+// CHECK-NEXT:        %8 = arith.subi %5, %7 : i64
 // CHECK-NEXT:        %9 = arith.muli %8, %4 : i64
-// CHECK-NEXT:        %10 = arith.subi %7, %9 : i64
-// CHECK-NEXT:        %11 = arith.muli %10, %6 : i64
-// CHECK-NEXT:        %12 = arith.constant 1 : i64
-// CHECK-NEXT:        %13 = arith.subi %shift, %12 : i64
-// CHECK-NEXT:        %14 = arith.shrsi %11, %13 : i64
-// CHECK-NEXT:        %15 = arith.addi %14, %12 : i64
-// CHECK-NEXT:        %16 = arith.shrsi %15, %12 : i64
-// CHECK-NEXT:        %17 = arith.addi %16, %5 : i64
-// CHECK-NEXT:        %18 = arith.constant -128 : i64
-// CHECK-NEXT:        %19 = arith.maxsi %17, %18 : i64
-// CHECK-NEXT:        %20 = arith.constant 127 : i64
-// CHECK-NEXT:        %21 = arith.minsi %19, %20 : i64
-// CHECK-NEXT:        %22 = arith.trunci %21 : i64 to i8
-// CHECK-NEXT:        linalg.yield %22 : i8
+// CHECK-NEXT:        %10 = arith.constant 1 : i64
+// CHECK-NEXT:        %11 = arith.subi %shift, %10 : i64
+// CHECK-NEXT:        %12 = arith.shrsi %9, %11 : i64
+// CHECK-NEXT:        %13 = arith.addi %12, %10 : i64
+// CHECK-NEXT:        %14 = arith.shrsi %13, %10 : i64
+// CHECK-NEXT:        %15 = arith.addi %14, %3 : i64
+// CHECK-NEXT:        %16 = arith.constant -128 : i64
+// CHECK-NEXT:        %17 = arith.maxsi %15, %16 : i64
+// CHECK-NEXT:        %18 = arith.constant 127 : i64
+// CHECK-NEXT:        %19 = arith.minsi %17, %18 : i64
+// CHECK-NEXT:        %20 = arith.trunci %19 : i64 to i8
+// CHECK-NEXT:        linalg.yield %20 : i8
 // CHECK-NEXT:      } -> tensor<1x4x2xi8>
 // CHECK-NEXT:      %y_9 = quant.scast %y_8 : tensor<1x4x2xi8> to tensor<1x4x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
 // CHECK-NEXT:      func.return %y_9 : tensor<1x4x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
@@ -117,76 +112,76 @@ func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: t
 // CHECK-NEXT:      %1 = arith.extui %0 : tensor<2x3xi8> to tensor<2x3xi16>
 // CHECK-NEXT:      %2 = arith.extui %w : tensor<3x2xi8> to tensor<3x2xi16>
 // CHECK-NEXT:      %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0] : (tensor<2x3xi16>, tensor<3x2xi16>) -> tensor<2x2xi32>
-// CHECK-NEXT:      %4 = arith.constant 0 : i32
-// CHECK-NEXT:      %5 = tensor.splat %4 : tensor<2xi32>
-// CHECK-NEXT:      %6 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%2 : tensor<3x2xi16>) outs(%5 : tensor<2xi32>) {
-// CHECK-NEXT:      ^bb0(%in: i16, %out: i32):
-// CHECK-NEXT:        %7 = arith.extsi %in : i16 to i32
-// CHECK-NEXT:        %8 = arith.addi %out, %7 : i32
-// CHECK-NEXT:        linalg.yield %8 : i32
-// CHECK-NEXT:      } -> tensor<2xi32>
-// CHECK-NEXT:      %9 = tensor.empty() : tensor<2x2xi8>
-// CHECK-NEXT:      %10 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%3, %6 : tensor<2x2xi32>, tensor<2xi32>) outs(%9 : tensor<2x2xi8>) {
-// CHECK-NEXT:      ^bb0(%in_1: i32, %in_2: i32, %out_1: i8):
-// CHECK-NEXT:        %11 = arith.constant 128 : i64
-// CHECK-NEXT:        %12 = arith.constant 128 : i64
-// CHECK-NEXT:        %13 = arith.extsi %in_1 : i32 to i64
-// CHECK-NEXT:        %14 = arith.extsi %in_2 : i32 to i64
-// CHECK-NEXT:        %15 = arith.muli %14, %11 : i64
-// CHECK-NEXT:        %16 = arith.subi %13, %15 : i64
-// CHECK-NEXT:        %17 = arith.addi %16, %12 : i64
-// CHECK-NEXT:        %18 = arith.constant 0 : i64
-// CHECK-NEXT:        %19 = arith.maxsi %17, %18 : i64
-// CHECK-NEXT:        %20 = arith.constant 255 : i64
-// CHECK-NEXT:        %21 = arith.minsi %19, %20 : i64
-// CHECK-NEXT:        %22 = arith.trunci %21 : i64 to i8
-// CHECK-NEXT:        linalg.yield %22 : i8
+// CHECK-NEXT:      %4 = arith.extsi %2 : tensor<3x2xi16> to tensor<3x2xi32>
+// CHECK-NEXT:      %5 = stablehlo.constant dense<0> : tensor<i32>
+// CHECK-NEXT:      %6 = stablehlo.reduce(%4 init: %5) applies stablehlo.add across dimensions = [0] : (tensor<3x2xi32>, tensor<i32>) -> tensor<2xi32>
+// CHECK-NEXT:      %7 = tensor.empty() : tensor<2x2xi8>
+// CHECK-NEXT:      %8 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%3, %6 : tensor<2x2xi32>, tensor<2xi32>) outs(%7 : tensor<2x2xi8>) {
+// CHECK-NEXT:      ^bb0(%in: i32, %in_1: i32, %out: i8):
+// CHECK-NEXT:        %9 = arith.constant 128 : i64
+// CHECK-NEXT:        %10 = arith.constant 128 : i64
+// CHECK-NEXT:        %11 = arith.extsi %in : i32 to i64
+// CHECK-NEXT:        %12 = arith.extsi %in_1 : i32 to i64
+// CHECK-NEXT:        %13 = arith.muli %12, %9 : i64
+// CHECK-NEXT:        %14 = arith.subi %11, %13 : i64
+// CHECK-NEXT:        %15 = arith.addi %14, %10 : i64
+// CHECK-NEXT:        %16 = arith.constant 0 : i64
+// CHECK-NEXT:        %17 = arith.maxsi %15, %16 : i64
+// CHECK-NEXT:        %18 = arith.constant 255 : i64
+// CHECK-NEXT:        %19 = arith.minsi %17, %18 : i64
+// CHECK-NEXT:        %20 = arith.trunci %19 : i64 to i8
+// CHECK-NEXT:        linalg.yield %20 : i8
 // CHECK-NEXT:      } -> tensor<2x2xi8>
-// CHECK-NEXT:      %23 = quant.scast %10 : tensor<2x2xi8> to tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:128>>
-// CHECK-NEXT:      func.return %23 : tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:128>>
+// CHECK-NEXT:      %21 = quant.scast %8 : tensor<2x2xi8> to tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:128>>
+// CHECK-NEXT:      func.return %21 : tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:128>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @moved(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) {
 // CHECK-NEXT:      %0 = quant.scast %q : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>> to tensor<4xi8>
 // CHECK-NEXT:      %1 = stablehlo.reshape %0 : (tensor<4xi8>) -> tensor<2x2xi8>
 // CHECK-NEXT:      %2 = stablehlo.reshape %1 : (tensor<2x2xi8>) -> tensor<4xi8>
-// CHECK-NEXT:      %3 = tensor.empty() : tensor<4xi8>
-// CHECK-NEXT:      %4 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%2, %0 : tensor<4xi8>, tensor<4xi8>) outs(%3 : tensor<4xi8>) {
-// CHECK-NEXT:      ^bb0(%in: i8, %in_1: i8, %out: i8):
-// CHECK-NEXT:        %5 = arith.maxsi %in, %in_1 : i8
-// CHECK-NEXT:        linalg.yield %5 : i8
-// CHECK-NEXT:      } -> tensor<4xi8>
-// CHECK-NEXT:      %6 = quant.scast %4 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT:      %7 = stablehlo.tanh %6 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
-// CHECK-NEXT:      func.return %6, %7 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %3 = stablehlo.maximum %2, %0 : tensor<4xi8>
+// CHECK-NEXT:      %4 = quant.scast %3 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %5 = stablehlo.tanh %4 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      func.return %4, %5 : tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) -> (tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>) {
 // CHECK-NEXT:      %0 = quant.scast %x : tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>> to tensor<2x3xi8>
 // CHECK-NEXT:      %1 = quant.scast %i : tensor<!quant.uniform<u8:f32, 5.000000e-01:3>> to tensor<i8>
-// CHECK-NEXT:      %2 = tensor.extract %1[] : tensor<i8>
-// CHECK-NEXT:      %3 = tensor.splat %2 : tensor<2xi8>
-// CHECK-NEXT:      %4 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : tensor<2x3xi8>) outs(%3 : tensor<2xi8>) {
-// CHECK-NEXT:      ^bb0(%in: i8, %out: i8):
-// CHECK-NEXT:        %5 = arith.extui %in : i8 to i64
-// CHECK-NEXT:        %6 = arith.extui %out : i8 to i64
-// CHECK-NEXT:        %7 = arith.addi %5, %6 : i64
-// CHECK-NEXT:        %8 = arith.constant 3 : i64
-// CHECK-NEXT:        %9 = arith.subi %7, %8 : i64
-// CHECK-NEXT:        %10 = arith.constant 0 : i64
-// CHECK-NEXT:        %11 = arith.maxsi %9, %10 : i64
-// CHECK-NEXT:        %12 = arith.constant 255 : i64
-// CHECK-NEXT:        %13 = arith.minsi %11, %12 : i64
-// CHECK-NEXT:        %14 = arith.trunci %13 : i64 to i8
-// CHECK-NEXT:        linalg.yield %14 : i8
-// CHECK-NEXT:      } -> tensor<2xi8>
-// CHECK-NEXT:      %15 = quant.scast %4 : tensor<2xi8> to tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>
-// CHECK-NEXT:      %16 = tensor.extract %1[] : tensor<i8>
-// CHECK-NEXT:      %17 = tensor.splat %16 : tensor<i8>
-// CHECK-NEXT:      %18 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%4 : tensor<2xi8>) outs(%17 : tensor<i8>) {
-// CHECK-NEXT:      ^bb0(%in_1: i8, %out_1: i8):
-// CHECK-NEXT:        %19 = arith.maxui %in_1, %out_1 : i8
-// CHECK-NEXT:        linalg.yield %19 : i8
-// CHECK-NEXT:      } -> tensor<i8>
-// CHECK-NEXT:      %20 = quant.scast %18 : tensor<i8> to tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
-// CHECK-NEXT:      func.return %15, %20 : tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %2 = stablehlo.reduce(%0 init: %1) across dimensions = [1] : (tensor<2x3xi8>, tensor<i8>) -> tensor<2xi8>
+// CHECK-NEXT:       reducer(%3: tensor<i8>, %4: tensor<i8>)  {
+// CHECK-NEXT:        %5 = tensor.empty() : tensor<i8>
+// CHECK-NEXT:        %6 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []} ins(%3, %4 : tensor<i8>, tensor<i8>) outs(%5 : tensor<i8>) {
+// CHECK-NEXT:        ^bb0(%in: i8, %in_1: i8, %out: i8):
+// CHECK-NEXT:          %7 = arith.constant 3 : i64
+// CHECK-NEXT:          %8 = arith.constant 3 : i64
+// CHECK-NEXT:          %9 = arith.constant 3 : i64
+// CHECK-NEXT:          %10 = arith.extui %in : i8 to i64
+// CHECK-NEXT:          %11 = arith.subi %10, %7 : i64
+// CHECK-NEXT:          %12 = arith.extui %in_1 : i8 to i64
+// CHECK-NEXT:          %13 = arith.subi %12, %8 : i64
+// CHECK-NEXT:          %14 = arith.addi %11, %13 : i64
+// CHECK-NEXT:          %15 = arith.addi %14, %9 : i64
+// CHECK-NEXT:          %16 = arith.constant 0 : i64
+// CHECK-NEXT:          %17 = arith.maxsi %15, %16 : i64
+// CHECK-NEXT:          %18 = arith.constant 255 : i64
+// CHECK-NEXT:          %19 = arith.minsi %17, %18 : i64
+// CHECK-NEXT:          %20 = arith.trunci %19 : i64 to i8
+// CHECK-NEXT:          linalg.yield %20 : i8
+// CHECK-NEXT:        } -> tensor<i8>
+// CHECK-NEXT:        %21 = quant.scast %6 : tensor<i8> to tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:        stablehlo.return %6 : tensor<i8>
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %22 = quant.scast %2 : tensor<2xi8> to tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      %23 = stablehlo.reduce(%2 init: %1) across dimensions = [0] : (tensor<2xi8>, tensor<i8>) -> tensor<i8>
+// CHECK-NEXT:       reducer(%24: tensor<i8>, %25: tensor<i8>)  {
+// CHECK-NEXT:        %26 = arith.extui %24 : tensor<i8> to tensor<i16>
+// CHECK-NEXT:        %27 = arith.extui %25 : tensor<i8> to tensor<i16>
+// CHECK-NEXT:        %28 = stablehlo.maximum %26, %27 : tensor<i16>
+// CHECK-NEXT:        %29 = arith.trunci %28 : tensor<i16> to tensor<i8>
+// CHECK-NEXT:        %30 = quant.scast %29 : tensor<i8> to tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:        stablehlo.return %29 : tensor<i8>
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %31 = quant.scast %23 : tensor<i8> to tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
+// CHECK-NEXT:      func.return %22, %31 : tensor<2x!quant.uniform<u8:f32, 5.000000e-01:3>>, tensor<!quant.uniform<u8:f32, 5.000000e-01:3>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }

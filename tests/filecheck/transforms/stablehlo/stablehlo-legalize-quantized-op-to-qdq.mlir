@@ -27,35 +27,35 @@ func.func @stays(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %i: tenso
 
 // CHECK:       builtin.module {
 // CHECK-NEXT:    func.func @elementwise(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %r: tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> (tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) {
-// CHECK-NEXT:      %sum = stablehlo.uniform_dequantize %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
-// CHECK-NEXT:      %sum_1 = stablehlo.uniform_dequantize %r : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %sum_2 = stablehlo.add %sum, %sum_1 {note = 1 : i32} : tensor<4xf32>
-// CHECK-NEXT:      %sum_3 = stablehlo.uniform_quantize %sum_2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
-// CHECK-NEXT:      %t = stablehlo.uniform_dequantize %sum_3 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %t_1 = stablehlo.tanh %t {result_accuracy = #stablehlo.result_accuracy<ulps = 2, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>} : tensor<4xf32>
-// CHECK-NEXT:      %t_2 = stablehlo.uniform_quantize %t_1 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
-// CHECK-NEXT:      %c = stablehlo.uniform_dequantize %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
-// CHECK-NEXT:      %c_1 = stablehlo.uniform_dequantize %sum_3 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %c_2 = stablehlo.compare LT, %c, %c_1, FLOAT : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
-// CHECK-NEXT:      %s = stablehlo.uniform_dequantize %sum_3 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %s_1 = stablehlo.uniform_dequantize %t_2 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %s_2 = stablehlo.select %c_2, %s, %s_1 : tensor<4xi1>, tensor<4xf32>
-// CHECK-NEXT:      %s_3 = stablehlo.uniform_quantize %s_2 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
-// CHECK-NEXT:      %k = stablehlo.uniform_dequantize %sum_3 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %k_1 = stablehlo.uniform_dequantize %s_3 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %k_2 = stablehlo.uniform_dequantize %t_2 : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
-// CHECK-NEXT:      %k_3 = stablehlo.clamp %k, %k_1, %k_2 : tensor<4xf32>
-// CHECK-NEXT:      %k_4 = stablehlo.uniform_quantize %k_3 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
-// CHECK-NEXT:      func.return %c_2, %k_4 : tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      %q_f32 = stablehlo.uniform_dequantize %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
+// CHECK-NEXT:      %r_f32 = stablehlo.uniform_dequantize %r : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %sum_f32 = stablehlo.add %q_f32, %r_f32 {note = 1 : i32} : tensor<4xf32>
+// CHECK-NEXT:      %sum = stablehlo.uniform_quantize %sum_f32 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      %sum_f32_1 = stablehlo.uniform_dequantize %sum : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %t_f32 = stablehlo.tanh %sum_f32_1 {result_accuracy = #stablehlo.result_accuracy<ulps = 2, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>} : tensor<4xf32>
+// CHECK-NEXT:      %t = stablehlo.uniform_quantize %t_f32 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      %q_f32_1 = stablehlo.uniform_dequantize %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<4xf32>
+// CHECK-NEXT:      %sum_f32_2 = stablehlo.uniform_dequantize %sum : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %c = stablehlo.compare LT, %q_f32_1, %sum_f32_2, FLOAT : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+// CHECK-NEXT:      %sum_f32_3 = stablehlo.uniform_dequantize %sum : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %t_f32_1 = stablehlo.uniform_dequantize %t : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %s_f32 = stablehlo.select %c, %sum_f32_3, %t_f32_1 : tensor<4xi1>, tensor<4xf32>
+// CHECK-NEXT:      %s = stablehlo.uniform_quantize %s_f32 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      %sum_f32_4 = stablehlo.uniform_dequantize %sum : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %s_f32_1 = stablehlo.uniform_dequantize %s : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %t_f32_2 = stablehlo.uniform_dequantize %t : (tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>) -> tensor<4xf32>
+// CHECK-NEXT:      %k_f32 = stablehlo.clamp %sum_f32_4, %s_f32_1, %t_f32_2 : tensor<4xf32>
+// CHECK-NEXT:      %k = stablehlo.uniform_quantize %k_f32 : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      func.return %c, %k : tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @products(%x: tensor<2x4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %f: tensor<2x4xf32>, %w: tensor<4x2x!quant.uniform<i8<-127:127>:f32:1, {1.000000e-01,2.000000e-01}>>) -> (tensor<2x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>, tensor<2x2xf32>) {
-// CHECK-NEXT:      %0 = stablehlo.uniform_dequantize %x : (tensor<2x4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x4xf32>
-// CHECK-NEXT:      %1 = stablehlo.uniform_dequantize %w : (tensor<4x2x!quant.uniform<i8<-127:127>:f32:1, {1.000000e-01,2.000000e-01}>>) -> tensor<4x2xf32>
-// CHECK-NEXT:      %2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0], precision = [DEFAULT, HIGH] : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
-// CHECK-NEXT:      %3 = stablehlo.uniform_quantize %2 : (tensor<2x2xf32>) -> tensor<2x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
-// CHECK-NEXT:      %4 = stablehlo.uniform_dequantize %w : (tensor<4x2x!quant.uniform<i8<-127:127>:f32:1, {1.000000e-01,2.000000e-01}>>) -> tensor<4x2xf32>
-// CHECK-NEXT:      %5 = stablehlo.dot_general %f, %4, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
-// CHECK-NEXT:      func.return %3, %5 : tensor<2x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>, tensor<2x2xf32>
+// CHECK-NEXT:      %x_f32 = stablehlo.uniform_dequantize %x : (tensor<2x4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x4xf32>
+// CHECK-NEXT:      %w_f32 = stablehlo.uniform_dequantize %w : (tensor<4x2x!quant.uniform<i8<-127:127>:f32:1, {1.000000e-01,2.000000e-01}>>) -> tensor<4x2xf32>
+// CHECK-NEXT:      %0 = stablehlo.dot_general %x_f32, %w_f32, contracting_dims = [1] x [0], precision = [DEFAULT, HIGH] : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT:      %1 = stablehlo.uniform_quantize %0 : (tensor<2x2xf32>) -> tensor<2x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      %w_f32_1 = stablehlo.uniform_dequantize %w : (tensor<4x2x!quant.uniform<i8<-127:127>:f32:1, {1.000000e-01,2.000000e-01}>>) -> tensor<4x2xf32>
+// CHECK-NEXT:      %2 = stablehlo.dot_general %f, %w_f32_1, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
+// CHECK-NEXT:      func.return %1, %2 : tensor<2x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>, tensor<2x2xf32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @stays(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>, %i: tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) -> (tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<4x!quant.uniform<i8:f32, 1.000000e-01:-7>>, tensor<!quant.uniform<i8:f32, 5.000000e-01:3>>) {
 // CHECK-NEXT:      %0 = stablehlo.reshape %q : (tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>) -> tensor<2x2x!quant.uniform<i8:f32, 5.000000e-01:3>>

@@ -199,6 +199,14 @@ def _convolution(op: stablehlo.ConvolutionOp, *args: Any):
     return (convolution(op, *args),)
 
 
+def _reduce(_: Interpreter, op: stablehlo.ReduceOp, args: tuple[Any, ...]):
+    # Only sums are needed here.
+    assert isinstance(op.body.block.first_op, stablehlo.AddOp)
+    values, initial = args
+    dimensions = tuple(op.dimensions.get_values())
+    return (np.sum(values, dimensions, dtype=_dtype(op)) + initial,)
+
+
 STABLEHLO = interpreter_functions(
     {
         stablehlo.ConstantOp: _constant,
@@ -222,6 +230,7 @@ STABLEHLO = interpreter_functions(
         stablehlo.ConcatenateOp: _concatenate,
         stablehlo.SliceOp: _slice,
         stablehlo.PadOp: _pad,
+        stablehlo.ReduceOp: _reduce,
         stablehlo.DotGeneralOp: _dot_general,
         stablehlo.ConvolutionOp: _convolution,
     }

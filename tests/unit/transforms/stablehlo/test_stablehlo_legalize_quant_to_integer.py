@@ -617,24 +617,59 @@ LEFT_ALONE = [
 ]
 
 
-@pytest.mark.parametrize("body", LEFT_ALONE)
-def test_other_ops_stay(body: str):
+KEEP = f"{TO_INTEGER}{{fallback=keep}}"
+
+
+def unary(body: str) -> str:
     result = R if R in body else Q
-    text = (
+    return (
         f"func.func @f(%x: tensor<4x{Q}>) -> tensor<4x{result}> {{\n{body}\n"
         f"return %r : tensor<4x{result}>\n}}"
     )
-    assert legalized(text) == str(parse_module(text))
 
 
-def test_quantized_weights_of_a_float_product_stay():
+@pytest.mark.parametrize("body", LEFT_ALONE)
+def test_other_ops_are_kept(body: str):
+    text = unary(body)
+    assert legalized(text, KEEP) == str(parse_module(text))
+
+
+def refusal(text: str, passes: str = TO_INTEGER) -> str:
+    """The message of an error, after which the module is as it was."""
+    module = parse_module(text, "model.mlir")
+    before = str(module)
+    with pytest.raises(IRError) as error:
+        apply_passes(module, passes)
+    assert str(module) == before
+    return str(error.value)
+
+
+def test_other_ops_are_refused_with_their_names_counts_and_first_location():
+    text = unary(
+        f"%a = stablehlo.negate %x : tensor<4x{Q}>\n"
+        f"%b = stablehlo.tanh %a : tensor<4x{Q}>\n"
+        f"%c = stablehlo.divide %b, %x : tensor<4x{Q}>\n"
+        f"%r = stablehlo.tanh %c : tensor<4x{Q}>"
+    )
+    message = (
+        "model.mlir:3:1: error: quantized ops without integer form, found 1 "
+        "'stablehlo.divide', 2 'stablehlo.tanh'; use 'fallback=qdq' to compute them with "
+        "floats, or 'fallback=keep' to keep them as they are"
+    )
+    assert refusal(text).startswith(message)
+    assert "arith.subi" in legalized(text, KEEP)
+    assert legalized(text, KEEP).count("stablehlo.tanh") == 2
+
+
+def test_quantized_weights_of_a_float_product_are_kept():
     text = f"""
     func.func @f(%x: tensor<2x4xf32>, %w: tensor<4x3x{W}>) -> tensor<2x3xf32> {{
       %r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
         : (tensor<2x4xf32>, tensor<4x3x{W}>) -> tensor<2x3xf32>
       return %r : tensor<2x3xf32>
     }}"""
-    assert legalized(text) == str(parse_module(text))
+    assert legalized(text, KEEP) == str(parse_module(text))
+    assert "1 'stablehlo.dot_general'" in refusal(text)
 
 
 I32 = quantization("i32", 1.0, 5)
@@ -661,11 +696,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_what_cannot_be_computed_is_refused(text: str, message: str):
-    module = parse_module(text, "model.mlir")
-    before = str(module)
-    with pytest.raises(IRError) as error:
-        apply_passes(module, TO_INTEGER)
-    assert str(error.value).startswith("model.mlir:2:")
-    assert "op cannot be computed with integers: " in str(error.value)
-    assert message in str(error.value)
-    assert str(module) == before
+    error = refusal(text)
+    assert error.startswith("model.mlir:2:")
+    assert "op cannot be computed with integers: " in error
+    assert message in error

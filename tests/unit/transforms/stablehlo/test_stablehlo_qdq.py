@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Dialect
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 
 from tests.unit.transforms.stablehlo.stablehlo_evaluation import FLOAT_MEANING, evaluate
 from xdsl_quant.dialects.quant import uniform_type
@@ -13,7 +15,12 @@ from xdsl_quant.numerics import (
     quantize,
     requantize,
 )
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    multiverse_context,
+    parse_module,
+)
 
 TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
 FROM_QDQ = "stablehlo-legalize-qdq-to-quantized-op"
@@ -33,6 +40,15 @@ def after(text: str, passes: str) -> str:
 
 def parsed(text: str) -> str:
     return str(parse_module(text))
+
+
+@irdl_op_definition
+class GeluOp(IRDLOperation):
+    """An op of which nothing is known but its name."""
+
+    name = "toy.gelu"
+    operand = operand_def()
+    result = result_def()
 
 
 def function(body: str, result: str) -> str:
@@ -131,18 +147,6 @@ APART = {
         %z = stablehlo.add %a, %a : {F}""",
         F,
     ),
-    "elements that are moved would be quantized anew": (
-        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
-        %c = stablehlo.concatenate %a, dim = 0 : ({F}) -> {F}
-        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
-        R,
-    ),
-    "there are no such quantized tensors": (
-        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
-        %c = stablehlo.convert %a : {F}
-        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
-        R,
-    ),
     "a condition is not quantized": (
         f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
         %c = stablehlo.select %p, %a, %a : tensor<4xi1>, {F}
@@ -156,6 +160,55 @@ APART = {
 def test_what_stays_apart(reason: str):
     text = function(*APART[reason])
     assert after(text, FROM_QDQ) == parsed(text)
+
+
+INVALID = {
+    "elements that are moved would be quantized anew": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %c = stablehlo.concatenate %a, dim = 0 : ({F}) -> {F}
+        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
+        R,
+    ),
+    "there are no such quantized tensors": (
+        f"""%a = stablehlo.uniform_dequantize %q : ({Q}) -> {F}
+        %c = stablehlo.convert %a : {F}
+        %z = stablehlo.uniform_quantize %c : ({F}) -> {R}""",
+        R,
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", INVALID)
+def test_ops_that_are_not_valid_on_quantized_tensors(reason: str):
+    text = function(*INVALID[reason])
+    assert after(text, f"{FROM_QDQ}{{partial=true}}") == parsed(text)
+    with pytest.raises(IRError) as error:
+        after(text, FROM_QDQ)
+    assert "op cannot become a quantized op: 'stablehlo.con" in str(error.value)
+    assert "; use 'partial=true' to leave it as it is" in str(error.value)
+
+
+UNKNOWN = f"""func.func @f(%q: {Q}) -> {Q} {{
+  %y = "toy.gelu"(%q) : ({Q}) -> {Q}
+  %z = stablehlo.add %y, %y : {Q}
+  return %z : {Q}
+}}"""
+
+
+def test_quantized_ops_that_are_not_known():
+    ctx = multiverse_context()
+    ctx.load_dialect(Dialect("toy", [GeluOp]))
+    module = parse_module(UNKNOWN, "model.mlir", ctx)
+    with pytest.raises(IRError) as error:
+        apply_passes(module, TO_QDQ, ctx)
+    assert str(error.value).startswith(
+        "model.mlir:2:3: error: quantized ops of which it is not known what they compute, "
+        "found 1 'toy.gelu'; use 'partial=true' to keep them"
+    )
+    apply_passes(module, f"{TO_QDQ}{{partial=true}}", ctx)
+    names = [op.name for op in module.walk()]
+    assert names.count("toy.gelu") == 1
+    assert names.count("stablehlo.uniform_dequantize") == 2
 
 
 def test_what_is_used_stays():

@@ -1,9 +1,9 @@
 """
 The sums of products of `dot_general` and `convolution`, on stored values.
 
-Stored values of the left side are multiplied by those of the right side, less their zero
-points, which are 0 as a rule. The zero point of the left side times the sum of the right
-side's values is subtracted later:
+Stored values of the left side are multiplied by zero-point-corrected values of the right
+side, whose zero points are 0 as a rule. The zero point of the left side times the sum of
+the right side's values is subtracted later:
 
     sum((lhs - zero_point) * rhs) = sum(lhs * rhs) - zero_point * sum(rhs)
 
@@ -14,10 +14,9 @@ between the elements, too, if they are dilated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -28,220 +27,206 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_quant.dialects.quant import StoredQuantizedType
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant.types import with_element_type
 from xdsl_quant.dialects.stablehlo import (
+    AddOp,
     ConstantOp,
     ConvolutionOp,
     DotGeneralOp,
     PadOp,
+    ReduceOp,
 )
 from xdsl_quant.dialects.stablehlo.attributes import dimensions_attr
-from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.fixed_point_arithmetic import extend, subtract
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    dimensions,
+    element_type_of,
+    shape_of,
+)
+from xdsl_quant.transforms.building.fixed_point_arithmetic import (
+    extend,
+    multiply,
+    subtract,
+)
 
-from .generic import Input, elementwise, identity, sums, tensor_of
-from .scales import Quantization
+from .elementwise import (
+    Element,
+    Form,
+    IntegerPattern,
+    Rescaling,
+    Values,
+    at_position,
+    elementwise,
+    quantized_type_of,
+    storage_of,
+    widened,
+    wider_type,
+)
+from .scales import Quantization, product_scaling
+
+ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
 
 
-def _wider(quantized_type: StoredQuantizedType) -> IntegerType:
-    """The narrowest usual type of signed integers with more bits than stored values."""
-    width = quantized_type.storage_type_integral_width
-    return IntegerType(next(size for size in (8, 16, 32, 64) if width < size))
-
-
-@dataclass(frozen=True)
-class _Geometry:
-    """Which dimension is which."""
-
-    kept: Sequence[int]
-    """The dimensions of the right side that are not summed over, in ascending order."""
-
-    places: Sequence[int]
-    """For each of these, the dimension of the result that it is."""
-
-
-def _dot_geometry(op: DotGeneralOp) -> _Geometry:
+def _geometry(op: ProductOp) -> tuple[Sequence[int], Sequence[int]]:
+    """
+    The dimensions of the right side that are not summed over, in ascending order, and the
+    dimension of the result that each of them is.
+    """
+    if isinstance(op, ConvolutionOp):
+        numbers = op.dimension_numbers
+        kept = numbers.kernel_output_feature_dimension.data
+        return [kept], [numbers.output_feature_dimension.data]
     numbers = op.dot_dimension_numbers
     contracting = numbers.rhs_contracting_dimensions.get_values()
     batching = numbers.rhs_batching_dimensions.get_values()
-    rank = len(cast(TensorType, op.rhs.type).get_shape())
-    result_rank = len(cast(TensorType, op.result.type).get_shape())
-    kept = [dimension for dimension in range(rank) if dimension not in contracting]
+    kept = [d for d in range(len(shape_of(op.rhs))) if d not in contracting]
     free = [dimension for dimension in kept if dimension not in batching]
-    places = dict(zip(batching, range(len(batching)), strict=True))
     # Dimensions that only the right side has are the last ones of the result.
-    places |= dict(zip(free, range(result_rank - len(free), result_rank), strict=True))
-    return _Geometry(kept, [places[dimension] for dimension in kept])
+    first_free = len(shape_of(op.result)) - len(free)
+    return kept, [
+        batching.index(d) if d in batching else first_free + free.index(d) for d in kept
+    ]
 
 
-def _convolution_geometry(op: ConvolutionOp) -> _Geometry:
-    numbers = op.dimension_numbers
-    return _Geometry(
-        [numbers.kernel_output_feature_dimension.data],
-        [numbers.output_feature_dimension.data],
-    )
-
-
-@dataclass
-class Product:
+@dataclass(frozen=True)
+class ProductToIntegers(IntegerPattern):
     """
-    The sums of products of one op.
+    Replaces `stablehlo.dot_general` and `stablehlo.convolution` of quantized tensors by
+    sums of products of stored values, and arithmetic on these sums.
+    """
+
+    rounding: ScaleRounding = "single"
+    """How the product of an integer and a multiplier is rounded."""
+
+    def form(self, op: Operation) -> Form | None:
+        if not isinstance(op, ProductOp):
+            return None
+        types = [quantized_type_of(v.type) for v in (op.lhs, op.rhs, op.result)]
+        if not all(types):
+            return None
+        # That they have scales is checked here.
+        lhs_type, rhs_type, result_type = cast("Sequence[ScaledQuantizedType]", types)
+        kept, positions = _geometry(op)
+        rank = len(shape_of(op.result))
+        axis = None
+        if rhs_type.axis is not None:
+            axis = positions[kept.index(rhs_type.axis)]
+        lhs, rhs = Quantization(lhs_type, rank), Quantization(rhs_type, rank, axis)
+        target = Quantization(result_type, rank)
+        zero_point = lhs_type.zero_point_range[0]
+        sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in kept]
+        accumulator, largest = _accumulator(lhs, rhs, sizes)
+        scaling = product_scaling([lhs, rhs], target, largest)
+        rescaling = Rescaling(scaling, target, self.rounding)
+        parameters = rescaling.parameters(operand_zero_point=lhs.zero_points)
+
+        def body(element: Element, sums: Values) -> SSAValue:
+            builder, numbers = element
+            value, *rhs_sums = (
+                number if number.type == i64 else extend(builder, number, True)
+                for number in sums
+            )
+            for rhs_sum in rhs_sums:
+                correction = multiply(builder, rhs_sum, numbers["operand_zero_point"])
+                value = subtract(builder, value, correction)
+            return rescaling.stored(element, value)
+
+        def build(builder: LoweringBuilder, stored: Values) -> Values:
+            left, right = stored
+            if not rhs_type.is_fixed_point:
+                left = widened(builder, left, lhs_type)
+                right = _corrected(builder, right, rhs_type)
+            elif not (lhs_type.is_signed and rhs_type.is_signed):
+                left = widened(builder, left, lhs_type)
+                right = widened(builder, right, rhs_type)
+            properties = dict(op.properties)
+            if isinstance(op, ConvolutionOp) and zero_point:
+                left = _padded(builder, op, left, zero_point)
+                for name in ("padding", "lhs_dilation"):
+                    properties.pop(name, None)
+            type_ = storage_of(op.result.type)
+            sums_type = with_element_type(type_, accumulator)
+            products = builder.op(type(op), (left, right), sums_type, properties)
+            inputs = [at_position(products)]
+            if zero_point:
+                sums = _sums(builder, right, kept, accumulator)
+                inputs.append((sums, dimensions(positions)))
+            return elementwise(builder, inputs, parameters, type_, body)
+
+        return build
+
+
+def _accumulator(
+    lhs: Quantization, rhs: Quantization, sizes: Sequence[int]
+) -> tuple[IntegerType, int]:
+    """
+    The type of sums of products, and the largest absolute value of a sum of
+    zero-point-corrected ones.
 
     Raises:
-        ValueError: if they cannot be computed with integers, with the reason.
+        ValueError: if there is no such type.
     """
-
-    op: DotGeneralOp | ConvolutionOp
-    lhs_type: StoredQuantizedType
-    rhs_type: StoredQuantizedType
-
-    lhs: Quantization = field(init=False)
-    """How the left side is quantized, in terms of the result."""
-
-    rhs: Quantization = field(init=False)
-    """How the right side is."""
-
-    largest: int = field(init=False)
-    """The largest absolute value of a sum of centred values."""
-
-    _accumulator: IntegerType = field(init=False)
-
-    def __post_init__(self) -> None:
-        rank = len(cast(TensorType, self.op.result.type).get_shape())
-        self.lhs = Quantization(self.lhs_type, rank)
-        self.rhs = Quantization(self.rhs_type, rank, self._rhs_axis)
-        count = self._count() * self.rhs.largest
-        self.largest = count * self.lhs.largest
-        # Before and after the zero point is subtracted, and what is subtracted.
-        largest = count * max(
-            self.lhs.largest, self.lhs.largest_stored, abs(self.zero_point)
+    if DYNAMIC_INDEX in sizes:
+        raise ValueError(
+            "the number of products that are added is not known, it decides how wide "
+            "sums are"
         )
-        if largest >= 1 << 63:
-            raise ValueError(
-                f"sums of up to {largest.bit_length()} bits do not fit 64 bits"
-            )
-        # A sum is at least as wide as what is summed, which may be widened first.
-        is_narrow = largest < 1 << 31 and max(self.lhs.width, self.rhs.width) < 32
-        self._accumulator = i32 if is_narrow else i64
-
-    @property
-    def zero_point(self) -> int:
-        """The zero point of the left side."""
-        return int(self.lhs.zero_points.flat[0])
-
-    @cached_property
-    def _geometry(self) -> _Geometry:
-        if isinstance(self.op, DotGeneralOp):
-            return _dot_geometry(self.op)
-        return _convolution_geometry(self.op)
-
-    @property
-    def _rhs_axis(self) -> int | None:
-        """The dimension of the result that the scales of the right side change along."""
-        from xdsl_quant.numerics import QuantizationParameters
-
-        parameters = QuantizationParameters.from_type(self.rhs_type)
-        if (axis := parameters.quantized_dimension) is None:
-            return None
-        return self._geometry.places[self._geometry.kept.index(axis)]
-
-    def _count(self) -> int:
-        """How many products are added."""
-        shape = cast(TensorType, self.op.rhs.type).get_shape()
-        sizes = [
-            size
-            for dimension, size in enumerate(shape)
-            if dimension not in self._geometry.kept
-        ]
-        if DYNAMIC_INDEX in sizes:
-            raise ValueError(
-                "the number of products that are added is not known, it decides how wide "
-                "sums are"
-            )
-        return math.prod(sizes)
-
-    # Ops
-
-    def sums(
-        self, builder: LoweringBuilder, lhs: SSAValue, rhs: SSAValue
-    ) -> list[Input]:
-        """
-        The sums of products and, if the zero point is not 0, those of the right side.
-
-        Args:
-            builder: where the ops are inserted.
-            lhs: stored values of the left side.
-            rhs: stored values of the right side.
-        """
-        if self.rhs.zero_points.any():
-            lhs = _widened(builder, lhs, self.lhs_type)
-            rhs = _centred(builder, rhs, self.rhs_type)
-        elif not (self.lhs_type.is_signed and self.rhs_type.is_signed):
-            lhs = _widened(builder, lhs, self.lhs_type)
-            rhs = _widened(builder, rhs, self.rhs_type)
-        result_type = tensor_of(
-            cast(TensorType, self.op.result.type), self._accumulator
+    factor = math.prod(sizes) * rhs.largest
+    # Before and after the zero point is subtracted, and what is subtracted.
+    zero_point = lhs.quantized_type.zero_point_range[0]
+    largest = factor * max(lhs.largest, lhs.largest_stored, abs(zero_point))
+    if largest >= 1 << 63:
+        raise ValueError(
+            f"sums of up to {largest.bit_length()} bits do not fit 64 bits"
         )
-        products = self._products(builder, lhs, rhs, result_type)
-        inputs = [Input(products, identity(len(result_type.get_shape())))]
-        if self.zero_point:
-            rhs_sums = sums(builder, rhs, self._geometry.kept, self._accumulator)
-            exprs = tuple(map(AffineExpr.dimension, self._geometry.places))
-            inputs.append(Input(rhs_sums, exprs))
-        return inputs
-
-    def _products(
-        self,
-        builder: LoweringBuilder,
-        lhs: SSAValue,
-        rhs: SSAValue,
-        result_type: TensorType,
-    ) -> SSAValue:
-        properties = dict(self.op.properties)
-        if isinstance(self.op, ConvolutionOp) and self.zero_point:
-            lhs = _padded(builder, self.op, lhs, self.zero_point)
-            for name in ("padding", "lhs_dilation"):
-                properties.pop(name, None)
-        return builder.op(type(self.op), (lhs, rhs), result_type, properties)
+    # A sum is at least as wide as what is summed, which may be widened first.
+    is_narrow = largest < 1 << 31 and max(lhs.width, rhs.width) < 32
+    return i32 if is_narrow else i64, factor * lhs.largest
 
 
-def _widened(
-    builder: LoweringBuilder, stored: SSAValue, quantized_type: StoredQuantizedType
+def _corrected(
+    builder: LoweringBuilder, stored: SSAValue, quantized_type: ScaledQuantizedType
 ) -> SSAValue:
-    """Stored values as wider signed integers."""
-    result_type = tensor_of(cast(TensorType, stored.type), _wider(quantized_type))
-    extension = arith.ExtSIOp if quantized_type.is_signed else arith.ExtUIOp
-    return builder.op(extension, (stored,), result_type)
+    """Zero-point-corrected values as wider signed integers."""
+    wider = wider_type(quantized_type)
+    parameters = {
+        "zero_point": Quantization(quantized_type, len(shape_of(stored))).zero_points
+    }
 
-
-def _centred(
-    builder: LoweringBuilder, stored: SSAValue, quantized_type: StoredQuantizedType
-) -> SSAValue:
-    """Stored values less their zero points, as wider signed integers."""
-    stored_type = cast(TensorType, stored.type)
-    rank = len(stored_type.get_shape())
-    wider = _wider(quantized_type)
-
-    def body(
-        builder: LoweringBuilder,
-        stored: Sequence[SSAValue],
-        numbers: Mapping[str, SSAValue],
-    ) -> SSAValue:
-        value = extend(builder, stored[0], quantized_type.is_signed)
-        value = subtract(builder, value, numbers["zero_point"])
+    def body(element: Element, args: Values) -> SSAValue:
+        value = element.corrected(args[0], quantized_type, "zero_point")
         if wider == i64:
             return value
-        return builder.elementwise(arith.TruncIOp, (value,), wider)
+        return element.builder.elementwise(arith.TruncIOp, (value,), wider)
 
-    zero_points = {"zero_point": Quantization(quantized_type, rank).zero_points}
-    inputs = [Input(stored, identity(rank))]
-    return elementwise(
-        builder, inputs, zero_points, tensor_of(stored_type, wider), body
-    )
+    type_ = with_element_type(stored.type, wider)
+    return elementwise(builder, [at_position(stored)], parameters, type_, body)[0]
+
+
+def _sums(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    kept: Sequence[int],
+    element_type: IntegerType,
+) -> SSAValue:
+    """The sums of a tensor of signed integers over all dimensions but some."""
+    shape = shape_of(value)
+    if element_type_of(value) != element_type:
+        wider = with_element_type(value.type, element_type)
+        value = builder.op(arith.ExtSIOp, (value,), wider)
+    zero = _scalar(builder, 0, element_type)
+    summed = [dimension for dimension in range(len(shape)) if dimension not in kept]
+    type_ = TensorType(element_type, [shape[dimension] for dimension in kept])
+    return builder.add(ReduceOp([value], [zero], summed, AddOp, [type_]))
+
+
+def _scalar(builder: LoweringBuilder, value: int, type_: IntegerType) -> SSAValue:
+    attribute = DenseIntOrFPElementsAttr.from_list(TensorType(type_, ()), [value])
+    return builder.op(ConstantOp, (), attribute.type, {"value": attribute})
 
 
 def _padded(
@@ -249,12 +234,11 @@ def _padded(
 ) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-    lhs_type = cast(TensorType, lhs.type)
-    shape = [*lhs_type.get_shape()]
+    shape = [*shape_of(lhs)]
     low, high, interior = ([0] * len(shape) for _ in range(3))
-    paddings: Sequence[int] = [0] * (2 * len(spatial))
+    paddings = [0] * (2 * len(spatial))
     if op.padding is not None:
-        paddings = cast(Sequence[int], op.padding.get_values())
+        paddings = cast("Sequence[int]", op.padding.get_values())
     dilations: Sequence[int] = [1] * len(spatial)
     if op.lhs_dilation is not None:
         dilations = op.lhs_dilation.get_values()
@@ -269,19 +253,13 @@ def _padded(
             shape[dimension] = low[dimension] + size + high[dimension]
     if not (any(low) or any(high) or any(interior)):
         return lhs
-    element_type = cast(IntegerType, scalar_or_element_type(lhs_type))
-    value = DenseIntOrFPElementsAttr.from_list(
-        TensorType(element_type, ()), [zero_point]
-    )
-    padding_value = builder.op(ConstantOp, (), value.type, {"value": value})
+    element_type = cast(IntegerType, element_type_of(lhs))
+    padding_value = _scalar(builder, zero_point, element_type)
     properties = {
         "edge_padding_low": dimensions_attr(low),
         "edge_padding_high": dimensions_attr(high),
         "interior_padding": dimensions_attr(interior),
     }
-    return builder.op(
-        PadOp,
-        (lhs, padding_value),
-        TensorType(element_type, shape, lhs_type.encoding),
-        properties,
-    )
+    encoding = cast(TensorType, lhs.type).encoding
+    type_ = TensorType(element_type, shape, encoding)
+    return builder.op(PadOp, (lhs, padding_value), type_, properties)

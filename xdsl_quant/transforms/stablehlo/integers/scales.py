@@ -13,7 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,53 +40,53 @@ _EXACT_BITS = 16
 
 @dataclass(frozen=True)
 class Quantization:
-    """How the elements of an operand or of the result are quantized."""
+    """
+    How the elements of an operand or of the result are quantized.
 
-    quantized_type: StoredQuantizedType
+    Raises:
+        ValueError: if there is no integer arithmetic on them, with the reason.
+    """
+
+    quantized_type: ScaledQuantizedType
     rank: int
     """The rank of the result."""
 
     axis: int | None = None
     """The dimension of the result that scales change along, if not the type's own."""
 
+    def __post_init__(self) -> None:
+        if (reason := unsupported_reason(self.quantized_type)) is not None:
+            raise ValueError(reason)
+        if self.quantized_type.granularity == "sub-channel":
+            raise ValueError(f"type '{self.quantized_type}' has scales of blocks")
+
     @cached_property
-    def _arrays(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        import numpy as np
-
-        from xdsl_quant.numerics import QuantizationParameters
-
-        parameters = QuantizationParameters.from_type(self.quantized_type)
-        # NumPy makes numbers of 64 bits of what has no dimension.
-        shape = [1] * max(self.rank, 1)
-        if parameters.quantized_dimension is not None:
-            axis = parameters.quantized_dimension if self.axis is None else self.axis
-            shape[axis] = -1
-        zero_points = parameters.zero_points.astype(np.int64)
-        return parameters.scales.reshape(shape), zero_points.reshape(shape)
-
-    @property
     def scales(self) -> NDArray[np.float64]:
         """The scales."""
-        return self._arrays[0]
+        return self._along_axis(self.quantized_type.get_scales())
 
-    @property
+    @cached_property
     def zero_points(self) -> NDArray[np.int64]:
         """The zero points."""
-        return self._arrays[1]
+        return self._along_axis(self.quantized_type.get_zero_points())
+
+    def _along_axis(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        # NumPy makes numbers of 64 bits of what has no dimension.
+        shape = [1] * max(self.rank, 1)
+        if (axis := self.quantized_type.axis) is not None:
+            shape[axis if self.axis is None else self.axis] = -1
+        return numbers.reshape(shape)
 
     @property
     def largest_stored(self) -> int:
         """The largest absolute value that is stored."""
-        quantized_type = self.quantized_type
-        low = quantized_type.storage_type_min.data
-        return max(abs(low), abs(quantized_type.storage_type_max.data))
+        return max(map(abs, self.quantized_type.storage_range))
 
     @property
     def largest(self) -> int:
-        """The largest absolute difference of a stored value and its zero point."""
-        low = self.quantized_type.storage_type_min.data
-        high = self.quantized_type.storage_type_max.data
-        first, last = int(self.zero_points.min()), int(self.zero_points.max())
+        """The largest absolute zero-point-corrected value."""
+        low, high = self.quantized_type.storage_range
+        first, last = self.quantized_type.zero_point_range
         return max(high - first, last - low)
 
     @property
@@ -118,7 +119,7 @@ class Scaling(NamedTuple):
 
 
 def _rounded_shift(array: NDArray[Any], shift: NDArray[Any] | int) -> NDArray[Any]:
-    """Numbers divided by a power of two, and rounded to nearest, up in the middle."""
+    """Numbers divided by a power of two, and rounded half up."""
     import numpy as np
 
     # A number of 31 bits is 0 after any longer shift.
@@ -182,7 +183,7 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     The scaling of two integers, each in units of its own scale, with one shift for both.
 
     The shift is that of the larger scale; the multiplier of the smaller one is rounded
-    to it, up in the middle. The sum of both products fits 64 bits. Where multipliers of 31
+    to it, half up. The sum of both products fits 64 bits. Where multipliers of 31
     bits would make a sum be off by more than a quarter of a unit, they have two parts.
 
     Raises:
