@@ -95,6 +95,7 @@ from .integers.products import ProductToIntegers
 from .linalg.data_movement import elements_of_type
 from .stablehlo_legalize_quantized_op_to_qdq import decompose, takes_quantized
 
+
 @dataclass(frozen=True)
 class ConstantToIntegers(IntegerPattern):
     """Replaces `stablehlo.constant` of a quantized type by one of its stored values."""
