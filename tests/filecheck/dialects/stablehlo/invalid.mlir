@@ -1510,3 +1510,96 @@ func.func @conv_negative() {
   func.return
 }
 // CHECK: Expected dimensions b, f, 0 in any order
+
+// -----
+
+// Ops of jax programs
+
+func.func @sqrt_per_axis(%x: tensor<2x!quant.uniform<i8:f32:0, {0.5,0.25}>>) {
+  %0 = stablehlo.sqrt %x : tensor<2x!quant.uniform<i8:f32:0, {0.5,0.25}>>
+  func.return
+}
+// CHECK: 'stablehlo.sqrt' op operand #0 must be ranked tensor of 4/6/8/16/32/64-bit float or complex type with 32/64-bit float elements or per-tensor integer quantized values, but got 'tensor<2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>>'
+
+// -----
+
+func.func @round_of_integers(%x: tensor<2xi32>) {
+  %0 = stablehlo.round_nearest_even %x : tensor<2xi32>
+  func.return
+}
+// CHECK: 'stablehlo.round_nearest_even' op operand #0 must be ranked tensor of 4/6/8/16/32/64-bit float or per-tensor integer quantized values, but got 'tensor<2xi32>'
+
+// -----
+
+func.func @and_of_quantized(%x: tensor<2x!quant.uniform<i8:f32, 0.5:3>>) {
+  %0 = stablehlo.and %x, %x : tensor<2x!quant.uniform<i8:f32, 0.5:3>>
+  func.return
+}
+// CHECK: 'stablehlo.and' op operand #0 must be ranked tensor of bool or 2/4/8/16/32/64-bit integer values, but got 'tensor<2x!quant.uniform<i8:f32, 5.000000e-01:3>>'
+
+// -----
+
+func.func @iota_per_axis() {
+  %0 = stablehlo.iota dim = 0 : tensor<2x!quant.uniform<i8:f32:0, {0.5,0.25}>>
+  func.return
+}
+// CHECK: 'stablehlo.iota' op result #0 must be statically shaped tensor of 2/4/8/16/32/64-bit integer or 4/6/8/16/32/64-bit float or complex type with 32/64-bit float elements or per-tensor integer quantized values, but got 'tensor<2x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>>'
+
+// -----
+
+func.func @iota_dimension() {
+  %0 = stablehlo.iota dim = 1 : tensor<4xi32>
+  func.return
+}
+// CHECK: expects distinct dimensions in [0, 1) as iota_dimension, got [1]
+
+// -----
+
+func.func @dimension_size_type(%x: tensor<2xf32>) {
+  %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<2xf32>) -> tensor<i64>
+  func.return
+}
+// CHECK: 'stablehlo.get_dimension_size' op result #0 must be ranked tensor of 32-bit signless integer values, but got 'tensor<i64>'
+
+// -----
+
+func.func @gather_elements(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %i: tensor<3xi32>) {
+  %0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}> : (tensor<4x!quant.uniform<i8:f32, 0.5:3>>, tensor<3xi32>) -> tensor<3x!quant.uniform<i8:f32, 0.25>>
+  func.return
+}
+// CHECK: 'stablehlo.gather' op failed to verify that all of {operand, result} have same element type
+
+// -----
+
+func.func @gather_sizes(%x: tensor<4xf32>, %i: tensor<3xi32>) {
+  %0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 2>}> : (tensor<4xf32>, tensor<3xi32>) -> tensor<3xf32>
+  func.return
+}
+// CHECK: slice size 2 of dimension 0 is too large
+
+// -----
+
+func.func @gather_shape(%x: tensor<4xf32>, %i: tensor<3xi32>) {
+  %0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}> : (tensor<4xf32>, tensor<3xi32>) -> tensor<4xf32>
+  func.return
+}
+// CHECK: 'stablehlo.gather' op inferred type(s) 'tensor<3xf32>' are incompatible with return type(s) of operation 'tensor<4xf32>'
+
+// -----
+
+func.func @reduce_window_storage(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %z: tensor<!quant.uniform<i8:f32, 0.5:3>>) {
+  %0 = "stablehlo.reduce_window"(%x, %z) <{window_dimensions = array<i64: 2>}> ({
+  ^bb0(%a: tensor<!quant.uniform<i8:f32, 0.5:3>>, %b: tensor<!quant.uniform<i8:f32, 0.5:3>>):
+    stablehlo.return %a : tensor<!quant.uniform<i8:f32, 0.5:3>>
+  }) : (tensor<4x!quant.uniform<i8:f32, 0.5:3>>, tensor<!quant.uniform<i8:f32, 0.5:3>>) -> tensor<3x!quant.uniform<i16:f32, 0.5>>
+  func.return
+}
+// CHECK: 'stablehlo.reduce_window' op inferred type(s) 'tensor<3x!quant.uniform<i8:f32, 5.000000e-01:3>>' are incompatible with return type(s) of operation 'tensor<3x!quant.uniform<i16:f32, 5.000000e-01>>'
+
+// -----
+
+func.func @custom_call_config(%x: tensor<4xf32>) {
+  %0 = stablehlo.custom_call @f(%x) {api_version = 4 : i32, backend_config = ""} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+// CHECK: backend_config for api_version 4 must be a dictionary attribute.
