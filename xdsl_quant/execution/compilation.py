@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple, cast
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -24,15 +24,8 @@ from .lowering import lower
 _MAX_CACHED = 256
 
 
-class _Key(NamedTuple):
-    """All that the compiled function depends on."""
-
-    text: str
-    entry: str | None
-    rounding: Rounding
-    fuse: bool
-    schedule: bool
-
+_Key = tuple[str, str | None, Rounding, bool, bool]
+"""All that a compiled function depends on: the text of the module, and the options."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
 """The functions that were asked for last, the very last one at the end."""
@@ -93,7 +86,7 @@ def compile(
             raise TypeError(f"{option} must be True or False, not {value!r}")
     host_functions = checked_host_functions(host_functions)
     text = module if isinstance(module, str) else str(module)
-    key = _Key(text, entry, rounding, fuse, schedule)
+    key = text, entry, rounding, fuse, schedule
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
@@ -108,6 +101,7 @@ def compile(
 def _compile(
     module: ModuleOp | str, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
+    _, entry, rounding, fuse, schedule = key
     try:
         parsed = as_module(module)
         if parsed is module:
@@ -119,8 +113,8 @@ def _compile(
             f"{location_prefix(parsed.location)}error: xDSL alone does not print all "
             f"constants as MLIR reads them{xdsl_patches.explanation()}"
         )
-    entry_point = EntryPoint.of(parsed, key.entry, host_functions.keys())
-    lowered = lower(entry_point.module, key.rounding, key.fuse)
+    entry_point = EntryPoint.of(parsed, entry, host_functions.keys())
+    lowered = lower(entry_point.module, rounding, fuse)
     return CompiledFunction(
-        EntryWrapper(entry_point), lowered, host_functions, schedule=key.schedule
+        EntryWrapper(entry_point), lowered, host_functions, schedule=schedule
     )

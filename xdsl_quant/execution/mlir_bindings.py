@@ -3,53 +3,30 @@
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from xdsl_quant.runtime.extras import missing_package
 
-
-class Bindings(NamedTuple):
-    """The modules of the bindings. Few of them have annotations that a checker finds."""
-
-    ir: Any
-    arith: Any
-    cf: Any
-    func: Any
-    linalg: Any
-    llvm: Any
-    math: Any
-    memref: Any
-    scf: Any
-    tensor: Any
-    execution_engine: Any
-    passmanager: Any
+_DIALECTS = "arith", "cf", "func", "linalg", "llvm", "math", "memref", "scf", "tensor"
 
 
 @cache
-def bindings() -> Bindings:
+def bindings() -> Any:
     """
-    The bindings.
+    The bindings, their modules and those of dialects as attributes. Few of them have
+    annotations that a type checker finds.
 
     Raises:
         ImportError: if they are not installed.
     """
+    names = {name: f"mlir.{name}" for name in ("ir", "execution_engine", "passmanager")}
+    names |= {name: f"mlir.dialects.{name}" for name in _DIALECTS}
     try:
-        return Bindings(
-            import_module("mlir.ir"),
-            import_module("mlir.dialects.arith"),
-            import_module("mlir.dialects.cf"),
-            import_module("mlir.dialects.func"),
-            import_module("mlir.dialects.linalg"),
-            import_module("mlir.dialects.llvm"),
-            import_module("mlir.dialects.math"),
-            import_module("mlir.dialects.memref"),
-            import_module("mlir.dialects.scf"),
-            import_module("mlir.dialects.tensor"),
-            import_module("mlir.execution_engine"),
-            import_module("mlir.passmanager"),
-        )
+        modules = {name: import_module(path) for name, path in names.items()}
     except ImportError:
         raise missing_package("compiled execution", "MLIR", "mlir") from None
+    return SimpleNamespace(**modules)
 
 
 def ops_in(module: Any, *names: str) -> list[Any]:

@@ -70,7 +70,7 @@ def test_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch):
 
 def test_failures_are_not_kept():
     for _ in range(2):
-        with pytest.raises(ValueError, match="there is no function"):
+        with pytest.raises(ValueError, match="unknown function"):
             compile(TEXT, "nothing")
 
 
