@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.pattern_rewriter import PatternRewriteWalker
 
 from tests.unit.transforms.stablehlo.linalg.running import lowered, run, same_bits
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
     ConvertStableHLOToLinalgPass,
 )
+from xdsl_quant.transforms.stablehlo.linalg.contraction import LowerDotGeneral
 from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
 Q = "!quant.uniform<i8:f32, 5.000000e-01:3>"
@@ -272,6 +274,28 @@ func.func @main(%x: tensor<2x3x{Q}>) -> tensor<2x3x{Q}> {{
   return %1 : tensor<2x3x{Q}>
 }}"""
     assert str(lowered(text)).count("quant.scast") == 2
+
+
+# Patterns
+
+
+def test_one_pattern_alone():
+    """It lowers the ops that it supports, and the module stays valid."""
+    text = """
+func.func @main(%x: tensor<2x2xui8>, %y: tensor<2x2xcomplex<f32>>) {
+  %0 = stablehlo.add %x, %x : tensor<2x2xui8>
+  %1 = stablehlo.dot_general %0, %x, contracting_dims = [1] x [0]
+      : (tensor<2x2xui8>, tensor<2x2xui8>) -> tensor<2x2xui8>
+  %2 = stablehlo.dot_general %y, %y, contracting_dims = [1] x [0]
+      : (tensor<2x2xcomplex<f32>>, tensor<2x2xcomplex<f32>>) -> tensor<2x2xcomplex<f32>>
+  return
+}"""
+    module = parse_module(text)
+    PatternRewriteWalker(LowerDotGeneral()).rewrite_module(module)
+    module.verify()
+    names = [op.name for op in module.walk()]
+    assert names.count("stablehlo.add") == names.count("stablehlo.dot_general") == 1
+    assert names.count("builtin.unrealized_conversion_cast") == 3
 
 
 # Results

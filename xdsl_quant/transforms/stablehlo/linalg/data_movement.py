@@ -230,19 +230,17 @@ class LowerGather(LinalgLowering[GatherOp]):
         slice_dims = [d for d in range(len(shape)) if d not in dropped_dims]
         # For dimensions of the table those of the result that count along them.
         counted = dict(zip(slice_dims, offset_dims, strict=True))
-        for d, index_dim in zip(
-            batching_dims,
-            numbers.start_indices_batching_dims.get_values(),
-            strict=True,
-        ):
+        index_batching_dims = numbers.start_indices_batching_dims.get_values()
+        for d, index_dim in zip(batching_dims, index_batching_dims, strict=True):
             counted[d] = batch_dims[index_dim - (index_dim > vector_dim)]
-
-        def component(number: int) -> tuple[SSAValue, Sequence[AffineExpr]]:
-            """A component of the index vectors, and its indices."""
-            indices: list[AffineExpr] = [*dimensions(batch_dims)]
-            if vector_dim < len(shape_of(start_indices)):
-                indices.insert(vector_dim, AffineConstantExpr(number))
-            return start_indices, indices
+        index_map = numbers.start_index_map.get_values()
+        components: list[tuple[SSAValue, Sequence[AffineExpr]]] = []
+        for number in range(len(index_map)):
+            position = dimensions(batch_dims)
+            position.insert(vector_dim, AffineConstantExpr(number))
+            # Index vectors may have no dimension: then each is one number.
+            position = position[: len(shape_of(start_indices))]
+            components.append((start_indices, position))
 
         def body(body: LoweringBuilder, args: Values) -> SSAValue:
             indices = [
@@ -257,13 +255,11 @@ class LowerGather(LinalgLowering[GatherOp]):
                 indices[d] = body.add(arith.AddiOp(start, indices[d]))
             return body.op(tensor.ExtractOp, (table, *indices), element_type_of(table))
 
-        index_map = numbers.start_index_map.get_values()
         sizes = dict(zip(batch_dims, index_sizes, strict=True))
         sizes.update((counted[d], slice_sizes[d]) for d in slice_dims)
         result_sizes = [sizes[d] for d in range(rank)]
         type_ = TensorType(element_type_of(table), static_sizes(result_sizes))
-        starts = [*map(component, range(len(index_map)))]
-        return [builder.map(starts, type_, result_sizes, body)]
+        return [builder.map(components, type_, result_sizes, body)]
 
 
 def _clamped_index(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType, f32
+from xdsl.dialects.builtin import IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
@@ -105,8 +105,8 @@ def _divide(builder: LoweringBuilder, op: Operation, args: Values) -> SSAValue:
     zero, one, minus_one = (builder.number(value, rhs.type) for value in (0, 1, -1))
     is_zero = builder.add(arith.CmpiOp(rhs, zero, "eq"))
     if is_unsigned(type_):
-        divisor = builder.add(arith.SelectOp(is_zero, one, rhs))
-        quotient = builder.add(arith.DivUIOp(lhs, divisor))
+        divisor = arith.SelectOp(is_zero, one, rhs)
+        quotient = builder.add(arith.DivUIOp(lhs, builder.add(divisor)))
         return builder.add(arith.SelectOp(is_zero, minus_one, quotient))
     # The opposite is what a division by -1 is, without the one that overflows.
     is_minus_one = builder.add(arith.CmpiOp(rhs, minus_one, "eq"))
@@ -228,18 +228,11 @@ class LowerElementwise(LinalgLowering):
         if (formula := FORMULAS.get(op_name(op))) is None:
             raise UnsupportedError("is elementwise, but has no formula on scalars")
         type_ = stored_type(op.results[0].type)
-        shape = type_.get_shape()
         ranks = [len(shape_of(operand)) for operand in args]
-        like = args[ranks.index(len(shape))]
-        sizes = [
-            builder.size(like, dimension) if size == DYNAMIC_INDEX else size
-            for dimension, size in enumerate(shape)
-        ]
-        inputs = [
-            (operand, dimensions(range(rank)))
-            for operand, rank in zip(args, ranks, strict=True)
-        ]
         result = builder.map(
-            inputs, type_, sizes, lambda body, args: formula(body, op, args[:-1])
+            [(o, dimensions(range(rank))) for o, rank in zip(args, ranks, strict=True)],
+            type_,
+            builder.sizes(args[ranks.index(len(type_.get_shape()))]),
+            lambda body, args: formula(body, op, args[:-1]),
         )
         return [result]

@@ -1,4 +1,4 @@
-"""Ops that only move elements, held against StableHLO's own interpreter and NumPy."""
+"""Ops that only move elements, compared with StableHLO's own interpreter and NumPy."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Elementwise ops, held against StableHLO's own interpreter and against NumPy."""
+"""Elementwise ops, compared with StableHLO's own interpreter and NumPy."""
 
 import itertools
 

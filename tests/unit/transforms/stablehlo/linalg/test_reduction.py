@@ -1,4 +1,4 @@
-"""Reductions, held against StableHLO's own interpreter and NumPy."""
+"""Reductions, compared with StableHLO's own interpreter and NumPy."""
 
 from collections.abc import Sequence
 from typing import Any
