@@ -161,6 +161,7 @@ def test_the_pass_that_makes_casts_of_stablehlo_removes_it():
 
 TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
 TO_QUANT = f"{TO_QDQ},stablehlo-casts-to-quant"
+KEEP = "stablehlo-legalize-quant-to-integer{fallback=keep}"
 LOWERING = (
     "lower-quant-ops{rounding-mode=nearest-even keep-qdq=true},"
     "convert-stablehlo-to-linalg,strip-func-quant-types"
@@ -186,7 +187,7 @@ func.func @f(%x: tensor<3xf32>) -> {q} {{
 def _routes(text: str, *arguments: NDArray[Any]) -> list[list[int]]:
     """All ways to run StableHLO with floats."""
     results: list[NDArray[Any]] = []
-    for first in (TO_QUANT, f"stablehlo-legalize-quant-to-integer,{TO_QUANT}"):
+    for first in (TO_QUANT, f"{KEEP},{TO_QUANT}"):
         module = parse_module(text)
         apply_passes(module, f"{first},{LOWERING}")
         results += run_function(module, "f", *arguments)
