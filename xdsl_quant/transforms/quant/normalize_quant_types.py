@@ -86,8 +86,8 @@ class _NormalizedTypes(TypeReplacement):
 @dataclass(frozen=True)
 class NormalizeQuantTypes(RewritePattern):
     """
-    Replace sub-channel types that are equivalent to per-tensor or per-axis in the types of the
-    values that an op defines, and in the signature of a function.
+    Replace sub-channel types that are equivalent to per-tensor or per-axis in the types of
+    the values that an op defines, and in the signature of a function.
 
     The users of a value are ops of their own: the pattern is for whole functions.
     """
