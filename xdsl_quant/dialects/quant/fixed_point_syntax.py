@@ -42,8 +42,7 @@ Elements: TypeAlias = "tuple[array[int], array[int], array[int]]"
 class FixedPointSyntax(TypeSyntax):
     """One `!quant.fixed_point` that is being parsed."""
 
-    def fixed_point(self) -> FixedPointType:
-        """The parameters of the type."""
+    def body(self) -> FixedPointType:
         self._expect("<")
         storage = self._storage()
         self._expect(":")

@@ -32,7 +32,9 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
+from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from .constructor_arguments import int_argument, int_vector
@@ -93,6 +95,12 @@ class FixedPointType(ScaledQuantizedType, ABC):
     """
 
     name = "quant.fixed_point"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        from .fixed_point_syntax import FixedPointSyntax
+
+        return (FixedPointSyntax(parser, cls.name).parse(),)
 
     @property
     @abstractmethod

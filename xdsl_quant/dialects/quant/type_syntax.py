@@ -58,39 +58,6 @@ from .types import (
     scale_range_error,
 )
 
-
-def parse_quantized_type(parser: AttrParser, name: str) -> QuantizedType:
-    """
-    Parse the parameters of the type `name` (`quant.any`, `quant.uniform`,
-    `quant.calibrated` or `quant.fixed_point`).
-
-    Raises:
-        ParseError: with MLIR's message at the place where MLIR would put it.
-    """
-    # It is a syntax of its own, made of parts of this one.
-    from .fixed_point_syntax import FixedPointSyntax
-
-    start = parser.pos
-    syntax = FixedPointSyntax(parser, name.removeprefix("quant."))
-    try:
-        match name:
-            case AnyQuantizedType.name:
-                return syntax.any()
-            case CalibratedQuantizedType.name:
-                return syntax.calibrated()
-            case UniformQuantizedType.name:
-                return syntax.uniform()
-            case _:
-                return syntax.fixed_point()
-    except ParseError:
-        # MLIR looks for the end of the type before it looks into it.
-        syntax.check_brackets(start)
-        raise
-    except VerifyException as e:
-        syntax.check_brackets(start)
-        parser.raise_error(str(e), syntax.name_pos)
-
-
 _POINTLESS = re.compile(r"(-?[0-9]+)([eE][-+]?[0-9]+)?(?![\w.$])", re.ASCII)
 
 
@@ -114,10 +81,41 @@ _MAX_NESTING = 256
 class TypeSyntax:
     """One type that is being parsed."""
 
-    def __init__(self, parser: AttrParser, mnemonic: str):
+    def __init__(self, parser: AttrParser, name: str):
+        """`name` is that of the type: `quant.any`, `quant.uniform` and so on."""
         self.parser = parser
         self.content: str = parser.lexer.input.content
+        self.name = name
+        mnemonic = name.removeprefix("quant.")
         self.name_pos = max(self.content.rfind(mnemonic, 0, parser.pos), 0)
+
+    def parse(self) -> QuantizedType:
+        """
+        Parse the parameters of the type.
+
+        Raises:
+            ParseError: with MLIR's message at the place where MLIR would put it.
+        """
+        start = self.parser.pos
+        try:
+            return self.body()
+        except ParseError:
+            # MLIR looks for the end of the type before it looks into it.
+            self.check_brackets(start)
+            raise
+        except VerifyException as e:
+            self.check_brackets(start)
+            self.parser.raise_error(str(e), self.name_pos)
+
+    def body(self) -> QuantizedType:
+        """Parse what is in the brackets, and these."""
+        match self.name:
+            case AnyQuantizedType.name:
+                return self.any()
+            case CalibratedQuantizedType.name:
+                return self.calibrated()
+            case _:
+                return self.uniform()
 
     # Tokens
 

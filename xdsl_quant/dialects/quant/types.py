@@ -121,10 +121,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        from .type_syntax import parse_quantized_type
+        from .type_syntax import TypeSyntax
 
         # The parser makes the type, as only it can point at the text of a mistake.
-        return (parse_quantized_type(parser, cls.name),)
+        return (TypeSyntax(parser, cls.name).parse(),)
 
     @classmethod
     def new(cls, params: Sequence[Attribute]) -> Self:

@@ -23,8 +23,6 @@ from xdsl.traits import ConstantLike
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import (
     QuantizedType,
-    UniformQuantizedSubChannelType,
-    UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.traits import (
@@ -225,7 +223,7 @@ class TFLiteConstraints:
             yield from _bias(quantized_type)
             for op in self._biased.get(value, ()):
                 yield from self._bias_scale(quantized_type, op)
-        elif not isinstance(quantized_type, UniformQuantizedType) and not (
+        elif not quantized_type.is_per_tensor and not (
             value in self._products and _has_accumulator_width(quantized_type)
         ):
             yield Finding(
@@ -246,11 +244,10 @@ class TFLiteConstraints:
             types.append(quantized_type)
         activation, weight = types
         # All else is an error already.
-        if isinstance(activation, UniformQuantizedType) and not any(
-            isinstance(type_, UniformQuantizedSubChannelType)
-            for type_ in (weight, bias)
+        if activation.is_per_tensor and not any(
+            type_.granularity == "sub-channel" for type_ in (weight, bias)
         ):
-            scale = activation.scale.data
+            (scale,) = activation.scale_array()
             yield from _bias_scale(bias, scale, weight, op_name(op))
 
 
