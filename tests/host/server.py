@@ -1,5 +1,5 @@
 """
-Runs `xdsl-opt` and `xdsl-run` for clients and keeps what each call printed.
+Runs `xdsl-opt`, `xdsl-run` and `filecheck` for clients and keeps what xDSL's printed.
 
 All modules of xDSL are imported once, then each call gets a process by `os.fork`: xDSL's
 suite calls its tools a thousand times, and most of such a call is imports.
@@ -14,11 +14,12 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, cast
 
+from filecheck.main import main as filecheck
 from xdsl.dialects import get_all_dialects
 from xdsl.tools import xdsl_opt, xdsl_run
 from xdsl.transforms import get_all_passes
@@ -26,6 +27,12 @@ from xdsl.universe import Universe
 
 PLUGIN = "xdsl_quant"
 """The name of the entry point."""
+
+TOOLS: Mapping[str, Callable[[], object]] = {
+    "filecheck": filecheck,
+    "xdsl-opt": xdsl_opt.main,
+    "xdsl-run": xdsl_run.main,
+}
 
 MAX_REQUEST = 1 << 17
 
@@ -78,7 +85,8 @@ def _answer(connection: socket.socket) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     status, out, err = _call(request["command"])
-    _keep(Path(request["folder"]), request["command"], status, out, err)
+    if request["command"][0] != "filecheck":
+        _keep(Path(request["folder"]), request["command"], status, out, err)
     try:
         print(out, end="", flush=True)
         print(err, end="", file=sys.stderr, flush=True)
@@ -91,18 +99,18 @@ def _answer(connection: socket.socket) -> int:
 
 def _call(command: Sequence[str]) -> tuple[int, str, str]:
     """The exit status of a tool and what it printed; of a traceback, only the error."""
-    main = {"xdsl-opt": xdsl_opt.main, "xdsl-run": xdsl_run.main}[command[0]]
+    main = TOOLS[command[0]]
     sys.argv = [*command]
     out, err = io.StringIO(), io.StringIO()
-    status = 0
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            main()
+            result = main()
         except SystemExit as exit_:
-            status = exit_.code if isinstance(exit_.code, int) else bool(exit_.code)
+            result = exit_.code
         except Exception as error:
-            status = 1
+            result = 1
             sys.stderr.writelines(traceback.format_exception_only(error))
+    status = result if isinstance(result, int) else bool(result)
     return status, out.getvalue(), err.getvalue()
 
 

@@ -35,9 +35,6 @@ _Apply = TypeVar("_Apply", bound=Callable[..., None])
 PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor")
 """The dialects that have patches; those of `builtin` are needed by all others."""
 
-SWITCHED_OFF = "XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
-"""Why something does not work, and what to do."""
-
 
 def are_on() -> bool:
     """Whether the environment lets xDSL be patched."""
@@ -52,7 +49,7 @@ def _apply_to(dialect_name: str) -> None:
 
 def explanation() -> str:
     """What to add to a message about an op that xDSL does not take; mostly nothing."""
-    return "" if are_on() else f", {SWITCHED_OFF}"
+    return "" if are_on() else ", XDSL_QUANT_PATCHES is 'off'; unset it to patch xDSL"
 
 
 def apply(*dialect_names: str) -> None:

@@ -1,18 +1,18 @@
 """Patches of what a text in any dialect may have: strings, constants and resources."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard, cast
+from typing import TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
+    AnyDenseElement,
     AnyFloat,
     DenseIntOrFPElementsAttr,
     IntegerType,
+    RankedStructure,
     Signedness,
     TensorType,
     f32,
@@ -24,9 +24,6 @@ from xdsl.printer import Printer
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from .resources import keep_resources_as_bytes
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import AnyDenseElement, RankedStructure
 
 
 def read_unclosed_strings_in_linear_time() -> None:
@@ -211,7 +208,7 @@ def _parse_optional_packed_integers(
     if values is None:
         return None
     return DenseIntOrFPElementsAttr.from_list(
-        cast("RankedStructure[IntegerType]", type_), values
+        cast(RankedStructure[IntegerType], type_), values
     )
 
 
@@ -229,14 +226,11 @@ def name_resources_once() -> None:
         self: AttrParser, dialect_name: str, interface: OpAsmDialectInterface
     ) -> str:
         name = self.parse_identifier(" for resource handle")
-        handles: dict[tuple[str, str], str] = vars(self).setdefault(
-            "_resource_handles", {}
-        )
-        if (handle := handles.get((dialect_name, name))) is None:
-            handle = interface.declare_resource(name)
-            handles[dialect_name, name] = handle
+        known = vars(self).setdefault("_resource_handles", dict[tuple[str, str], str]())
+        if (dialect_name, name) not in known:
+            known[dialect_name, name] = handle = interface.declare_resource(name)
             self.dialect_resources.add((dialect_name, handle))
-        return handle
+        return known[dialect_name, name]
 
     resources = OpAsmDialectInterface()
     resources.declare_resource("a")

@@ -119,13 +119,12 @@ def keep_resources_as_bytes() -> _Resources:
     """
     interface = Builtin.get_interface(OpAsmDialectInterface)
     assert interface is not None
-    if not isinstance(interface, _Resources):
-        interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage] no public way
-        texts = interface._blob_storage  # pyright: ignore[reportPrivateUsage] no public way
-        resources = _Resources(texts)
-        interfaces[interfaces.index(interface)] = resources
-        return resources
-    return interface
+    if isinstance(interface, _Resources):
+        return interface
+    resources = _Resources(interface._blob_storage)  # pyright: ignore[reportPrivateUsage] no public way
+    interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage] no public way
+    interfaces[interfaces.index(interface)] = resources
+    return resources
 
 
 def _interface() -> OpAsmDialectInterface:

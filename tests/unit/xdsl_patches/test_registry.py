@@ -108,7 +108,7 @@ CASTS = (
     arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp,
 )
 CLASSES = (
-    arith.Arith, *CASTS, tensor.ReshapeOp, tensor.EmptyOp, GenericOp, func.FuncOp,
+    arith.Arith, *CASTS, tensor.ReshapeOp, GenericOp, func.FuncOp,
     builtin.Builtin, builtin.DenseIntOrFPElementsAttr,
     AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
 )
@@ -152,7 +152,6 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("func.keep_declaration_attributes", ("FuncOp",)),
     ("linalg.make_generic_effects_known", ("GenericOp",)),
     ("tensor.widen_reshape", ("ReshapeOp",)),
-    ("tensor.keep_empty_attributes", ("EmptyOp",)),
 )
 """Each patch and the classes of xDSL that it changes."""
 
@@ -211,7 +210,6 @@ for class_ in (*CASTS, tensor.ReshapeOp):
 arith.ExtSIOp.traits.add_trait(NoMemoryEffect())
 arith.Arith._operations.append(type("RemFOp", (), {"name": "arith.remf"}))
 GenericOp.traits.add_trait(RecursiveMemoryEffect())
-tensor.EmptyOp.print = lambda self, printer: printer.print_attr_dict(self.attributes)
 func.FuncOp.print = lambda self, printer: printer.print_attr_dict(self.properties)
 builtin.DenseIntOrFPElementsAttr.is_splat = lambda self: False
 builtin.DenseIntOrFPElementsAttr.print_without_type = (

@@ -1,11 +1,11 @@
-"""Reshapes are valid where they are in MLIR; attributes of empty tensors are kept."""
+"""Reshapes are valid where they are in MLIR."""
 
 import pytest
 
 from tests.conformance.answers import Accepted, Rejected
 from tests.conformance.real_mlir import Mlir
 
-from .modules import accepted, message, parse
+from .modules import message
 
 
 def reshape(source: str, shape: str, result: str) -> str:
@@ -60,19 +60,3 @@ def test_reshapes_are_rejected_in_the_words_of_mlir(
     assert isinstance(answer, Rejected)
     assert answer.message == f"'tensor.reshape' op {said}"
     assert message(text) == said
-
-
-EMPTY = """func.func @f(%d: index) {
-  %0 = tensor.empty(%d, %d) {a.b, c.d = 2 : i8} : tensor<?x?xf32>
-  %1 = tensor.empty() {a.b} : tensor<2xf32>
-  %2 = tensor.empty() : tensor<2xf32>
-  func.return
-}"""
-
-
-def test_attributes_of_tensor_empty_are_kept(mlir: Mlir):
-    module = parse(EMPTY)
-    for line in EMPTY.splitlines()[1:-2]:
-        assert line in str(module)
-    assert parse(str(module)).is_structurally_equivalent(module)
-    assert accepted(mlir, str(module)) == accepted(mlir, EMPTY)
