@@ -12,7 +12,6 @@ from itertools import pairwise, product
 from math import gcd, prod
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .parameters import QuantizationParameters
@@ -139,8 +138,13 @@ def merged(
         array.reshape((1,) * (rank - array.ndim) + array.shape) for array in numbers
     ]
     shape = views[0].shape
-    # Where a number is for several values, the step is 0.
-    strides = [np.broadcast_to(array, shape).strides for array in (*views, *numbers)]
+    strides = [
+        tuple(
+            step if size > 1 else 0
+            for size, step in zip(a.shape, a.strides, strict=True)
+        )
+        for a in (*views, *numbers)
+    ]
     order = sorted(range(rank), key=lambda axis: -abs(strides[0][axis]))
     # Dimensions of the result: their size, and their strides in each array.
     sizes: list[int] = []
