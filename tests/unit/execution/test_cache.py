@@ -41,9 +41,10 @@ def test_other_content():
         compile(TEXT, zero_point_order="after-rounding"),
         compile(TEXT, nan="stored-zero"),
         compile(TEXT, fuse=False),
+        *(compile(TEXT, schedule=flag) for flag in (True, False)),
         compile(TEXT.replace("0.5", "0.25")),
     }
-    assert len(functions) == 7
+    assert len(functions) == 8
 
 
 def test_a_module_that_was_changed():

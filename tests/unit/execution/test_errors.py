@@ -187,6 +187,7 @@ def test_rounding_mode():
         ),
         ({"fuse": "no"}, "fuse must be True or False, not 'no'"),
         ({"fuse": 1}, "fuse must be True or False, not 1"),
+        ({"schedule": 1}, "schedule must be True or False, not 1"),
         (
             {"host_functions": {"see": 3}},
             "host function 'see' is of type int, which cannot be called",
