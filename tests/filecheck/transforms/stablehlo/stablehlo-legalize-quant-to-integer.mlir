@@ -73,20 +73,25 @@ func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: t
 // CHECK-NEXT:      %0 = quant.scast %x : tensor<1x4x2x!quant.uniform<i8:f32, 5.000000e-01:3>> to tensor<1x4x2xi8>
 // CHECK-NEXT:      %1 = quant.scast %w : tensor<3x2x2x!quant.uniform<i8:f32:2, {1.000000e-01,2.000000e-01}>> to tensor<3x2x2xi8>
 // CHECK-NEXT:      %y = stablehlo.constant dense<3> : tensor<i8>
-// CHECK-NEXT:      %y_1 = stablehlo.pad %0, %y, low = [0, 1, 0], high = [0, 1, 0], interior = [0, 0, 0] : (tensor<1x4x2xi8>, tensor<i8>) -> tensor<1x6x2xi8>
-// CHECK-NEXT:      %y_2 = stablehlo.convolution(%y_1, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x6x2xi8>, tensor<3x2x2xi8>) -> tensor<1x4x2xi32>
-// CHECK-NEXT:      %y_3 = arith.extsi %1 : tensor<3x2x2xi8> to tensor<3x2x2xi32>
-// CHECK-NEXT:      %y_4 = stablehlo.constant dense<0> : tensor<i32>
-// CHECK-NEXT:      %y_5 = stablehlo.reduce(%y_3 init: %y_4) applies stablehlo.add across dimensions = [0, 1] : (tensor<3x2x2xi32>, tensor<i32>) -> tensor<2xi32>
-// CHECK-NEXT:      %y_6 = arith.constant dense<[31, 30]> : tensor<2xi64>
-// CHECK-NEXT:      %y_7 = tensor.empty() : tensor<1x4x2xi8>
-// CHECK-NEXT:      %y_8 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y_2, %y_5, %y_6 : tensor<1x4x2xi32>, tensor<2xi32>, tensor<2xi64>) outs(%y_7 : tensor<1x4x2xi8>) {
-// CHECK-NEXT:      ^bb0(%in: i32, %in_1: i32, %shift: i64, %out: i8):
+// CHECK-NEXT:      %y_1 = tensor.empty() : tensor<1x6x2xi8>
+// CHECK-NEXT:      %y_2 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> ()>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y : tensor<i8>) outs(%y_1 : tensor<1x6x2xi8>) {
+// CHECK-NEXT:      ^bb0(%in: i8, %out: i8):
+// CHECK-NEXT:        linalg.yield %in : i8
+// CHECK-NEXT:      } -> tensor<1x6x2xi8>
+// CHECK-NEXT:      %y_3 = tensor.insert_slice %0 into %y_2[0, 1, 0] [1, 4, 2] [1, 1, 1] : tensor<1x4x2xi8> into tensor<1x6x2xi8>
+// CHECK-NEXT:      %y_4 = stablehlo.convolution(%y_3, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x6x2xi8>, tensor<3x2x2xi8>) -> tensor<1x4x2xi32>
+// CHECK-NEXT:      %y_5 = arith.extsi %1 : tensor<3x2x2xi8> to tensor<3x2x2xi32>
+// CHECK-NEXT:      %y_6 = stablehlo.constant dense<0> : tensor<i32>
+// CHECK-NEXT:      %y_7 = stablehlo.reduce(%y_5 init: %y_6) applies stablehlo.add across dimensions = [0, 1] : (tensor<3x2x2xi32>, tensor<i32>) -> tensor<2xi32>
+// CHECK-NEXT:      %y_8 = arith.constant dense<[31, 30]> : tensor<2xi64>
+// CHECK-NEXT:      %y_9 = tensor.empty() : tensor<1x4x2xi8>
+// CHECK-NEXT:      %y_10 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d2)>, affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%y_4, %y_7, %y_8 : tensor<1x4x2xi32>, tensor<2xi32>, tensor<2xi64>) outs(%y_9 : tensor<1x4x2xi8>) {
+// CHECK-NEXT:      ^bb0(%in_1: i32, %in_2: i32, %shift: i64, %out_1: i8):
 // CHECK-NEXT:        %2 = arith.constant 3 : i64
 // CHECK-NEXT:        %3 = arith.constant -7 : i64
 // CHECK-NEXT:        %4 = arith.constant 1073741824 : i64
-// CHECK-NEXT:        %5 = arith.extsi %in : i32 to i64
-// CHECK-NEXT:        %6 = arith.extsi %in_1 : i32 to i64
+// CHECK-NEXT:        %5 = arith.extsi %in_1 : i32 to i64
+// CHECK-NEXT:        %6 = arith.extsi %in_2 : i32 to i64
 // CHECK-NEXT:        %7 = arith.muli %6, %2 : i64
 // CHECK-NEXT:        %8 = arith.subi %5, %7 : i64
 // CHECK-NEXT:        %9 = arith.muli %8, %4 : i64
@@ -103,8 +108,8 @@ func.func @reduced(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:3>>, %i: t
 // CHECK-NEXT:        %20 = arith.trunci %19 : i64 to i8
 // CHECK-NEXT:        linalg.yield %20 : i8
 // CHECK-NEXT:      } -> tensor<1x4x2xi8>
-// CHECK-NEXT:      %y_9 = quant.scast %y_8 : tensor<1x4x2xi8> to tensor<1x4x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
-// CHECK-NEXT:      func.return %y_9 : tensor<1x4x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      %y_11 = quant.scast %y_10 : tensor<1x4x2xi8> to tensor<1x4x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
+// CHECK-NEXT:      func.return %y_11 : tensor<1x4x2x!quant.uniform<i8:f32, 1.000000e-01:-7>>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    func.func @unsigned(%x: tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:128>>) -> tensor<2x2x!quant.uniform<u8:f32, 5.000000e-01:128>> {
 // CHECK-NEXT:      %0 = quant.scast %x : tensor<2x3x!quant.uniform<u8:f32, 5.000000e-01:128>> to tensor<2x3xi8>

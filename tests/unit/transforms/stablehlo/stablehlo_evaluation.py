@@ -199,10 +199,9 @@ def _convolution(op: stablehlo.ConvolutionOp, *args: Any):
     return (convolution(op, *args),)
 
 
-def _reduce(_: Interpreter, op: stablehlo.ReduceOp, args: tuple[Any, ...]):
+def _reduce(op: stablehlo.ReduceOp, values: Array, initial: Array):
     # Only sums are needed here.
     assert isinstance(op.body.block.first_op, stablehlo.AddOp)
-    values, initial = args
     dimensions = tuple(op.dimensions.get_values())
     return (np.sum(values, dimensions, dtype=_dtype(op)) + initial,)
 

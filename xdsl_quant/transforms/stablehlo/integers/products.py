@@ -7,8 +7,8 @@ the right side's values is subtracted later:
 
     sum((lhs - zero_point) * rhs) = sum(lhs * rhs) - zero_point * sum(rhs)
 
-A convolution has to be padded with the zero point for this. A `pad` op before it does so,
-between the elements, too, if they are dilated.
+A convolution has to be padded with the zero point for this. That is done before it, also
+between the elements if they are dilated.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ from xdsl_quant.dialects.stablehlo import (
     ConstantOp,
     ConvolutionOp,
     DotGeneralOp,
-    PadOp,
     ReduceOp,
 )
-from xdsl_quant.dialects.stablehlo.attributes import dimensions_attr
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
@@ -53,6 +51,7 @@ from xdsl_quant.transforms.building.fixed_point_arithmetic import (
     subtract,
 )
 
+from ..linalg.windows import Padding, padded, window_of
 from .elementwise import (
     Element,
     Form,
@@ -234,32 +233,9 @@ def _padded(
 ) -> SSAValue:
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
-    shape = [*shape_of(lhs)]
-    low, high, interior = ([0] * len(shape) for _ in range(3))
-    paddings = [0] * (2 * len(spatial))
-    if op.padding is not None:
-        paddings = cast("Sequence[int]", op.padding.get_values())
-    dilations: Sequence[int] = [1] * len(spatial)
-    if op.lhs_dilation is not None:
-        dilations = op.lhs_dilation.get_values()
-    for i, dimension in enumerate(spatial):
-        low[dimension], high[dimension] = paddings[2 * i], paddings[2 * i + 1]
-        interior[dimension] = dilations[i] - 1
-        if (size := shape[dimension]) != DYNAMIC_INDEX:
-            size += max(size - 1, 0) * interior[dimension]
-            if low[dimension] + size + high[dimension] < 0:
-                # Nothing is left, and a tensor cannot have less than that.
-                low[dimension], high[dimension] = -size, 0
-            shape[dimension] = low[dimension] + size + high[dimension]
-    if not (any(low) or any(high) or any(interior)):
-        return lhs
+    window = window_of([1] * len(spatial), None, op.padding, op.lhs_dilation, None)
+    paddings = [Padding()] * len(shape_of(lhs))
+    for dimension, along in zip(spatial, window, strict=True):
+        paddings[dimension] = along.padding
     element_type = cast(IntegerType, element_type_of(lhs))
-    padding_value = _scalar(builder, zero_point, element_type)
-    properties = {
-        "edge_padding_low": dimensions_attr(low),
-        "edge_padding_high": dimensions_attr(high),
-        "interior_padding": dimensions_attr(interior),
-    }
-    encoding = cast(TensorType, lhs.type).encoding
-    type_ = TensorType(element_type, shape, encoding)
-    return builder.op(PadOp, (lhs, padding_value), type_, properties)
+    return padded(builder, lhs, paddings, _scalar(builder, zero_point, element_type))
