@@ -101,21 +101,25 @@ class _PluginUniverse(Universe):
         self._all_dialects = value
 
 
-def _load_stablehlo_casts(ctx: Context) -> None:
+def _load_missing_stablehlo(ctx: Context) -> None:
     """
-    Let the casts between floats and quantized tensors be there, too, if the dialect is
-    that of another plugin.
+    Add the ops and attributes of StableHLO that are here to the dialect of another plugin
+    if it has none of their names, e.g. the casts between floats and quantized tensors.
     """
-    from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+    from xdsl_quant.dialects.stablehlo import StableHLO
 
-    loaded = {op.name for op in ctx.loaded_ops}
-    for op in (UniformDequantizeOp, UniformQuantizeOp):
+    parts = (*ctx.loaded_ops, *ctx.loaded_attrs, *ctx.loaded_types)
+    loaded = {part.name for part in parts}
+    for op in StableHLO.operations:
         if op.name not in loaded:
             ctx.load_op(op)
+    for attribute in StableHLO.attributes:
+        if attribute.name not in loaded:
+            ctx.load_attr_or_type(attribute)
 
 
 # Lowered modules are read by xDSL's own dialects, which need it, too.
-xdsl_patches.apply_on_load({"stablehlo": _load_stablehlo_casts})
+xdsl_patches.apply_on_load({"stablehlo": _load_missing_stablehlo})
 
 # A name that xDSL itself has, too, would make every tool refuse to start.
 XDSL_QUANT_UNIVERSE = _PluginUniverse(

@@ -115,13 +115,15 @@ class IntegerPattern(CheckedPattern[Form]):
             results: list[SSAValue] = []
             for value, result in zip(plan(builder, stored), op.results, strict=True):
                 value.name_hint = result.name_hint
-                for use in [*result.uses] if value.type != result.type else ():
-                    # Its stored values are known now.
-                    if isinstance(use.operation, StorageCastOp):
-                        rewriter.replace(use.operation, (), (value,))
-                if value.type != result.type:
-                    value = builder.add(StorageCastOp(value, result.type))
-                results.append(value)
+                if value.type == result.type:
+                    results.append(value)
+                    continue
+                for user in [use.operation for use in result.uses]:
+                    # Casts to stored values, which are known now, do not stay.
+                    is_cast = isinstance(user, StorageCastOp)
+                    if is_cast and user.result.type == value.type:
+                        rewriter.replace(user, (), (value,))
+                results.append(builder.add(StorageCastOp(value, result.type)))
             return results
 
         replace_with_built(op, rewriter, build)
