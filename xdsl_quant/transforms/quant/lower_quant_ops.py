@@ -158,7 +158,10 @@ class LowerQuantCast(RewritePattern):
         """
         if (dcast := requantized_dcast(op, expressed)) is not None:
             self._requantization_of(cast(QuantizeCastOp, op), dcast)
-        else:
+        elif not op.result.first_use or any(
+            requantized_dcast(use.operation) is not op for use in op.result.uses
+        ):
+            # Otherwise the expressed value is never computed.
             self._conversion_of(op)
 
     def _conversion_of(self, op: CastOp) -> ElementConversion:
