@@ -26,6 +26,10 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
+from xdsl_quant.dialects.quant.traits import (
+    ComputesElementwise,
+    has_quantization_trait,
+)
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import (
     ConstantOp,
@@ -251,5 +255,9 @@ def _scalar_result(builder: LoweringBuilder, op: Operation, args: Values) -> SSA
         (number,) = value.get_values()
         return builder.number(cast(float, number), type_)
     if not op.name.startswith(("arith.", "math.")):
-        raise _unsupported(op, "which is not elementwise")
+        is_elementwise = has_quantization_trait(op, ComputesElementwise)
+        missing = (
+            "has no formula on scalars" if is_elementwise else "is not elementwise"
+        )
+        raise _unsupported(op, f"which {missing}")
     return builder.op(type(op), args, type_, op.properties)
