@@ -274,7 +274,7 @@ def _constant(kind: str, rounds: int) -> float:
     # Of zeros, all pages would be the same memory.
     source = np.ones(count * 5, np.uint8)
     target_memory = np.zeros_like(source)
-    blobs = keep_resources_as_bytes()._blobs  # pyright: ignore[reportPrivateUsage] resources are there for ever
+    blobs = keep_resources_as_bytes().blobs
     quotients: list[float] = []
     for _ in range(rounds):
         constant = ConstantOp(value)

@@ -2,7 +2,7 @@
 The ops of the quant dialect, as they are, without a lowering.
 
 A `quant.qcast` of a `quant.dcast` is computed from the stored value, with integers alone,
-if both types have integer scales: that is how `lower-quant-ops` lowers it.
+if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _open_directly(path: str | os.PathLike[str], status: os.stat_result) -> Bina
     is_file = stat.S_ISREG(status.st_mode)
     if not is_file or (descriptor := _standard_stream(status)) is None:
         return open(path, "wb")
-    # What is printed before and after goes to the same file, one behind the other.
+    # What is printed before and after goes to the same file, one after the other.
     print(end="", flush=True)
     return open(os.dup(descriptor), "wb")
 

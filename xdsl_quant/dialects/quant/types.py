@@ -751,7 +751,7 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     @abstractmethod
     def _list_text(self, elements: list[str]) -> str:
-        """Elements behind what the type says about dimensions."""
+        """Elements after what the type says about dimensions."""
 
     def text(self) -> str:
         elements = self.scale_texts()

@@ -94,7 +94,7 @@ class _Group:
         self._elements |= {result for (_, m), result in outputs if _is_identity(m)}
 
     def take(self, op: Any) -> bool:
-        """Take an op if it fits; whether the group may go on behind it."""
+        """Take an op if it fits; whether the group may go on after it."""
         if _can_share(op) and self._has_same_elements(op):
             self._add(op)
             return True

@@ -108,7 +108,7 @@ class _Factor(NamedTuple):
         return self._replace(value=value, convert=load)
 
     def in_memory(self) -> _Factor:
-        """The factor behind an op that keeps MLIR from computing it in the loops."""
+        """The factor after an op that keeps MLIR from computing it in the loops."""
         zero = bindings().ir.AffineExpr.get_constant(0)
         value = reshaped(self.value, [1, *mixed_sizes_of(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])

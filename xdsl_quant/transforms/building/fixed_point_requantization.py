@@ -1,5 +1,5 @@
 """
-A `quant.qcast` of a `quant.dcast`, both with integer scales, as integer arithmetic.
+A `quant.qcast` of a `quant.dcast`, both with fixed-point scales, as integer arithmetic.
 
 The stored value is, bit for bit, that of
 [`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point]:

@@ -3,7 +3,7 @@
 // All violations, wherever the types are.
 
 // CHECK:       error: 'func.func' op argument #0: zero point 300 of !quant.uniform<i8:f32, 1.000000e+00:300> is outside of the storage range -128 to 127 (C7)
-// CHECK-NEXT:  error: 'func.func' op argument #0: zero point 300 of !quant.uniform<i8:f32, 1.000000e+00:300> is no number of i8, which has -128 to 127 (C8)
+// CHECK-NEXT:  error: 'func.func' op argument #0: zero point 300 of !quant.uniform<i8:f32, 1.000000e+00:300> is not representable in i8, which has -128 to 127 (C8)
 // CHECK-NEXT:  error: 'func.func' op result #0 of the signature: quantized dimension 2 of !quant.uniform<i8:f32:2, {1.000000e+00}> must be less than 2 in a shape of rank 2 (C12)
 // CHECK-NEXT:  error: 3 violations of the rules of StableHLO for quantized types
 func.func private @f(tuple<i1, tensor<2x!quant.uniform<i8:f32, 1.0:300>>>) -> tensor<2x3x!quant.uniform<i8:f32:2, {1.0}>>

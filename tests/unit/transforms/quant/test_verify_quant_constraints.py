@@ -293,7 +293,8 @@ def test_zero_points_that_are_farthest_outside():
     assert messages(text) == [
         f"zero points -300 at index 0 and 12 at index 2 of {text} are outside of the "
         "storage range -9 to 9",
-        f"zero point -300 at index 0 of {text} is no number of i8, which has -128 to 127",
+        f"zero point -300 at index 0 of {text} is not representable in i8, which has "
+        "-128 to 127",
     ]
 
 

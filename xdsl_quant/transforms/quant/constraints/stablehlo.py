@@ -166,7 +166,9 @@ def _zero_points(quantized_type: UniformType) -> Iterator[Finding]:
     low, high = quantized_type.full_storage_range
     if (subject := zero_points_outside(quantized_type, low, high)) is not None:
         name = quantized_type.storage_type_name
-        yield Finding("C8", f"{subject} no number of {name}, which has {low} to {high}")
+        yield Finding(
+            "C8", f"{subject} not representable in {name}, which has {low} to {high}"
+        )
 
 
 def _quantized_dimension(
