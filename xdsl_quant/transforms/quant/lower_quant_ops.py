@@ -19,9 +19,9 @@ With another rounding mode every input has a defined result,
 With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage range, in each
 rounding mode. An attribute `quant.nan` of a cast is obeyed before the option.
 
-Fixed-point scales become floats where an expressed value is needed. Where it is not, because
-a `quant.dcast` is followed by a `quant.qcast` and both types have fixed-point scales, the
-stored value is computed with integers alone, whatever the rounding mode is: see
+Fixed-point scales become floats where an expressed value is needed. Where it is not,
+because a `quant.dcast` is followed by a `quant.qcast` and both types have fixed-point
+scales, the stored value is computed with integers alone, whatever the rounding mode is: see
 [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
 
 The code for an op has three layers, each with one place:
