@@ -110,7 +110,7 @@ def _call(command: Sequence[str]) -> tuple[int, str, str]:
         except Exception as error:
             result = 1
             sys.stderr.writelines(traceback.format_exception_only(error))
-    status = result if isinstance(result, int) else bool(result)
+    status = result if isinstance(result, int) else int(bool(result))
     return status, out.getvalue(), err.getvalue()
 
 
