@@ -175,14 +175,7 @@ class LowerQuantCast(RewritePattern):
         if (reason := unsupported_reason(quantized_type)) is not None:
             fail(op, f"'{op.name}' op cannot be lowered: {reason}")
         expressed_type = cast(ScaledQuantizedType, quantized_type).expressed_type
-        is_requantized = isinstance(op, DequantizeCastOp) and any(
-            requantizing_qcasts(op)
-        )
-        # Requantization needs no expressed values.
-        if (
-            isinstance(expressed_type, Float80Type | Float128Type)
-            and not is_requantized
-        ):
+        if isinstance(expressed_type, Float80Type | Float128Type):
             fail(
                 op,
                 f"'{op.name}' op cannot be lowered: xDSL has no constants of expressed "
