@@ -126,7 +126,11 @@ def padded(
             builder.filled(
                 type_, new_sizes, padding_value or builder.zero(type_.element_type)
             ),
-            [low for low, _ in added],
+            # A part without elements may be anywhere, but not out of bounds.
+            [
+                low if size != 0 else 0
+                for size, (low, _) in zip(sizes, added, strict=True)
+            ],
             sizes,
             [padding.interior + 1 for padding in paddings],
         )
@@ -140,7 +144,6 @@ def padded(
     ]
     if kept == new_sizes:
         return value
-    # A part without elements may begin anywhere, but not out of bounds.
     starts = [
         max(-low, 0) if size != 0 else 0
         for size, (low, *_) in zip(kept, paddings, strict=True)

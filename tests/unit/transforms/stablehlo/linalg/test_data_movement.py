@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.transforms.stablehlo.linalg.running import (
@@ -81,6 +81,7 @@ edges = st.integers(-3, 3)
 
 
 @given(st.integers(0, 5), edges, edges, st.integers(0, 2), st.booleans())
+@example(0, 1, 0, 0, False)
 @settings(max_examples=40, deadline=None)
 def test_padding(size: int, low: int, high: int, interior: int, is_dynamic: bool):
     inner = size + max(size - 1, 0) * interior
