@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, Float80Type
 from xdsl.utils.exceptions import ParseError
 
 from xdsl_quant.dialects.quant import UniformQuantizedSubChannelType
@@ -135,12 +135,14 @@ def _mlir_zero_points(text: str) -> str:
 def _bits(value: float, type_: AnyFloat) -> int:
     """The bits of a positive number of a type."""
     expressed = float_format(type_)
-    if expressed.is_wider_than_double:
-        return int.from_bytes(type_.pack((value,)), "little")
     fraction_bits = expressed.precision - 1
     exponent = max(math.frexp(value)[1] - 1, expressed.min_exponent)
     significand = int(math.ldexp(value, fraction_bits - exponent))
-    return ((exponent - expressed.min_exponent) << fraction_bits) + significand
+    biased_exponent = exponent - expressed.min_exponent
+    if isinstance(type_, Float80Type):
+        # It has a bit before the fraction, which is 1: all doubles are normal.
+        return (biased_exponent + 1 << expressed.precision) + significand
+    return (biased_exponent << fraction_bits) + significand
 
 
 def _mlir_hex_scales(text: str) -> str:

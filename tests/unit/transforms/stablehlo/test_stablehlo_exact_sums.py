@@ -3,6 +3,7 @@ Sums of quantized tensors are at most a quarter of a unit off before they are ro
 refused, however wide storage is: checked against exact rational arithmetic.
 """
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -212,3 +213,15 @@ def test_a_ratio_that_is_too_large_is_refused():
     ):
         apply_passes(module, INTEGERS)
     assert str(module) == before
+
+
+@pytest.mark.parametrize("scale", [math.nextafter(2.0**-28, end) for end in (0, 1)])
+def test_shifts_of_less_than_one_bit_are_refused(scale: float):
+    operand, result = quantization("i32", 1.0), quantization("i32", scale)
+    module = parse_module(elementwise("add", (COUNT,), [operand, operand], result))
+    reason = refusal(module)
+    assert reason is not None
+    assert (
+        "a scale 2.68435e+08 times that of the result is too large: its multiplier of 58 "
+        "bits leaves no bits to be rounded away" in reason
+    )

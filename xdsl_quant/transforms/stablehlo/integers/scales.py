@@ -209,11 +209,18 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
         return scaling
     # Both sums of products, and what is carried from one to the other, fit 63 bits.
     scaling = _in_two_parts(ratios, shifts, min(30, 61 - largest.bit_length()))
-    if (error := _largest_error(terms, ratios, scaling)) > _LARGEST_ERROR:
+    error = _largest_error(terms, ratios, scaling)
+    is_rounded = bool((scaling.shifts >= 1).all())
+    if not is_rounded or error > _LARGEST_ERROR:
         ratio = max(float((term.scales / target.scales).max()) for term in terms)
         raise ValueError(
             f"a scale {ratio:.6g} times that of the result is too large: its multiplier "
-            f"of {2 * scaling.bits} bits would make the sum be off by {error:.2g} units"
+            f"of {2 * scaling.bits} bits "
+            + (
+                f"would make the sum be off by {error:.2g} units"
+                if is_rounded
+                else "leaves no bits to be rounded away"
+            )
         )
     return scaling
 
