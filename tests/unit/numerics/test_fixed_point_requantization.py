@@ -1,4 +1,4 @@
-"""Requantization with integers alone, held against rational numbers."""
+"""Requantization with integers alone, compared with rational numbers."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -33,6 +33,21 @@ def _range(storage: str) -> tuple[int, int]:
 
 
 # Multipliers
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [
+        (1 - 2.0**-33, (1 << 30, 30)),
+        (1 - 2.0**-32, (1 << 30, 30)),
+        (1 - 2.0**-31, ((1 << 31) - 1, 31)),
+    ],
+)
+def test_a_multiplier_that_is_rounded_up_to_32_bits(
+    ratio: float, expected: tuple[int, int]
+):
+    multiplier, shift = rescale_multiplier([ratio], 1.0)
+    assert (int(multiplier), int(shift)) == expected
 
 
 @given(st.lists(SCALES, min_size=1, max_size=3), SCALES)

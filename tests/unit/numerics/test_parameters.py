@@ -1,5 +1,6 @@
 """Parameters say what they are, and contradictions are mistakes."""
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -282,3 +283,22 @@ def test_numerics_do_not_import_xdsl():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "False"
+
+
+def test_scales_at_the_bounds_of_the_expressed_type():
+    scales = np.array([2.0**-24, 65504.0])
+    parameters = QuantizationParameters(
+        scales, [0, 0], storage="i8", expressed="f16", quantized_dimension=0
+    )
+    np.testing.assert_array_equal(parameters.scales, scales)
+    for index, scale in enumerate((2.0**-25, 65505.0)):
+        wrong = scales.copy()
+        wrong[index] = scale
+        message = (
+            f"scale {scale} at index ({index},) is out of the range of expressed type "
+            "'f16', 5.96046e-08 to 65504"
+        )
+        with pytest.raises(ValueError, match=re.escape(message)):
+            QuantizationParameters(
+                wrong, [0, 0], storage="i8", expressed="f16", quantized_dimension=0
+            )
