@@ -1,4 +1,4 @@
-"""What is held against MLIR: each check finds what needs an explanation and has none."""
+"""What is compared with MLIR: each check finds what needs an explanation and has none."""
 
 from collections import Counter
 from functools import cache

@@ -1,5 +1,5 @@
 """
-Generated inputs, held against real MLIR.
+Generated inputs, compared with real MLIR.
 
 `fuzz.py` does the same for as long as one likes.
 """

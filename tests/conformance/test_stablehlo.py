@@ -1,5 +1,5 @@
 """
-Generated StableHLO ops, held against real StableHLO, which is that of `litert-converter`:
+Generated StableHLO ops, compared with real StableHLO, which is that of `litert-converter`:
 the same verdict in the same words, and the same text in both directions.
 """
 

@@ -1,4 +1,4 @@
-"""Suggested types, held against those of the passes, and what they cost."""
+"""Suggested types, compared with those of the passes, and what they cost."""
 
 import re
 from typing import Any

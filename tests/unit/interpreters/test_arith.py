@@ -1,4 +1,4 @@
-"""The arith dialect, held against integers of Python and exact fractions."""
+"""The arith dialect, compared with integers of Python and exact fractions."""
 
 import math
 from collections.abc import Callable

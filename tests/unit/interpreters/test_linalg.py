@@ -1,4 +1,4 @@
-"""The linalg dialect, held against loops over all elements."""
+"""The linalg dialect, compared with loops over all elements."""
 
 import re
 from collections.abc import Callable

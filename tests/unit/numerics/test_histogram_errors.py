@@ -1,4 +1,4 @@
-"""Errors of quantization that are estimated from histograms, held against measured ones."""
+"""Errors of quantization estimated from histograms, compared with measured ones."""
 
 from typing import Any
 

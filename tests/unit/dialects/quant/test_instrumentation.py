@@ -1,4 +1,4 @@
-"""Instrumentation ops, held against MLIR 14 where it is installed."""
+"""Instrumentation ops, compared with MLIR 14 where it is installed."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Sub-channel types that are simpler than they look, held against real MLIR."""
+"""Sub-channel types that are simpler than they look, compared with real MLIR."""
 
 import itertools
 import random

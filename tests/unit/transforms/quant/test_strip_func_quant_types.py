@@ -1,4 +1,4 @@
-"""Signatures, branches and calls without quantized types, held against real MLIR."""
+"""Signatures, branches and calls without quantized types, compared with real MLIR."""
 
 from collections.abc import Iterator
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Integer arithmetic, held against its formulas and against arithmetic with floats."""
+"""Integer arithmetic, compared with its formulas and with arithmetic on floats."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Quantized constants, held against the quantization of arrays and against MLIR 14."""
+"""Quantized constants, compared with the quantization of arrays and with MLIR 14."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Fake quantization as casts, held against types that MLIR 14 chose, and chooses."""
+"""Fake quantization as casts, compared with types that MLIR 14 chose, and chooses."""
 
 import csv
 import random

@@ -74,7 +74,7 @@ def test_a_calibrated_type_contains_its_range(range_: Range):
         assert found == (min(low, 0.0), max(high, 0.0))
 
 
-# Couplings, held against the definition: values are nodes of a graph.
+# Couplings, compared with the definition: values are nodes of a graph.
 
 
 @st.composite
