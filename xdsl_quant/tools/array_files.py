@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +16,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.runtime.atomic_files import open_atomically
 
+from .failures import Failure, reported
 
-def read_inputs(text: str) -> list[ArrayLike]:
+
+def read_values(options: Namespace) -> list[ArrayLike]:
     """
-    The values that an argument of a command stands for.
-
-    Args:
-        text: `x.npy`, `all.npz` for all arrays of the file in their order, `all.npz:x` for
-            one of them, a number such as `3` or `nan`, or a list such as `[1.0, 2.0]`.
+    The values that the inputs of a command stand for: `x.npy`, `all.npz` for all arrays of
+    the file in their order, `all.npz:x` for one of them, a number such as `3` or `nan`, or
+    a list such as `[1.0, 2.0]`.
 
     Raises:
-        ValueError: if it is none of these, or there is no such array in the file.
-        OSError: if the file cannot be read.
+        Failure: if one is none of these, or a file cannot be read or has no such array.
     """
+    values: list[ArrayLike] = []
+    for text in options.inputs:
+        with reported(f"input {text}", OSError, ValueError):
+            values += _read_input(text)
+    return values
+
+
+def _read_input(text: str) -> list[ArrayLike]:
     path, key = _path_and_key(text)
     if path is None:
         return [_number_or_list(text)]
@@ -81,34 +89,32 @@ def _number_or_list(text: str) -> ArrayLike:
 
 
 def check_files(
-    module: str, inputs: tuple[str, Sequence[str]], outputs: Mapping[str, str | None]
+    options: Namespace, inputs: str, outputs: Mapping[str, str | None]
 ) -> None:
     """
     Check before anything runs that files can be written, and are not those that are read.
 
     Args:
-        module: the file of the module, `-` if it is none.
-        inputs: the option for inputs, and its values, as `read_inputs` takes them.
+        options: the module, which is in a file unless it is `-`, and the inputs.
+        inputs: the option for inputs.
         outputs: options with files that are written, and these files.
 
     Raises:
-        ValueError: if a directory does not exist, or a file is also another one; the
-            message says where.
+        Failure: if a directory does not exist, or a file is also another one.
     """
-    option, texts = inputs
-    others = {} if module == "-" else {"the input module": module}
-    for text in texts:
+    others = {} if options.module == "-" else {"the input module": options.module}
+    for text in options.inputs:
         path, _ = _path_and_key(text)
         if path is not None:
-            others[f"{option} {text}"] = path
+            others[f"{inputs} {text}"] = path
     for option, path in outputs.items():
         if path is None:
             continue
         if not Path(path).absolute().parent.is_dir():
-            raise ValueError(f"{path}: error: missing directory")
+            raise Failure(f"{path}: error: missing directory")
         for name, other in others.items():
             if _is_same_file(path, other):
-                raise ValueError(
+                raise Failure(
                     f"{option} {path}: error: output would overwrite {name}; use another "
                     "file"
                 )

@@ -1,16 +1,41 @@
-"""`xdsl-quant-calibrate`: run a module on samples and write the ranges of its values."""
+"""
+Run a function of a module on samples, and write the ranges of its values to a JSON file
+for the pass quant-import-stats.
+
+Ranges are those of the values behind quant.stats_ref. If the module has none, it gets them
+from the pass quant-insert-stats-refs, with the keys that the pass always gives.
+
+observers:
+  min-max              from the smallest to the largest value
+  moving-average=0.9   moving averages of min and max of each batch
+  percentile=99.99     the middle 99.99 percent of all values
+  entropy=8            loses the least information if stored values have 8 bits
+  mse=8                has the smallest squared error if stored values have 8 bits
+                       (mse=8,symmetric and entropy=8,symmetric: for types with the zero
+                       point in the middle)
+
+examples:
+  xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
+  xdsl-quant-calibrate model.mlir --inputs x.npy --batch-size 32 \\
+      --observer percentile=99.99 -o stats.json
+  xdsl-quant-calibrate model.mlir --inputs x.npy --inputs weights.npy \\
+      --batch-size 32 --whole 1 -o stats.json
+  xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json
+  xdsl-quant-calibrate model.mlir --inputs x.npy -o stats.json \\
+      --report report.html --types 'bits=4 symmetric=true'
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute
+from numpy.typing import ArrayLike
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.evaluation import evaluate, suggested_types
@@ -31,42 +56,8 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 )
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
-from .array_files import check_files
-from .failures import (
-    Failure,
-    exit_code,
-    module_parser,
-    read_module,
-    read_values,
-    reported,
-)
-
-_DESCRIPTION = """\
-Run a function of a module on samples, and write the ranges of its values to a JSON file
-for the pass quant-import-stats.
-
-Ranges are those of the values behind quant.stats_ref. If the module has none, it gets them
-from the pass quant-insert-stats-refs, with the keys that the pass always gives."""
-
-_EPILOG = """\
-observers:
-  min-max              from the smallest to the largest value
-  moving-average=0.9   moving averages of min and max of each batch
-  percentile=99.99     the middle 99.99 percent of all values
-  entropy=8            loses the least information if stored values have 8 bits
-  mse=8                has the smallest squared error if stored values have 8 bits
-                       (mse=8,symmetric and entropy=8,symmetric: for types with the zero
-                       point in the middle)
-
-examples:
-  xdsl-quant-calibrate model.mlir --inputs data.npz -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --batch-size 32 \\
-      --observer percentile=99.99 -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --inputs weights.npy \\
-      --batch-size 32 --whole 1 -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy --axis main:argument:0=1 -o stats.json
-  xdsl-quant-calibrate model.mlir --inputs x.npy -o stats.json \\
-      --report report.html --types 'bits=4 symmetric=true'"""
+from .array_files import check_files, read_values
+from .failures import Failure, exit_code, module_parser, read_module, reported
 
 _BAR_LENGTH = 40
 
@@ -77,16 +68,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = module_parser("xdsl-quant-calibrate", _DESCRIPTION, _EPILOG)
-    parser.add_argument(
-        "--inputs",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="arguments of the function in their order: a .npy file, file.npz:key, "
-        "file.npz for all arrays in it, a number, or a list of numbers; more than once for "
-        "several",
-    )
+    parser = module_parser("xdsl-quant-calibrate", __doc__, "--inputs", required=True)
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the JSON file to write"
     )
@@ -157,14 +139,16 @@ def _run(options: argparse.Namespace) -> None:
         "--report": options.report,
         "--checkpoint": options.checkpoint,
     }
-    with reported("-o", ValueError):
-        check_files(options.module, ("--inputs", options.inputs), outputs)
+    check_files(options, "--inputs", outputs)
     conversion = _conversion(options)
     module = read_module(options)
     with reported(options.module, ValueError):
-        _insert_refs(module, options)
-    inputs = [value for text in options.inputs for value in read_values(text)]
-    batches = _batches(inputs, options, module)
+        function = entry_function(module, options.entry)
+        functions = functions_run(module, function)
+        if not any(isinstance(op, StatisticsRefOp) for op in module.walk()):
+            names = tuple(function.sym_name.data for function in functions)
+            apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
+    batches = _batches(read_values(options), options, function)
     shown = options.progress and sys.stderr.isatty()
     with reported(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
@@ -177,7 +161,7 @@ def _run(options: argparse.Namespace) -> None:
             histograms=options.report is not None,
             missing="keep",
         )
-    _warn_of_missing(options, statistics, module)
+    _warn_of_missing(options, statistics, functions)
     with reported(options.output, OSError):
         statistics.save(options.output)
     if options.report is not None:
@@ -226,24 +210,12 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass:
     return conversion
 
 
-# The module
-
-
-def _insert_refs(module: ModuleOp, options: argparse.Namespace) -> None:
-    """Let there be something to observe."""
-    if any(isinstance(op, StatisticsRefOp) for op in module.walk()):
-        return
-    functions = functions_run(module, entry_function(module, options.entry))
-    names = tuple(function.sym_name.data for function in functions)
-    apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
-
-
 def _warn_of_missing(
-    options: argparse.Namespace, statistics: Statistics, module: ModuleOp
+    options: argparse.Namespace, statistics: Statistics, functions: Sequence[FuncOp]
 ) -> None:
     missing = [
         f"'{op.stats_key.data}'"
-        for function in functions_run(module, entry_function(module, options.entry))
+        for function in functions
         for op in function.walk()
         if isinstance(op, StatisticsRefOp)
         and op.stats_key.data not in statistics.observations
@@ -258,12 +230,9 @@ def _warn_of_missing(
 
 # Samples
 
-Rows = NDArray[Any] | list[Any]
-"""What can be cut into batches."""
-
 
 def _batches(
-    inputs: Sequence[ArrayLike], options: argparse.Namespace, module: ModuleOp
+    inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
 ) -> Sequence[tuple[ArrayLike, ...]]:
     """The arguments for each batch. Lists stay lists: arguments say what they become."""
     size = options.batch_size
@@ -273,57 +242,44 @@ def _batches(
         return [tuple(inputs)]
     if size < 1:
         raise Failure(f"--batch-size {size}: error: it is not positive")
-    rows = _rows_to_cut(inputs, options, module)
-    return [
-        tuple(
-            rows[i][start : start + size] if i in rows else value
-            for i, value in enumerate(inputs)
-        )
-        for start in range(0, _sample_count(inputs, rows, size), size)
-    ]
-
-
-def _sample_count(
-    inputs: Sequence[ArrayLike], rows: Mapping[int, Rows], size: int
-) -> int:
-    """
-    The number of samples in arrays that are cut.
-
-    Raises:
-        Failure: if they do not have the same number, or none.
-    """
-    counts = [len(these) for these in rows.values()]
+    counts = _sample_counts(inputs, options, function)
     if not counts:
-        if size in (len(these) for these in map(_rows, inputs) if these is not None):
+        if (size,) in map(_rows, inputs):
             # The function takes just as many samples as there are.
-            return size
+            return [tuple(inputs)]
         raise Failure(
             f"--batch-size {size}: error: no input is cut, each is named by --whole or has "
             "the size that the function says; leave the option out"
         )
-    if len(set(counts)) > 1:
+    first, *others = counts.values()
+    if any(count != first for count in others):
         raise Failure(
             "--inputs: error: arrays that are cut must have the same number of samples in "
-            f"their first dimension, found {', '.join(map(str, counts))}; name those that "
-            "are not cut with --whole"
+            f"their first dimension, found {', '.join(map(str, counts.values()))}; name "
+            "those that are not cut with --whole"
         )
-    if not counts[0]:
+    if not first:
         raise Failure("--inputs: error: there are no samples")
-    return counts[0]
+    return [
+        tuple(
+            cast(Any, value)[start : start + size] if index in counts else value
+            for index, value in enumerate(inputs)
+        )
+        for start in range(0, first, size)
+    ]
 
 
-def _rows_to_cut(
-    inputs: Sequence[ArrayLike], options: argparse.Namespace, module: ModuleOp
-) -> dict[int, Rows]:
+def _sample_counts(
+    inputs: Sequence[ArrayLike], options: argparse.Namespace, function: FuncOp
+) -> dict[int, int]:
     """
-    The inputs that are cut into batches, by the numbers of their arguments.
+    The numbers of samples in the inputs that are cut into batches, by argument.
 
     Raises:
         Failure: if the function takes other arguments.
     """
-    with reported(options.module, TypeError, ValueError):
-        function = entry_function(module, options.entry)
-        name, types = function.sym_name.data, function.function_type.inputs.data
+    name, types = function.sym_name.data, function.function_type.inputs.data
+    with reported(options.module, TypeError):
         check_argument_count(name, len(types), len(inputs))
     for index in options.whole:
         if not 0 <= index < len(types):
@@ -332,44 +288,34 @@ def _rows_to_cut(
                 f"{len(types)}; count them from 0"
             )
     return {
-        index: rows
+        index: rows[0]
         for index, (value, type_) in enumerate(zip(inputs, types, strict=True))
         if index not in options.whole
-        and (rows := _rows(value)) is not None
-        and not _is_whole(rows, type_)
+        and (rows := _rows(value))
+        # A type that says how many rows there are takes all of them.
+        and not (isinstance(type_, TensorType) and type_.get_shape()[:1] == rows)
     }
 
 
-def _is_whole(rows: Rows, type_: Attribute) -> bool:
-    """Whether the type of an argument says that it takes so many rows."""
-    return isinstance(type_, TensorType) and type_.get_shape()[:1] == (len(rows),)
-
-
-def _rows(value: ArrayLike) -> Rows | None:
-    """An input as what can be cut."""
+def _rows(value: ArrayLike) -> tuple[int, ...]:
+    """The size of the first dimension of an input, if it has one."""
     if isinstance(value, list):
-        return cast("list[Any]", value)
-    if isinstance(value, np.ndarray) and value.ndim:
-        return cast("NDArray[Any]", value)
-    return None
+        return (len(cast("list[Any]", value)),)
+    return np.shape(value)[:1]
 
 
 def _with_progress(
     batches: Sequence[tuple[ArrayLike, ...]],
 ) -> Iterator[tuple[ArrayLike, ...]]:
+    count = len(batches)
     try:
-        for done, batch in enumerate(batches):
-            _show(done, len(batches))
-            yield batch
-        _show(len(batches), len(batches))
+        for done in range(count + 1):
+            bar = "#" * (done * _BAR_LENGTH // count)
+            text = f"\r[{bar:<{_BAR_LENGTH}}] {done}/{count} batches"
+            print(text, end="", file=sys.stderr, flush=True)
+            yield from batches[done : done + 1]
     finally:
         print(file=sys.stderr)
-
-
-def _show(done: int, count: int) -> None:
-    bar = "#" * (done * _BAR_LENGTH // max(count, 1))
-    text = f"\r[{bar:<{_BAR_LENGTH}}] {done}/{count} batches"
-    print(text, end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

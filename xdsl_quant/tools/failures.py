@@ -11,13 +11,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant import __version__
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
-
-from .array_files import read_inputs
 
 _BYTECODE = b"ML\xefR"
 """How a file with MLIR bytecode begins."""
@@ -45,10 +42,10 @@ def exit_code(
     except Failure as message:
         return _told(message)
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return 141
     except OSError as error:
-        _drop_output()
+        drop_output()
         # Commands say themselves which file they cannot read or write.
         return _told(failure("standard output", error))
     except MemoryError as error:
@@ -77,7 +74,7 @@ def _told(message: Failure | str) -> int:
     return 1
 
 
-def _drop_output() -> None:
+def drop_output() -> None:
     """Let what is left in a buffer go nowhere, if it cannot be written."""
     try:
         sys.stdout.flush()
@@ -111,12 +108,21 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
         raise failure(place, error) from error
 
 
-def module_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """A parser of the options that each command has: the module, passes and the entry."""
+def module_parser(
+    prog: str, description: str | None, inputs: str, *, required: bool
+) -> argparse.ArgumentParser:
+    """
+    A parser of the options that each command has: the module, passes, entry and inputs.
+
+    Args:
+        prog: the name of the command.
+        description: what it does, with examples.
+        inputs: the option for inputs.
+        required: whether there must be one.
+    """
     parser = argparse.ArgumentParser(
         prog=prog,
         description=description,
-        epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -134,6 +140,16 @@ def module_parser(prog: str, description: str, epilog: str) -> argparse.Argument
         default="",
         metavar="PIPELINE",
         help="passes to apply first, as for xdsl-opt",
+    )
+    parser.add_argument(
+        inputs,
+        dest="inputs",
+        action="append",
+        default=[],
+        required=required,
+        metavar="VALUE",
+        help="an argument of the function, once for each: a .npy file, file.npz:key, a "
+        "number, or a list of numbers; file.npz stands for all arrays in it",
     )
     return parser
 
@@ -178,14 +194,3 @@ def read_text(path: str) -> str:
             "UTF-8 text, like that of a .mlir file"
         )
     return text
-
-
-def read_values(text: str) -> list[ArrayLike]:
-    """
-    The values that an argument of the command stands for.
-
-    Raises:
-        Failure: if it stands for none.
-    """
-    with reported(f"input {text}", OSError, ValueError):
-        return read_inputs(text)
