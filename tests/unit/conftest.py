@@ -6,6 +6,18 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+# For `make mutants`: the same examples for each mutant, the first failure ends a test,
+# and a busy machine fails none.
+settings.register_profile(
+    "mutants",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=(HealthCheck.too_slow,),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
