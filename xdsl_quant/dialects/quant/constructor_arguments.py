@@ -152,7 +152,7 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, _NO_SEQUENCES)
 
 
-def _flattened(
+def flattened(
     values: Any, what: str, numbers: str
 ) -> tuple[list[Any], tuple[int, ...]]:
     """
@@ -207,7 +207,7 @@ def _packed(
         packed: array[Any] = array(typecode)
         packed.frombytes(values.astype(typecode, copy=False).tobytes())
         return packed, tuple(values.shape)
-    elements, shape = _flattened(values, what, numbers)
+    elements, shape = flattened(values, what, numbers)
     try:
         with suppress(TypeError):
             if bool not in set(map(type, elements)):

@@ -7,7 +7,7 @@ that `apply_scale_32` of the
 [TOSA specification](https://www.mlplatform.org/tosa/tosa_spec.html) takes.
 
 The text of a type is in
-[`fixed_point_syntax`][xdsl_quant.dialects.quant.fixed_point_syntax].
+[`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.ir import Attribute
 from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from .constructor_arguments import int_argument, int_vector
@@ -95,12 +93,6 @@ class FixedPointType(ScaledQuantizedType, ABC):
     """
 
     name = "quant.fixed_point"
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        from .fixed_point_syntax import FixedPointSyntax
-
-        return (FixedPointSyntax(parser, cls.name).parse(),)
 
     @property
     @abstractmethod

@@ -2,18 +2,30 @@
 The text of quantized types: grammar, messages and columns are MLIR's.
 
 ```
-type       ::= `!quant.` body | `!quant` `<` body `>`
-body       ::= any | uniform | calibrated
-any        ::= `any` `<` storage (`:` float-type)? `>`
-storage    ::= storage-type (`<` int `:` int `>`)?
-uniform    ::= `uniform` `<` storage `:` float-type (`:` (int | blocks))? `,` params `>`
-blocks     ::= `{` (int `:` int (`,` int `:` int)*)? `}`
-params     ::= scale (`:` int)?                     without a dimension or blocks
-             | list                                 with them
-list       ::= `{` element (`,` element)* `}`
-element    ::= scale (`:` int)? | list
-calibrated ::= `calibrated` `<` float-type `<` float `:` float `>` `>`
+type        ::= `!quant.` body | `!quant` `<` body `>`
+body        ::= any | uniform | fixed-point | calibrated
+any         ::= `any` `<` storage (`:` float-type)? `>`
+storage     ::= storage-type (`<` int `:` int `>`)?
+uniform     ::= `uniform` `<` storage `:` float-type (`:` (int | blocks))? `,` params `>`
+blocks      ::= `{` (int `:` int (`,` int `:` int)*)? `}`
+params      ::= scale (`:` int)?                     without a dimension or blocks
+              | list                                 with them
+list        ::= `{` element (`,` element)* `}`
+element     ::= scale (`:` int)? | list
+calibrated  ::= `calibrated` `<` float-type `<` float `:` float `>` `>`
 ```
+
+MLIR does not have scales that are integers:
+
+```
+fixed-point ::= `fixed_point` `<` storage `:` float-type `,` integers `>`
+              | `fixed_point` `<` storage `:` float-type `:` int `,`
+                `{` integers (`,` integers)* `}` `>`
+integers    ::= multiplier `p-` shift (`:` int)?
+```
+
+`multiplier` and `shift` are decimal integers. `p` is that of hexadecimal floats: `12p-3` is
+12 times 2 to the power of -3.
 """
 
 from __future__ import annotations
@@ -23,8 +35,9 @@ import math
 import re
 import struct
 from array import array
-from collections.abc import Sequence
-from typing import NoReturn, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -39,6 +52,13 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from .constructor_arguments import flattened
+from .fixed_point_types import (
+    FixedPointQuantizedPerAxisType,
+    FixedPointQuantizedType,
+    multipliers_attr,
+    shifts_attr,
+)
 from .float_formats import FLOAT_FORMATS, float_format
 from .types import (
     MAX_STORAGE_BITS,
@@ -46,7 +66,6 @@ from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
     QuantizedType,
-    StoredQuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
@@ -56,7 +75,17 @@ from .types import (
     ints_attr,
     out_of_range,
     scale_range_error,
+    zero_array,
 )
+
+_ParsedType: TypeAlias = "tuple[type[QuantizedType], Sequence[Attribute]]"
+"""A type, and its parameters."""
+
+_Columns: TypeAlias = "tuple[Sequence[array[Any]], Sequence[int]]"
+"""
+The numbers of a list in row-major order, and its shape: scales and zero points, or
+multipliers, shifts and zero points.
+"""
 
 _POINTLESS = re.compile(r"(-?[0-9]+)([eE][-+]?[0-9]+)?(?![\w.$])", re.ASCII)
 
@@ -71,11 +100,15 @@ def float_spelling_hint(content: str, position: int) -> str:
     return f"; write {literal[1]}.0{literal[2] or ''}"
 
 
-_INTEGER_TYPE = re.compile(r"(s|u)?i([0-9]+)")
+_INTEGER_TYPE = re.compile(r"(s|u|)i([0-9]+)")
+_SIGNEDNESS = {
+    "": Signedness.SIGNLESS,
+    "s": Signedness.SIGNED,
+    "u": Signedness.UNSIGNED,
+}
 _UNSIGNED_STORAGE = re.compile(r"u([0-9]*)")
 _FLOAT_TYPES = {cls.name: cls for cls in FLOAT_FORMATS}
 _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector"}
-_MAX_NESTING = 256
 
 
 class TypeSyntax:
@@ -109,13 +142,19 @@ class TypeSyntax:
 
     def body(self) -> QuantizedType:
         """Parse what is in the brackets, and these."""
+        self._expect("<")
         match self.name:
             case AnyQuantizedType.name:
-                return self.any()
+                parsed = self._any()
             case CalibratedQuantizedType.name:
-                return self.calibrated()
+                parsed = self._calibrated()
+            case FixedPointQuantizedType.name:
+                parsed = self._fixed_point()
             case _:
-                return self.uniform()
+                parsed = self._uniform()
+        self._expect(">")
+        type_, parameters = parsed
+        return type_.new(parameters)
 
     # Tokens
 
@@ -125,6 +164,9 @@ class TypeSyntax:
 
     def _next(self) -> None:
         self.parser._consume_token()  # pyright: ignore[reportPrivateUsage] no public way
+
+    def _resume_from(self, position: int) -> None:
+        self.parser._resume_from(position)  # pyright: ignore[reportPrivateUsage] no public way
 
     def _optional(self, text: str) -> bool:
         return self.parser.parse_optional_characters(text) is not None
@@ -217,19 +259,13 @@ class TypeSyntax:
             return cast(Attribute, aliased)
         return text if text == "(" else None
 
-    def _integer_type(self, sign: str | None, digits: str) -> IntegerType:
+    def _integer_type(self, sign: str, digits: str) -> IntegerType:
         width = _integer_value(digits)
         if width >= 1 << 32:
             self.parser.raise_error("invalid integer width")
         if width >= 1 << 24:
             self.parser.raise_error("integer bitwidth is limited to 16777215 bits")
-        match sign:
-            case "s":
-                return IntegerType(width, Signedness.SIGNED)
-            case "u":
-                return IntegerType(width, Signedness.UNSIGNED)
-            case _:
-                return IntegerType(width)
+        return IntegerType(width, _SIGNEDNESS[sign])
 
     def _storage(self) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
         position = self.parser.pos
@@ -299,63 +335,75 @@ class TypeSyntax:
 
     # Bodies
 
-    def any(self) -> AnyQuantizedType:
-        self._expect("<")
+    def _any(self) -> _ParsedType:
         storage = self._storage()
         expressed_type = self._float_type() if self._optional(":") else NoneAttr()
-        self._expect(">")
-        return AnyQuantizedType.new((expressed_type, *storage))
+        return AnyQuantizedType, (expressed_type, *storage)
 
-    def calibrated(self) -> CalibratedQuantizedType:
-        self._expect("<")
+    def _calibrated(self) -> _ParsedType:
         expressed_type = self._float_type()
         self._expect("<")
         low = self._float()
         self._expect(":")
         high = self._float()
         self._expect(">")
-        self._expect(">")
-        return CalibratedQuantizedType(expressed_type, low, high)
+        return CalibratedQuantizedType, (
+            expressed_type,
+            FloatData(low),
+            FloatData(high),
+        )
 
-    def uniform(self) -> StoredQuantizedType:
-        self._expect("<")
+    def _storage_and_expressed_type(self) -> tuple[AnyFloat, Sequence[Attribute]]:
+        """The expressed type, and what all types with scales begin with."""
         storage = self._storage()
         self._expect(":")
         expressed_type = self._float_type()
+        return expressed_type, (expressed_type, *storage)
+
+    def _uniform(self) -> _ParsedType:
+        expressed_type, common = self._storage_and_expressed_type()
         if not self._optional(":"):
             self._expect(",")
             scale, zero_point = self._scale_and_zero_point(expressed_type)
-            self._expect(">")
-            return UniformQuantizedType.new(
-                (expressed_type, *storage, IntAttr(zero_point), FloatData(scale))
-            )
+            parameters = IntAttr(zero_point), FloatData(scale)
+            return UniformQuantizedType, (*common, *parameters)
         if self._token.text == "{":
-            dimensions, block_sizes = self._blocks()
+            blocks = self._blocks()
             self._expect(",")
-            scales, zero_points, shape = self._scale_list(expressed_type, exact=True)
-            self._expect(">")
-            return UniformQuantizedSubChannelType.new(
+            (scales, zero_points), shape = self._scales(expressed_type, exact=True)
+            return (
+                UniformQuantizedSubChannelType,
                 UniformQuantizedSubChannelType.canonical_parameters(
-                    (expressed_type, *storage),
-                    scales,
-                    zero_points,
-                    shape,
-                    dimensions,
-                    block_sizes,
-                )
+                    common, scales, zero_points, shape, *blocks
+                ),
             )
-        dimension = self._integer(32)
+        dimension = IntAttr(self._integer(32))
         self._expect(",")
-        scales, zero_points, _ = self._scale_list(expressed_type)
-        self._expect(">")
-        return UniformQuantizedPerAxisType.new(
+        (scales, zero_points), _ = self._scales(expressed_type)
+        parameters = ints_attr(zero_points), dimension, floats_attr(scales)
+        return UniformQuantizedPerAxisType, (*common, *parameters)
+
+    def _fixed_point(self) -> _ParsedType:
+        _, common = self._storage_and_expressed_type()
+        if not self._optional(":"):
+            self._expect(",")
+            multiplier, shift, zero_point = self._fixed_point_element()
+            parameters = map(IntAttr, (zero_point, multiplier, shift))
+            return FixedPointQuantizedType, (*common, *parameters)
+        dimension = IntAttr(self._integer(32))
+        self._expect(",")
+        (multipliers, shifts, zero_points), _ = self._plain_list(
+            _FIXED_POINT
+        ) or self._list(_FIXED_POINT, self._fixed_point_element)
+        return (
+            FixedPointQuantizedPerAxisType,
             (
-                expressed_type,
-                *storage,
+                *common,
                 ints_attr(zero_points),
-                IntAttr(dimension),
-                floats_attr(scales),
-            )
+                dimension,
+                multipliers_attr(multipliers),
+                shifts_attr(shifts),
+            ),
         )
 
     def _blocks(self) -> tuple[list[int], list[int]]:
@@ -391,66 +439,78 @@ class TypeSyntax:
             scale = bits
         return scale, self._integer() if self._optional(":") else 0
 
-    def _scale_list(
-        self, expressed_type: AnyFloat, exact: bool = False
-    ) -> tuple[array[float], array[int], Sequence[int]]:
-        """
-        A nested list of scales and zero points: both in row-major order, and the shape.
-        """
-        if (plain := self._plain_scale_list(expressed_type)) is not None:
-            return plain
-        scales = array("d")
-        zero_points = array("q")
-        # The lists that are open: the number of elements so far, and their shape.
-        open_lists: list[tuple[int, tuple[int, ...] | None]] = []
-        self._expect("{")
-        open_lists.append((0, None))
-        while True:
-            if self._optional("{"):
-                if len(open_lists) == _MAX_NESTING:
-                    self.parser.raise_error(
-                        f"scales must not be nested deeper than {_MAX_NESTING} levels"
-                    )
-                open_lists.append((0, None))
-                continue
-            scale, zero_point = self._scale_and_zero_point(expressed_type, exact)
-            scales.append(scale)
-            zero_points.append(zero_point)
-            shape: tuple[int, ...] = ()
+    def _fixed_point_element(self) -> tuple[int, int, int]:
+        if self._token.kind is MLIRTokenKind.FLOAT_LIT:
+            self.parser.raise_error(
+                "expected an integer times a power of two, e.g. '1610612736p-38', but got "
+                f"'{self._token.text}'"
+            )
+        multiplier = self._integer()
+        # The lexer takes the letter and what follows it for one name.
+        if self._token.text != "p":
+            self._wrong_token(
+                "expected 'p-' and a shift after the multiplier, e.g. '1610612736p-38'"
+            )
+        self._next()
+        self._expect("-")
+        shift = self._integer()
+        return multiplier, shift, self._integer() if self._optional(":") else 0
+
+    def _scales(self, expressed_type: AnyFloat, exact: bool = False) -> _Columns:
+        """A nested list of scales and zero points."""
+        start = self.parser.pos
+        if (plain := self._plain_list(_UNIFORM)) is not None:
+            (scales, _), _ = plain
+            if out_of_range(scales, float_format(expressed_type)) is None:
+                return plain
+            self._resume_from(start)
+        read = partial(self._scale_and_zero_point, expressed_type, exact)
+        return self._list(_UNIFORM, read)
+
+    def _list(self, typecodes: str, read: Callable[[], Sequence[float]]) -> _Columns:
+        """A list of what `read` parses, or of lists of that, in arrays of these types."""
+        columns: list[array[Any]] = [array(typecode) for typecode in typecodes]
+        max_depth = _MAX_DEPTH[typecodes]
+
+        def parsed_shape(depth: int) -> tuple[int, ...]:
+            count, shape = 0, ()
+            self._expect("{")
             while True:
-                count, element_shape = open_lists.pop()
-                if element_shape is not None and element_shape != shape:
+                element_shape: tuple[int, ...] = ()
+                if max_depth > 1 and self._token.text == "{":
+                    if depth == max_depth:
+                        self.parser.raise_error(
+                            f"scales must not be nested deeper than {max_depth} levels"
+                        )
+                    element_shape = parsed_shape(depth + 1)
+                else:
+                    for column, number in zip(columns, read(), strict=True):
+                        column.append(number)
+                if count and shape != element_shape:
                     self.parser.raise_error(
                         "tensor literal is invalid; ranks are not consistent between "
                         "elements"
                     )
-                if self._optional(","):
-                    open_lists.append((count + 1, shape))
-                    break
-                self._expect("}")
-                shape = (count + 1, *shape)
-                if not open_lists:
-                    return scales, zero_points, shape
+                count, shape = count + 1, element_shape
+                if not self._optional(","):
+                    self._expect("}")
+                    return count, *shape
 
-    def _plain_scale_list(
-        self, expressed_type: AnyFloat
-    ) -> tuple[array[float], array[int], Sequence[int]] | None:
+        return columns, parsed_shape(1)
+
+    def _plain_list(self, typecodes: str) -> _Columns | None:
         """
         The same without a look at each token, for lists of plain decimal numbers.
         `None`, with nothing consumed, if there is anything else or anything wrong.
         """
         start = self.parser.pos
-        if not self.content.startswith("{", start):
-            return None
         end = self.content.rfind("}", start, self.content.find(">", start)) + 1
-        if not end:
+        if (
+            not end
+            or (plain := _read_plain_list(self.content[start:end], typecodes)) is None
+        ):
             return None
-        if (plain := _read_plain_list(self.content[start:end])) is None:
-            return None
-        scales, _, _ = plain
-        if out_of_range(scales, float_format(expressed_type)) is not None:
-            return None
-        self.parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
+        self._resume_from(end)
         return plain
 
     # Errors
@@ -510,89 +570,50 @@ def _float_from_bits(text: str, expressed_type: AnyFloat) -> float | None:
     if biased_exponent:
         fraction |= 1 << fraction_bits
     exponent = scale_format.min_exponent + max(biased_exponent, 1) - 1 - fraction_bits
-    try:
-        return math.ldexp(fraction, exponent)
-    except OverflowError:
-        return None
+    return math.ldexp(fraction, exponent)
 
 
-_NUMBER_CHARACTERS = b"0123456789.eE+-"
-_NUMBERS_AS_ZEROS = bytes.maketrans(
-    _NUMBER_CHARACTERS + b":", b"0" * len(_NUMBER_CHARACTERS + b":")
-)
-_SPACE = b" \t\r\n"
-_WITHOUT_ZERO_POINT = re.compile(rb"(^|,)([^,:]+)(?=,|$)")
+_UNIFORM, _FIXED_POINT = "dq", "qqq"
+"""The types of the numbers of an element, the last of which is the zero point."""
+
+_MAX_DEPTH = {_UNIFORM: 256, _FIXED_POINT: 1}
+_PLAIN_NUMBERS = b"0123456789.eE+-{} \t\r\n"
+_NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
+"""The place for it in a reversed text: regular expressions look far ahead, but not back."""
+
+_AS_JSON = bytes.maketrans(b"{}:", b"[],")
 
 
-def _read_plain_list(
-    text: str,
-) -> tuple[array[float], array[int], Sequence[int]] | None:
+def _read_plain_list(text: str, typecodes: str) -> _Columns | None:
     """
-    Scales, zero points and shape of a list in which every scale is a decimal literal and
-    all lists of a level are equally long; `None` if the list is not surely so.
+    The numbers of a list, in arrays of these types, in which every scale is a decimal
+    literal and all lists of a level are equally long; `None` if it is not surely so.
 
-    There is no Python code per element: a type may have a million of them.
+    Numbers of JSON are numbers of MLIR, too. There is no Python code per element: a type
+    may have a million of them.
     """
     try:
         data = text.encode("ascii")
-    except UnicodeEncodeError:
+        has_zero_points = b":" in data
+        if has_zero_points and data.count(b":") <= data.count(b","):
+            data = _NO_ZERO_POINT.sub(b"0:", data[::-1])[::-1]
+        element = b"p" * (len(typecodes) - 2) + b":" * has_zero_points
+        elements = b",".join([element] * (data.count(b",") + 1))
+        if data.translate(None, _PLAIN_NUMBERS) != elements:
+            return None
+        nested = json.loads(data.replace(b"p-", b",").translate(_AS_JSON))
+        numbers, (*shape, length) = flattened(nested, "list", "numbers")
+        step = len(typecodes) - 1 + has_zero_points
+        columns = [
+            array(code, numbers[i::step]) for i, code in zip(range(step), typecodes)
+        ]
+    except (TypeError, ValueError, OverflowError, RecursionError, VerifyException):
         return None
-    sketch = data.translate(_NUMBERS_AS_ZEROS, _SPACE)
-    if (shape := _list_shape(sketch.translate(None, b"0"))) is None:
-        return None
-    # Numbers between lists and not in them.
-    if b"}0" in sketch or b"0{" in sketch:
-        return None
-    data = data.translate(None, b"{}")
+    if not has_zero_points:
+        columns.append(zero_array(len(columns[0])))
+    shape.append(length // step)
     # A scale has a point, and nothing else has one.
-    count = math.prod(shape)
-    if data.count(b".") != count:
+    points = len(columns[0]) * typecodes.count("d")
+    if not numbers or data.count(b".") != points or len(shape) > _MAX_DEPTH[typecodes]:
         return None
-    try:
-        scales, zero_points = _read_elements(data)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return (scales, zero_points, shape) if len(scales) == count else None
-
-
-def _read_elements(data: bytes) -> tuple[array[float], array[int]]:
-    """
-    Read `scale(:zero_point)?` separated by commas.
-
-    Numbers of JSON are numbers of MLIR, too. The few that only MLIR has, such as `1.`, are
-    a `ValueError`; a scale in place of a zero point is a `TypeError`.
-    """
-    if b":" not in data:
-        scales = array("d", json.loads(b"[%b]" % data))
-        return scales, array("q", bytes(8 * len(scales)))
-    if data.count(b":") != data.count(b",") + 1:
-        data = _WITHOUT_ZERO_POINT.sub(rb"\1\2:0", data)
-    punctuation = data.translate(None, _NUMBER_CHARACTERS + _SPACE)
-    if punctuation != b":" + b",:" * data.count(b","):
-        raise ValueError("more than one zero point")
-    numbers = json.loads(b"[%b]" % data.replace(b":", b","))
-    return array("d", numbers[::2]), array("q", numbers[1::2])
-
-
-def _list_shape(structure: bytes) -> list[int] | None:
-    """
-    The shape of a nested list of which only braces and commas are left; `None` if it is
-    ragged or empty, or if there is anything else in it.
-    """
-    depth = len(structure) - len(structure.lstrip(b"{"))
-    if not 0 < depth <= _MAX_NESTING:
-        return None
-    shape: list[int] = []
-    expected = b""
-    for level in range(1, depth + 1):
-        # The first list of this level ends where this many braces close.
-        end = structure.find(b"}" * level)
-        if end < 0:
-            return None
-        length = end + level - (depth - level)
-        count, remainder = divmod(length - 1, len(expected) + 1)
-        if remainder or not count:
-            return None
-        expected = b"{" + b",".join([expected] * count) + b"}"
-        shape.insert(0, count)
-    return shape if expected == structure else None
+    return columns, shape

@@ -169,7 +169,7 @@ def test_long_lists_take_the_short_way(monkeypatch: pytest.MonkeyPatch):
         raise AssertionError("an element was read on its own")
 
     monkeypatch.setattr(
-        "xdsl_quant.dialects.quant.fixed_point_syntax.FixedPointSyntax._element",
+        "xdsl_quant.dialects.quant.type_syntax.TypeSyntax._fixed_point_element",
         element,
     )
     assert _parse(str(quantized_type)) == quantized_type

@@ -53,7 +53,7 @@ def _refuse(*_: object) -> NoReturn:
     raise AssertionError("read token by token")
 
 
-def _refuse_all(_: object) -> None:
+def _refuse_all(*_: object) -> None:
     return None
 
 
