@@ -4,7 +4,7 @@ The part of StableHLO that has quantized tensors: its ops, with their rules for 
 See external [documentation](https://openxla.org/stablehlo/spec).
 """
 
-from xdsl.ir import Dialect
+from xdsl.ir import Attribute, Dialect, Operation
 
 from .attributes import (
     ComparisonDirection,
@@ -24,7 +24,6 @@ from .attributes import (
     TypeExtensionsAttr,
 )
 from .constant import ConstantOp, GetDimensionSizeOp, IotaOp
-from .convolution import ConvDimensionNumbersAttr, ConvolutionOp
 from .custom_call import CustomCallOp
 from .data_movement import (
     BroadcastInDimOp,
@@ -35,7 +34,6 @@ from .data_movement import (
     SliceOp,
     TransposeOp,
 )
-from .dot_general import DotGeneralOp
 from .elementwise import (
     AbsOp,
     AddOp,
@@ -61,66 +59,8 @@ from .elementwise import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
+from .products import ConvDimensionNumbersAttr, ConvolutionOp, DotGeneralOp
 from .reduction import ReduceOp, ReduceWindowOp, ReturnOp
-
-StableHLO = Dialect(
-    "stablehlo",
-    [
-        AbsOp,
-        AddOp,
-        AndOp,
-        BroadcastInDimOp,
-        ClampOp,
-        CompareOp,
-        ConcatenateOp,
-        ConstantOp,
-        ConvertOp,
-        ConvolutionOp,
-        CustomCallOp,
-        DivideOp,
-        DotGeneralOp,
-        ExponentialOp,
-        GatherOp,
-        GetDimensionSizeOp,
-        IotaOp,
-        LogisticOp,
-        MaximumOp,
-        MinimumOp,
-        MultiplyOp,
-        NegateOp,
-        NotOp,
-        OrOp,
-        PadOp,
-        ReduceOp,
-        ReduceWindowOp,
-        ReshapeOp,
-        ReturnOp,
-        RoundNearestEvenOp,
-        RsqrtOp,
-        SelectOp,
-        SliceOp,
-        SqrtOp,
-        SubtractOp,
-        TanhOp,
-        TransposeOp,
-        UniformDequantizeOp,
-        UniformQuantizeOp,
-    ],
-    [
-        ComparisonDirectionAttr,
-        ComparisonTypeAttr,
-        ConvDimensionNumbersAttr,
-        DotAlgorithmAttr,
-        DotDimensionNumbersAttr,
-        GatherDimensionNumbersAttr,
-        OutputOperandAliasAttr,
-        PrecisionAttr,
-        ResultAccuracyAttr,
-        ResultAccuracyModeAttr,
-        TokenType,
-        TypeExtensionsAttr,
-    ],
-)
 
 __all__ = [
     "AbsOp",
@@ -180,3 +120,14 @@ __all__ = [
     "UniformDequantizeOp",
     "UniformQuantizeOp",
 ]
+
+_EXPORTED = [
+    value for name in __all__ if isinstance(value := globals().get(name), type)
+]
+
+StableHLO = Dialect(
+    "stablehlo",
+    [value for value in _EXPORTED if issubclass(value, Operation)],
+    [value for value in _EXPORTED if issubclass(value, Attribute)],
+)
+"""All ops, attributes and types that this module exports."""

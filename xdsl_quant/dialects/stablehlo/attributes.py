@@ -5,8 +5,8 @@ The attributes and types of StableHLO's ops: enumerations, numbers of dimensions
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     I64,
@@ -24,7 +24,7 @@ from xdsl.ir import (
     SpacedOpaqueSyntaxAttribute,
     TypeAttribute,
 )
-from xdsl.irdl import irdl_attr_definition
+from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -127,16 +127,6 @@ def dimensions_attr(dimensions: Sequence[int]) -> Dimensions:
     return DenseArrayBase.from_list(i64, dimensions)
 
 
-_T = TypeVar("_T")
-
-
-def optional_attr(
-    make: Callable[[_T], Attribute], value: _T | None
-) -> Attribute | None:
-    """The attribute that is made of a value, if there is one."""
-    return None if value is None else make(value)
-
-
 _ZEROS: Mapping[type[Attribute] | None, Attribute] = {
     DenseArrayBase: dimensions_attr(()),
     IntAttr: IntAttr(0),
@@ -159,6 +149,14 @@ class FieldsAttr(ParametrizedAttribute, ABC):
 
     IS_SPARSE: ClassVar[bool] = True
     """Whether 0 and `[]` are left out of the text."""
+
+    def __init__(self, *parameters: Any, **fields: Any):
+        """Parameters in the order of their declarations, or by their names."""
+        names = [name for name, _ in self.get_irdl_definition().parameters]
+        named = names[len(parameters) :]
+        if fields.keys() != set(named):
+            raise TypeError(f"expected the fields {', '.join(names)}")
+        super().__init__(*parameters, *(fields[name] for name in named))
 
     @classmethod
     def parse_fields(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -284,25 +282,10 @@ class DotDimensionNumbersAttr(FieldsAttr):
 
     name = "stablehlo.dot"
 
-    lhs_batching_dimensions: Dimensions
-    rhs_batching_dimensions: Dimensions
-    lhs_contracting_dimensions: Dimensions
-    rhs_contracting_dimensions: Dimensions
-
-    def __init__(
-        self,
-        *,
-        lhs_batching_dimensions: Sequence[int] = (),
-        rhs_batching_dimensions: Sequence[int] = (),
-        lhs_contracting_dimensions: Sequence[int] = (),
-        rhs_contracting_dimensions: Sequence[int] = (),
-    ):
-        super().__init__(
-            dimensions_attr(lhs_batching_dimensions),
-            dimensions_attr(rhs_batching_dimensions),
-            dimensions_attr(lhs_contracting_dimensions),
-            dimensions_attr(rhs_contracting_dimensions),
-        )
+    lhs_batching_dimensions: Dimensions = param_def(converter=dimensions_attr)
+    rhs_batching_dimensions: Dimensions = param_def(converter=dimensions_attr)
+    lhs_contracting_dimensions: Dimensions = param_def(converter=dimensions_attr)
+    rhs_contracting_dimensions: Dimensions = param_def(converter=dimensions_attr)
 
 
 @irdl_attr_definition
@@ -358,39 +341,20 @@ class GatherDimensionNumbersAttr(FieldsAttr):
 
     name = "stablehlo.gather"
 
-    offset_dims: Dimensions
+    offset_dims: Dimensions = param_def(converter=dimensions_attr)
     """Dimensions of the result along which a slice of the operand lies."""
 
-    collapsed_slice_dims: Dimensions
+    collapsed_slice_dims: Dimensions = param_def(converter=dimensions_attr)
     """Dimensions of the operand, of size 1 in a slice, that the result does not have."""
 
-    operand_batching_dims: Dimensions
-    start_indices_batching_dims: Dimensions
+    operand_batching_dims: Dimensions = param_def(converter=dimensions_attr)
+    start_indices_batching_dims: Dimensions = param_def(converter=dimensions_attr)
 
-    start_index_map: Dimensions
+    start_index_map: Dimensions = param_def(converter=dimensions_attr)
     """The dimension of the operand that each number of an index vector is for."""
 
-    index_vector_dim: IntAttr
+    index_vector_dim: IntAttr = param_def(converter=IntAttr.get)
     """The dimension of the indices that an index vector lies along."""
-
-    def __init__(
-        self,
-        *,
-        offset_dims: Sequence[int] = (),
-        collapsed_slice_dims: Sequence[int] = (),
-        operand_batching_dims: Sequence[int] = (),
-        start_indices_batching_dims: Sequence[int] = (),
-        start_index_map: Sequence[int] = (),
-        index_vector_dim: int = 0,
-    ):
-        super().__init__(
-            dimensions_attr(offset_dims),
-            dimensions_attr(collapsed_slice_dims),
-            dimensions_attr(operand_batching_dims),
-            dimensions_attr(start_indices_batching_dims),
-            dimensions_attr(start_index_map),
-            IntAttr(index_vector_dim),
-        )
 
 
 @irdl_attr_definition

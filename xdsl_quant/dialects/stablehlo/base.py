@@ -18,20 +18,21 @@ from typing import NoReturn, cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
+    BoolAttr,
     ComplexType,
+    IntegerAttr,
     TensorType,
+    i64,
 )
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import (
-    IRDLOperation,
-)
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
 
-from .attributes import TypeExtensionsAttr
+from .attributes import TypeExtensionsAttr, dimensions_attr
 from .syntax import DIRECTIVES, dimension_size_text, dimensions_text
 
 RankedTensor = TensorType[Attribute]
@@ -212,10 +213,46 @@ _POSITION = re.compile(
 )
 
 
+Operand = SSAValue | Operation
+"""An operand when an op is made: a value, or the op that has it as its only result."""
+
+PropertyValue = Attribute | bool | int | Sequence[int] | None
+"""A property when an op is made, `None` if the op does not have it."""
+
+
+def _property(value: PropertyValue) -> Attribute | None:
+    if value is None or isinstance(value, Attribute):
+        return value
+    if isinstance(value, bool):
+        return BoolAttr.from_bool(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    return dimensions_attr(value)
+
+
 class StableHLOOp(IRDLOperation, ABC):
     """An op whose constraints are reported as those of StableHLO."""
 
     custom_directives = DIRECTIVES
+
+    def __init__(
+        self,
+        *operands: Operand | Sequence[Operand],
+        result_types: Sequence[Attribute | Sequence[Attribute]] = (),
+        regions: Sequence[Region] = (),
+        **properties: PropertyValue,
+    ):
+        """
+        Operands are in the order of their declarations, and a sequence where there are
+        any number of them. Of the properties, a `bool` becomes an `i1`, an `int` an
+        `i64`, and a sequence of these an array of `i64`.
+        """
+        super().__init__(
+            operands=operands,
+            result_types=result_types,
+            regions=regions,
+            properties={name: _property(value) for name, value in properties.items()},
+        )
 
     @property
     def tensor_types(self) -> tuple[RankedTensor, ...]:

@@ -10,9 +10,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     TensorType,
     i32,
-    i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -30,6 +29,7 @@ from xdsl_quant.dialects.quant import StoredQuantizedType
 from . import tensor_kinds as kinds
 from .base import (
     InferredTypeOp,
+    Operand,
     RankedTensor,
     StableHLOOp,
     verify_dimensions,
@@ -68,9 +68,7 @@ class ConstantOp(StableHLOOp):
     traits = traits_def(Pure(), ConstantLike())
 
     def __init__(self, value: ElementsAttr, result_type: Attribute | None = None):
-        super().__init__(
-            result_types=[result_type or value.get_type()], properties={"value": value}
-        )
+        super().__init__(result_types=[result_type or value.get_type()], value=value)
 
     def verify_(self) -> None:
         result_type = self.output.type
@@ -150,10 +148,7 @@ class IotaOp(StableHLOOp):
     traits = traits_def(Pure())
 
     def __init__(self, iota_dimension: int, result_type: Attribute):
-        super().__init__(
-            result_types=[result_type],
-            properties={"iota_dimension": IntegerAttr(iota_dimension, i64)},
-        )
+        super().__init__(result_types=[result_type], iota_dimension=iota_dimension)
 
     def verify_(self) -> None:
         dimension, rank = self.iota_dimension.value.data, len(self.output.type.shape)
@@ -186,12 +181,9 @@ class GetDimensionSizeOp(InferredTypeOp):
 
     traits = traits_def(Pure())
 
-    def __init__(self, operand: SSAValue | Operation, dimension: int):
-        super().__init__(
-            operands=[operand],
-            result_types=[TensorType(i32, ())],
-            properties={"dimension": IntegerAttr(dimension, i64)},
-        )
+    def __init__(self, operand: Operand, dimension: int):
+        result_types = [TensorType(i32, ())]
+        super().__init__(operand, result_types=result_types, dimension=dimension)
 
     def inferred_type(self) -> RankedTensor:
         operand, _ = self.tensor_types

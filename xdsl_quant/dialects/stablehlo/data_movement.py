@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -47,6 +47,7 @@ from .base import (
     COMPATIBLE_ELEMENTS,
     SAME_ELEMENTS,
     InferredTypeOp,
+    Operand,
     RankedTensor,
     StableHLOOp,
     are_compatible_shapes,
@@ -89,8 +90,8 @@ class ReshapeOp(MovingOp):
 
     assembly_format = f"operands attr-dict `:` {FUNCTIONAL_TYPE}"
 
-    def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
-        super().__init__(operands=[operand], result_types=[result_type])
+    def __init__(self, operand: Operand, result_type: Attribute):
+        super().__init__(operand, result_types=[result_type])
 
     def verify_(self) -> None:
         operand, result = self.tensor_types
@@ -133,16 +134,9 @@ class TransposeOp(InferredTypeOp, MovingOp):
     )
 
     def __init__(
-        self,
-        operand: SSAValue | Operation,
-        permutation: Sequence[int],
-        result_type: Attribute,
+        self, operand: Operand, permutation: Sequence[int], result_type: Attribute
     ):
-        super().__init__(
-            operands=[operand],
-            result_types=[result_type],
-            properties={"permutation": dimensions_attr(permutation)},
-        )
+        super().__init__(operand, result_types=[result_type], permutation=permutation)
 
     def inferred_type(self) -> RankedTensor:
         operand, result = self.tensor_types
@@ -181,14 +175,14 @@ class BroadcastInDimOp(MovingOp):
 
     def __init__(
         self,
-        operand: SSAValue | Operation,
+        operand: Operand,
         broadcast_dimensions: Sequence[int],
         result_type: Attribute,
     ):
         super().__init__(
-            operands=[operand],
+            operand,
             result_types=[result_type],
-            properties={"broadcast_dimensions": dimensions_attr(broadcast_dimensions)},
+            broadcast_dimensions=broadcast_dimensions,
         )
 
     def verify_(self) -> None:
@@ -251,16 +245,9 @@ class ConcatenateOp(PartsOp):
     )
 
     def __init__(
-        self,
-        inputs: Sequence[SSAValue | Operation],
-        dimension: int,
-        result_type: Attribute,
+        self, inputs: Sequence[Operand], dimension: int, result_type: Attribute
     ):
-        super().__init__(
-            operands=[inputs],
-            result_types=[result_type],
-            properties={"dimension": IntegerAttr(dimension, i64)},
-        )
+        super().__init__(inputs, result_types=[result_type], dimension=dimension)
 
     def inferred_type(self) -> RankedTensor:
         require(
@@ -353,20 +340,18 @@ class SliceOp(PartsOp):
 
     def __init__(
         self,
-        operand: SSAValue | Operation,
+        operand: Operand,
         start_indices: Sequence[int],
         limit_indices: Sequence[int],
         strides: Sequence[int],
         result_type: Attribute,
     ):
         super().__init__(
-            operands=[operand],
+            operand,
             result_types=[result_type],
-            properties={
-                "start_indices": dimensions_attr(start_indices),
-                "limit_indices": dimensions_attr(limit_indices),
-                "strides": dimensions_attr(strides),
-            },
+            start_indices=start_indices,
+            limit_indices=limit_indices,
+            strides=strides,
         )
 
     def inferred_type(self) -> RankedTensor:
@@ -418,21 +403,20 @@ class PadOp(PartsOp):
 
     def __init__(
         self,
-        operand: SSAValue | Operation,
-        padding_value: SSAValue | Operation,
+        operand: Operand,
+        padding_value: Operand,
         edge_padding_low: Sequence[int],
         edge_padding_high: Sequence[int],
         interior_padding: Sequence[int],
         result_type: Attribute,
     ):
         super().__init__(
-            operands=[operand, padding_value],
+            operand,
+            padding_value,
             result_types=[result_type],
-            properties={
-                "edge_padding_low": dimensions_attr(edge_padding_low),
-                "edge_padding_high": dimensions_attr(edge_padding_high),
-                "interior_padding": dimensions_attr(interior_padding),
-            },
+            edge_padding_low=edge_padding_low,
+            edge_padding_high=edge_padding_high,
+            interior_padding=interior_padding,
         )
 
     def inferred_type(self) -> RankedTensor:

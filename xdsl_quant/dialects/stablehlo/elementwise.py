@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -31,7 +31,6 @@ from .attributes import (
     ComparisonType,
     ComparisonTypeAttr,
     ResultAccuracyAttr,
-    optional_attr,
 )
 from .base import (
     COMPATIBLE_ELEMENTS,
@@ -40,6 +39,7 @@ from .base import (
     ELEMENTWISE,
     SAME_SHAPE,
     InferredTypeOp,
+    Operand,
     RankedTensor,
     StableHLOOp,
     are_compatible_shapes,
@@ -61,12 +61,10 @@ class UnaryOp(StableHLOOp, ABC):
 
     assembly_format = f"$operand attr-dict `:` {SAME_TYPE}"
 
-    def __init__(
-        self, operand: SSAValue | Operation, result_type: Attribute | None = None
-    ):
+    def __init__(self, operand: Operand, result_type: Attribute | None = None):
         """The type of the result defaults to that of the operand."""
         operand = SSAValue.get(operand)
-        super().__init__(operands=[operand], result_types=[result_type or operand.type])
+        super().__init__(operand, result_types=[result_type or operand.type])
 
 
 class BinaryOp(StableHLOOp, ABC):
@@ -81,14 +79,11 @@ class BinaryOp(StableHLOOp, ABC):
     assembly_format = f"$lhs `,` $rhs attr-dict `:` {SAME_TYPE}"
 
     def __init__(
-        self,
-        lhs: SSAValue | Operation,
-        rhs: SSAValue | Operation,
-        result_type: Attribute | None = None,
+        self, lhs: Operand, rhs: Operand, result_type: Attribute | None = None
     ):
         """The type of the result defaults to that of `lhs`."""
         lhs = SSAValue.get(lhs)
-        super().__init__(operands=[lhs, rhs], result_types=[result_type or lhs.type])
+        super().__init__(lhs, rhs, result_types=[result_type or lhs.type])
 
     def verify_(self) -> None:
         SAME_SHAPE.verify(self)
@@ -525,19 +520,18 @@ class CompareOp(InferredTypeOp):
 
     def __init__(
         self,
-        lhs: SSAValue | Operation,
-        rhs: SSAValue | Operation,
+        lhs: Operand,
+        rhs: Operand,
         comparison_direction: ComparisonDirection,
         result_type: Attribute,
         compare_type: ComparisonType | None = None,
     ):
         super().__init__(
-            operands=[lhs, rhs],
+            lhs,
+            rhs,
             result_types=[result_type],
-            properties={
-                "comparison_direction": ComparisonDirectionAttr(comparison_direction),
-                "compare_type": optional_attr(ComparisonTypeAttr, compare_type),
-            },
+            comparison_direction=ComparisonDirectionAttr(comparison_direction),
+            compare_type=ComparisonTypeAttr(compare_type) if compare_type else None,
         )
 
     def inferred_type(self) -> RankedTensor:
@@ -578,17 +572,15 @@ class SelectOp(InferredTypeOp):
 
     def __init__(
         self,
-        pred: SSAValue | Operation,
-        on_true: SSAValue | Operation,
-        on_false: SSAValue | Operation,
+        pred: Operand,
+        on_true: Operand,
+        on_false: Operand,
         result_type: Attribute | None = None,
     ):
         """The type of the result defaults to that of `on_true`."""
         on_true = SSAValue.get(on_true)
-        super().__init__(
-            operands=[pred, on_true, on_false],
-            result_types=[result_type or on_true.type],
-        )
+        result_types = [result_type or on_true.type]
+        super().__init__(pred, on_true, on_false, result_types=result_types)
 
     def inferred_type(self) -> RankedTensor:
         pred, on_true, on_false, _ = self.tensor_types
@@ -636,17 +628,14 @@ class ClampOp(InferredTypeOp):
 
     def __init__(
         self,
-        min: SSAValue | Operation,
-        operand: SSAValue | Operation,
-        max: SSAValue | Operation,
+        min: Operand,
+        operand: Operand,
+        max: Operand,
         result_type: Attribute | None = None,
     ):
         """The type of the result defaults to that of `operand`."""
         operand = SSAValue.get(operand)
-        super().__init__(
-            operands=[min, operand, max],
-            result_types=[result_type or operand.type],
-        )
+        super().__init__(min, operand, max, result_types=[result_type or operand.type])
 
     def inferred_type(self) -> RankedTensor:
         low, type_, high, _ = self.tensor_types
@@ -671,8 +660,8 @@ class CastOp(StableHLOOp, ABC):
 
     traits = traits_def(Pure(), ELEMENTWISE, quant.CastsQuantization())
 
-    def __init__(self, operand: SSAValue | Operation, result_type: Attribute):
-        super().__init__(operands=[operand], result_types=[result_type])
+    def __init__(self, operand: Operand, result_type: Attribute):
+        super().__init__(operand, result_types=[result_type])
 
 
 @irdl_op_definition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     SameVariadicOperandSize,
     irdl_op_definition,
@@ -38,6 +38,8 @@ from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 from . import tensor_kinds as kinds
 from .attributes import dimensions_attr
 from .base import (
+    Operand,
+    PropertyValue,
     RankedTensor,
     StableHLOOp,
     are_compatible_shapes,
@@ -74,8 +76,8 @@ class ReturnOp(StableHLOOp):
 
     traits = traits_def(Pure(), IsTerminator(), AcceptsStoredValues())
 
-    def __init__(self, *results: SSAValue | Operation):
-        super().__init__(operands=[results])
+    def __init__(self, *results: Operand):
+        super().__init__(results)
 
 
 def _scalar_type(tensor_type: Attribute) -> Attribute:
@@ -129,20 +131,21 @@ class ReducingOp(StableHLOOp, ABC):
 
     def __init__(
         self,
-        inputs: Sequence[SSAValue | Operation],
-        init_values: Sequence[SSAValue | Operation],
+        inputs: Sequence[Operand],
+        init_values: Sequence[Operand],
         body: type[BinaryOp] | Region,
         result_types: Sequence[Attribute],
-        properties: Mapping[str, Attribute | None],
+        **properties: PropertyValue,
     ):
         """`body` may be a binary op on two scalars of the type of the first input."""
         if isinstance(body, type):
             body = _body_of(body, _scalar_type(SSAValue.get(inputs[0]).type))
         super().__init__(
-            operands=[inputs, init_values],
+            inputs,
+            init_values,
             result_types=[result_types],
-            properties=properties,
             regions=[body],
+            **properties,
         )
 
     @abstractmethod
@@ -298,15 +301,14 @@ class ReduceOp(ReducingOp):
 
     def __init__(
         self,
-        inputs: Sequence[SSAValue | Operation],
-        init_values: Sequence[SSAValue | Operation],
+        inputs: Sequence[Operand],
+        init_values: Sequence[Operand],
         dimensions: Sequence[int],
         body: type[BinaryOp] | Region,
         result_types: Sequence[Attribute],
     ):
         """`body` may be a binary op on two scalars of the type of the first input."""
-        properties = {"dimensions": dimensions_attr(dimensions)}
-        super().__init__(inputs, init_values, body, result_types, properties)
+        super().__init__(inputs, init_values, body, result_types, dimensions=dimensions)
 
     def inferred_shape(self, shape: Sequence[int]) -> Sequence[int]:
         reduced = self.dimensions.get_values()

@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
+    BoolAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     ModuleOp,
@@ -44,6 +45,8 @@ from xdsl_quant.dialects.stablehlo import (
     DotDimensionNumbersAttr,
     DotGeneralOp,
     ExponentialOp,
+    GatherDimensionNumbersAttr,
+    GatherOp,
     LogisticOp,
     MaximumOp,
     MinimumOp,
@@ -88,7 +91,10 @@ S = _named("s")
 P = _named("p", element_type=i1)
 SCALAR = TensorType(f32, ())
 DOT = DotDimensionNumbersAttr(
-    lhs_contracting_dimensions=[1], rhs_contracting_dimensions=[1]
+    lhs_batching_dimensions=[],
+    rhs_batching_dimensions=[],
+    lhs_contracting_dimensions=[1],
+    rhs_contracting_dimensions=[1],
 )
 CONV = ConvDimensionNumbersAttr(
     input_batch_dimension=0,
@@ -232,6 +238,33 @@ def test_properties_read_back():
     assert TanhOp(X).result_accuracy == ResultAccuracyAttr()
 
 
+def test_ops_without_a_constructor_of_their_own():
+    numbers = GatherDimensionNumbersAttr([1], [0], [], [], [0], index_vector_dim=1)
+    gather = GatherOp(
+        X,
+        _value(i32, 4, 1),
+        result_types=[_tensor(4, 3)],
+        dimension_numbers=numbers,
+        slice_sizes=[1, 3],
+        indices_are_sorted=True,
+    )
+    gather.verify()
+    assert gather.slice_sizes.get_values() == (1, 3)
+    assert gather.indices_are_sorted == BoolAttr.from_bool(True)
+    window = ReduceWindowOp(
+        [X], [S], MaximumOp, [_tensor(1, 2)], window_dimensions=[2, 2]
+    )
+    window.verify()
+
+
+def test_fields_of_attributes():
+    with pytest.raises(
+        TypeError, match="expected the fields lhs_batching_dimensions, "
+    ):
+        DotDimensionNumbersAttr(lhs_contracting_dimensions=[1])  # pyright: ignore[reportCallIssue] the error itself
+    assert DotDimensionNumbersAttr([], [], [1], rhs_contracting_dimensions=[1]) == DOT
+
+
 def test_properties_may_be_among_the_attributes():
     module = parse_module(
         """
@@ -315,9 +348,7 @@ def test_each_zero_point_is_checked():
 
 def test_elements_that_hybrid_ops_take():
     weights = _value(PER_AXIS, 3, 2)
-    numbers = DotDimensionNumbersAttr(
-        lhs_contracting_dimensions=[1], rhs_contracting_dimensions=[0]
-    )
+    numbers = DotDimensionNumbersAttr([], [], [1], [0])
     DotGeneralOp(X, weights, numbers, _tensor(2, 2)).verify()
     with pytest.raises(VerifyException, match="mismatched rhs quantization expressed"):
         DotGeneralOp(
