@@ -80,30 +80,6 @@ def _integers_of(scales: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.
     return significands.astype(object), exponents.astype(np.int64) - _SIGNIFICAND_BITS
 
 
-def exact_ratios(
-    scales: NDArray[np.float64], target_scales: NDArray[np.float64]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """
-    The exact quotients of scales as fractions.
-
-    Args:
-        scales: positive finite numbers.
-        target_scales: what to divide by, in a shape that broadcasts with `scales`.
-
-    Returns:
-        Numerators and denominators, integers of any size, in the shape that the arguments
-        broadcast to.
-    """
-    scales, target_scales = np.broadcast_arrays(scales, target_scales)
-    (dividends, exponents), (divisors, divisor_exponents) = map(
-        _integers_of, (scales, target_scales)
-    )
-    exponents = exponents - divisor_exponents
-    fractions = dividends * _power(exponents), divisors * _power(-exponents)
-    numerators, denominators = (array.reshape(scales.shape) for array in fractions)
-    return numerators, denominators
-
-
 def _nearest(
     dividends: NDArray[Any], divisors: NDArray[Any], exponents: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

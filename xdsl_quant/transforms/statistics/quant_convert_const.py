@@ -20,7 +20,7 @@ constant. All constants are quantized before the first op is replaced.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
@@ -41,11 +41,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import (
-    QuantizeCastOp,
-    ScaledQuantizedType,
-    StorageCastOp,
-)
+from xdsl_quant.dialects.quant import QuantizeCastOp, ScaledQuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
@@ -98,30 +94,6 @@ def _stored_attribute(
     return DenseIntOrFPElementsAttr(storage, BytesAttr(stored.tobytes()))
 
 
-class _StoredConstant(NamedTuple):
-    """The constant of stored values in place of one of expressed values."""
-
-    op_type: type[Operation]
-    value: Attribute
-    type_: Attribute
-    """The storage type, or the quantized type for quantized constants of StableHLO."""
-
-    @staticmethod
-    def of(
-        constant: Operation, stored: NDArray[Any], quantized: Attribute
-    ) -> _StoredConstant:
-        value = constant.properties["value"]
-        quantized_type = scalar_or_element_type(quantized)
-        assert isinstance(quantized_type, ScaledQuantizedType)
-        op_type, type_ = type(constant), quantized
-        storage_type = quantized_type.storage_type
-        if not _may_be_quantized(op_type, quantized, storage_type):
-            storage_type = quantized_type.signless_storage_type
-            op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
-        attribute = _stored_attribute(value, stored, quantized, storage_type)
-        return _StoredConstant(op_type, attribute, type_)
-
-
 def _may_be_quantized(
     op_type: type[Operation], quantized: Attribute, storage_type: IntegerType
 ) -> bool:
@@ -138,21 +110,8 @@ def _may_be_quantized(
     return True
 
 
-class _Key(NamedTuple):
-    """Cache key of the stored values of a constant."""
-
-    constant: Operation
-    type_: Attribute
-    cast_name: str
-    nan: Attribute | None
-
-
-_Plan = tuple[_Key, "NDArray[Any]"]
-"""Cache key and stored values."""
-
-
 @dataclass(frozen=True)
-class QuantizeConstant(CheckedPattern[_Plan]):
+class QuantizeConstant(CheckedPattern[Operation]):
     """
     Replace a `quant.qcast` or a `stablehlo.uniform_quantize` of a constant by a constant of
     stored values. It raises `PassFailedException` for a constant that cannot be quantized,
@@ -168,12 +127,10 @@ class QuantizeConstant(CheckedPattern[_Plan]):
     nan: NanResult = "storage-min"
     """What NaN becomes, where a cast does not say it."""
 
-    _arrays: dict[_Key, NDArray[Any]] = field(
-        default_factory=dict[_Key, "NDArray[Any]"], init=False, compare=False
+    _constants: dict[Any, Operation] = field(
+        default_factory=dict[Any, Operation], init=False, compare=False
     )
-    _constants: dict[_Key, _StoredConstant] = field(
-        default_factory=dict[_Key, _StoredConstant], init=False, compare=False
-    )
+    """The constants of stored values, for those of floats and their casts."""
 
     def __post_init__(self) -> None:
         if (mistake := self._rounding.mistake()) is not None:
@@ -184,46 +141,61 @@ class QuantizeConstant(CheckedPattern[_Plan]):
         order = self.zero_point_order or "before-rounding"
         return Rounding(self.rounding_mode, order, self.nan)
 
-    def plan(self, op: Operation) -> _Plan | None:
+    def plan(self, op: Operation) -> Operation | None:
+        """The constant of stored values, which is made once for equal casts."""
         if (constant := _quantized_constant(op)) is None:
             return None
         nan = op.attributes.get(NAN_ATTRIBUTE)
-        key = _Key(constant, op.result_types[0], op.name, nan)
-        if (stored := self._arrays.get(key)) is None:
+        key = constant, op.result_types[0], op.name, nan
+        if (known := self._constants.get(key)) is None:
             try:
-                stored = self._arrays[key] = self._quantized(op, constant)
+                known = self._stored_constant(op, constant)
             except (ValueError, ImportError) as e:
                 fail(op, f"'{op.name}' op cannot quantize its constant: {e}")
-        return key, stored
-
-    def rewrite(self, op: Operation, plan: _Plan, rewriter: PatternRewriter) -> None:
-        key, stored = plan
-        constant, result = key.constant, op.results[0]
-        if (known := self._constants.get(key)) is None:
-            known = _StoredConstant.of(constant, stored, result.type)
             self._constants[key] = known
-        stored_op = known.op_type.create(
-            properties={"value": known.value},
-            result_types=(known.type_,),
-            location=constant.location,
-        )
-        new_ops = [stored_op]
-        name = constant.results[0].name_hint
-        if known.type_ == result.type:
+        return known
+
+    def rewrite(self, op: Operation, plan: Operation, rewriter: PatternRewriter):
+        constant, result = op.operands[0], op.results[0]
+        stored_op = plan.clone()
+        new_ops, name = [stored_op], constant.name_hint
+        if stored_op.results[0].type == result.type:
             name = result.name_hint or name
         else:
-            scast = StorageCastOp.create(
-                operands=stored_op.results,
-                result_types=(result.type,),
-                location=op.location,
-            )
+            scast = StorageCastOp(stored_op, result.type)
+            scast.location = op.location
             new_ops.append(scast)
         stored_op.results[0].name_hint = name
         rewriter.replace(op, new_ops)
-        if constant.results[0].first_use is None:
-            rewriter.erase(constant)
+        if constant.first_use is None:
+            rewriter.erase(cast(Operation, constant.owner))
 
-    def _quantized(self, cast_op: Operation, constant: Operation) -> NDArray[Any]:
+    def _stored_constant(self, cast_op: Operation, constant: Operation) -> Operation:
+        """The constant of stored values for a cast of a constant."""
+        quantized = cast_op.result_types[0]
+        quantized_type = scalar_or_element_type(quantized)
+        assert isinstance(quantized_type, ScaledQuantizedType)
+        stored = self._quantized(cast_op, constant, quantized_type)
+        op_type, type_ = type(constant), quantized
+        storage_type = quantized_type.storage_type
+        if not _may_be_quantized(op_type, quantized, storage_type):
+            storage_type = quantized_type.signless_storage_type
+            op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
+        value = _stored_attribute(
+            constant.properties["value"], stored, quantized, storage_type
+        )
+        return op_type.create(
+            properties={"value": value},
+            result_types=(type_,),
+            location=constant.location,
+        )
+
+    def _quantized(
+        self,
+        cast_op: Operation,
+        constant: Operation,
+        quantized_type: ScaledQuantizedType,
+    ) -> NDArray[Any]:
         # Importing NumPy takes longer than starting `xdsl-opt`.
         from xdsl_quant.numerics import QuantizationParameters, quantize
         from xdsl_quant.numerics.quantization import quantize_constant
@@ -232,8 +204,6 @@ class QuantizeConstant(CheckedPattern[_Plan]):
         if isinstance(cast_op, QuantizeCastOp):
             rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
-        quantized_type = scalar_or_element_type(cast_op.result_types[0])
-        assert isinstance(quantized_type, ScaledQuantizedType)
         if (reason := unsupported_reason(quantized_type)) is not None:
             raise ValueError(reason)
         parameters = QuantizationParameters.from_type(quantized_type)

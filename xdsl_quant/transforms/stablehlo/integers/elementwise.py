@@ -33,11 +33,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.stablehlo import CompareOp
 from xdsl_quant.rounding_mode import ScaleRounding
-from xdsl_quant.transforms.building.builder import (
-    LoweringBuilder,
-    dimensions,
-    shape_of,
-)
+from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
 from xdsl_quant.transforms.building.fixed_point_arithmetic import (
@@ -115,21 +111,25 @@ class IntegerPattern(CheckedPattern[Form]):
             results: list[SSAValue] = []
             for value, result in zip(plan(builder, stored), op.results, strict=True):
                 value.name_hint = result.name_hint
-                if value.type == result.type:
-                    results.append(value)
-                    continue
-                for user in [use.operation for use in result.uses]:
-                    # Casts to stored values, which are known now, do not stay.
-                    is_cast = isinstance(user, StorageCastOp)
-                    if is_cast and user.result.type == value.type:
-                        rewriter.replace(user, (), (value,))
-                results.append(builder.add(StorageCastOp(value, result.type)))
+                if value.type != result.type:
+                    _replace_casts(result, value, rewriter)
+                    value = builder.add(StorageCastOp(value, result.type))
+                results.append(value)
             return results
 
         replace_with_built(op, rewriter, build)
         for owner in owners:
             if isinstance(owner, StorageCastOp) and owner.result.first_use is None:
                 rewriter.erase(owner)
+
+
+def _replace_casts(
+    quantized: SSAValue, stored: SSAValue, rewriter: PatternRewriter
+) -> None:
+    """Replace the casts to stored values, which are known now."""
+    for user in [use.operation for use in quantized.uses]:
+        if isinstance(user, StorageCastOp) and user.result.type == stored.type:
+            rewriter.replace(user, (), (stored,))
 
 
 def _stored_values(value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
@@ -169,13 +169,25 @@ class Element(NamedTuple):
     """The `i64` numbers that belong to the element, with their names."""
 
     def corrected(
-        self, stored: SSAValue, quantized_type: StoredQuantizedType, name: str
-    ) -> SSAValue:
-        """A stored value less the zero point of a name, 0 if there is none, as `i64`."""
-        value = extend(self.builder, stored, quantized_type.is_signed)
-        if (zero_point := self.numbers.get(name)) is None:
-            return value
-        return subtract(self.builder, value, zero_point)
+        self, stored: Values, operands: Sequence[Quantization]
+    ) -> Sequence[SSAValue]:
+        """Stored values less their zero points, as `i64`."""
+        values: list[SSAValue] = []
+        for name, value, operand in zip(_ZERO_POINTS, stored, operands, strict=False):
+            value = extend(self.builder, value, operand.quantized_type.is_signed)
+            if (zero_point := self.numbers.get(name)) is not None:
+                value = subtract(self.builder, value, zero_point)
+            values.append(value)
+        return values
+
+
+_ZERO_POINTS = ("operand_zero_point", "other_zero_point")
+
+
+def zero_points(operands: Sequence[Quantization]) -> Mapping[str, NDArray[Any]]:
+    """The zero points that are not 0, as the numbers of an element."""
+    named = zip(_ZERO_POINTS, operands, strict=False)
+    return {n: o.zero_points for n, o in named if o.zero_points.any()}
 
 
 def at_position(value: SSAValue) -> tuple[SSAValue, Sequence[AffineExpr]]:
@@ -233,17 +245,23 @@ class Rescaling:
     target: Quantization
     rounding: ScaleRounding
 
-    def parameters(self, **zero_points: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
+    def parameters(
+        self, operands: Sequence[Quantization]
+    ) -> Mapping[str, NDArray[Any]]:
         """The numbers that a body uses: zero points that are not 0, and the scaling."""
-        zero_points["zero_point"] = self.target.zero_points
-        parameters = {n: array for n, array in zero_points.items() if array.any()}
+        parameters = {**zero_points(operands)}
+        if self.target.zero_points.any():
+            parameters["zero_point"] = self.target.zero_points
         if self.scaling.is_one:
             return parameters
-        names = ("multiplier", "other_multiplier")
-        parameters |= dict(zip(names, self.scaling.multipliers, strict=False))
-        names = ("low_multiplier", "other_low_multiplier")
-        parameters |= dict(zip(names, self.scaling.low_parts, strict=False))
-        return {**parameters, "shift": self.scaling.shifts}
+        multipliers, shifts, _, low_bits = self.scaling
+        parts = [multiplier >> low_bits for multiplier in multipliers]
+        if low_bits:
+            parts += [multiplier & (1 << low_bits) - 1 for multiplier in multipliers]
+        names = ("", "other_", "low_", "other_low_")
+        for name, part in zip(names, parts, strict=False):
+            parameters[f"{name}multiplier"] = part
+        return {**parameters, "shift": shifts - low_bits}
 
     def stored(self, element: Element, value: SSAValue) -> SSAValue:
         """The stored value for an integer."""
@@ -269,7 +287,7 @@ class Rescaling:
                 multiply(builder, values[0], numbers[f"{kind}multiplier"]),
                 multiply(builder, values[1], numbers[f"other_{kind}multiplier"]),
             )
-            for kind in (("", "low_") if self.scaling.low_parts else ("",))
+            for kind in (("", "low_") if self.scaling.low_bits else ("",))
         )
         for low_sum in low:
             bits = i64_constant(builder, self.scaling.bits)
@@ -377,16 +395,10 @@ def formula_form(
         largest = math.prod(operand.largest for operand in operands)
         scaling = product_scaling(operands, target, largest)
     rescaling = Rescaling(scaling, target, rounding)
-    named = dict(
-        zip(("operand_zero_point", "other_zero_point"), operands, strict=False)
-    )
-    parameters = rescaling.parameters(**{n: o.zero_points for n, o in named.items()})
+    parameters = rescaling.parameters(operands)
 
     def body(element: Element, stored: Values) -> SSAValue:
-        values = [
-            element.corrected(s, operand.quantized_type, name)
-            for s, (name, operand) in zip(stored, named.items(), strict=True)
-        ]
+        values = element.corrected(stored, operands)
         if formula.is_sum:
             return rescaling.stored_sum(element, formula.combine, values)
         return rescaling.stored(element, formula.combine(element.builder, *values))
@@ -435,12 +447,7 @@ class ComparisonToIntegers(IntegerPattern):
             return None
         is_plain = have_one_meaning(op.operand_types)
         factors = (1, 1) if is_plain else comparison_factors(*operands)
-        named = dict(zip(("lhs", "rhs"), operands, strict=True))
-        parameters = {
-            name: operand.zero_points
-            for name, operand in named.items()
-            if operand.zero_points.any() and not is_plain
-        }
+        parameters = zero_points(() if is_plain else operands)
         is_signed = operands[0].quantized_type.is_signed or not is_plain
         direction = op.comparison_direction.data.value.lower()
         prefix = "" if direction in ("eq", "ne") else "s" if is_signed else "u"
@@ -448,10 +455,7 @@ class ComparisonToIntegers(IntegerPattern):
         def body(element: Element, args: Values) -> SSAValue:
             builder = element.builder
             if not is_plain:
-                args = [
-                    element.corrected(arg, operand.quantized_type, name)
-                    for arg, (name, operand) in zip(args, named.items(), strict=True)
-                ]
+                args = element.corrected(args, operands)
             lhs, rhs = (
                 a if f == 1 else multiply(builder, a, i64_constant(builder, f))
                 for a, f in zip(args, factors, strict=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith
@@ -60,10 +60,11 @@ from .elementwise import (
     Values,
     at_position,
     elementwise,
-    quantized_type_of,
+    quantizations,
     storage_of,
     widened,
     wider_type,
+    zero_points,
 )
 from .scales import Quantization, product_scaling
 
@@ -104,24 +105,20 @@ class ProductToIntegers(IntegerPattern):
     def form(self, op: Operation) -> Form | None:
         if not isinstance(op, ProductOp):
             return None
-        types = [quantized_type_of(v.type) for v in (op.lhs, op.rhs, op.result)]
-        if not all(types):
+        types = [value.type for value in (op.lhs, op.rhs, op.result)]
+        if (quantized := quantizations(types)) is None:
             return None
-        # That they have scales is checked here.
-        lhs_type, rhs_type, result_type = cast("Sequence[ScaledQuantizedType]", types)
+        lhs, rhs, target = quantized
+        lhs_type, rhs_type = lhs.quantized_type, rhs.quantized_type
         kept, positions = _geometry(op)
-        rank = len(shape_of(op.result))
-        axis = None
         if rhs_type.axis is not None:
-            axis = positions[kept.index(rhs_type.axis)]
-        lhs, rhs = Quantization(lhs_type, rank), Quantization(rhs_type, rank, axis)
-        target = Quantization(result_type, rank)
+            rhs = replace(rhs, axis=positions[kept.index(rhs_type.axis)])
         zero_point = lhs_type.zero_point_range[0]
         sizes = [size for d, size in enumerate(shape_of(op.rhs)) if d not in kept]
         accumulator, largest = _accumulator(lhs, rhs, sizes)
         scaling = product_scaling([lhs, rhs], target, largest)
         rescaling = Rescaling(scaling, target, self.rounding)
-        parameters = rescaling.parameters(operand_zero_point=lhs.zero_points)
+        parameters = rescaling.parameters([lhs])
 
         def body(element: Element, sums: Values) -> SSAValue:
             builder, numbers = element
@@ -136,12 +133,11 @@ class ProductToIntegers(IntegerPattern):
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             left, right = stored
-            if not rhs_type.is_fixed_point:
+            is_fixed_point = rhs_type.is_fixed_point
+            if not (is_fixed_point and lhs_type.is_signed and rhs_type.is_signed):
                 left = widened(builder, left, lhs_type)
-                right = _corrected(builder, right, rhs_type)
-            elif not (lhs_type.is_signed and rhs_type.is_signed):
-                left = widened(builder, left, lhs_type)
-                right = widened(builder, right, rhs_type)
+                widen = widened if is_fixed_point else _corrected
+                right = widen(builder, right, rhs_type)
             properties = dict(op.properties)
             if isinstance(op, ConvolutionOp) and zero_point:
                 left = _padded(builder, op, left, zero_point)
@@ -192,18 +188,17 @@ def _corrected(
 ) -> SSAValue:
     """Zero-point-corrected values as wider signed integers."""
     wider = wider_type(quantized_type)
-    parameters = {
-        "zero_point": Quantization(quantized_type, len(shape_of(stored))).zero_points
-    }
+    operands = [Quantization(quantized_type, len(shape_of(stored)))]
 
     def body(element: Element, args: Values) -> SSAValue:
-        value = element.corrected(args[0], quantized_type, "zero_point")
+        (value,) = element.corrected(args, operands)
         if wider == i64:
             return value
         return element.builder.elementwise(arith.TruncIOp, (value,), wider)
 
     type_ = with_element_type(stored.type, wider)
-    return elementwise(builder, [at_position(stored)], parameters, type_, body)[0]
+    inputs = [at_position(stored)]
+    return elementwise(builder, inputs, zero_points(operands), type_, body)[0]
 
 
 def _sums(

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 MULTIPLIER_BITS = 31
 
-_Ratios = tuple["NDArray[Any]", "NDArray[Any]"]
-"""Numerators and denominators, as integers of any size."""
-
 _SPARE_BITS = 3
 """A multiplier with so many bits more than the result is off by 1/8 of a unit."""
 
@@ -104,26 +101,19 @@ class Scaling(NamedTuple):
     shifts: NDArray[np.int64]
 
     bits: int
-    """The largest number of bits of a multiplier."""
+    """The largest number of bits of a multiplier, or of each of its parts."""
 
-    low_parts: Sequence[NDArray[np.int64]] = ()
-    """What is to be added to each multiplier, times `2**bits`, if that is not enough."""
+    low_bits: int = 0
+    """How many bits of a multiplier are a part of their own, if it has two parts."""
 
     @property
     def is_one(self) -> bool:
         """Whether nothing is to be multiplied."""
-        return not self.low_parts and all(
-            bool((multipliers == 1 << self.shifts).all())
-            for multipliers in self.multipliers
-        )
+        return all(bool((m == 1 << self.shifts).all()) for m in self.multipliers)
 
 
 def _rounded_shift(array: NDArray[Any], shift: NDArray[Any] | int) -> NDArray[Any]:
     """Numbers divided by a power of two, and rounded half up."""
-    import numpy as np
-
-    # A number of 31 bits is 0 after any longer shift.
-    shift = np.minimum(shift, 40)
     return (array + (1 << shift >> 1)) >> shift
 
 
@@ -136,11 +126,8 @@ def _reduced(
         raise ValueError(
             f"a ratio of scales is too large for a multiplier of {bits} bits"
         )
-    return Scaling(
-        [_rounded_shift(array, surplus) for array in multipliers],
-        shifts - surplus,
-        bits,
-    )
+    multipliers = [_rounded_shift(array, surplus) for array in multipliers]
+    return Scaling(multipliers, shifts - surplus, bits)
 
 
 def product_scaling(
@@ -192,7 +179,6 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     import numpy as np
 
     from xdsl_quant.numerics import rescale_multiplier
-    from xdsl_quant.numerics.fixed_point_requantization import exact_ratios
 
     pairs = [rescale_multiplier([term.scales], target.scales) for term in terms]
     all_shifts = [shifts.astype(np.int64) for _, shifts in pairs]
@@ -204,18 +190,23 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     largest = max(term.largest for term in terms)
     bits = min(MULTIPLIER_BITS, 62 - largest.bit_length())
     scaling = _reduced(multipliers, shifts, bits)
-    ratios = [exact_ratios(term.scales, target.scales) for term in terms]
+    target_scales = _exact(target.scales)
+    ratios = [_exact(term.scales) / target_scales for term in terms]
     if _largest_error(terms, ratios, scaling) <= _LARGEST_ERROR:
         return scaling
     # Both sums of products, and what is carried from one to the other, fit 63 bits.
-    scaling = _in_two_parts(ratios, shifts, min(30, 61 - largest.bit_length()))
+    bits = min(30, 61 - largest.bit_length())
+    shifts = shifts + (2 * bits - MULTIPLIER_BITS)
+    powers = _power(shifts)
+    multipliers = [((2 * r * powers + 1) // 2).astype(np.int64) for r in ratios]
+    scaling = Scaling(multipliers, shifts, bits, low_bits=bits)
     error = _largest_error(terms, ratios, scaling)
-    is_rounded = bool((scaling.shifts >= 1).all())
+    is_rounded = bool((shifts > bits).all())
     if not is_rounded or error > _LARGEST_ERROR:
         ratio = max(float((term.scales / target.scales).max()) for term in terms)
         raise ValueError(
             f"a scale {ratio:.6g} times that of the result is too large: its multiplier "
-            f"of {2 * scaling.bits} bits "
+            f"of {2 * bits} bits "
             + (
                 f"would make the sum be off by {error:.2g} units"
                 if is_rounded
@@ -225,55 +216,30 @@ def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
     return scaling
 
 
-def _in_two_parts(
-    ratios: Sequence[_Ratios], shifts: NDArray[np.int64], bits: int
-) -> Scaling:
-    """
-    A scaling by exact ratios with so many bits, at most 30, in each part of a multiplier.
-    The shifts are those for multipliers of 31 bits.
-    """
+def _exact(scales: NDArray[np.float64]) -> NDArray[Any]:
+    """Scales as fractions."""
     import numpy as np
 
-    shifts = shifts + (2 * bits - MULTIPLIER_BITS)
-    powers = np.left_shift(1, shifts.astype(object))
-    multipliers = [
-        np.asarray((2 * dividends * powers + divisors) // (2 * divisors), np.int64)
-        for dividends, divisors in ratios
-    ]
-    return Scaling(
-        [multiplier >> bits for multiplier in multipliers],
-        shifts - bits,
-        bits,
-        [multiplier & (1 << bits) - 1 for multiplier in multipliers],
-    )
+    return np.array([*map(Fraction, scales.flat)], object).reshape(scales.shape)
+
+
+def _power(exponents: NDArray[np.int64]) -> NDArray[Any]:
+    """Powers of two as integers of any size."""
+    return 1 << exponents.astype(object)
 
 
 def _largest_error(
-    terms: Sequence[Quantization], ratios: Sequence[_Ratios], scaling: Scaling
+    terms: Sequence[Quantization], ratios: Sequence[NDArray[Any]], scaling: Scaling
 ) -> float:
-    """
-    How far multipliers make a sum be off at most, in units of the result: computed with
-    integers of any size.
-    """
-    import numpy as np
-
-    multipliers, shifts = scaling.multipliers, scaling.shifts
-    if scaling.low_parts:
-        shifts = shifts + scaling.bits
-        multipliers = [
-            (high << scaling.bits) + low
-            for high, low in zip(multipliers, scaling.low_parts, strict=True)
-        ]
-    powers = np.left_shift(1, shifts.astype(object))
-    errors = sum(
-        np.abs(multiplier.astype(object) * divisors - dividends * powers)
-        * term.largest
-        / (divisors * powers)
-        for term, multiplier, (dividends, divisors) in zip(
-            terms, multipliers, ratios, strict=True
+    """How far multipliers make a sum be off at most, in units of the result."""
+    powers = _power(scaling.shifts)
+    errors: Sequence[NDArray[Any]] = [
+        abs(multiplier - ratio * powers) * term.largest / powers
+        for term, multiplier, ratio in zip(
+            terms, scaling.multipliers, ratios, strict=True
         )
-    )
-    return float(np.max(errors))
+    ]
+    return float(sum(errors[1:], errors[0]).max())
 
 
 def comparison_factors(lhs: Quantization, rhs: Quantization) -> tuple[int, int]:

@@ -16,10 +16,7 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_quant.dialects.stablehlo import (
-    ConvolutionOp,
-    DotGeneralOp,
-)
+from xdsl_quant.dialects.stablehlo import ConvolutionOp, DotGeneralOp
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,

@@ -16,17 +16,10 @@ from xdsl.dialects.builtin import IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant.traits import (
-    ComputesElementwise,
-    has_quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import CompareOp
-from xdsl_quant.transforms.building.builder import (
-    LoweringBuilder,
-    dimensions,
-    shape_of,
-)
+from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions, shape_of
 
 from .element_types import (
     Values,

@@ -19,11 +19,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-    StorageCastOp,
-    StoredQuantizedType,
-)
+from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
     Reduces,

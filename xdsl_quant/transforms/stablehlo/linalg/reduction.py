@@ -26,17 +26,9 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
-from xdsl_quant.dialects.quant.traits import (
-    ComputesElementwise,
-    has_quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import ComputesElementwise, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.dialects.stablehlo import (
-    ConstantOp,
-    ReduceOp,
-    ReduceWindowOp,
-    ReturnOp,
-)
+from xdsl_quant.dialects.stablehlo import ConstantOp, ReduceOp, ReduceWindowOp, ReturnOp
 from xdsl_quant.transforms.building.builder import (
     PARALLEL,
     REDUCTION,

@@ -11,11 +11,7 @@ from xdsl.dialects.builtin import AnyFloat, LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import (
-    DequantizeCastOp,
-    QuantizeCastOp,
-    uniform_type,
-)
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, uniform_type
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 
 if TYPE_CHECKING:
