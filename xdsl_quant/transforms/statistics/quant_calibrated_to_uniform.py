@@ -6,16 +6,17 @@ The range is widened to contain 0, which always has a stored value: otherwise
 point come by the rule `exact`, would move it and cut values off. It is also widened where
 the expressed type, f16 for example, has no scale that is so small.
 
-Calibrated types are replaced wherever values have them, in signatures, too. One that comes
-from a `quant.qcast` with ranges for each index of an axis, and is used by `quant.dcast`
-alone, becomes per-axis. All types are chosen before the first is replaced.
+Calibrated types are replaced wherever values have them, also inside of other types, such
+as tuples and memrefs, and in signatures. One that comes from a `quant.qcast` with ranges
+for each index of an axis, and is used by `quant.dcast` alone, becomes per-axis. All types
+are chosen before the first is replaced.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeGuard, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -37,12 +38,11 @@ from xdsl_quant.dialects.quant import (
     QuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
-from xdsl_quant.transforms.building.type_replacement import (
-    TypeReplacement,
-    defined_values,
-    set_type,
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.building.quantized_type_conversion import (
+    QuantizedTypeConversion,
 )
+from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
 
 from .ranges.fake_quantization import AXIS, AXIS_STATS, Storage, quantized_counterpart
 
@@ -51,30 +51,18 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-@dataclass
-class _UniformTypes(TypeReplacement):
-    """Calibrated types replaced by uniform ones."""
+@dataclass(frozen=True)
+class _UniformTypes(QuantizedTypeConversion):
+    """Calibrated types replaced by uniform ones, also inside of other types."""
 
-    storage: Storage = field(kw_only=True)
+    storage: Storage
 
-    def replace_quantized(
-        self, type_: Attribute, quantized_type: QuantizedType
-    ) -> Attribute:
+    def convert(self, quantized_type: QuantizedType) -> QuantizedType:
         if not isinstance(quantized_type, CalibratedQuantizedType):
-            return type_
-        expressed = with_element_type(type_, quantized_type.expressed_type)
+            return quantized_type
         low, high = quantized_type.min.data, quantized_type.max.data
-        return self.counterpart(expressed, low, high)
-
-    def per_axis(self, qcast: QuantizeCastOp) -> Attribute:
-        """
-        The type of the result for the ranges of an axis.
-
-        Raises:
-            PassFailedException: if there are none.
-        """
-        axis, lows, highs = _axis_ranges(qcast)
-        return self.counterpart(qcast.input.type, lows, highs, axis)
+        uniform = self.counterpart(quantized_type.expressed_type, low, high)
+        return cast(QuantizedType, uniform)
 
     def counterpart(
         self,
@@ -120,9 +108,9 @@ def _widened(
 
 def _axis_ranges(
     qcast: QuantizeCastOp,
-) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """
-    An axis, and the smallest and the largest value for each index of it.
+    The smallest and the largest value for each index of an axis, and the axis.
 
     Raises:
         PassFailedException: if the attributes are not those of
@@ -138,7 +126,7 @@ def _axis_ranges(
         and stats.get_shape()[1:] == (2,)
     ):
         pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
-        return axis.value.data, pairs[:, 0], pairs[:, 1]
+        return pairs[:, 0], pairs[:, 1], axis.value.data
     fail(
         qcast,
         f"'{qcast.name}' op needs integer '{AXIS}' and '{AXIS_STATS}' with elements of "
@@ -172,19 +160,19 @@ class QuantCalibratedToUniformPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = _UniformTypes(
-            storage=Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
+            Storage(self.bits, self.signed, self.narrow_range, self.symmetric)
         )
         uniform: dict[SSAValue, Attribute] = {}
-        functions: list[FuncOp] = []
+        signatures: dict[FuncOp, Attribute] = {}
         for inner_op in op.walk():
             try:
                 for value in defined_values(inner_op):
-                    uniform[value] = types.replace(value.type)
+                    uniform[value] = types.converted(value.type)
                 if isinstance(inner_op, FuncOp):
-                    functions.append(inner_op)
-                    types.replace_in_function_type(inner_op.function_type)
+                    signatures[inner_op] = types.converted(inner_op.function_type)
                 elif self._becomes_per_axis(inner_op):
-                    uniform[inner_op.result] = types.per_axis(inner_op)
+                    type_, ranges = inner_op.input.type, _axis_ranges(inner_op)
+                    uniform[inner_op.result] = types.counterpart(type_, *ranges)
             except ValueError as e:
                 fail(inner_op, f"'{inner_op.name}' op cannot be converted: {e}")
 
@@ -193,8 +181,8 @@ class QuantCalibratedToUniformPass(ModulePass):
                 value.owner.attributes.pop(AXIS, None)
                 value.owner.attributes.pop(AXIS_STATS, None)
             set_type(value, type_)
-        for function in functions:
-            types.replace_in_signature(function)
+        for function, type_ in signatures.items():
+            function.properties["function_type"] = type_
 
     def _becomes_per_axis(self, op: Operation) -> TypeGuard[QuantizeCastOp]:
         return (

@@ -36,7 +36,7 @@ from itertools import chain, count
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, ShapedType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -46,9 +46,10 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.instrumentation import InstrumentationOp
+from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .ranges.default_selection import is_selected_by_default
+from .ranges.float_constants import float_numbers
 
 _DIALECTS_OF_REGIONS = ("builtin", "func", "scf")
 """Dialects whose ops may have any op in their regions."""
@@ -62,12 +63,6 @@ def _symbol(op: Operation) -> str | None:
         return None
     name = trait.get_sym_attr_name(op)
     return None if name is None else name.data
-
-
-def _is_float_tensor(value: SSAValue) -> bool:
-    type_ = value.type
-    element_type = scalar_or_element_type(type_)
-    return element_type is not type_ and isinstance(element_type, AnyFloat)
 
 
 class _Candidate(NamedTuple):
@@ -187,7 +182,7 @@ class QuantInsertStatsRefsPass(ModulePass):
             if (not self.ops or candidate.op_name in self.ops)
             and (not self.symbols or candidate.symbol in self.symbols)
             and pattern.fullmatch(candidate.key)
-            and (not by_default or is_selected_by_default(candidate.value))
+            and (not by_default or _has_own_range(candidate.value))
         ]
         if not selected and (self.symbols or not by_default):
             raise PassFailedException("no float tensor is selected")
@@ -217,11 +212,13 @@ class QuantInsertStatsRefsPass(ModulePass):
 
 
 def _may_be_instrumented(candidate: _Candidate) -> bool:
-    owner = candidate.value.owner
+    type_ = candidate.value.type
+    element_type = scalar_or_element_type(type_)
     return (
-        _is_float_tensor(candidate.value)
+        element_type is not type_
+        and isinstance(element_type, AnyFloat)
         and candidate.op_name not in _WITHOUT_VALUES
-        and not isinstance(owner, InstrumentationOp)
+        and not isinstance(candidate.value.owner, InstrumentationOp)
     )
 
 
@@ -231,3 +228,36 @@ def _unique(key: str, taken: set[str]) -> str:
     free = next(name for name in numbered if name not in taken)
     taken.add(free)
     return free
+
+
+def _has_own_range(value: SSAValue) -> bool:
+    """Whether a float tensor has elements, and a range of its own."""
+    if isinstance(type_ := value.type, ShapedType) and 0 in type_.get_shape():
+        return False
+    if not isinstance(op := value.owner, Operation):
+        return True
+    moves = quantization_trait(op, MovesElements)
+    moved = () if moves is None else moves.moved(op)
+    if len(moved) != 1:
+        return _is_useful(op)
+    (operand,) = moved
+    if not isinstance(operand.type, ShapedType):
+        # The elements are all one scalar, which has no statistics of its own.
+        return not isinstance(operand.owner, Operation) or _is_useful(operand.owner)
+    return scalar_or_element_type(operand.type) != scalar_or_element_type(type_)
+
+
+def _is_useful(op: Operation) -> bool:
+    """Whether an op is not a constant, or a finite one that is not all zeros."""
+    if op.operands or op.regions:
+        return True
+    try:
+        numbers = float_numbers(op.properties.get("value", op.attributes.get("value")))
+    except (ImportError, ValueError):
+        return True
+    if numbers is None:
+        return True
+    # Importing NumPy takes longer than starting `xdsl-opt`.
+    import numpy as np
+
+    return bool(np.any(numbers) and np.isfinite(numbers).all())

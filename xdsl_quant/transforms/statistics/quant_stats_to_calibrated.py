@@ -86,22 +86,17 @@ def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
 
 
-def _pairs(op: StatisticsOp, attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
+def _pairs(attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
     """The ranges of an attribute, which must be finite and not reversed."""
     import numpy as np
 
-    try:
-        pairs = np.asarray(float_numbers(attr), np.float64).reshape(-1, 2)
-    except (ValueError, ImportError) as e:
-        fail(op, f"'{op.name}' op cannot be converted: {e}")
+    pairs = np.asarray(float_numbers(attr), np.float64).reshape(-1, 2)
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
     if not is_range.all():
         low, high = pairs[int(np.argmin(is_range))].tolist()
         reason = "reversed" if low > high else "not finite"
-        fail(
-            op, f"'{op.name}' op cannot be converted: range {low} to {high} is {reason}"
-        )
+        raise ValueError(f"range {low} to {high} is {reason}")
     return pairs
 
 
@@ -110,12 +105,13 @@ def _ranges(op: StatisticsOp) -> _Ranges:
     The ranges of an op.
 
     Raises:
-        PassFailedException: if one is NaN, infinite or reversed.
+        ValueError: if one is NaN, infinite or reversed, or NumPy has no such floats.
+        ImportError: if their type needs a package that is not installed.
     """
-    layer = _pairs(op, op.layer_stats)
+    layer = _pairs(op.layer_stats)
     if op.axis_stats is None or op.axis is None:
         return _Ranges(layer)
-    pairs, axis = _pairs(op, op.axis_stats), op.axis.value.data
+    pairs, axis = _pairs(op.axis_stats), op.axis.value.data
     size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
     if size == DYNAMIC_INDEX:
         return _Ranges(layer, axis, pairs)
@@ -176,25 +172,26 @@ def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, _Ranges | None]
     has been cast for them before.
     """
     groups = _groups(ops)
-    own: dict[IdentityOp, _Ranges] = {
-        op: _ranges(op) for op in ops if isinstance(op, StatisticsOp)
-    }
     common: dict[object, _Ranges] = {}
-    for op, ranges in own.items():
-        if (group := groups.get(op)) is not None:
-            common[group] = common.get(group, ranges).union(ranges)
+    for op in ops:
+        if not isinstance(op, StatisticsOp):
+            continue
+        try:
+            ranges = _ranges(op)
+        except (ValueError, ImportError) as e:
+            fail(op, f"'{op.name}' op cannot be converted: {e}")
+        group = groups.get(op, op)
+        common[group] = common.get(group, ranges).union(ranges)
 
     replacements: dict[IdentityOp, _Ranges | None] = {}
     is_cast: set[SSAValue] = set()
     for op in ops:
-        is_kept = isinstance(op, StatisticsRefOp)
-        if (group := groups.get(op)) is not None and op.input in is_cast:
-            is_cast.add(op.result)
-            if not is_kept:
-                replacements[op] = None
-            continue
-        ranges = common.get(group) if group is not None else own.get(op)
-        if ranges is not None and not is_kept:
+        was_cast = op in groups and op.input in is_cast
+        ranges = None if was_cast else common.get(groups.get(op, op))
+        if isinstance(op, StatisticsRefOp):
+            # It stays, and its result is what its operand is.
+            is_cast.update([op.result] * was_cast)
+        elif was_cast or ranges is not None:
             is_cast.add(op.result)
             replacements[op] = ranges
     return replacements
