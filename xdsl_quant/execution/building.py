@@ -5,63 +5,55 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .mlir_bindings import bindings
+from .mlir_bindings import arith, ir, linalg, tensor
 
 
 def index(value: int) -> Any:
     """A constant of type `index`."""
-    return bindings().arith.constant(bindings().ir.IndexType.get(), value)
+    return arith.constant(ir.IndexType.get(), value)
 
 
 def is_dynamic(size: int) -> bool:
     """Whether a size in a shaped type is not known."""
-    return size == bindings().ir.ShapedType.get_dynamic_size()
+    return size == ir.ShapedType.get_dynamic_size()
 
 
-def sizes_of(tensor: Any) -> list[Any]:
+def sizes_of(value: Any) -> list[Any]:
     """The sizes of a tensor as values of type `index`."""
-    return [
-        bindings().tensor.dim(tensor, index(i)) if is_dynamic(size) else index(size)
-        for i, size in enumerate(tensor.type.shape)
-    ]
+    sizes = mixed_sizes_of(value)
+    return [index(size) if isinstance(size, int) else size for size in sizes]
 
 
-def mixed_sizes_of(tensor: Any) -> list[Any]:
+def mixed_sizes_of(value: Any) -> list[Any]:
     """The sizes of a tensor, those that its type knows as integers."""
     return [
-        bindings().tensor.dim(tensor, index(i)) if is_dynamic(size) else size
-        for i, size in enumerate(tensor.type.shape)
+        tensor.dim(value, index(i)) if is_dynamic(size) else size
+        for i, size in enumerate(value.type.shape)
     ]
-
-
-def empty(sizes: Sequence[Any], element_type: Any) -> Any:
-    """A tensor without elements yet, of sizes that are integers or values."""
-    return bindings().tensor.empty(sizes, element_type)
 
 
 def filled(sizes: Sequence[Any], element_type: Any, number: float) -> Any:
     """A tensor of equal elements."""
-    constant = bindings().arith.constant(element_type, number)
-    return bindings().linalg.fill(constant, outs=[empty(sizes, element_type)])
+    constant = arith.constant(element_type, number)
+    return linalg.fill(constant, outs=[tensor.empty(sizes, element_type)])
 
 
-def reshaped(tensor: Any, sizes: Sequence[Any]) -> Any:
+def reshaped(value: Any, sizes: Sequence[Any]) -> Any:
     """
     The elements of a tensor in the same order with other sizes, integers or values.
 
     It is a `tensor.reshape`, through which MLIR fuses no loops.
     """
-    ir = bindings().ir
     dynamic = ir.ShapedType.get_dynamic_size()
     shape = [size if isinstance(size, int) else dynamic for size in sizes]
-    if shape == tensor.type.shape:
-        return tensor
+    if shape == value.type.shape:
+        return value
     values = [index(size) if isinstance(size, int) else size for size in sizes]
     shape_type = ir.RankedTensorType.get([len(sizes)], ir.IndexType.get())
-    return bindings().tensor.reshape(
-        ir.RankedTensorType.get(shape, tensor.type.element_type),
-        tensor,
-        bindings().tensor.from_elements(shape_type, values),
+    return tensor.reshape(
+        ir.RankedTensorType.get(shape, value.type.element_type),
+        value,
+        tensor.from_elements(shape_type, values),
     )
 
 
@@ -82,7 +74,6 @@ def generic(
         kinds: `parallel` or `reduction` for each loop.
         body: yields values, given those of the inputs and outputs.
     """
-    ir, linalg = bindings().ir, bindings().linalg
     op = linalg.GenericOp(
         [output.type for output in outputs],
         inputs,
@@ -120,10 +111,10 @@ def elementwise(
         maps: the affine maps of the inputs, if they are not all identities.
     """
     rank = inputs[0].type.rank
-    identity = bindings().ir.AffineMap.get_identity(rank)
+    identity = ir.AffineMap.get_identity(rank)
     (result,) = generic(
         inputs,
-        [empty(mixed_sizes_of(inputs[0]), element_type)],
+        [tensor.empty(mixed_sizes_of(inputs[0]), element_type)],
         [*(maps or [identity] * len(inputs)), identity],
         ["parallel"] * rank,
         lambda arguments: [body(arguments[:-1])],

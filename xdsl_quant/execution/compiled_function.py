@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,9 @@ from .bound_call import BoundCall
 from .boundary import Boundary
 from .entry_wrapper import EntryWrapper
 from .host_calls import host_callbacks
-from .machine_code import MachineCode
+
+if TYPE_CHECKING:
+    from .machine_code import MachineCode
 
 STREAMED_BYTES = 48 << 20
 """
@@ -269,6 +271,8 @@ class CompiledFunction:
         return self._streaming_code.function(self._wrapper.kernel_name)
 
     def _compiled(self, *, stream: bool) -> MachineCode:
+        from .machine_code import MachineCode
+
         declarations = self._wrapper.entry.host_declarations
         return MachineCode(
             f"{self.text}\n{self._wrapper.text}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .compilation_error import CompilationError
-from .mlir_bindings import bindings, ops_in
+from .mlir_bindings import arith, func, ir, math, ops_in
 
 _LIBM = ("log1p", "expm1")
 
@@ -16,7 +16,6 @@ def call_libm(module: Any) -> None:
 
     libm has no functions of f16: those of f32 are called.
     """
-    ir, arith, func = bindings().ir, bindings().arith, bindings().func
     f32 = ir.F32Type.get()
     names: set[str] = set()
     for op in ops_in(module, *(f"math.{name}" for name in _LIBM)):
@@ -44,7 +43,6 @@ def convert_integers_to_bf16(module: Any) -> None:
     Raises:
         CompilationError: if an integer has more than 64 bits.
     """
-    ir, arith = bindings().ir, bindings().arith
     for op in ops_in(module, "arith.sitofp", "arith.uitofp"):
         (integer,), (result,) = op.operands, op.results
         if not isinstance(result.type, ir.BF16Type):
@@ -70,7 +68,6 @@ def _to_odd_i64(integer: Any, is_signed: bool) -> Any:
 
     If it needs more than 32 bits, the last 11 are replaced by a sticky bit.
     """
-    ir, arith = bindings().ir, bindings().arith
     i32, i64 = (ir.IntegerType.get_signless(width) for width in (32, 64))
     extend = arith.extsi if is_signed else arith.extui
     if integer.type != i64:
@@ -95,7 +92,6 @@ def convert_floats_exactly(module: Any) -> None:
       LLVM calls instead.
     * The instructions for bf16 flush subnormal numbers to zero.
     """
-    ir = bindings().ir
     for op in ops_in(module, "arith.extf", "arith.truncf"):
         source, target = op.operands[0].type, op.results[0].type
         with ir.InsertionPoint(op), op.location:
@@ -118,12 +114,11 @@ def _to_odd_f32(double: Any) -> Any:
     The f64 rounded to odd: an inexact result gets a one as its last bit. Rounding it again,
     to 16 bits, gives the correctly rounded result.
     """
-    ir, arith, math_dialect = bindings().ir, bindings().arith, bindings().math
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     i32 = ir.IntegerType.get_signless(32)
     nearest = arith.truncf(f32, double)
-    size = math_dialect.absf(double)
-    rounded_size = math_dialect.absf(arith.extf(f64, nearest))
+    size = math.absf(double)
+    rounded_size = math.absf(arith.extf(f64, nearest))
     is_too_far = arith.cmpf(arith.CmpFPredicate.OGT, rounded_size, size)
     is_inexact = arith.cmpf(arith.CmpFPredicate.ONE, rounded_size, size)
     # Towards zero, and then the last bit.
@@ -136,7 +131,6 @@ _BF16_NAN = 0x7FC0
 
 def _bf16_to_f32(half: Any) -> Any:
     """A bf16 is the upper half of an f32."""
-    ir, arith = bindings().ir, bindings().arith
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.extui(i32, arith.bitcast(i16, half))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
@@ -144,7 +138,6 @@ def _bf16_to_f32(half: Any) -> Any:
 
 def _f32_to_bf16(single: Any) -> Any:
     """The upper half, one more if the lower half is too large; of two equals the even."""
-    ir, arith = bindings().ir, bindings().arith
     i16, i32 = (ir.IntegerType.get_signless(width) for width in (16, 32))
     bits = arith.bitcast(i32, single)
     sixteen = arith.constant(i32, 16)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .compilation_error import CompilationError
-from .mlir_bindings import bindings, ops_in
+from .mlir_bindings import ir, llvm, ops_in
 from .runtime_library import FAIL
 
 
@@ -32,7 +32,6 @@ def move_bf16_as_integers(module: Any) -> None:
     Load and store bf16 as i16: when LLVM vectorizes loads and stores of bf16, some sizes
     terminate the process, as it cannot concatenate vectors of bf16.
     """
-    ir, llvm = bindings().ir, bindings().llvm
     with module.context:
         bf16, i16 = ir.BF16Type.get(), ir.IntegerType.get_signless(16)
     for load in ops_in(module, "llvm.load"):
@@ -59,7 +58,6 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
         CompilationError: if there is an assertion in a function that is none of `names`:
             leaving that one is not enough.
     """
-    ir, llvm = bindings().ir, bindings().llvm
     for call in ops_in(module, "llvm.call"):
         callee = call.attributes["callee"].value if "callee" in call.attributes else ""
         if callee == "puts":
@@ -91,7 +89,6 @@ def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
 
     MLIR drops that attribute of a memref when the memref becomes several arguments.
     """
-    ir = bindings().ir
     for function in ops_in(module, "llvm.func"):
         if function.attributes["sym_name"].value not in names:
             continue

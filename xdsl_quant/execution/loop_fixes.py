@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .mlir_bindings import bindings, ops_in
+from .mlir_bindings import arith, cf, ir, memref, ops_in
 
 _OF_SHAPES = (
     "arith.",
@@ -54,11 +54,10 @@ def erase_self_copies(module: Any) -> None:
             copy.erase()
 
 
-def _uncast(memref: Any) -> Any:
-    ir = bindings().ir
-    while isinstance(memref, ir.OpResult) and memref.owner.name == "memref.cast":
-        memref = memref.owner.operands[0]
-    return memref
+def _uncast(buffer: Any) -> Any:
+    while isinstance(buffer, ir.OpResult) and buffer.owner.name == "memref.cast":
+        buffer = buffer.owner.operands[0]
+    return buffer
 
 
 def store_whole_bytes(module: Any) -> None:
@@ -68,7 +67,6 @@ def store_whole_bytes(module: Any) -> None:
     With other widths, such as i4 and i1, MLIR reads some constants wrong, and some loads
     and stores terminate the process.
     """
-    ir = bindings().ir
     for op in ops_in(module):
         for region in op.regions:
             for block in region:
@@ -81,23 +79,22 @@ def store_whole_bytes(module: Any) -> None:
         elif op.name == "memref.global":
             _update_constant(op)
     for load in ops_in(module, "memref.load"):
-        ((value,), memref) = load.results, load.operands[0].type
-        if memref.element_type != value.type:
+        (value,), (buffer, *indices) = load.results, load.operands
+        if buffer.type.element_type != value.type:
             with ir.InsertionPoint(load), load.location:
-                whole = bindings().memref.load(load.operands[0], [*load.operands][1:])
-                value.replace_all_uses_with(bindings().arith.trunci(value.type, whole))
+                whole = memref.load(buffer, indices)
+                value.replace_all_uses_with(arith.trunci(value.type, whole))
             load.erase()
     for store in ops_in(module, "memref.store"):
-        value, memref = store.operands[0], store.operands[1].type
-        if memref.element_type != value.type:
+        value, whole_type = store.operands[0], store.operands[1].type.element_type
+        if whole_type != value.type:
             with ir.InsertionPoint(store), store.location:
-                store.operands[0] = bindings().arith.extui(memref.element_type, value)
+                store.operands[0] = arith.extui(whole_type, value)
     module.operation.verify()
 
 
 def _in_bytes(type_: Any) -> Any:
     """A memref type with integers of whole bytes; any other type as it is."""
-    ir = bindings().ir
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
     element_type = type_.element_type
@@ -113,14 +110,12 @@ def _in_bytes(type_: Any) -> Any:
 
 
 def _update_signature(function: Any) -> None:
-    ir = bindings().ir
     type_ = function.attributes["function_type"].value
     types = ([_in_bytes(t) for t in ts] for ts in (type_.inputs, type_.results))
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
 
 
 def _update_constant(constant: Any) -> None:
-    ir = bindings().ir
     type_ = constant.attributes["type"].value
     whole = _in_bytes(type_)
     if whole == type_:
@@ -164,7 +159,6 @@ def check_divisions(module: Any) -> None:
     Guard divisions against traps: assert that no divisor is zero, and divide by -1 as the
     negation of a division by 1, which wraps around.
     """
-    ir, arith = bindings().ir, bindings().arith
     signed = ("divsi", "remsi", "floordivsi", "ceildivsi")
     unsigned = ("divui", "remui", "ceildivui")
     for op in ops_in(module, *(f"arith.{name}" for name in (*signed, *unsigned))):
@@ -173,7 +167,8 @@ def check_divisions(module: Any) -> None:
             continue
         with ir.InsertionPoint(op), op.location:
             zero = arith.constant(right.type, 0)
-            _assert(arith.cmpi(arith.CmpIPredicate.ne, right, zero), "division by zero")
+            is_defined = arith.cmpi(arith.CmpIPredicate.ne, right, zero)
+            cf.AssertOp(is_defined, "division by zero")
             if op.name.removeprefix("arith.") not in signed:
                 continue
             minus_one, one = (arith.constant(right.type, value) for value in (-1, 1))
@@ -184,11 +179,6 @@ def check_divisions(module: Any) -> None:
 
 
 def _is_harmless_divisor(value: Any) -> bool:
-    ir = bindings().ir
     if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
         return False
     return value.owner.attributes["value"].value not in (0, -1)
-
-
-def _assert(condition: Any, message: str) -> None:
-    bindings().cf.AssertOp(condition, message)

@@ -31,7 +31,7 @@ from .loop_fixes import (
     erase_self_copies,
     store_whole_bytes,
 )
-from .mlir_bindings import bindings, run_passes
+from .mlir_bindings import execution_engine, ir, run_passes
 from .scheduling import Schedule
 from .size_checks import check_sizes
 from .tensor_fixes import (
@@ -148,7 +148,6 @@ class MachineCode:
             CompilationError: if MLIR does not compile the module.
             ImportError: if MLIR is not installed.
         """
-        ir = bindings().ir
         context = ir.Context()
         context.enable_multithreading(False)
         try:
@@ -209,7 +208,7 @@ class MachineCode:
 
     def _start(self, module: Any, names: Sequence[str]) -> None:
         """Let LLVM compile a module."""
-        engine_class = bindings().execution_engine.ExecutionEngine
+        engine_class = execution_engine.ExecutionEngine
         try:
             engine = engine_class(module, _OPT_LEVEL, enable_object_dump=False)
             runtime_library.register(engine, self._callbacks)

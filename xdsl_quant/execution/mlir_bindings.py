@@ -1,37 +1,41 @@
-"""MLIR's Python bindings, imported when they are first needed."""
+"""
+MLIR's Python bindings and those of its dialects. Few of them have annotations that a type
+checker finds.
+
+Importing this fails without the extra `mlir`: modules that need it are imported when the
+first function is compiled.
+"""
 
 from collections.abc import Sequence
-from functools import cache
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 from xdsl_quant.runtime.extras import missing_package
 
-_DIALECTS = "arith", "cf", "func", "linalg", "llvm", "math", "memref", "scf", "tensor"
 
-
-@cache
-def bindings() -> Any:
-    """
-    The bindings, their modules and those of dialects as attributes. Few of them have
-    annotations that a type checker finds.
-
-    Raises:
-        ImportError: if they are not installed.
-    """
-    names = {name: f"mlir.{name}" for name in ("ir", "execution_engine", "passmanager")}
-    names |= {name: f"mlir.dialects.{name}" for name in _DIALECTS}
+def _imported(name: str) -> Any:
     try:
-        modules = {name: import_module(path) for name, path in names.items()}
+        return import_module(f"mlir.{name}")
     except ImportError:
         raise missing_package("compiled execution", "MLIR", "mlir") from None
-    return SimpleNamespace(**modules)
+
+
+ir = _imported("ir")
+execution_engine = _imported("execution_engine")
+passmanager = _imported("passmanager")
+arith = _imported("dialects.arith")
+cf = _imported("dialects.cf")
+func = _imported("dialects.func")
+linalg = _imported("dialects.linalg")
+llvm = _imported("dialects.llvm")
+math = _imported("dialects.math")
+memref = _imported("dialects.memref")
+scf = _imported("dialects.scf")
+tensor = _imported("dialects.tensor")
 
 
 def ops_in(module: Any, *names: str) -> list[Any]:
     """All ops, or those with one of these names; a list, so that they may be erased."""
-    ir = bindings().ir
     found: list[Any] = []
 
     def visit(op: Any) -> Any:
@@ -46,4 +50,4 @@ def ops_in(module: Any, *names: str) -> list[Any]:
 def run_passes(module: Any, passes: Sequence[str]) -> None:
     """Run passes on a module, each as the text of a pipeline."""
     pipeline = f"builtin.module({','.join(passes)})"
-    bindings().passmanager.PassManager.parse(pipeline).run(module.operation)
+    passmanager.PassManager.parse(pipeline).run(module.operation)

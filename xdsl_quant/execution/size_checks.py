@@ -10,15 +10,15 @@ from functools import reduce
 from typing import Any
 
 from .building import index, is_dynamic, sizes_of
-from .mlir_bindings import bindings, ops_in
+from .mlir_bindings import arith, cf, ir, ops_in, tensor
 
 
 def check_sizes(module: Any) -> None:
     """Assert what tensor ops assume of dynamic sizes and indices."""
     for op in ops_in(module, *_CHECKS):
-        with bindings().ir.InsertionPoint(op), op.location:
+        with ir.InsertionPoint(op), op.location:
             for condition, problem in _CHECKS[op.name](op):
-                bindings().cf.AssertOp(
+                cf.AssertOp(
                     condition,
                     f"sizes or indices do not fit each other: '{op.name}' op {problem}",
                 )
@@ -45,12 +45,11 @@ def _segments(op: Any) -> Sequence[Sequence[Any]]:
 
 
 def _compare(predicate: str, left: Any, right: Any) -> Any:
-    arith = bindings().arith
     return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
 
 
 def _all(conditions: Sequence[Any]) -> Any:
-    return reduce(bindings().arith.andi, conditions)
+    return reduce(arith.andi, conditions)
 
 
 def _are_counts(values: Sequence[Any]) -> Any:
@@ -60,7 +59,6 @@ def _are_counts(values: Sequence[Any]) -> Any:
 
 def _have_product(sizes: Sequence[Any], count: Any) -> Any:
     """Whether the product of sizes is a count, even if it does not fit an index."""
-    arith = bindings().arith
     zero, one = index(0), index(1)
     rest, is_exact = count, _compare("eq", zero, zero)
     has_zero = _compare("ne", zero, zero)
@@ -92,7 +90,6 @@ def _slice(op: Any, of: int) -> _Checks:
 
 
 def _is_inside(extent: Any, offset: Any, size: Any, stride: Any) -> Any:
-    arith = bindings().arith
     zero, one = index(0), index(1)
     # No sum or product, which might overflow.
     last = arith.subi(arith.subi(extent, one), offset)
@@ -136,10 +133,8 @@ def _reshape(op: Any) -> _Checks:
     # Of tensors without a rank there is no list of sizes.
     if not source.type.has_rank or not shape.type.has_static_shape:
         return []
-    arith, index_type = bindings().arith, bindings().ir.IndexType.get()
-    sizes = [
-        bindings().tensor.extract(shape, [index(i)]) for i in range(shape.type.shape[0])
-    ]
+    index_type = ir.IndexType.get()
+    sizes = [tensor.extract(shape, [index(i)]) for i in range(shape.type.shape[0])]
     if shape.type.element_type != index_type:
         sizes = [arith.index_cast(index_type, size) for size in sizes]
     problem = "has a result with another number of elements"
@@ -187,7 +182,7 @@ def _concat(op: Any) -> _Checks:
         for i, pair in enumerate(zip(first, other, strict=True))
         if i != axis
     ]
-    total = reduce(bindings().arith.addi, [shape[axis] for shape in shapes])
+    total = reduce(arith.addi, [shape[axis] for shape in shapes])
     result = [total if i == axis else size for i, size in enumerate(first)]
     return [
         *((_compare("eq", *pair), problem) for pair in pairs),

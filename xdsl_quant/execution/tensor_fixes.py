@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .building import empty, is_dynamic, mixed_sizes_of, reshaped
+from .building import is_dynamic, mixed_sizes_of, reshaped
 from .compilation_error import CompilationError
-from .mlir_bindings import bindings, ops_in
+from .mlir_bindings import ir, ops_in, tensor
 
 
 def check_has_no_llvm(module: Any) -> None:
@@ -29,7 +29,6 @@ _BRANCHES = ("arith.select", "scf.for", "scf.if", "scf.index_switch", "scf.while
 
 def has_dynamic_branches(module: Any) -> bool:
     """Whether a tensor may be one of several, and these may be of different sizes."""
-    ir = bindings().ir
     return any(
         isinstance(result.type, ir.RankedTensorType)
         and not result.type.has_static_shape
@@ -47,7 +46,6 @@ def define_undefined_tensors(module: Any) -> None:
         CompilationError: if one has a dynamic size, which would be taken for the size of
             the values on other paths.
     """
-    ir, tensor = bindings().ir, bindings().tensor
     for poison in ops_in(module, "ub.poison"):
         (undefined,) = poison.results
         if not isinstance(type_ := undefined.type, ir.RankedTensorType):
@@ -83,7 +81,6 @@ def read_initial_values_as_inputs(module: Any) -> None:
 
 
 def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
-    ir = bindings().ir
     block, operands = op.regions[0].blocks[0], [*op.operands]
     initial_values = operands[input_count:]
     maps = [*op.attributes["indexing_maps"]]
@@ -95,7 +92,7 @@ def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
             operands=[
                 *operands,
                 *(
-                    empty(mixed_sizes_of(value), value.type.element_type)
+                    tensor.empty(mixed_sizes_of(value), value.type.element_type)
                     for value in initial_values
                 ),
             ],
@@ -120,7 +117,6 @@ def copy_what_while_loops_carry(module: Any) -> None:
 
     MLIR misses their aliasing, and would write in place to tensors that are still needed.
     """
-    ir = bindings().ir
     for loop in ops_in(module, "scf.while"):
         for region in loop.regions:
             end = [*region.blocks[0].operations][-1].operation
@@ -130,7 +126,6 @@ def copy_what_while_loops_carry(module: Any) -> None:
 
 
 def _copied(value: Any, before: Any) -> Any:
-    ir = bindings().ir
     # operandSegmentSizes: only the copy operand is present.
     segments = ir.DenseI32ArrayAttr.get([0, 1, 0], before.context)
     with ir.InsertionPoint(before), before.location:
@@ -162,13 +157,12 @@ def may_write_results_at_once(module: Any) -> bool:
 
 
 def _is_computed(value: Any) -> bool:
-    is_result = isinstance(value, bindings().ir.OpResult)
+    is_result = isinstance(value, ir.OpResult)
     return is_result and value.owner.name != "tensor.empty"
 
 
 def _origins(values: Iterable[Any]) -> set[Any]:
     """Values, and all that may alias them if ops work in place."""
-    ir = bindings().ir
     found: set[Any] = set()
     todo = [*values]
     while todo:
@@ -201,6 +195,6 @@ def reshape_where_sizes_are_dynamic(module: Any) -> None:
         rest = iter(dynamic)
         static = op.attributes["static_output_shape"]
         sizes = [next(rest) if is_dynamic(size) else size for size in static]
-        with bindings().ir.InsertionPoint(op), op.location:
+        with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(reshaped(source, sizes))
         op.erase()

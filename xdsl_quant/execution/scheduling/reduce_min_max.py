@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
 from ..building import filled, generic, index
-from ..mlir_bindings import bindings, ops_in
+from ..mlir_bindings import arith, func, ir, memref, ops_in, scf, tensor
 from ..runtime_library import array_at, callback, guarded
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -133,7 +133,6 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
     Call a function with the min/max of the arguments of all calls in a block, at the end
     of the block; the number of channels of each call.
     """
-    ir, func, memref = bindings().ir, bindings().func, bindings().memref
     reductions: list[_MinMax] = []
     values = {call.operands[0] for call, _ in calls}
     for call, function in calls:
@@ -153,7 +152,7 @@ def _call_with_min_max(name: str, calls: Sequence[_Call]) -> Sequence[int]:
 
 def _goes_into_one_of(values: Collection[Any], value: Any) -> bool:
     """Whether a value is a term or a factor of one of these."""
-    no_fastmath = bindings().ir.Attribute.parse("#arith.fastmath<none>")
+    no_fastmath = ir.Attribute.parse("#arith.fastmath<none>")
     return any(
         use.owner.name in ("arith.addf", "arith.subf", "arith.mulf")
         and use.owner.attributes["fastmath"] == no_fastmath
@@ -163,20 +162,18 @@ def _goes_into_one_of(values: Collection[Any], value: Any) -> bool:
 
 
 def _buffer_type(count: int) -> Any:
-    ir = bindings().ir
     return ir.MemRefType.get([2, count], ir.F64Type.get())
 
 
 def _declare(module: Any, name: str, count: int) -> None:
-    ir, type_ = bindings().ir, _buffer_type(count)
+    type_ = _buffer_type(count)
     with ir.InsertionPoint.at_block_begin(module.body):
-        function = bindings().func.FuncOp(name, ([type_], []), visibility="private")
+        function = func.FuncOp(name, ([type_], []), visibility="private")
     function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
 
 def _store_all(reductions: Sequence[_MinMax], buffer: Any) -> None:
     """Store the min/max of all calls side by side."""
-    arith, scf = bindings().arith, bindings().scf
     start = 0
     for reduction in reductions:
         if not (shape := reduction.low.type.shape):
@@ -192,11 +189,8 @@ def _store_all(reductions: Sequence[_MinMax], buffer: Any) -> None:
 def _store_at(
     reduction: _MinMax, channel: Sequence[Any], buffer: Any, position: Any
 ) -> None:
-    ir, arith, memref = bindings().ir, bindings().arith, bindings().memref
     low, high, *checks = (
-        bindings().tensor.extract(value, channel)
-        for value in reduction
-        if value is not None
+        tensor.extract(value, channel) for value in reduction if value is not None
     )
     for row, value in enumerate((low, high)):
         for check in checks:
@@ -208,7 +202,7 @@ def _store_at(
 
 
 def _reduction(values: Any, axis: int | None, is_checked: bool) -> _MinMax:
-    ir, rank = bindings().ir, values.type.rank
+    rank = values.type.rank
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     type_ = f64 if values.type.element_type == f64 else f32
     sizes = [] if axis is None else [values.type.shape[axis]]
@@ -219,7 +213,7 @@ def _reduction(values: Any, axis: int | None, is_checked: bool) -> _MinMax:
     def body(arguments: Sequence[Any]) -> Sequence[Any]:
         value, *so_far = arguments
         if value.type != type_:
-            value = bindings().arith.extf(type_, value)
+            value = arith.extf(type_, value)
         return _combined(value, *so_far)
 
     results = generic(
@@ -234,7 +228,6 @@ def _reduction(values: Any, axis: int | None, is_checked: bool) -> _MinMax:
 
 def _combined(value: Any, low: Any, high: Any, check: Any = None) -> Sequence[Any]:
     """What is known with one value more."""
-    arith = bindings().arith
     flags = arith.FastMathFlags
     # Vectors, which compute sums in another order, are one instruction each.
     any_order = {"fastmath": flags.nnan | flags.nsz}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..mlir_bindings import bindings, ops_in
+from ..mlir_bindings import arith, ir, llvm, ops_in
 
 _CLAMPS = ("arith.maxnumf", "arith.minnumf")
 
@@ -24,7 +24,6 @@ def round_while_converting(module: Any) -> None:
     The numbers are the same if a value is clamped once from below and once from above, to
     integers that an i32 has: rounding keeps the order and integers as they are.
     """
-    ir, arith, llvm = bindings().ir, bindings().arith, bindings().llvm
     i32 = ir.IntegerType.get_signless(32, module.context)
     for conversion in ops_in(module, "arith.fptosi"):
         (clamped,), (result,) = conversion.operands, conversion.results
@@ -42,7 +41,6 @@ def round_while_converting(module: Any) -> None:
 
 def _rounded_and_clamped(value: Any) -> tuple[Any, list[Any]] | None:
     """What is rounded, and the ops that clamp it after that, if a value is made so."""
-    ir = bindings().ir
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[Any] = []
@@ -61,7 +59,6 @@ def _rounded_and_clamped(value: Any) -> tuple[Any, list[Any]] | None:
 
 def _is_integer_constant(value: Any) -> bool:
     """Whether a value is a constant, without fraction and in the range of an i32."""
-    ir = bindings().ir
     if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
         return False
     number = value.owner.attributes["value"].value

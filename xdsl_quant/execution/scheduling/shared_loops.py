@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..building import generic
-from ..mlir_bindings import bindings, ops_in
+from ..mlir_bindings import ir, ops_in
 
 
 def share_loops(module: Any) -> None:
@@ -47,7 +47,6 @@ def _maps(op: Any) -> list[Any]:
 
 
 def _is_identity(affine_map: Any) -> bool:
-    ir = bindings().ir
     return affine_map == ir.AffineMap.get_identity(affine_map.n_dims)
 
 
@@ -120,7 +119,7 @@ class _Group:
         if len(self._members) < 2:
             return
         last = self._members[-1]
-        with bindings().ir.InsertionPoint(last), last.location:
+        with ir.InsertionPoint(last), last.location:
             self._shared()
         for member in reversed(self._members):
             member.erase()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..building import index
-from ..mlir_bindings import bindings, ops_in
+from ..mlir_bindings import arith, func, ir, llvm, memref, ops_in, scf
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -79,14 +79,13 @@ def mark_results(streamable: Sequence[Any]) -> None:
     """Mark the results of ops, so that they are known when there are loops."""
     for op in streamable:
         index = len(op.operands) - 1
-        with bindings().ir.InsertionPoint(op), op.location:
+        with ir.InsertionPoint(op), op.location:
             marked = _marked(op.operands[index])
         op.operands[index] = marked
 
 
 def _is_streamable(generic: Any, name: str) -> bool:
     """Whether an op writes each element of a result in turn, and does not read any."""
-    ir = bindings().ir
     *_, outputs = generic.attributes["operandSegmentSizes"]
     block = generic.operation.block
     if outputs != 1 or not _is_entry_block(block, name):
@@ -117,7 +116,6 @@ def _is_entry_block(block: Any, name: str) -> bool:
 
 def _is_plain(type_: Any) -> bool:
     """Whether the memref is contiguous, has rank > 0 and a power-of-two element width."""
-    ir = bindings().ir
     identity = ir.AffineMap.get_identity(type_.rank)
     return (
         type_.rank > 0
@@ -134,17 +132,15 @@ _VIEWS = (
 )
 
 
-def _root(memref: Any) -> Any:
+def _root(buffer: Any) -> Any:
     """The memory that a memref is a view of."""
-    ir = bindings().ir
-    while isinstance(memref, ir.OpResult) and memref.owner.operation.name in _VIEWS:
-        memref = memref.owner.operands[0]
-    return memref
+    while isinstance(buffer, ir.OpResult) and buffer.owner.operation.name in _VIEWS:
+        buffer = buffer.owner.operands[0]
+    return buffer
 
 
 def _is_apart(value: Any, result: Any) -> bool:
     """Whether a value is certainly not in the memory of a result."""
-    ir = bindings().ir
     if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
         return True
     root = _root(value)
@@ -153,12 +149,12 @@ def _is_apart(value: Any, result: Any) -> bool:
     return root.owner.operation.name in ("memref.alloc", "memref.get_global")
 
 
-def _marked(memref: Any) -> Any:
-    ir, type_ = bindings().ir, memref.type
+def _marked(buffer: Any) -> Any:
+    type_ = buffer.type
     marked = ir.MemRefType.get(
         type_.shape, type_.element_type, memory_space=ir.Attribute.parse(_MARK)
     )
-    return bindings().memref.memory_space_cast(marked, memref)
+    return memref.memory_space_cast(marked, buffer)
 
 
 # When there are loops
@@ -180,7 +176,6 @@ class _Buffer:
     @staticmethod
     def of(module: Any, name: str) -> _Buffer:
         """A buffer in the kernel `name`."""
-        ir, memref = bindings().ir, bindings().memref
         copy = f"{name}_copy"
         helpers = ir.Module.parse(_COPY.format(name=copy))
         module.body.append(helpers.body.operations[0].detach_from_parent())
@@ -200,8 +195,8 @@ class _Buffer:
 
     def view(self, element_type: Any, length: int) -> Any:
         """The buffer as elements."""
-        type_ = bindings().ir.MemRefType.get([length], element_type)
-        return bindings().memref.view(type_, self.memory, index(0), [])
+        type_ = ir.MemRefType.get([length], element_type)
+        return memref.view(type_, self.memory, index(0), [])
 
     def begin(self, result: Any) -> None:
         """Start with nothing in the buffer and the first element of a result."""
@@ -210,18 +205,17 @@ class _Buffer:
 
     def count(self, element_size: int) -> Any:
         """The number of pending elements."""
-        count = bindings().arith.divui(self._get(0), _i64(element_size))
-        return bindings().arith.index_cast(bindings().ir.IndexType.get(), count)
+        count = arith.divui(self._get(0), _i64(element_size))
+        return arith.index_cast(ir.IndexType.get(), count)
 
     def advance(self, length: Any, element_size: int) -> None:
         """Count more elements as pending, and copy all if they are enough."""
-        arith, scf = bindings().arith, bindings().scf
         more = arith.muli(_as_i64(length), _i64(element_size))
         pending = arith.addi(self._get(0), more)
         self._set(0, pending)
         is_enough = arith.cmpi(arith.CmpIPredicate.uge, pending, _i64(_CHUNK))
         branch = scf.IfOp(is_enough)
-        with bindings().ir.InsertionPoint(branch.then_block):
+        with ir.InsertionPoint(branch.then_block):
             self._copy()
             self._set(0, _i64(0))
             self._set(1, arith.addi(self._get(1), pending))
@@ -231,18 +225,17 @@ class _Buffer:
         """Copy the rest."""
         self._copy()
         # Only a fence puts non-temporal stores in order with others.
-        llvm = bindings().llvm
         llvm.fence(llvm.AtomicOrdering.seq_cst)
 
     def _copy(self) -> None:
         arguments = [_address(self.memory), self._get(1), self._get(0)]
-        bindings().func.call([], self.copy, arguments)
+        func.call([], self.copy, arguments)
 
     def _get(self, position: int) -> Any:
-        return bindings().memref.load(self.state, [index(position)])
+        return memref.load(self.state, [index(position)])
 
     def _set(self, position: int, value: Any) -> None:
-        bindings().memref.store(value, self.state, [index(position)])
+        memref.store(value, self.state, [index(position)])
 
 
 def stream_marked_results(module: Any, name: str) -> None:
@@ -262,8 +255,6 @@ def _stream(store: Any, buffer: _Buffer) -> None:
     Its innermost loop becomes two, of which the inner one writes at most a chunk. Before
     it there is less than a chunk in the buffer, so there is room.
     """
-    ir, scf = bindings().ir, bindings().scf
-    arith, memref = bindings().arith, bindings().memref
     value, marked, *indices = store.operands
     result = marked.owner.operands[0]
     element_type = result.type.element_type
@@ -301,14 +292,14 @@ def _nest(innermost: Any, indices: Sequence[Any]) -> Any:
 
 
 def _i64(value: int) -> Any:
-    i64 = bindings().ir.IntegerType.get_signless(64)
-    return bindings().arith.constant(i64, value)
+    i64 = ir.IntegerType.get_signless(64)
+    return arith.constant(i64, value)
 
 
 def _as_i64(value: Any) -> Any:
-    i64 = bindings().ir.IntegerType.get_signless(64)
-    return bindings().arith.index_cast(i64, value)
+    i64 = ir.IntegerType.get_signless(64)
+    return arith.index_cast(i64, value)
 
 
-def _address(memref: Any) -> Any:
-    return _as_i64(bindings().memref.extract_aligned_pointer_as_index(memref))
+def _address(buffer: Any) -> Any:
+    return _as_i64(memref.extract_aligned_pointer_as_index(buffer))

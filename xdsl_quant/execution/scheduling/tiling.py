@@ -28,13 +28,12 @@ from typing import Any, NamedTuple
 
 from ..building import (
     elementwise,
-    empty,
     filled,
     generic,
     mixed_sizes_of,
     reshaped,
 )
-from ..mlir_bindings import bindings, ops_in
+from ..mlir_bindings import arith, ir, linalg, ops_in, tensor
 
 _COLUMNS = 32
 _MAX_ROWS = 8
@@ -50,7 +49,7 @@ def tile_contractions(module: Any) -> None:
     """Rewrite all contractions on tensors in a module."""
     for op in ops_in(module):
         if (contraction := _contraction(op)) is not None:
-            with bindings().ir.InsertionPoint(op), op.location:
+            with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(contraction.rewritten())
             op.erase()
 
@@ -89,7 +88,7 @@ class _Factor(NamedTuple):
     @property
     def is_computed(self) -> bool:
         """Whether MLIR may fuse the loops that compute the tensor with others."""
-        if not isinstance(self.value, bindings().ir.OpResult):
+        if not isinstance(self.value, ir.OpResult):
             return False
         name = self.value.owner.name
         fused = ("arith.", "linalg.generic", "math.")
@@ -109,13 +108,12 @@ class _Factor(NamedTuple):
 
     def in_memory(self) -> _Factor:
         """The factor after an op that keeps MLIR from computing it in the loops."""
-        zero = bindings().ir.AffineExpr.get_constant(0)
+        zero = ir.AffineExpr.get_constant(0)
         value = reshaped(self.value, [1, *mixed_sizes_of(self.value)])
         return self._replace(value=value, indices=[zero, *self.indices])
 
 
 def _loops_of(*indices: Any) -> set[int]:
-    ir = bindings().ir
     loops: set[int] = set()
     for index in indices:
         if isinstance(index, ir.AffineDimExpr):
@@ -135,7 +133,7 @@ def _contraction(op: Any) -> _Contraction | None:
         return None
     if not all(map(_is_plain_tensor, op.operands)):
         return None
-    *maps, result = (m.value for m in bindings().linalg.get_indexing_maps(op))
+    *maps, result = (m.value for m in linalg.get_indexing_maps(op))
     block = op.regions[0].blocks[0]
     *arguments, so_far = block.arguments
     (yielded,) = block.operations[len(block.operations) - 1].operands
@@ -162,13 +160,13 @@ def _contraction(op: Any) -> _Contraction | None:
 
 def _is_plain_tensor(value: Any) -> bool:
     type_ = value.type
-    is_tensor = isinstance(type_, bindings().ir.RankedTensorType)
+    is_tensor = isinstance(type_, ir.RankedTensorType)
     return is_tensor and type_.encoding is None
 
 
 def _made_by(value: Any, *names: str) -> Any:
     """The op that makes a value, if it has one of these names."""
-    is_result = isinstance(value, bindings().ir.OpResult)
+    is_result = isinstance(value, ir.OpResult)
     return value.owner if is_result and value.owner.name in names else None
 
 
@@ -247,7 +245,7 @@ class _Contraction:
         if not rows or self.column is None or self.column_dimension is None:
             return {}
         index = self.rhs.indices[self.column_dimension]
-        if not isinstance(index, bindings().ir.AffineDimExpr):
+        if not isinstance(index, ir.AffineDimExpr):
             return {}
         row_count, column_count = self.size(rows[-1]), self.size(self.column)
         if (
@@ -306,7 +304,6 @@ class _Contraction:
     @cached_property
     def loops(self) -> Any:
         """The map from the new loops, with those in a tile last, to the given ones."""
-        ir = bindings().ir
         loops = [ir.AffineExpr.get_dim(self.order.index(i)) for i in range(self.count)]
         for inner, (loop, size) in enumerate(self.tiles.items(), self.count):
             loops[loop] = loops[loop] * size + ir.AffineExpr.get_dim(inner)
@@ -316,7 +313,7 @@ class _Contraction:
 
     def rewritten(self) -> Any:
         """The result of the op, from new loops."""
-        ir, total = bindings().ir, self.op.operands[2]
+        total = self.op.operands[2]
         sizes, sum_type = mixed_sizes_of(total), total.type.element_type
         lhs, rhs = (
             factor._replace(indices=[i.compose(self.loops) for i in factor.indices])
@@ -367,7 +364,6 @@ class _Contraction:
     @cached_property
     def _has_bytes(self) -> bool:
         """Whether 8-bit factors are summed up in 32 bits."""
-        ir = bindings().ir
         types = [self.lhs.element_type, self.rhs.element_type]
         return (
             self.total.results[0].type == ir.IntegerType.get_signless(32)
@@ -377,7 +373,7 @@ class _Contraction:
 
     def _less_offset(self, total: Any) -> Any:
         """The initial sums, less the sums of the right factor times the offset."""
-        ir, arith, value = bindings().ir, bindings().arith, self.rhs.value
+        value = self.rhs.value
         dim, i32 = ir.AffineExpr.get_dim, total.type.element_type
         loops = [index.position for index in self.rhs.indices]
         kept = [i for i, loop in enumerate(loops) if loop in self.result]
@@ -414,7 +410,7 @@ class _Contraction:
             others.sort(key=lambda i: max(map(self.order.index, loops[i]), default=0))
         permutation = [*others, dimension]
         if self.tiles:
-            dim = bindings().ir.AffineExpr.get_dim
+            dim = ir.AffineExpr.get_dim
             in_tile = dim(self.loops.n_dims - 1)
             indices[dimension : dimension + 1] = [
                 dim(self.order.index(column)),
@@ -423,8 +419,8 @@ class _Contraction:
             sizes[dimension : dimension + 1] = [sizes[dimension] // _COLUMNS, _COLUMNS]
             others = [i + (i > dimension) for i in others]
             permutation = [dimension, *others, dimension + 1]
-        target = empty([sizes[i] for i in permutation], rhs.element_type)
-        value = bindings().linalg.transpose(
+        target = tensor.empty([sizes[i] for i in permutation], rhs.element_type)
+        value = linalg.transpose(
             reshaped(rhs.value, sizes), outs=[target], permutation=permutation
         )
         return rhs._replace(value=value, indices=[indices[i] for i in permutation])
@@ -439,7 +435,6 @@ def _as_numbers(factor: _Factor, type_: Any) -> _Factor:
 
 def _as_bytes(factor: _Factor) -> _Factor:
     """Elements of up to 8 bits as 32-bit integers that are known to be from 0 to 255."""
-    ir, arith = bindings().ir, bindings().arith
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
 
     def store(element: Any, type_: Any) -> Any:
@@ -456,7 +451,7 @@ def _as_bytes(factor: _Factor) -> _Factor:
 
 def _as_words(factor: _Factor) -> _Factor:
     """Elements of up to 8 bits as 16-bit integers."""
-    arith, i16 = bindings().arith, bindings().ir.IntegerType.get_signless(16)
+    i16 = ir.IntegerType.get_signless(16)
     return factor.stored_as(
         i16, factor.convert, lambda value, type_: arith.extsi(type_, value)
     )

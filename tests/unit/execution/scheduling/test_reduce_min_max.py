@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.mlir_bindings import bindings, ops_in
+from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling.shared_loops import share_loops
 from xdsl_quant.runtime.host_functions import MinMaxFunction
 
@@ -564,7 +564,6 @@ func.func @f(%x: !t, %e: !t, %s: tensor<f32>) -> !t {
 func.func private @see(tensor<f32>)
 """
     )
-    ir = bindings().ir
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         share_loops(module)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.mlir_bindings import bindings, ops_in
+from xdsl_quant.execution.mlir_bindings import ir, ops_in
 from xdsl_quant.execution.scheduling.rounding_conversions import round_while_converting
 
 BODY = """
@@ -32,7 +32,6 @@ def body(
 
 
 def rounds_while_converting(text: str, type_: str = "f32") -> bool:
-    ir = bindings().ir
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"func.func @f(%x: {type_}) {{ {text} return }}")
         round_while_converting(module)

@@ -15,9 +15,10 @@ from xdsl_quant.execution import (
     compilation,
     compile,
     compiled_function,
+    machine_code,
 )
 from xdsl_quant.execution.machine_code import MachineCode
-from xdsl_quant.execution.mlir_bindings import bindings
+from xdsl_quant.execution.mlir_bindings import ir, passmanager
 from xdsl_quant.execution.scheduling.streaming_stores import (
     mark_results,
     stream_marked_results,
@@ -44,7 +45,7 @@ def streaming_codes(monkeypatch: pytest.MonkeyPatch) -> Sequence[MachineCode]:
             codes.append(code)
         return code
 
-    monkeypatch.setattr(compiled_function, "MachineCode", make)
+    monkeypatch.setattr(machine_code, "MachineCode", make)
     return codes
 
 
@@ -347,7 +348,6 @@ linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]
     ],
 )
 def test_streamable(body: str, count: int):
-    ir = bindings().ir
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL.format(body))
         assert len(streamable_ops(module, "kernel")) == count
@@ -355,12 +355,11 @@ def test_streamable(body: str, count: int):
 
 
 def test_stores_are_streaming():
-    ir = bindings().ir
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL.format(generic()))
         mark_results(streamable_ops(module, "kernel"))
         pipeline = "builtin.module(func.func(convert-linalg-to-loops))"
-        manager = bindings().passmanager.PassManager.parse(pipeline)
+        manager = passmanager.PassManager.parse(pipeline)
         manager.run(module.operation)
         stream_marked_results(module, "kernel")
         text = str(module)

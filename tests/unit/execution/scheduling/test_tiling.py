@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.mlir_bindings import bindings, ops_in
+from xdsl_quant.execution.mlir_bindings import ir, linalg, ops_in
 from xdsl_quant.execution.scheduling.tiling import tile_contractions
 
 MATMUL = "(d0, d2)", "(d2, d1)", "(d0, d1)"
@@ -68,13 +68,12 @@ func.func @f(%a: tensor<{lhs}>, %b: tensor<{rhs}>, %c: tensor<{result}>)
 
 def in_sums(text: str) -> tuple[int, set[str]]:
     """After tiling, the most loops that an op has, and the names of ops in its body."""
-    ir = bindings().ir
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         tile_contractions(module)
         module.operation.verify()
         ops = ops_in(module, "linalg.generic") or ops_in(module, "linalg.matmul")
-        loops = bindings().linalg.get_indexing_maps
+        loops = linalg.get_indexing_maps
         sums = max(ops, key=lambda op: loops(op)[0].value.n_dims)
         return loops(sums)[0].value.n_dims, {op.name for op in ops_in(sums)}
 
@@ -208,7 +207,6 @@ def test_computed_factors_are_in_memory_first(rows: int, count: int):
   %r = arith.negf %b : tensor<4x5xf32>
 """
     text = text[:start] + ops + text[start:]
-    ir = bindings().ir
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         tile_contractions(module)
