@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
     FloatAttr,
     IntegerAttr,
     ShapedType,
@@ -37,7 +37,7 @@ from xdsl_quant.runtime.array_types import integer_dtype, numpy_dtype
 from xdsl_quant.xdsl_patches.arith import RemFOp
 from xdsl_quant.xdsl_patches.resources import resource_data
 
-from .implementations import Implementation, interpreter_functions
+from .implementations import interpreter_functions
 from .values import Load, failure, numbers, resized, signed, unsigned, width_of, wrapped
 
 Binary = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
@@ -54,7 +54,10 @@ def _constant(op: arith.ConstantOp) -> Any:
         return rounded(double, numpy_dtype(value.type))[()]
     if isinstance(value, DenseIntOrFPElementsAttr):
         return _tensor(value.data.data, value.type)
-    return _tensor(_resource(op, value), value.type)
+    if (data := resource_data(value)) is None:
+        key = value.resource_handle.data
+        raise failure(op, f"has no data for the resource '{key}'")
+    return _tensor(data, value.type)
 
 
 def _integer(value: int, type_: Attribute) -> NDArray[Any]:
@@ -73,35 +76,19 @@ def _tensor(data: bytes, type_: ShapedType) -> NDArray[Any]:
     return wrapped(integers, element_type).reshape(type_.get_shape())
 
 
-def _resource(op: Operation, value: DenseResourceAttr) -> bytes:
-    if (data := resource_data(value)) is None:
-        key = value.resource_handle.data
-        raise failure(op, f"has no data for the resource '{key}'")
-    return data
-
-
 # Integers
 
 
-def _integers(function: Binary, load: Load = signed) -> Implementation:
+def _integers(function: Binary, load: Load, op: Operation, lhs: Any, rhs: Any) -> Any:
     """Both operands and the result have the same type."""
-
-    def run(op: Operation, lhs: Any, rhs: Any) -> Any:
-        type_ = op.results[0].type
-        return wrapped(function(load(lhs, type_), load(rhs, type_)), type_)
-
-    return run
+    type_ = op.results[0].type
+    return wrapped(function(load(lhs, type_), load(rhs, type_)), type_)
 
 
-def _divisions(function: Binary, load: Load) -> Implementation:
-    quotient = _integers(function, load)
-
-    def run(op: Operation, lhs: Any, rhs: Any) -> Any:
-        if np.any(rhs == 0):
-            raise failure(op, "divides by zero")
-        return quotient(op, lhs, rhs)
-
-    return run
+def _divisions(function: Binary, load: Load, op: Operation, lhs: Any, rhs: Any) -> Any:
+    if np.any(rhs == 0):
+        raise failure(op, "divides by zero")
+    return _integers(function, load, op, lhs, rhs)
 
 
 def _truncated_quotient(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
@@ -140,23 +127,20 @@ def _upper_half(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
     return lhs_high * rhs_high + (middle >> half) + (other >> half)
 
 
-def _multiply_extended(load: Load) -> Implementation:
-    def run(op: arith.MulExtendedBase, lhs: Any, rhs: Any) -> Any:
-        type_ = op.low.type
-        lhs, rhs = load(lhs, type_), load(rhs, type_)
-        wide = np.dtype(f"{lhs.dtype.kind}8")
-        lhs, rhs = (v.astype(wide).view(np.uint64) for v in (lhs, rhs))
-        upper = _upper_half(lhs, rhs)
-        if wide.kind == "i":
-            zero = np.uint64(0)
-            for value, other in ((lhs, rhs), (rhs, lhs)):
-                upper = upper - np.where(value.view(np.int64) < 0, other, zero)
-        lower = lhs * rhs
-        if (width := width_of(type_)) < 64:
-            upper = upper << np.uint64(64 - width) | lower >> np.uint64(width)
-        return resized(lower, type_), resized(upper, type_)
-
-    return run
+def _multiply_extended(load: Load, op: arith.MulExtendedBase, *args: Any) -> Any:
+    type_ = op.low.type
+    loaded = [load(arg, type_) for arg in args]
+    wide = np.dtype(f"{loaded[0].dtype.kind}8")
+    lhs, rhs = (value.astype(wide).view(np.uint64) for value in loaded)
+    upper = _upper_half(lhs, rhs)
+    if wide.kind == "i":
+        zero = np.uint64(0)
+        for value, other in ((lhs, rhs), (rhs, lhs)):
+            upper = upper - np.where(value.view(np.int64) < 0, other, zero)
+    lower = lhs * rhs
+    if (width := width_of(type_)) < 64:
+        upper = upper << np.uint64(64 - width) | lower >> np.uint64(width)
+    return resized(lower, type_), resized(upper, type_)
 
 
 _ORDER = operator.lt, operator.le, operator.gt, operator.ge
@@ -185,14 +169,10 @@ def _select(op: arith.SelectOp, condition: Any, lhs: Any, rhs: Any) -> Any:
 # Floats
 
 
-def floats(function: Callable[..., NDArray[Any]]) -> Implementation:
-    """A function whose results are floats of the type of its operands."""
-
-    def run(op: Operation, *args: Any) -> Any:
-        type_ = op.results[0].type
-        return function(*(numbers(arg, type_) for arg in args))
-
-    return run
+def floats(function: Callable[..., NDArray[Any]], op: Operation, *args: Any) -> Any:
+    """Apply a function whose results are floats of the type of its operands."""
+    type_ = op.results[0].type
+    return function(*(numbers(arg, type_) for arg in args))
 
 
 def maximum(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[Any]:
@@ -218,13 +198,7 @@ def _are_apart(lhs: NDArray[Any], rhs: NDArray[Any]) -> NDArray[np.bool_]:
     return (lhs < rhs) | (lhs > rhs)
 
 
-def _not(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda lhs, rhs: ~compare(lhs, rhs)
-
-
-# Compared with NaN everything but "not equal" is false: an ordered predicate is the
-# comparison, an unordered one is the opposite of the opposite comparison.
-_FLOAT_PREDICATES: tuple[Callable[[Any, Any], Any], ...] = (
+_ORDERED_PREDICATES: tuple[Callable[[Any, Any], Any], ...] = (
     _are_never,
     operator.eq,
     operator.gt,
@@ -233,36 +207,31 @@ _FLOAT_PREDICATES: tuple[Callable[[Any, Any], Any], ...] = (
     operator.le,
     _are_apart,
     _are_numbers,
-    _not(_are_apart),
-    _not(operator.le),
-    _not(operator.lt),
-    _not(operator.ge),
-    _not(operator.gt),
-    operator.ne,
-    _not(_are_numbers),
-    _not(_are_never),
 )
-"""In the order of the numbers that MLIR gives them."""
+"""In the order of the numbers that MLIR gives them. With NaN they are all false."""
+
+_OPPOSITES = (6, 5, 4, 3, 2, 1, 7, 0)
+"""For each unordered predicate, from number 8 on, the ordered one that is its opposite."""
 
 
 def _compare_floats(op: arith.CmpfOp, lhs: Any, rhs: Any) -> Any:
-    compare, type_ = _FLOAT_PREDICATES[op.predicate.value.data], op.lhs.type
-    return compare(numbers(lhs, type_), numbers(rhs, type_))
+    predicate, type_ = op.predicate.value.data, op.lhs.type
+    lhs, rhs = numbers(lhs, type_), numbers(rhs, type_)
+    if predicate < len(_ORDERED_PREDICATES):
+        return _ORDERED_PREDICATES[predicate](lhs, rhs)
+    return ~_ORDERED_PREDICATES[_OPPOSITES[predicate - 8]](lhs, rhs)
 
 
 # Conversions
 
 
-def _int_to_float(load: Load) -> Implementation:
-    def run(op: Operation, value: Any) -> Any:
-        integers = load(value, op.operands[0].type)
-        dtype = numpy_dtype(op.results[0].type)
-        # NumPy rounds to bf16 twice, the first time to f32.
-        if dtype.name == "bfloat16" and integers.dtype.itemsize > 2:
-            return rounded(_to_odd_f64(integers), dtype)
-        return integers.astype(dtype)
-
-    return run
+def _int_to_float(load: Load, op: Operation, value: Any) -> Any:
+    integers = load(value, op.operands[0].type)
+    dtype = numpy_dtype(op.results[0].type)
+    # NumPy rounds to bf16 twice, the first time to f32.
+    if dtype.name == "bfloat16" and integers.dtype.itemsize > 2:
+        return rounded(_to_odd_f64(integers), dtype)
+    return integers.astype(dtype)
 
 
 def _to_odd_f64(integers: NDArray[Any]) -> NDArray[Any]:
@@ -277,25 +246,22 @@ def _to_odd_f64(integers: NDArray[Any]) -> NDArray[Any]:
     return np.where(is_large, sticky, integers).astype(np.float64)
 
 
-def _float_to_int(is_signed: bool) -> Implementation:
-    def run(op: Operation, value: Any) -> Any:
-        floats = numbers(value, op.operands[0].type)
-        type_ = op.results[0].type
-        width = width_of(type_)
-        if floats.dtype.itemsize < 4:
-            # The bounds of the integer may be too large for the type.
-            floats = floats.astype(np.float32)
-        low = -(2.0 ** (width - 1)) if is_signed else 0.0
-        end = 2.0 ** (width - is_signed)
-        dtype = integer_dtype(width, is_signed=is_signed)
-        if not floats.size or (floats.min() >= low and floats.max() < end):
-            return wrapped(floats.astype(dtype), type_)
-        is_inside = (floats > low) & (floats < end)
-        integers = np.where(is_inside, floats, low).astype(dtype)
-        largest = dtype.type((1 << (width - is_signed)) - 1)
-        return wrapped(np.where(floats >= end, largest, integers)[()], type_)
-
-    return run
+def _float_to_int(is_signed: bool, op: Operation, value: Any) -> Any:
+    floats = numbers(value, op.operands[0].type)
+    type_ = op.results[0].type
+    width = width_of(type_)
+    if floats.dtype.itemsize < 4:
+        # The bounds of the integer may be too large for the type.
+        floats = floats.astype(np.float32)
+    low = -(2.0 ** (width - 1)) if is_signed else 0.0
+    end = 2.0 ** (width - is_signed)
+    dtype = integer_dtype(width, is_signed=is_signed)
+    if not floats.size or (floats.min() >= low and floats.max() < end):
+        return wrapped(floats.astype(dtype), type_)
+    is_inside = (floats > low) & (floats < end)
+    integers = np.where(is_inside, floats, low).astype(dtype)
+    largest = dtype.type((1 << (width - is_signed)) - 1)
+    return wrapped(np.where(floats >= end, largest, integers)[()], type_)
 
 
 def _float_to_float(op: Operation, value: Any) -> Any:
@@ -303,11 +269,8 @@ def _float_to_float(op: Operation, value: Any) -> Any:
     return rounded(floats, numpy_dtype(op.results[0].type))
 
 
-def _resize(load: Load) -> Implementation:
-    def run(op: Operation, value: Any) -> Any:
-        return resized(load(value, op.operands[0].type), op.results[0].type)
-
-    return run
+def _resize(load: Load, op: Operation, value: Any) -> Any:
+    return resized(load(value, op.operands[0].type), op.results[0].type)
 
 
 def _bitcast(op: arith.BitcastOp, value: Any) -> Any:
@@ -326,54 +289,54 @@ ARITH = interpreter_functions(
     {
         arith.ConstantOp: _constant,
         # Integers
-        arith.AddiOp: _integers(np.add),
-        arith.SubiOp: _integers(np.subtract),
-        arith.MuliOp: _integers(np.multiply),
-        arith.DivSIOp: _divisions(_truncated_quotient, signed),
-        arith.DivUIOp: _divisions(np.floor_divide, unsigned),
-        arith.CeilDivSIOp: _divisions(_raised_quotient, signed),
-        arith.CeilDivUIOp: _divisions(_raised_quotient, unsigned),
-        arith.FloorDivSIOp: _divisions(np.floor_divide, signed),
-        arith.RemSIOp: _divisions(np.fmod, signed),
-        arith.RemUIOp: _divisions(np.fmod, unsigned),
-        arith.MaxSIOp: _integers(np.maximum),
-        arith.MaxUIOp: _integers(np.maximum, unsigned),
-        arith.MinSIOp: _integers(np.minimum),
-        arith.MinUIOp: _integers(np.minimum, unsigned),
-        arith.AndIOp: _integers(np.bitwise_and),
-        arith.OrIOp: _integers(np.bitwise_or),
-        arith.XOrIOp: _integers(np.bitwise_xor),
-        arith.ShLIOp: _integers(np.left_shift, unsigned),
-        arith.ShRUIOp: _integers(np.right_shift, unsigned),
+        arith.AddiOp: partial(_integers, np.add, signed),
+        arith.SubiOp: partial(_integers, np.subtract, signed),
+        arith.MuliOp: partial(_integers, np.multiply, signed),
+        arith.DivSIOp: partial(_divisions, _truncated_quotient, signed),
+        arith.DivUIOp: partial(_divisions, np.floor_divide, unsigned),
+        arith.CeilDivSIOp: partial(_divisions, _raised_quotient, signed),
+        arith.CeilDivUIOp: partial(_divisions, _raised_quotient, unsigned),
+        arith.FloorDivSIOp: partial(_divisions, np.floor_divide, signed),
+        arith.RemSIOp: partial(_divisions, np.fmod, signed),
+        arith.RemUIOp: partial(_divisions, np.fmod, unsigned),
+        arith.MaxSIOp: partial(_integers, np.maximum, signed),
+        arith.MaxUIOp: partial(_integers, np.maximum, unsigned),
+        arith.MinSIOp: partial(_integers, np.minimum, signed),
+        arith.MinUIOp: partial(_integers, np.minimum, unsigned),
+        arith.AndIOp: partial(_integers, np.bitwise_and, signed),
+        arith.OrIOp: partial(_integers, np.bitwise_or, signed),
+        arith.XOrIOp: partial(_integers, np.bitwise_xor, signed),
+        arith.ShLIOp: partial(_integers, np.left_shift, unsigned),
+        arith.ShRUIOp: partial(_integers, np.right_shift, unsigned),
         arith.ShRSIOp: _shift_right_signed,
         arith.AddUIExtendedOp: _add_extended,
-        arith.MulSIExtendedOp: _multiply_extended(signed),
-        arith.MulUIExtendedOp: _multiply_extended(unsigned),
+        arith.MulSIExtendedOp: partial(_multiply_extended, signed),
+        arith.MulUIExtendedOp: partial(_multiply_extended, unsigned),
         arith.CmpiOp: _compare_integers,
         arith.SelectOp: _select,
         # Floats
-        arith.AddfOp: floats(np.add),
-        arith.SubfOp: floats(np.subtract),
-        arith.MulfOp: floats(np.multiply),
-        arith.DivfOp: floats(np.divide),
-        RemFOp: floats(np.fmod),
-        arith.NegfOp: floats(np.negative),
-        arith.MaximumfOp: floats(maximum),
-        arith.MinimumfOp: floats(minimum),
-        arith.MaxnumfOp: floats(np.fmax),
-        arith.MinnumfOp: floats(np.fmin),
+        arith.AddfOp: partial(floats, np.add),
+        arith.SubfOp: partial(floats, np.subtract),
+        arith.MulfOp: partial(floats, np.multiply),
+        arith.DivfOp: partial(floats, np.divide),
+        RemFOp: partial(floats, np.fmod),
+        arith.NegfOp: partial(floats, np.negative),
+        arith.MaximumfOp: partial(floats, maximum),
+        arith.MinimumfOp: partial(floats, minimum),
+        arith.MaxnumfOp: partial(floats, np.fmax),
+        arith.MinnumfOp: partial(floats, np.fmin),
         arith.CmpfOp: _compare_floats,
         # Conversions
-        arith.SIToFPOp: _int_to_float(signed),
-        arith.UIToFPOp: _int_to_float(unsigned),
-        arith.FPToSIOp: _float_to_int(True),
-        arith.FPToUIOp: _float_to_int(False),
+        arith.SIToFPOp: partial(_int_to_float, signed),
+        arith.UIToFPOp: partial(_int_to_float, unsigned),
+        arith.FPToSIOp: partial(_float_to_int, True),
+        arith.FPToUIOp: partial(_float_to_int, False),
         arith.ExtFOp: _float_to_float,
         arith.TruncFOp: _float_to_float,
-        arith.ExtSIOp: _resize(signed),
-        arith.ExtUIOp: _resize(unsigned),
-        arith.TruncIOp: _resize(signed),
-        arith.IndexCastOp: _resize(signed),
+        arith.ExtSIOp: partial(_resize, signed),
+        arith.ExtUIOp: partial(_resize, unsigned),
+        arith.TruncIOp: partial(_resize, signed),
+        arith.IndexCastOp: partial(_resize, signed),
         arith.BitcastOp: _bitcast,
     }
 )

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -34,8 +35,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl_quant.runtime.array_types import shape_text
 
 from .arith import maximum
-from .blocks import run_block
-from .implementations import interpreter_functions
+from .implementations import interpreter_functions, run_block
 from .values import Load, failure, numbers, signed, unsigned, wrapped
 
 BLOCK_SIZE = 1 << 18
@@ -97,21 +97,6 @@ def _check_bounds(op: Operation, index: NDArray[Any], size: int) -> None:
         )
 
 
-def _loop_sizes(
-    op: Operation, maps: Sequence[AffineMap], operands: Sequence[NDArray[Any]]
-) -> list[int]:
-    sizes: dict[int, int] = {}
-    for map_, operand in zip(maps, operands, strict=True):
-        for expr, size in zip(map_.results, operand.shape, strict=True):
-            if not isinstance(expr, AffineDimExpr):
-                continue
-            known = sizes.setdefault(expr.position, size)
-            if known != size:
-                shapes = ", ".join(f"'{shape_text(o.shape)}'" for o in operands)
-                raise failure(op, f"has operands of shapes that do not match: {shapes}")
-    return [sizes[dimension] for dimension in range(maps[0].num_dims)]
-
-
 def _parts(sizes: Sequence[int], one_by_one: Sequence[int]) -> Iterator[Ranges]:
     """
     The iteration space in blocks, in the order of the loops.
@@ -158,27 +143,21 @@ def _integers(function: np.ufunc, load: Load = signed) -> Combine:
     return combine
 
 
-def _in_order(function: np.ufunc) -> Combine:
-    def combine(
-        result: _Array, values: _Array, axes: _Axes, type_: Attribute
-    ) -> _Array:
-        front = range(len(axes))
-        values = np.moveaxis(values, axes, front)
-        values = values.reshape(-1, *values.shape[len(axes) :])
-        first = np.moveaxis(result, axes, front).reshape(1, *values.shape[1:])
-        totals = function.accumulate(np.concatenate((first, values)), axis=0)
-        return totals[-1].reshape(result.shape)
-
-    return combine
+def _in_order(
+    function: np.ufunc, result: _Array, values: _Array, axes: _Axes, type_: Attribute
+) -> _Array:
+    front = range(len(axes))
+    values = np.moveaxis(values, axes, front)
+    values = values.reshape(-1, *values.shape[len(axes) :])
+    first = np.moveaxis(result, axes, front).reshape(1, *values.shape[1:])
+    totals = function.accumulate(np.concatenate((first, values)), axis=0)
+    return totals[-1].reshape(result.shape)
 
 
-def _ignoring_nan(function: np.ufunc) -> Combine:
-    def combine(
-        result: _Array, values: _Array, axes: _Axes, type_: Attribute
-    ) -> _Array:
-        return function(result, function.reduce(values, axes, keepdims=True))
-
-    return combine
+def _ignoring_nan(
+    function: np.ufunc, result: _Array, values: _Array, axes: _Axes, type_: Attribute
+) -> _Array:
+    return function(result, function.reduce(values, axes, keepdims=True))
 
 
 def _maximum(result: _Array, values: _Array, axes: _Axes, type_: Attribute) -> _Array:
@@ -204,12 +183,12 @@ _COMBINES: dict[type[Operation], Combine] = {
     arith.MinSIOp: _integers(np.minimum),
     arith.MaxUIOp: _integers(np.maximum, unsigned),
     arith.MinUIOp: _integers(np.minimum, unsigned),
-    arith.AddfOp: _in_order(np.add),
-    arith.MulfOp: _in_order(np.multiply),
+    arith.AddfOp: partial(_in_order, np.add),
+    arith.MulfOp: partial(_in_order, np.multiply),
     arith.MaximumfOp: _maximum,
     arith.MinimumfOp: _minimum,
-    arith.MaxnumfOp: _ignoring_nan(np.fmax),
-    arith.MinnumfOp: _ignoring_nan(np.fmin),
+    arith.MaxnumfOp: partial(_ignoring_nan, np.fmax),
+    arith.MinnumfOp: partial(_ignoring_nan, np.fmin),
 }
 
 
@@ -240,6 +219,7 @@ def _find_combiner(result: BlockArgument, yielded: SSAValue) -> _Combiner | None
 class _Structure:
     """What a structured op computes: a body, and which elements it computes with."""
 
+    interpreter: Interpreter
     op: Operation
     block: Block
     maps: Sequence[AffineMap]
@@ -298,7 +278,6 @@ class _Structure:
 
     def values(
         self,
-        interpreter: Interpreter,
         operands: Sequence[NDArray[Any]],
         ranges: Ranges,
         wanted: Sequence[SSAValue],
@@ -317,60 +296,71 @@ class _Structure:
         for op in self.block.ops:
             if isinstance(op, linalg.ops.IndexOp):
                 known[op] = np.ix_(*ranges)[op.dim.value.data]
-        return run_block(interpreter, self.block, args, wanted, known)
+        return run_block(self.interpreter, self.block, args, wanted, known)
 
+    def loop_sizes(self, operands: Sequence[NDArray[Any]]) -> list[int]:
+        """The number of iterations of each loop."""
+        sizes: dict[int, int] = {}
+        for map_, operand in zip(self.maps, operands, strict=True):
+            for expr, size in zip(map_.results, operand.shape, strict=True):
+                if not isinstance(expr, AffineDimExpr):
+                    continue
+                if sizes.setdefault(expr.position, size) != size:
+                    shapes = ", ".join(f"'{shape_text(o.shape)}'" for o in operands)
+                    raise failure(
+                        self.op, f"has operands of shapes that do not match: {shapes}"
+                    )
+        return [sizes[dimension] for dimension in range(self.maps[0].num_dims)]
 
-def _evaluate(
-    structure: _Structure, interpreter: Interpreter, args: PythonValues
-) -> PythonValues:
-    operands = [
-        numbers(arg, value.type)
-        for arg, value in zip(args, structure.op.operands, strict=True)
-    ]
-    sizes = _loop_sizes(structure.op, structure.maps, operands)
-    reduced = structure.reduced_loops()
-    results = [
-        np.array(output)
-        if reduced or structure.is_used(structure.input_count + index)
-        else np.empty(output.shape, output.dtype)
-        for index, output in enumerate(operands[structure.input_count :])
-    ]
-    # A result is read where the body uses it as its argument.
-    operands[structure.input_count :] = results
-    if reduced and (combiners := structure.combiners()) is not None:
-        for ranges in _parts(sizes, ()):
-            _reduce_part(structure, interpreter, operands, combiners, reduced, ranges)
+    def evaluate(self, args: PythonValues) -> PythonValues:
+        """The results of the op for the values of its operands."""
+        operands = [
+            numbers(arg, value.type)
+            for arg, value in zip(args, self.op.operands, strict=True)
+        ]
+        sizes = self.loop_sizes(operands)
+        reduced = self.reduced_loops()
+        results = [
+            np.array(output)
+            if reduced or self.is_used(self.input_count + index)
+            else np.empty(output.shape, output.dtype)
+            for index, output in enumerate(operands[self.input_count :])
+        ]
+        # A result is read where the body uses it as its argument.
+        operands[self.input_count :] = results
+        if reduced and (combiners := self.combiners()) is not None:
+            for ranges in _parts(sizes, ()):
+                self.reduce_part(operands, combiners, reduced, ranges)
+            return tuple(results)
+        for ranges in _parts(sizes, reduced):
+            values = self.values(operands, ranges, self.yielded)
+            for result, map_, value in zip(
+                results, self.output_maps, values, strict=True
+            ):
+                part = _part(self.op, result, map_, ranges)
+                np.copyto(part, value, casting="equiv")
         return tuple(results)
-    for ranges in _parts(sizes, reduced):
-        values = structure.values(interpreter, operands, ranges, structure.yielded)
-        for result, map_, value in zip(
-            results, structure.output_maps, values, strict=True
+
+    def reduce_part(
+        self,
+        operands: Sequence[NDArray[Any]],
+        combiners: Sequence[_Combiner],
+        reduced: _Axes,
+        ranges: Ranges,
+    ) -> None:
+        """Combine the results with the values of a part of the iteration space."""
+        wanted = [combiner.value for combiner in combiners]
+        skipped = [combiner.op for combiner in combiners]
+        values = self.values(operands, ranges, wanted, skipped)
+        shape = [len(indices) for indices in ranges]
+        results = operands[self.input_count :]
+        for combiner, result, map_, value in zip(
+            combiners, results, self.output_maps, values, strict=True
         ):
-            part = _part(structure.op, result, map_, ranges)
-            np.copyto(part, value, casting="equiv")
-    return tuple(results)
-
-
-def _reduce_part(
-    structure: _Structure,
-    interpreter: Interpreter,
-    operands: Sequence[NDArray[Any]],
-    combiners: Sequence[_Combiner],
-    reduced: tuple[int, ...],
-    ranges: Ranges,
-) -> None:
-    wanted = [combiner.value for combiner in combiners]
-    skipped = [combiner.op for combiner in combiners]
-    values = structure.values(interpreter, operands, ranges, wanted, skipped)
-    shape = [len(indices) for indices in ranges]
-    results = operands[structure.input_count :]
-    for combiner, result, map_, value in zip(
-        combiners, results, structure.output_maps, values, strict=True
-    ):
-        part = _part(structure.op, result, map_, ranges)
-        value = np.broadcast_to(numbers(value, combiner.value.type), shape)
-        total = combiner.combine(part, value, reduced, combiner.value.type)
-        np.copyto(part, total, casting="equiv")
+            part = _part(self.op, result, map_, ranges)
+            value = np.broadcast_to(numbers(value, combiner.value.type), shape)
+            total = combiner.combine(part, value, reduced, combiner.value.type)
+            np.copyto(part, total, casting="equiv")
 
 
 def _run_structured(
@@ -380,8 +370,9 @@ def _run_structured(
     is_parallel = [
         kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()
     ]
-    structure = _Structure(op, op.body.block, maps, is_parallel, len(op.inputs))
-    return _evaluate(structure, interpreter, args)
+    block, input_count = op.body.block, len(op.inputs)
+    structure = _Structure(interpreter, op, block, maps, is_parallel, input_count)
+    return structure.evaluate(args)
 
 
 def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
@@ -395,8 +386,8 @@ def _broadcast(
 ) -> PythonValues:
     rank = np.ndim(args[1])
     maps = [_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
-    structure = _Structure(op, op.hidden_region.block, maps, [True] * rank, 1)
-    return _evaluate(structure, interpreter, args)
+    block = op.hidden_region.block
+    return _Structure(interpreter, op, block, maps, [True] * rank, 1).evaluate(args)
 
 
 def _reduce(
@@ -405,8 +396,8 @@ def _reduce(
     rank, dimensions = np.ndim(args[0]), op.dimensions.get_values()
     maps = [AffineMap.identity(rank), _without(rank, dimensions)]
     is_parallel = [dimension not in dimensions for dimension in range(rank)]
-    structure = _Structure(op, op.region.block, maps, is_parallel, 1)
-    return _evaluate(structure, interpreter, args)
+    block = op.region.block
+    return _Structure(interpreter, op, block, maps, is_parallel, 1).evaluate(args)
 
 
 LINALG = interpreter_functions(
@@ -414,32 +405,12 @@ LINALG = interpreter_functions(
     {
         linalg.ops.BroadcastOp: _broadcast,
         linalg.ops.ReduceOp: _reduce,
-        **dict.fromkeys(
-            (
-                linalg.ops.GenericOp,
-                linalg.ops.AddOp,
-                linalg.ops.CopyOp,
-                linalg.ops.ExpOp,
-                linalg.ops.FillOp,
-                linalg.ops.LogOp,
-                linalg.ops.MatmulOp,
-                linalg.ops.MaxOp,
-                linalg.ops.MinOp,
-                linalg.ops.MulOp,
-                linalg.ops.QuantizedMatmulOp,
-                linalg.ops.SelectOp,
-                linalg.ops.SqrtOp,
-                linalg.ops.SubOp,
-                linalg.ops.TransposeOp,
-                linalg.ops.Conv2DNchwFchwOp,
-                linalg.ops.Conv2DNgchwFgchwOp,
-                linalg.ops.Conv2DNgchwGfchwOp,
-                linalg.ops.Conv2DNhwc_FhwcOp,
-                linalg.ops.Conv2DNhwc_HwcfOp,
-                linalg.ops.Conv2DNhwgcGfhwcOp,
-            ),
-            _run_structured,
-        ),
+        **{
+            op: _run_structured
+            for op in linalg.Linalg.operations
+            if issubclass(op, LinalgStructuredOperation)
+            and op is not linalg.ops.PoolingNchwMaxOp
+        },
     },
 )
 """

@@ -9,27 +9,26 @@ library, and MLIR's results, which depend on the machine, may differ in the last
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import math
+from xdsl.ir import Operation
 
 from xdsl_quant.numerics.float_dtypes import rounded
 
 from .arith import floats
-from .implementations import Implementation, interpreter_functions
+from .implementations import interpreter_functions
 from .values import failure, numbers, signed, wrapped
 
 
-def _in_f64(function: Callable[..., NDArray[Any]]) -> Implementation:
-    """A function that is computed in f64 and rounded."""
-
-    def in_f64(*args: NDArray[Any]) -> NDArray[Any]:
-        result = function(*(arg.astype(np.float64) for arg in args))
-        return rounded(result, args[0].dtype)
-
-    return floats(in_f64)
+def _in_f64(function: Callable[..., NDArray[Any]], op: Operation, *args: Any) -> Any:
+    """Apply a function that is computed in f64 and rounded."""
+    values = [numbers(arg, op.results[0].type) for arg in args]
+    result = function(*(value.astype(np.float64) for value in values))
+    return rounded(result, values[0].dtype)
 
 
 def round_away(values: NDArray[Any]) -> NDArray[Any]:
@@ -83,40 +82,40 @@ def _reciprocal_root(values: NDArray[Any]) -> NDArray[Any]:
 
 MATH = interpreter_functions(
     {
-        math.AbsFOp: floats(np.abs),
+        math.AbsFOp: partial(floats, np.abs),
         math.AbsIOp: _absolute_integers,
-        math.CeilOp: floats(np.ceil),
-        math.CopySignOp: floats(np.copysign),
-        math.FloorOp: floats(np.floor),
+        math.CeilOp: partial(floats, np.ceil),
+        math.CopySignOp: partial(floats, np.copysign),
+        math.FloorOp: partial(floats, np.floor),
         math.FmaOp: _fma,
-        math.RoundEvenOp: floats(np.rint),
-        math.RoundOp: floats(round_away),
-        math.SqrtOp: floats(np.sqrt),
-        math.TruncOp: floats(np.trunc),
-        math.AcosOp: _in_f64(np.arccos),
-        math.AcoshOp: _in_f64(np.arccosh),
-        math.AsinOp: _in_f64(np.arcsin),
-        math.AsinhOp: _in_f64(np.arcsinh),
-        math.Atan2Op: _in_f64(np.arctan2),
-        math.AtanOp: _in_f64(np.arctan),
-        math.AtanhOp: _in_f64(np.arctanh),
-        math.CbrtOp: _in_f64(np.cbrt),
-        math.CosOp: _in_f64(np.cos),
-        math.CoshOp: _in_f64(np.cosh),
-        math.Exp2Op: _in_f64(np.exp2),
-        math.ExpM1Op: _in_f64(np.expm1),
-        math.ExpOp: _in_f64(np.exp),
+        math.RoundEvenOp: partial(floats, np.rint),
+        math.RoundOp: partial(floats, round_away),
+        math.SqrtOp: partial(floats, np.sqrt),
+        math.TruncOp: partial(floats, np.trunc),
+        math.AcosOp: partial(_in_f64, np.arccos),
+        math.AcoshOp: partial(_in_f64, np.arccosh),
+        math.AsinOp: partial(_in_f64, np.arcsin),
+        math.AsinhOp: partial(_in_f64, np.arcsinh),
+        math.Atan2Op: partial(_in_f64, np.arctan2),
+        math.AtanOp: partial(_in_f64, np.arctan),
+        math.AtanhOp: partial(_in_f64, np.arctanh),
+        math.CbrtOp: partial(_in_f64, np.cbrt),
+        math.CosOp: partial(_in_f64, np.cos),
+        math.CoshOp: partial(_in_f64, np.cosh),
+        math.Exp2Op: partial(_in_f64, np.exp2),
+        math.ExpM1Op: partial(_in_f64, np.expm1),
+        math.ExpOp: partial(_in_f64, np.exp),
         math.FPowIOp: _float_to_integer_power,
-        math.Log10Op: _in_f64(np.log10),
-        math.Log1pOp: _in_f64(np.log1p),
-        math.Log2Op: _in_f64(np.log2),
-        math.LogOp: _in_f64(np.log),
-        math.PowFOp: _in_f64(np.power),
-        math.RsqrtOp: _in_f64(_reciprocal_root),
-        math.SinOp: _in_f64(np.sin),
-        math.SinhOp: _in_f64(np.sinh),
-        math.TanOp: _in_f64(np.tan),
-        math.TanhOp: _in_f64(np.tanh),
+        math.Log10Op: partial(_in_f64, np.log10),
+        math.Log1pOp: partial(_in_f64, np.log1p),
+        math.Log2Op: partial(_in_f64, np.log2),
+        math.LogOp: partial(_in_f64, np.log),
+        math.PowFOp: partial(_in_f64, np.power),
+        math.RsqrtOp: partial(_in_f64, _reciprocal_root),
+        math.SinOp: partial(_in_f64, np.sin),
+        math.SinhOp: partial(_in_f64, np.sinh),
+        math.TanOp: partial(_in_f64, np.tan),
+        math.TanhOp: partial(_in_f64, np.tanh),
     }
 )
 """The ops of the dialect, but `erf` and the bit counts, which NumPy does not have."""

@@ -17,7 +17,6 @@ from .host import host_implementations
 from .linalg import LINALG
 from .math import MATH
 from .quant import quant_functions
-from .shape import SHAPE
 from .tensor import TENSOR
 
 
@@ -62,7 +61,6 @@ def register_implementations(
         LINALG,
         MATH,
         quant_functions(Rounding(rounding_mode, zero_point_order, nan)),
-        SHAPE,
         TENSOR,
     ):
         interpreter.register_implementations(functions, override=True)

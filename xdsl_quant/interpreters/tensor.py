@@ -1,5 +1,5 @@
 """
-The tensor dialect on NumPy arrays.
+The tensor dialect on NumPy arrays, and the shape dialect: a shape is an array of `index`.
 
 Arrays that are values are never written to: where possible, an op returns a view of its
 operand, and a splat has the memory of one element. An access out of bounds
@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation
 
+from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from xdsl_quant.runtime.array_types import (
     allows_shape,
     numpy_dtype,
@@ -27,8 +28,7 @@ from xdsl_quant.runtime.array_types import (
     shortened,
 )
 
-from .blocks import run_block
-from .implementations import interpreter_functions
+from .implementations import interpreter_functions, run_block
 from .values import failure, numbers
 
 # Shapes
@@ -251,8 +251,30 @@ def _pad(interpreter: Interpreter, op: tensor.PadOp, source: Any, *dynamic: Any)
     return result
 
 
+# The shape dialect
+
+
+def _shape_of(op: ShapeOfOp, value: Any) -> Any:
+    return np.array(np.shape(value), np.int64)
+
+
+def _num_elements(op: NumElementsOp, shape: Any) -> Any:
+    return np.int64(math.prod(shape.tolist()))
+
+
+def _split_at(op: SplitAtOp, shape: Any, index: int) -> Any:
+    rank = len(shape)
+    if not -rank <= index <= rank:
+        raise failure(op, f"splits a shape of rank {rank} at {index}")
+    position = index + rank if index < 0 else index
+    return shape[:position], shape[position:]
+
+
 TENSOR = interpreter_functions(
     {
+        NumElementsOp: _num_elements,
+        ShapeOfOp: _shape_of,
+        SplitAtOp: _split_at,
         tensor.CastOp: _cast,
         tensor.CollapseShapeOp: _collapse_shape,
         tensor.ConcatOp: _concatenate,
@@ -269,4 +291,4 @@ TENSOR = interpreter_functions(
     },
     {tensor.PadOp: _pad},
 )
-"""The ops of the dialect."""
+"""The ops of both dialects."""
