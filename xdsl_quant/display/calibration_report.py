@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
-from string import Template
 from typing import Literal, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
 )
 
 from .histogram_svg import histogram_svg
-from .package_files import style, text
+from .package_files import style, template, text
 
 Range = tuple[float, float]
 """The smallest and the largest of some values."""
@@ -46,24 +46,29 @@ _UNKNOWN = "Histograms and errors are not known: calibrate with"
 
 _STYLE = style("calibration_report.css")
 
-_PAGE = Template(text("calibration_report.html"))
+_LEGEND = text("calibration_legend.html")
+
+_PAGE = template("calibration_report.html")
+
+_TABLE = template("calibration_table.html")
+
+_CHANNELS = template("calibration_channels.html")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class CalibrationReport:
     """
     A table of keys, the worst first, that a notebook shows. `str` is a table of text.
     """
 
-    def __init__(
-        self,
-        evaluations: Sequence[Evaluation],
-        statistics: Statistics,
-        conversion: QuantCalibratedToUniformPass,
-    ):
-        self.evaluations = evaluations
-        """The evaluation of each key, the worst first."""
-        self._statistics = statistics
-        self._conversion = conversion
+    evaluations: Sequence[Evaluation]
+    """The evaluation of each key, the worst first."""
+
+    statistics: Statistics
+    """What was observed."""
+
+    conversion: QuantCalibratedToUniformPass
+    """The pass that chose the types."""
 
     def __repr__(self) -> str:
         rows = [("key", "SQNR in dB", "saturated", "range", "type")]
@@ -100,39 +105,26 @@ class CalibrationReport:
         """
         write_text_atomically(path, self.page(title))
 
-    def _html(self, count: int) -> str:
-        shown = self.evaluations[:count]
-        left_out = len(self.evaluations) - len(shown)
-        more = f"<p>… and {left_out} more keys: <code>save</code> them to a file.</p>"
-        rows = "\n".join(map(_rows, shown))
-        return (
-            f'<div class="xdsl-quant-report" tabindex="0">{_STYLE}\n'
-            f"{self._summary()}\n"
-            f'<table class="keys"><caption>{self._caption()}</caption>\n'
-            f"<thead><tr>{_HEADS}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
-            f"{more if left_out else ''}</div>"
-        )
-
-    def _summary(self) -> str:
-        count, batches = len(self.evaluations), self._statistics.batch_count
-        return (
-            f"<p>{_counted(count, 'key')}, {_counted(batches, 'batch', 'batches')}, "
-            f"observer <code>{escape(self._statistics.observer)}</code>, types of "
-            f"<code>{escape(str(self._conversion.spec()))}</code>.</p>"
-        )
-
     def _has_unknown_errors(self) -> bool:
         return any(evaluation.histogram is None for evaluation in self.evaluations)
 
-    def _caption(self) -> str:
+    def _html(self, shown: int) -> str:
+        count, caption, more = len(self.evaluations), _LEGEND, ""
         if self._has_unknown_errors():
-            return f"Keys in their order. {_UNKNOWN} <code>histograms=True</code>."
-        return (
-            "The worst key first. Heights are logarithms of numbers of values: "
-            '<span class="key" style="background:#1f77dc"></span> values that the type '
-            'can store, <span class="key" style="background:#d24a3d"></span> those that '
-            'are saturated, <span class="key" style="background:rgba(128,128,128,0.4)">'
-            "</span> what the type can store. The mark below is at 0."
+            caption = f"Keys in their order. {_UNKNOWN} <code>histograms=True</code>."
+        if (left_out := count - shown) > 0:
+            more = (
+                f"<p>… and {left_out} more keys: <code>save</code> them to a file.</p>"
+            )
+        return _TABLE.substitute(
+            style=_STYLE,
+            keys=_counted(count, "key"),
+            batches=_counted(self.statistics.batch_count, "batch", "batches"),
+            observer=escape(self.statistics.observer),
+            types=escape(str(self.conversion.spec())),
+            caption=caption,
+            rows="\n".join(map(_rows, self.evaluations[:shown])),
+            more=more,
         )
 
 
@@ -194,32 +186,6 @@ def calibration_report(
 # Rows
 
 
-def _heads(*columns: tuple[str, str]) -> str:
-    return "".join(
-        f'<th scope="col"{attributes}>{name}</th>' for name, attributes in columns
-    )
-
-
-_HEADS = _heads(
-    ("Key", ""),
-    ("SQNR", ' class="n" title="Signal to quantization noise ratio: more is better"'),
-    ("Saturated", ' class="n" title="Values that the type cannot store"'),
-    ("Range", ' title="What the observer found"'),
-    ("Histogram", ""),
-    ("Type", ""),
-)
-
-_CHANNEL_HEADS = _heads(
-    ("Channel", ""),
-    ("SQNR", ' class="n"'),
-    ("Saturated", ' class="n"'),
-    ("Range", ""),
-    ("Histogram", ""),
-    ("Scale", ""),
-    ("Zero point", ""),
-)
-
-
 def _cells(
     name: str,
     sqnr: str,
@@ -260,7 +226,7 @@ def _rows(evaluation: Evaluation) -> str:
         stored = _stored_range(parameters, 0)
     cells = _cells(
         evaluation.key,
-        _with_unit(evaluation.sqnr),
+        _decibels(evaluation.sqnr, " dB"),
         _saturated(evaluation),
         evaluation.ranges.layer,
         evaluation.histogram,
@@ -283,14 +249,10 @@ def _range(bounds: Range) -> str:
     return f"{_number(low)} to {_number(high)}"
 
 
-def _decibels(sqnr: float) -> str:
+def _decibels(sqnr: float, unit: str = "") -> str:
     if math.isnan(sqnr):
         return "-"
-    return "no error" if sqnr == math.inf else f"{sqnr:.1f}"
-
-
-def _with_unit(sqnr: float) -> str:
-    return f"{_decibels(sqnr)} dB" if math.isfinite(sqnr) else _decibels(sqnr)
+    return "no error" if sqnr == math.inf else f"{sqnr:.1f}{unit}"
 
 
 def _percent(part: float) -> str:
@@ -368,7 +330,7 @@ def _channel_row(evaluation: Evaluation) -> str:
         index = channel if parameters.scales.ndim else 0
         cells = _cells(
             str(channel),
-            _with_unit(float(error.channel_sqnr[channel])),
+            _decibels(float(error.channel_sqnr[channel]), " dB"),
             _percent(float(error.channel_saturated_fraction[channel])),
             ranges[channel],
             histogram.of_channel(channel),
@@ -377,13 +339,11 @@ def _channel_row(evaluation: Evaluation) -> str:
         scale = _number(float(parameters.scales.flat[index]))
         zero_point = int(parameters.zero_points.flat[index])
         rows.append(f"<tr>{cells}<td>{scale}</td><td>{zero_point}</td></tr>")
-    which = f"Worst {len(worst)} of {_counted(len(ranges), 'channel')}"
-    from_ = _with_unit(float(error.channel_sqnr[worst[0]]))
-    body = "\n".join(rows)
-    return (
-        f'<tr class="channels"><td colspan="6"><details><summary>{which} along dimension '
-        f"{evaluation.ranges.axis}, from {from_}</summary>\n"
-        f'<table aria-label="Channels of {escape(evaluation.key)}">'
-        f"<thead><tr>{_CHANNEL_HEADS}</tr></thead>\n<tbody>{body}</tbody></table>"
-        "</details></td></tr>"
+    return _CHANNELS.substitute(
+        key=escape(evaluation.key),
+        shown=len(worst),
+        channels=_counted(len(ranges), "channel"),
+        axis=evaluation.ranges.axis,
+        worst=_decibels(float(error.channel_sqnr[worst[0]]), " dB"),
+        rows="\n".join(rows),
     )

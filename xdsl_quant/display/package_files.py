@@ -1,6 +1,7 @@
-"""Style sheets and pages, which are files of this package."""
+"""Style sheets and templates of HTML, which are files of this package."""
 
 from importlib.resources import files
+from string import Template
 
 
 def text(name: str) -> str:
@@ -11,3 +12,8 @@ def text(name: str) -> str:
 def style(name: str) -> str:
     """A style sheet as an element of HTML."""
     return f"<style>\n{text(name)}</style>"
+
+
+def template(name: str) -> Template:
+    """A file with `$name` where something is put in."""
+    return Template(text(name))

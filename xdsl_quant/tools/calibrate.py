@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--observer",
         default="min-max",
-        help="how ranges are found, see below (default: %(default)s)",
+        help="how ranges are found, see above (default: %(default)s)",
     )
     parser.add_argument(
         "--batch-size",
