@@ -102,44 +102,41 @@ def _is_packed_by_mlir(type_: Attribute) -> TypeGuard[IntegerType]:
     return isinstance(type_, IntegerType) and type_.bitwidth not in (8, 16, 32, 64)
 
 
-def _mlir_bytes(type_: IntegerType, values: Sequence[int]) -> bytes:
+def _stride(type_: IntegerType) -> int:
     """
-    The bytes that MLIR has for dense integers.
+    Bits from one element to the next in MLIR's bytes.
 
     Eight of `i1` are one byte, the first in its lowest bit. The others have as many bytes
     as they need, with zeros above their bits.
     """
-    width = type_.bitwidth
-    if width == 1:
-        bits = "".join("1" if value & 1 else "0" for value in reversed(values))
-        return int(bits, 2).to_bytes((len(values) + 7) // 8, "little")
-    mask, size = (1 << width) - 1, (width + 7) // 8
-    return b"".join((value & mask).to_bytes(size, "little") for value in values)
+    return 1 if type_.bitwidth == 1 else (type_.bitwidth + 7) // 8 * 8
+
+
+def _mlir_bytes(type_: IntegerType, values: Sequence[int]) -> bytes:
+    """The bytes that MLIR has for dense integers."""
+    mask, stride = (1 << type_.bitwidth) - 1, _stride(type_)
+    bits = "".join(f"{value & mask:0{stride}b}" for value in reversed(values))
+    return int(bits, 2).to_bytes((len(bits) + 7) // 8, "little")
 
 
 def _values_of_mlir_bytes(
     type_: IntegerType, data: bytes, count: int
 ) -> Sequence[int] | None:
     """Inverse of `_mlir_bytes`, `None` if `data` has not `count` elements."""
-    width = type_.bitwidth
-    if width == 1:
-        if len(data) == 1 and count > 8 and data in (b"\x00", b"\xff"):
-            return [data[0] & 1] * count
-        if len(data) != (count + 7) // 8:
-            return None
-        return [data[index // 8] >> index % 8 & 1 for index in range(count)]
-    size = (width + 7) // 8
-    if len(data) == size:
-        data *= count
-    if len(data) != size * count:
+    width, stride = type_.bitwidth, _stride(type_)
+    size = (count * stride + 7) // 8
+    is_splat = data in (b"\x00", b"\xff") if stride == 1 else len(data) == stride // 8
+    if is_splat:
+        data *= size // len(data)
+    if len(data) != size:
         return None
     is_unsigned = type_.signedness.data is Signedness.UNSIGNED
     sign, mask = 0 if is_unsigned else 1 << width - 1, (1 << width) - 1
-    bits = (
-        int.from_bytes(data[start : start + size], "little") & mask
-        for start in range(0, len(data), size)
-    )
-    return [(value ^ sign) - sign for value in bits]
+    # The first element is in the last bits.
+    bits = f"{int.from_bytes(data, 'little'):0{8 * size}b}"
+    ends = range(8 * size, 8 * size - count * stride, -stride)
+    stored = (int(bits[end - stride : end], 2) & mask for end in ends)
+    return [(value ^ sign) - sign for value in stored]
 
 
 def exchange_packed_integers() -> None:
@@ -187,11 +184,11 @@ def _parse_optional_packed_integers(
 ) -> DenseIntOrFPElementsAttr | None:
     """Parse a dense constant if its elements are integers that MLIR has packed."""
     # What is wrong with a text is for xDSL to say.
-    if parser.parse_optional_punctuation("<") is None:
-        return None
-    if (hexadecimal := parser.parse_optional_str_literal()) is None:
-        return None
-    if parser.parse_optional_punctuation(">") is None:
+    if (
+        parser.parse_optional_punctuation("<") is None
+        or (hexadecimal := parser.parse_optional_str_literal()) is None
+        or parser.parse_optional_punctuation(">") is None
+    ):
         return None
     if type_ is None:
         if parser.parse_optional_punctuation(":") is None:
