@@ -8,12 +8,14 @@ annotations of matplotlib are incomplete: axes and figures are `Any` here.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.numerics import (
@@ -32,8 +34,13 @@ _BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
 _BINS = 128
 """Bins of a histogram, unless there is one for each stored value."""
 
-_LOG_BASE = 0.7
-"""Where logarithmic bars begin, so that a single value is a small bar."""
+# A single value is a small bar.
+_NUMBERS_OF_VALUES = {
+    "ylabel": "number of values",
+    "yscale": "log",
+    "ylim": (0.7, None),
+}
+"""The axis of logarithmic bars."""
 
 _MAX_GRID_LINES = 32
 """Most stored values that are drawn as lines."""
@@ -116,26 +123,17 @@ def _plot_values(
     if high - low < _MAX_GRID_LINES:
         for stored in range(low, high + 1):
             axes.axvline(stored, color="black", alpha=0.3, linewidth=0.6)
-    axes.set_xlim(edges[0], edges[-1])
     axes.set(
         title="values on the grid of stored values",
         xlabel="value / scale + zero point",
-        ylabel="number of values",
-        yscale="log",
+        xlim=(edges[0], edges[-1]),
+        **_NUMBERS_OF_VALUES,
     )
-    axes.set_ylim(bottom=_LOG_BASE)
     if not parameters.scales.ndim:
-        _add_value_axis(axes, float(parameters.scales), int(parameters.zero_points))
-
-
-def _add_value_axis(axes: Any, scale: float, zero_point: int) -> None:
-    def values(stored: NDArray[Any]) -> NDArray[Any]:
-        return (stored - zero_point) * scale
-
-    def stored(values: NDArray[Any]) -> NDArray[Any]:
-        return values / scale + zero_point
-
-    axes.secondary_xaxis("top", functions=(values, stored)).set_xlabel("value")
+        scale, zero_point = float(parameters.scales), int(parameters.zero_points)
+        to_value = Polynomial((-zero_point * scale, scale))
+        functions = (to_value, Polynomial((zero_point, 1 / scale)))
+        axes.secondary_xaxis("top", functions=functions).set_xlabel("value")
 
 
 def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
@@ -146,12 +144,10 @@ def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
     axes.set(
         title="error",
         xlabel="dequantized value - value",
-        ylabel="number of values",
-        yscale="log",
+        **_NUMBERS_OF_VALUES,
     )
     # Small numbers are long, and more of them would run into each other.
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_ylim(bottom=_LOG_BASE)
 
 
 def _plot_sqnr(
@@ -165,9 +161,8 @@ def _plot_sqnr(
     axes.set(title=f"signal-to-noise ratio of each {per}")
     if np.isposinf(sqnr).all():
         axes.set(xticks=[], yticks=[])
-        place = {"horizontalalignment": "center", "verticalalignment": "center"}
-        text = f"no error in any {per}"
-        axes.text(0.5, 0.5, text, transform=axes.transAxes, **place)
+        text, place = f"no error in any {per}", axes.transAxes
+        axes.text(0.5, 0.5, text, transform=place, ha="center", va="center")
         return
     # Scales have a dimension for each one of the values, or with a block size.
     sizes = dict(parameters.block_sizes or ())
@@ -180,9 +175,8 @@ def _plot_sqnr(
         sqnr.squeeze(), aspect="auto", interpolation="nearest", cmap="cividis"
     )
     figure.colorbar(image, ax=axes, label="dB")
-    first, second = dimensions
-    axes.set(xlabel=f"block along dimension {second}")
-    axes.set(ylabel=f"block along dimension {first}")
+    ylabel, xlabel = (f"block along dimension {i}" for i in dimensions)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
 
@@ -205,8 +199,7 @@ def _plot_sqnr_bars(axes: Any, sqnr: NDArray[Any], name: str) -> None:
             heights = np.full(channels.size, height)
             axes.plot(channels, heights, marker, color=color, label=label)
             axes.legend(loc="lower right")
-    axes.set_xlim(edges[0], edges[-1])
-    axes.set(xlabel=name, ylabel="dB")
+    axes.set(xlabel=name, ylabel="dB", xlim=(edges[0], edges[-1]))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
@@ -224,8 +217,9 @@ def error_figure(
     mode, order, _ = rounding
     stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
     back = dequantize(stored, parameters, rounding_mode=mode)
-    measured = _finite(values, parameters) if left_out else (values, parameters)
-    error = measure_error(*measured, rounding_mode=mode, zero_point_order=order)
+    measure = partial(measure_error, rounding_mode=mode, zero_point_order=order)
+    finite = _finite(values, parameters) if left_out else (values, parameters)
+    error = measure(*finite)
     per = None
     if parameters.scales.ndim:
         per = "block" if parameters.quantized_dimension is None else "channel"
@@ -238,11 +232,8 @@ def error_figure(
         errors = back.astype(np.float64) - exact
     _plot_errors(figure.add_subplot(rows[0, 1]), errors, parameters.scales.max())
     if per is not None:
-        each = measure_error(
-            values, parameters, per=per, rounding_mode=mode, zero_point_order=order
-        )
-        axes = figure.add_subplot(rows[1, :])
-        _plot_sqnr(figure, axes, np.asarray(each.sqnr), per, parameters)
+        sqnr = np.asarray(measure(values, parameters, per=per).sqnr)
+        _plot_sqnr(figure, figure.add_subplot(rows[1, :]), sqnr, per, parameters)
     note = f"; {left_out} values left out: NaN or infinite" if left_out else ""
     figure.suptitle(
         f"{parameters.storage} for {parameters.expressed}: "
