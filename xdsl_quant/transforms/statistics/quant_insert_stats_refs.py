@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import NamedTuple
@@ -169,12 +169,14 @@ class QuantInsertStatsRefsPass(ModulePass):
             raise PassFailedException(
                 f"keys {self.keys!r} is no regular expression: {e}"
             ) from None
-        symbols = {_symbol(inner_op) for inner_op in op.walk()}
-        for name in self.symbols:
-            if name not in symbols:
-                raise PassFailedException(f"there is no function '{name}'")
+        symbols = {symbol for inner in op.walk() if (symbol := _symbol(inner))}
+        _check_known(self.symbols, symbols, "unknown function '{}' in symbols")
         candidates = [*filter(_may_be_instrumented, _candidates(op, _Scope(), ""))]
-        self._check_ops({candidate.op_name for candidate in candidates})
+        _check_known(
+            self.ops,
+            {candidate.op_name for candidate in candidates},
+            "unknown op '{}' in ops, it defines no float tensor in this module",
+        )
         by_default = not self.ops and self.keys is None
         selected = [
             candidate
@@ -197,18 +199,19 @@ class QuantInsertStatsRefsPass(ModulePass):
             }
         )
 
-    def _check_ops(self, available: set[str]) -> None:
-        """
-        Raises:
-            PassFailedException: if an op in `ops` defines no value that can be selected.
-        """
-        for name in self.ops:
-            if name not in available:
-                listed = ", ".join(f"'{known}'" for known in sorted(available))
-                raise PassFailedException(
-                    f"unknown op '{name}' in ops, it defines no float tensor in this "
-                    f"module; available: {listed or 'none'}"
-                )
+
+def _check_known(names: Iterable[str], available: set[str], mistake: str) -> None:
+    """
+    Raises:
+        PassFailedException: if one of the names is not available; `mistake` says of `{}`
+            what is wrong.
+    """
+    for name in names:
+        if name not in available:
+            listed = ", ".join(f"'{known}'" for known in sorted(available))
+            raise PassFailedException(
+                f"{mistake.format(name)}; available: {listed or 'none'}"
+            )
 
 
 def _may_be_instrumented(candidate: _Candidate) -> bool:
