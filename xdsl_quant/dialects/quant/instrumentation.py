@@ -27,7 +27,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Self, cast
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Self, cast
 
 from typing_extensions import TypeForm, TypeVar
 from xdsl.dialects.builtin import (
@@ -51,6 +52,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -66,6 +68,7 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
 
+from .ops import has_floats
 from .type_syntax import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
 
@@ -74,35 +77,32 @@ Range = tuple[float, float]
 
 A = TypeVar("A", bound=Attribute | None)
 
-_F32Attr = FloatAttr[Float32Type]
-_F32ArrayAttr = ArrayAttr[_F32Attr]
-_I64Attr = IntegerAttr[I64]
-_BoolAttr = IntegerAttr[I1]
 
+@dataclass(frozen=True)
+class _AttributeKind(AnyAttr, Generic[A]):
+    """
+    A kind of attribute, by MLIR's words for it. It constrains nothing, as `verify_` says
+    what is wrong with an attribute.
+    """
 
-class _AttributeKind(NamedTuple):
-    """A kind of attribute, by MLIR's words for it."""
-
-    type: TypeForm[Attribute]
+    type: TypeForm[A]
     description: str
-    is_optional: bool = False
 
 
-_F32 = _AttributeKind(_F32Attr, "32-bit float")
-_F32_ARRAY = _AttributeKind(_F32ArrayAttr, "32-bit float array")
-_I64 = _AttributeKind(_I64Attr, "64-bit signless integer")
-_BOOL = _AttributeKind(_BoolAttr, "bool", is_optional=True)
+_F32 = _AttributeKind(FloatAttr[Float32Type], "32-bit float")
+_F32_ARRAY = _AttributeKind(ArrayAttr[FloatAttr[Float32Type]], "32-bit float array")
+_I64 = _AttributeKind(IntegerAttr[I64], "64-bit signless integer")
+_OPTIONAL_I64 = _AttributeKind(IntegerAttr[I64] | None, _I64.description)
+_OPTIONAL_BOOL = _AttributeKind(IntegerAttr[I1] | None, "bool")
 _STRING = _AttributeKind(StringAttr, "string")
-_BITS = {"num_bits": _I64, "narrow_range": _BOOL, "is_signed": _BOOL}
 _ELEMENTS = _AttributeKind(DenseIntOrFPElementsAttr, "constant vector/tensor")
+_OPTIONAL_ELEMENTS = _AttributeKind(
+    DenseIntOrFPElementsAttr | None, _ELEMENTS.description
+)
 
 
-def _attribute(type_: TypeForm[A], name: str | None = None) -> A:
-    """
-    An attribute, which is not constrained by the definition of its op: what is wrong with
-    it is said by `verify_`.
-    """
-    return cast(A, opt_attr_def(attr_name=name))
+def _attribute(kind: _AttributeKind[A], name: str | None = None) -> A:
+    return cast(A, opt_attr_def(kind, attr_name=name))
 
 
 # Text of parameters
@@ -138,11 +138,16 @@ def _parse_optional_range(parser: Parser) -> Range | None:
     return low, high
 
 
-def _parse_ranges(parser: Parser) -> list[Range]:
-    return parser.parse_comma_separated_list(
+def _parse_optional_axis(parser: Parser) -> tuple[int, list[Range]] | None:
+    """A dimension, and the range for each index of it."""
+    if parser.parse_optional_keyword("axis") is None:
+        return None
+    axis = parser.parse_integer(allow_boolean=False)
+    ranges = parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE,
         lambda: parser.expect(lambda: _parse_optional_range(parser), "expected range"),
     )
+    return axis, ranges
 
 
 def _print_range(printer: Printer, bounds: Range) -> None:
@@ -152,7 +157,10 @@ def _print_range(printer: Printer, bounds: Range) -> None:
         printer.print_float(bounds[1], f32)
 
 
-def _print_ranges(printer: Printer, ranges: Iterable[Range]) -> None:
+def _print_axis(
+    printer: Printer, axis: IntegerAttr[I64], ranges: Iterable[Range]
+) -> None:
+    printer.print_string(f" axis {axis.value.data} ")
     with printer.in_square_brackets():
         printer.print_list(ranges, lambda bounds: _print_range(printer, bounds))
 
@@ -221,10 +229,6 @@ def _are_f32_ranges(attr: DenseIntOrFPElementsAttr, rank: int) -> bool:
 # Ops
 
 
-def _has_floats(type_: Attribute) -> bool:
-    return isinstance(scalar_or_element_type(type_), AnyFloat)
-
-
 def _is_tensor(type_: Attribute) -> bool:
     return isinstance(type_, TensorType | UnrankedTensorType)
 
@@ -255,9 +259,6 @@ class InstrumentationOp(IRDLOperation, ABC):
     KIND: ClassVar[TypeKind]
     """What the operand must be."""
 
-    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]]
-    """The attributes that the op knows."""
-
     def __init__(
         self, input: SSAValue | Operation, attributes: Mapping[str, Attribute]
     ):
@@ -269,16 +270,17 @@ class InstrumentationOp(IRDLOperation, ABC):
     # Verification
 
     def _verify_attributes(self) -> None:
-        for name, kind in self.ATTRIBUTES.items():
-            if (attr := self.attributes.get(name)) is None:
-                if kind.is_optional:
-                    continue
+        for name, definition in self.get_irdl_definition().attributes.items():
+            kind = cast(_AttributeKind[Attribute | None], definition.constr)
+            attr = self.attributes.get(name)
+            if isa(attr, kind.type):
+                continue
+            if attr is None:
                 raise VerifyException(f"'{self.name}' op requires attribute '{name}'")
-            if not isa(attr, kind.type):
-                raise VerifyException(
-                    f"'{self.name}' op attribute '{name}' failed to satisfy constraint: "
-                    f"{kind.description} attribute"
-                )
+            raise VerifyException(
+                f"'{self.name}' op attribute '{name}' failed to satisfy constraint: "
+                f"{kind.description} attribute"
+            )
 
     def verify_(self) -> None:
         self._verify_attributes()
@@ -333,13 +335,13 @@ class InstrumentationOp(IRDLOperation, ABC):
 class _ConstFakeQuantOp(InstrumentationOp, ABC):
     """What fake quantization for all values and for each channel have in common."""
 
-    num_bits = _attribute(_I64Attr)
+    num_bits = _attribute(_I64)
     """Number of bits of a stored value."""
 
-    narrow_range = _attribute(_BoolAttr | None)
+    narrow_range = _attribute(_OPTIONAL_BOOL)
     """Whether the smallest stored value is left out."""
 
-    is_signed = _attribute(_BoolAttr | None)
+    is_signed = _attribute(_OPTIONAL_BOOL)
     """Whether stored values are signed."""
 
     traits = traits_def(Pure())
@@ -359,19 +361,14 @@ class ConstFakeQuantOp(_ConstFakeQuantOp):
     """
 
     name = "quant.const_fake_quant"
-    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {
-        "min": _F32,
-        "max": _F32,
-        **_BITS,
-    }
     KIND: ClassVar[TypeKind] = TypeKind(
-        "floating-point or tensor of floating-point values", _has_floats
+        "floating-point or tensor of floating-point values", has_floats
     )
 
-    min = _attribute(_F32Attr)
+    min = _attribute(_F32)
     """Lower end of the range."""
 
-    max = _attribute(_F32Attr)
+    max = _attribute(_F32)
     """Upper end of the range."""
 
     def __init__(
@@ -384,13 +381,8 @@ class ConstFakeQuantOp(_ConstFakeQuantOp):
         is_signed: bool = False,
         narrow_range: bool = False,
     ):
-        super().__init__(
-            input,
-            {
-                **_range_attributes((min, max)),
-                **_bits_attributes(num_bits, is_signed, narrow_range),
-            },
-        )
+        bits = _bits_attributes(num_bits, is_signed, narrow_range)
+        super().__init__(input, {**_range_attributes((min, max)), **bits})
 
     @classmethod
     def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
@@ -424,24 +416,18 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
     """
 
     name = "quant.const_fake_quant_per_axis"
-    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {
-        "min": _F32_ARRAY,
-        "max": _F32_ARRAY,
-        "axis": _I64,
-        **_BITS,
-    }
     KIND: ClassVar[TypeKind] = TypeKind(
         "tensor of floating-point values",
-        lambda type_: _is_tensor(type_) and _has_floats(type_),
+        lambda type_: _is_tensor(type_) and has_floats(type_),
     )
 
-    min = _attribute(_F32ArrayAttr)
+    min = _attribute(_F32_ARRAY)
     """Lower ends of the ranges."""
 
-    max = _attribute(_F32ArrayAttr)
+    max = _attribute(_F32_ARRAY)
     """Upper ends of the ranges."""
 
-    axis = _attribute(_I64Attr)
+    axis = _attribute(_I64)
     """The quantized dimension."""
 
     def __init__(
@@ -458,33 +444,35 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
         super().__init__(
             input,
             {
-                "min": ArrayAttr(FloatAttr(bound, f32) for bound in min),
-                "max": ArrayAttr(FloatAttr(bound, f32) for bound in max),
-                "axis": IntegerAttr(axis, i64),
+                **_axis_attributes(axis, min, max),
                 **_bits_attributes(num_bits, is_signed, narrow_range),
             },
         )
 
     @classmethod
     def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
-        if parser.parse_optional_keyword("axis") is None:
+        if (parsed := _parse_optional_axis(parser)) is None:
             return {}
-        axis = parser.parse_integer(allow_boolean=False)
-        ranges = _parse_ranges(parser)
-        return {
-            "min": ArrayAttr(FloatAttr(low, f32) for low, _ in ranges),
-            "max": ArrayAttr(FloatAttr(high, f32) for _, high in ranges),
-            "axis": IntegerAttr(axis, i64),
-            **_parse_bits(parser),
-        }
+        axis, ranges = parsed
+        lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
+        return {**_axis_attributes(axis, lows, highs), **_parse_bits(parser)}
 
     def print_parameters(self, printer: Printer) -> Iterable[str]:
         if len(self.min) != len(self.max):
             return ()
-        printer.print_string(f" axis {self.axis.value.data} ")
         lows, highs = ([bound.value.data for bound in a] for a in (self.min, self.max))
-        _print_ranges(printer, zip(lows, highs, strict=True))
+        _print_axis(printer, self.axis, zip(lows, highs, strict=True))
         return ("min", "max", "axis", *_print_bits(printer, self))
+
+
+def _axis_attributes(
+    axis: int, lows: Iterable[float], highs: Iterable[float]
+) -> dict[str, Attribute]:
+    return {
+        "min": ArrayAttr(FloatAttr(low, f32) for low in lows),
+        "max": ArrayAttr(FloatAttr(high, f32) for high in highs),
+        "axis": IntegerAttr(axis, i64),
+    }
 
 
 @irdl_op_definition
@@ -508,19 +496,13 @@ class StatisticsOp(InstrumentationOp):
 
     name = "quant.stats"
     KIND: ClassVar[TypeKind] = _REAL_VALUE
-    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {
-        "layerStats": _ELEMENTS,
-        "axisStats": _ELEMENTS._replace(is_optional=True),
-        "axis": _I64._replace(is_optional=True),
-    }
-
-    layer_stats = _attribute(DenseIntOrFPElementsAttr, "layerStats")
+    layer_stats = _attribute(_ELEMENTS, "layerStats")
     """Smallest and largest element, of shape `[2]`."""
 
-    axis_stats = _attribute(DenseIntOrFPElementsAttr | None, "axisStats")
+    axis_stats = _attribute(_OPTIONAL_ELEMENTS, "axisStats")
     """Smallest and largest elements of slices, of shape `[N, 2]`."""
 
-    axis = _attribute(_I64Attr | None)
+    axis = _attribute(_OPTIONAL_I64)
     """The dimension of `axis_stats`."""
 
     traits = traits_def(Pure())
@@ -532,12 +514,7 @@ class StatisticsOp(InstrumentationOp):
         axis_stats: Sequence[Range] | None = None,
         axis: int | None = None,
     ):
-        attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer_stats])}
-        if axis_stats is not None:
-            attributes["axisStats"] = _ranges_attr(axis_stats, len(axis_stats))
-        if axis is not None:
-            attributes["axis"] = IntegerAttr(axis, i64)
-        super().__init__(input, attributes)
+        super().__init__(input, _statistics(layer_stats, axis_stats, axis))
 
     def verify_(self) -> None:
         super().verify_()
@@ -571,13 +548,8 @@ class StatisticsOp(InstrumentationOp):
     def parse_parameters(cls, parser: Parser) -> dict[str, Attribute]:
         if (layer := _parse_optional_range(parser)) is None:
             return {}
-        attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer])}
-        if parser.parse_optional_keyword("axis") is not None:
-            axis = parser.parse_integer(allow_boolean=False)
-            ranges = _parse_ranges(parser)
-            attributes["axis"] = IntegerAttr(axis, i64)
-            attributes["axisStats"] = _ranges_attr(ranges, len(ranges))
-        return attributes
+        axis, ranges = _parse_optional_axis(parser) or (None, None)
+        return _statistics(layer, ranges, axis)
 
     def print_parameters(self, printer: Printer) -> Iterable[str]:
         layer, axis_stats, axis = self.layer_stats, self.axis_stats, self.axis
@@ -587,9 +559,19 @@ class StatisticsOp(InstrumentationOp):
         _print_range(printer, ranges_of(layer)[0])
         if axis is None or axis_stats is None or not _are_f32_ranges(axis_stats, 2):
             return ("layerStats",)
-        printer.print_string(f" axis {axis.value.data} ")
-        _print_ranges(printer, ranges_of(axis_stats))
+        _print_axis(printer, axis, ranges_of(axis_stats))
         return ("layerStats", "axisStats", "axis")
+
+
+def _statistics(
+    layer_stats: Range, axis_stats: Sequence[Range] | None, axis: int | None
+) -> dict[str, Attribute]:
+    attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer_stats])}
+    if axis_stats is not None:
+        attributes["axisStats"] = _ranges_attr(axis_stats, len(axis_stats))
+    if axis is not None:
+        attributes["axis"] = IntegerAttr(axis, i64)
+    return attributes
 
 
 def _may_be_slices(type_: Attribute, axis: int, count: int) -> bool:
@@ -644,9 +626,8 @@ class StatisticsRefOp(_KeyOp):
 
     name = "quant.stats_ref"
     KEY: ClassVar[str] = "statsKey"
-    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {KEY: _STRING}
 
-    stats_key = _attribute(StringAttr, KEY)
+    stats_key = _attribute(_STRING, KEY)
     """The key of the statistics."""
 
     # To record is to write, to something that is not in memory.
@@ -668,9 +649,8 @@ class CoupledRefOp(_KeyOp):
 
     name = "quant.coupled_ref"
     KEY: ClassVar[str] = "coupledKey"
-    ATTRIBUTES: ClassVar[Mapping[str, _AttributeKind]] = {KEY: _STRING}
 
-    coupled_key = _attribute(StringAttr, KEY)
+    coupled_key = _attribute(_STRING, KEY)
     """The key that values have in common."""
 
     traits = traits_def(Pure())

@@ -42,7 +42,8 @@ def _has_signless_integers(type_: Attribute) -> bool:
     )
 
 
-def _has_floats(type_: Attribute) -> bool:
+def has_floats(type_: Attribute) -> bool:
+    """Whether a type, or the element type of a tensor, is a float type."""
     return isinstance(scalar_or_element_type(type_), AnyFloat)
 
 
@@ -50,7 +51,7 @@ def _has_quantized(type_: Attribute) -> bool:
     return isinstance(scalar_or_element_type(type_), QuantizedType)
 
 
-_FLOAT = TypeKind("scalar or tensor of floating-point", _has_floats)
+_FLOAT = TypeKind("scalar or tensor of floating-point", has_floats)
 _QUANTIZED = TypeKind("scalar or tensor of quantized type", _has_quantized)
 _STORED_OR_QUANTIZED = TypeKind(
     "scalar or tensor of signless integer or quantized type",
