@@ -39,7 +39,6 @@ from .constructor_arguments import int_argument, int_vector
 from .types import (
     PerAxisType,
     PerTensorType,
-    QuantizedType,
     ScaledQuantizedType,
     StorageOptions,
     UniformQuantizedPerAxisType,
@@ -140,8 +139,6 @@ class FixedPointQuantizedType(FixedPointType, PerTensorType):
     shift: IntAttr
     """The power of two that the multiplier is divided by: from 2 to 62."""
 
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
-
     def __init__(
         self,
         storage_type: IntegerType,
@@ -225,8 +222,6 @@ class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
 
     shifts: Shifts
     """The powers of two that the multipliers are divided by."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(
         self,

@@ -9,27 +9,8 @@ import math
 from array import array
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    BFloat16Type,
-    Float4E2M1FNType,
-    Float6E2M3FNType,
-    Float6E3M2FNType,
-    Float8E3M4Type,
-    Float8E4M3B11FNUZType,
-    Float8E4M3FNType,
-    Float8E4M3FNUZType,
-    Float8E4M3Type,
-    Float8E5M2FNUZType,
-    Float8E5M2Type,
-    Float8E8M0FNUType,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    Float80Type,
-    Float128Type,
-    FloatTF32Type,
-)
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import AnyFloat
 
 MANY = 50_000
 """The number of scales from which on the import of NumPy takes less time than it saves."""
@@ -98,24 +79,24 @@ class FloatFormat(NamedTuple):
 _DOUBLE_MAX = math.ldexp(1.0 - 2.0**-53, 1024)
 
 FLOAT_FORMATS: dict[type[AnyFloat], FloatFormat] = {
-    Float16Type: FloatFormat(11, -14, 65504.0),
-    BFloat16Type: FloatFormat(8, -126, math.ldexp(1.0 - 2.0**-8, 128)),
-    FloatTF32Type: FloatFormat(11, -126, math.ldexp(1.0 - 2.0**-11, 128)),
-    Float32Type: FloatFormat(24, -126, math.ldexp(1.0 - 2.0**-24, 128)),
-    Float64Type: FloatFormat(53, -1022, _DOUBLE_MAX),
-    Float80Type: FloatFormat(64, -16382, _DOUBLE_MAX),
-    Float128Type: FloatFormat(113, -16382, _DOUBLE_MAX),
-    Float8E5M2Type: FloatFormat(3, -14, 57344.0),
-    Float8E4M3Type: FloatFormat(4, -6, 240.0),
-    Float8E4M3FNType: FloatFormat(4, -6, 448.0),
-    Float8E5M2FNUZType: FloatFormat(3, -15, 57344.0),
-    Float8E4M3FNUZType: FloatFormat(4, -7, 240.0),
-    Float8E4M3B11FNUZType: FloatFormat(4, -10, 30.0),
-    Float8E3M4Type: FloatFormat(5, -2, 15.5),
-    Float8E8M0FNUType: FloatFormat(1, -127, math.ldexp(1.0, 127)),
-    Float6E2M3FNType: FloatFormat(4, 0, 7.5),
-    Float6E3M2FNType: FloatFormat(3, -2, 28.0),
-    Float4E2M1FNType: FloatFormat(2, 0, 6.0),
+    builtin.Float16Type: FloatFormat(11, -14, 65504.0),
+    builtin.BFloat16Type: FloatFormat(8, -126, math.ldexp(1.0 - 2.0**-8, 128)),
+    builtin.FloatTF32Type: FloatFormat(11, -126, math.ldexp(1.0 - 2.0**-11, 128)),
+    builtin.Float32Type: FloatFormat(24, -126, math.ldexp(1.0 - 2.0**-24, 128)),
+    builtin.Float64Type: FloatFormat(53, -1022, _DOUBLE_MAX),
+    builtin.Float80Type: FloatFormat(64, -16382, _DOUBLE_MAX),
+    builtin.Float128Type: FloatFormat(113, -16382, _DOUBLE_MAX),
+    builtin.Float8E5M2Type: FloatFormat(3, -14, 57344.0),
+    builtin.Float8E4M3Type: FloatFormat(4, -6, 240.0),
+    builtin.Float8E4M3FNType: FloatFormat(4, -6, 448.0),
+    builtin.Float8E5M2FNUZType: FloatFormat(3, -15, 57344.0),
+    builtin.Float8E4M3FNUZType: FloatFormat(4, -7, 240.0),
+    builtin.Float8E4M3B11FNUZType: FloatFormat(4, -10, 30.0),
+    builtin.Float8E3M4Type: FloatFormat(5, -2, 15.5),
+    builtin.Float8E8M0FNUType: FloatFormat(1, -127, math.ldexp(1.0, 127)),
+    builtin.Float6E2M3FNType: FloatFormat(4, 0, 7.5),
+    builtin.Float6E3M2FNType: FloatFormat(3, -2, 28.0),
+    builtin.Float4E2M1FNType: FloatFormat(2, 0, 6.0),
 }
 """The format of each float type that MLIR knows."""
 

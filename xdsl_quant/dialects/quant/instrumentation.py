@@ -567,10 +567,10 @@ def _statistics(
     layer_stats: Range, axis_stats: Sequence[Range] | None, axis: int | None
 ) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {"layerStats": _ranges_attr([layer_stats])}
-    if axis_stats is not None:
-        attributes["axisStats"] = _ranges_attr(axis_stats, len(axis_stats))
     if axis is not None:
         attributes["axis"] = IntegerAttr(axis, i64)
+    if axis_stats is not None:
+        attributes["axisStats"] = _ranges_attr(axis_stats, len(axis_stats))
     return attributes
 
 

@@ -89,6 +89,15 @@ def with_element_type(type_: Attribute, element_type: TypeAttribute) -> TypeAttr
     return element_type
 
 
+def _with_replaced_element_type(
+    type_: Attribute, old: Attribute, new: TypeAttribute
+) -> TypeAttribute | None:
+    """`new` in the place of `old`; `None` if the type or its element type is another."""
+    if scalar_or_element_type(type_) != old:
+        return None
+    return with_element_type(type_, new)
+
+
 def scalar_or_element_type(type_: Attribute) -> Attribute:
     """The element type of a tensor type, or the type itself."""
     if isinstance(type_, TensorType | UnrankedTensorType):
@@ -114,6 +123,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 
     expressed_type: AnyFloat | NoneAttr
     """The floating-point type of the values that are approximated."""
+
+    def __init_subclass__(cls) -> None:
+        # A dataclass makes a hash of its own otherwise, which remembers nothing.
+        cls.__hash__ = QuantizedType.__hash__
 
     @abstractmethod
     def text(self) -> str:
@@ -202,9 +215,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
         `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
         have the expressed type of this type.
         """
-        if not self.is_compatible_expressed_type(candidate):
-            return None
-        return with_element_type(candidate, self)
+        return _with_replaced_element_type(candidate, self.expressed_type, self)
 
     @staticmethod
     def cast_to_expressed_type(quantized: Attribute) -> TypeAttribute | None:
@@ -293,9 +304,7 @@ class StoredQuantizedType(QuantizedType, ABC):
         `tensor<4x!quant...>`, unranked tensors likewise. `None` if `candidate` does not
         have the storage type of this type.
         """
-        if scalar_or_element_type(candidate) != self.storage_type:
-            return None
-        return with_element_type(candidate, self)
+        return _with_replaced_element_type(candidate, self.storage_type, self)
 
     @staticmethod
     def cast_to_storage_type(quantized: Attribute) -> TypeAttribute | None:
@@ -328,9 +337,9 @@ class StoredQuantizedType(QuantizedType, ABC):
         -> `tensor<4xi8>`, unranked tensors likewise. `None` if `candidate` does not have
         the expressed type of this type.
         """
-        if not self.is_compatible_expressed_type(candidate):
-            return None
-        return with_element_type(candidate, self.storage_type)
+        return _with_replaced_element_type(
+            candidate, self.expressed_type, self.storage_type
+        )
 
     def verify(self) -> None:
         width = self.storage_type_integral_width
@@ -449,8 +458,6 @@ class AnyQuantizedType(StoredQuantizedType):
 
     name = "quant.any"
 
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
-
     def __init__(
         self,
         storage_type: IntegerType,
@@ -458,10 +465,9 @@ class AnyQuantizedType(StoredQuantizedType):
         **options: Unpack[StorageOptions],
     ):
         storage = storage_parameters(storage_type, **options)
-        if expressed_type is None or isinstance(expressed_type, NoneAttr):
-            super().__init__(NoneAttr(), *storage)
-        else:
-            super().__init__(checked_expressed_type(expressed_type), *storage)
+        if expressed_type is not None and not isinstance(expressed_type, NoneAttr):
+            expressed_type = checked_expressed_type(expressed_type)
+        super().__init__(expressed_type or NoneAttr(), *storage)
 
     def text(self) -> str:
         has_expressed_type = not isinstance(self.expressed_type, NoneAttr)
@@ -495,8 +501,6 @@ class CalibratedQuantizedType(QuantizedType):
 
     max: FloatData
     """Largest expressed value."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(self, expressed_type: AnyFloat, min: float, max: float):
         super().__init__(
@@ -542,20 +546,18 @@ def out_of_range(scales: Sequence[float], scale_format: FloatFormat) -> float | 
     """One of the scales that does not fit the format, or `None` if all of them do."""
     if not scales:
         return None
+    smallest, largest = scale_format.smallest, scale_format.largest
     if len(scales) >= MANY:
         import numpy as np
 
         doubles = np.asarray(scales, dtype=np.float64)
-        fits = (doubles >= scale_format.smallest) & (doubles <= scale_format.largest)
-        return None if fits.all() else float(doubles[~fits][0])
+        if ((doubles >= smallest) & (doubles <= largest)).all():
+            return None
     # Comparisons do not see a NaN; a sum does.
-    if math.isnan(sum(scales)):
-        return next((s for s in scales if math.isnan(s)), math.inf)
-    if (smallest := min(scales)) < scale_format.smallest:
-        return smallest
-    if (largest := max(scales)) > scale_format.largest:
-        return largest
-    return None
+    elif smallest <= min(scales) and max(scales) <= largest:
+        if not math.isnan(sum(scales)):
+            return None
+    return next(scale for scale in scales if not smallest <= scale <= largest)
 
 
 def verify_dimension(dimension: int) -> None:
@@ -704,6 +706,22 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
         if (scale := out_of_range(self.scale_array(), scale_format)) is not None:
             raise VerifyException(scale_range_error(scale, scale_format))
 
+    def verify_container(self, container: Attribute) -> None:
+        if isinstance(container, UnrankedTensorType):
+            self._verify_unranked()
+        elif isinstance(container, TensorType):
+            self._verify_shape(container.get_shape())
+        elif not self.is_per_tensor:
+            raise VerifyException(
+                f"scalar types may not use {self.granularity} quantization"
+            )
+
+    def _verify_shape(self, shape: Sequence[int]) -> None:
+        """Verify that a tensor of this shape may have the type as its element type."""
+
+    def _verify_unranked(self) -> None:
+        """Verify that an unranked tensor may have the type as its element type."""
+
     # Rules that hold for a type in some places only
 
     def has_zero_points_in(self, bounds: tuple[int, int]) -> bool:
@@ -782,10 +800,6 @@ class PerTensorType(ScaledQuantizedType, ABC):
     def zero_point_array(self) -> array[int]:
         return array("q", (self.zero_point.data,))
 
-    @property
-    def zero_point_range(self) -> tuple[int, int]:
-        return self.zero_point.data, self.zero_point.data
-
     def get_scales_shape(self) -> tuple[int, ...]:
         return ()
 
@@ -832,12 +846,8 @@ class PerAxisType(ScaledQuantizedType, ABC):
         super().verify()
         verify_dimension(self.quantized_dimension.data)
 
-    def verify_container(self, container: Attribute) -> None:
-        if isinstance(container, UnrankedTensorType):
-            return
-        if not isinstance(container, TensorType):
-            raise VerifyException("scalar types may not use per-axis quantization")
-        if not self.has_axes_in(shape := container.get_shape()):
+    def _verify_shape(self, shape: Sequence[int]) -> None:
+        if not self.has_axes_in(shape):
             raise VerifyException("quantized dimension must be less than tensor rank")
         if not self.has_matching_sizes(shape):
             raise VerifyException(
@@ -890,8 +900,6 @@ class UniformQuantizedType(UniformType, PerTensorType):
     scale: FloatData
     """Difference of the expressed values of two neighbouring stored values."""
 
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
-
     def __init__(
         self,
         storage_type: IntegerType,
@@ -927,8 +935,6 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
 
     scales: Floats
     """The scales, in the order of the indices of the quantized dimension."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(
         self,
@@ -996,8 +1002,6 @@ class UniformQuantizedSubChannelType(UniformType):
 
     block_sizes: Ints
     """The size of a block along each of `quantized_dimensions`."""
-
-    __hash__ = QuantizedType.__hash__  # a dataclass makes one of its own otherwise
 
     def __init__(
         self,
@@ -1096,10 +1100,8 @@ class UniformQuantizedSubChannelType(UniformType):
     # Verification
 
     def verify(self) -> None:
-        shape, counts = (
-            self.get_scales_shape(),
-            (len(self.scales), len(self.zero_points)),
-        )
+        shape = self.get_scales_shape()
+        counts = len(self.scales), len(self.zero_points)
         if not counts[0] == counts[1] == math.prod(shape):
             raise VerifyException(
                 f"shape of scales and zeroPoints ({counts[0]}, {counts[1]}) does not match"
@@ -1120,14 +1122,8 @@ class UniformQuantizedSubChannelType(UniformType):
             if block_size <= 0:
                 raise VerifyException(f"illegal block size: {block_size}")
 
-    def verify_container(self, container: Attribute) -> None:
-        if isinstance(container, UnrankedTensorType):
-            self._verify_unranked_container()
-            return
-        if not isinstance(container, TensorType):
-            raise VerifyException("scalar types may not use sub-channel quantization")
-        shape, blocks = container.get_shape(), self.get_blocks()
-        rank = len(shape)
+    def _verify_shape(self, shape: Sequence[int]) -> None:
+        blocks, rank = self.get_blocks(), len(shape)
         for axis, block_size in self.block_size_info:
             if axis >= rank:
                 raise VerifyException(
@@ -1158,7 +1154,7 @@ class UniformQuantizedSubChannelType(UniformType):
                     f"{expected}"
                 )
 
-    def _verify_unranked_container(self) -> None:
+    def _verify_unranked(self) -> None:
         """
         On an unranked tensor scales have one dimension for each dimension of the tensor,
         or for each dimension that is cut into blocks.
