@@ -39,7 +39,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
@@ -49,8 +49,6 @@ REDUCTION = IteratorTypeAttr.reduction()
 
 Size: TypeAlias = int | SSAValue
 """A size or index, or the value that is known at run time."""
-
-_NO_PROPERTIES: Mapping[str, Attribute] = {}
 
 
 @lru_cache(maxsize=1024)
@@ -86,19 +84,24 @@ def _index_attr(value: int) -> IntegerAttr:
     return IntegerAttr(value, INDEX)
 
 
+@cache
+def integer_attr(value: int, width: int) -> IntegerAttr[IntegerType]:
+    """The signless number with the same bits."""
+    half = 1 << (width - 1)
+    return IntegerAttr((value + half) % (2 * half) - half, width)
+
+
 @lru_cache(maxsize=1024)
-def _indexing_maps(maps: tuple[AffineMap, ...]) -> ArrayAttr[AffineMapAttr]:
-    return ArrayAttr(map(AffineMapAttr, maps))
-
-
-@cache
-def _iterator_types(kinds: tuple[IteratorTypeAttr, ...]) -> ArrayAttr[IteratorTypeAttr]:
-    return ArrayAttr(kinds)
-
-
-@cache
-def _segment_sizes(*counts: int) -> Attribute:
-    return DenseArrayBase.from_list(i32, counts)
+def _loop_properties(
+    maps: tuple[AffineMap, ...],
+    kinds: tuple[IteratorTypeAttr, ...],
+    segment_sizes: tuple[int, int],
+) -> Mapping[str, Attribute]:
+    return {
+        "indexing_maps": ArrayAttr(map(AffineMapAttr, maps)),
+        "iterator_types": ArrayAttr(kinds),
+        "operandSegmentSizes": DenseArrayBase.from_list(i32, segment_sizes),
+    }
 
 
 @dataclass(eq=False)
@@ -116,11 +119,6 @@ class LoweringBuilder(Builder):
         """A builder of the last ops of a block, with the same location."""
         return LoweringBuilder(InsertPoint.at_end(block), location=self.location)
 
-    @staticmethod
-    def replace(op: Operation, results: Sequence[SSAValue]) -> None:
-        """Replace an op by ops that are built already, and give them its names."""
-        Rewriter.replace_op(op, (), results)
-
     # Ops
 
     def op(
@@ -128,7 +126,7 @@ class LoweringBuilder(Builder):
         op_type: type[Operation],
         operands: Sequence[SSAValue],
         result_type: Attribute,
-        properties: Mapping[str, Attribute] = _NO_PROPERTIES,
+        properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
         """Build an op with one result from its parts."""
         # `create` takes a third of the time of a constructor.
@@ -189,12 +187,10 @@ class LoweringBuilder(Builder):
         """A scalar of a signless type; an integer is the one with the same bits."""
         if isinstance(type_, AnyFloat):
             return self.constant(FloatAttr(float(value), type_), type_)
-        integer_type = cast(IntegerType, type_)
-        half = 1 << (integer_type.bitwidth - 1)
-        # `true` is 1 in an attribute, and not -1.
-        shift = half if integer_type.bitwidth > 1 else 0
-        bits = (int(value) + shift) % (2 * half) - shift
-        return self.constant(IntegerAttr(bits, integer_type), type_)
+        if (width := cast(IntegerType, type_).bitwidth) == 1:
+            # `true` is 1 in an attribute, and not -1.
+            return self.constant(IntegerAttr(int(value) % 2, 1), type_)
+        return self.constant(integer_attr(int(value), width), type_)
 
     def zero(self, element_type: Attribute) -> SSAValue:
         """The tensor of rank 0 with a zero."""
@@ -206,11 +202,6 @@ class LoweringBuilder(Builder):
         return self.constant(value, type_)
 
     # Numbers: what differs if they are whole tensors
-
-    @property
-    def is_scalar(self) -> bool:
-        """Whether numbers are computed one by one."""
-        return True
 
     def type(self, element_type: Attribute) -> Attribute:
         """The type of numbers of this element type."""
@@ -225,7 +216,7 @@ class LoweringBuilder(Builder):
         op_type: type[Operation],
         operands: Sequence[SSAValue],
         element_type: Attribute,
-        properties: Mapping[str, Attribute] = _NO_PROPERTIES,
+        properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
         """An op on numbers."""
         return self.op(op_type, operands, self.type(element_type), properties)
@@ -246,35 +237,31 @@ class LoweringBuilder(Builder):
         """A size as a value."""
         return self.index(size) if isinstance(size, int) else size
 
-    def _calculate(
+    def _calculated(
         self,
         op_type: type[arith.AddiOp | arith.MuliOp | arith.FloorDivSIOp],
+        calculate: Callable[[int, int], int],
         lhs: Size,
         rhs: Size,
-    ) -> SSAValue:
+        neutral: int,
+    ) -> Size:
+        if isinstance(lhs, int) and isinstance(rhs, int):
+            return calculate(lhs, rhs)
+        if rhs == neutral:
+            return lhs
         return self.add(op_type(self.size_value(lhs), self.size_value(rhs)))
 
     def plus(self, lhs: Size, rhs: Size) -> Size:
         """The sum of sizes."""
-        if isinstance(lhs, int) and isinstance(rhs, int):
-            return lhs + rhs
-        if rhs == 0:
-            return lhs
-        return self._calculate(arith.AddiOp, lhs, rhs)
+        return self._calculated(arith.AddiOp, int.__add__, lhs, rhs, 0)
 
     def times(self, lhs: Size, factor: int) -> Size:
         """The product of a size and a number."""
-        if isinstance(lhs, int):
-            return lhs * factor
-        return lhs if factor == 1 else self._calculate(arith.MuliOp, lhs, factor)
+        return self._calculated(arith.MuliOp, int.__mul__, lhs, factor, 1)
 
     def floor_divided(self, lhs: Size, divisor: int) -> Size:
         """The quotient of a size and a number, rounded down."""
-        if isinstance(lhs, int):
-            return lhs // divisor
-        if divisor == 1:
-            return lhs
-        return self._calculate(arith.FloorDivSIOp, lhs, divisor)
+        return self._calculated(arith.FloorDivSIOp, int.__floordiv__, lhs, divisor, 1)
 
     def at_least_zero(self, size: Size) -> Size:
         """Zero for a negative size."""
@@ -370,11 +357,9 @@ class LoweringBuilder(Builder):
         op = linalg.ops.GenericOp.create(
             operands=(*inputs, *outputs),
             result_types=[output.type for output in outputs],
-            properties={
-                "indexing_maps": _indexing_maps(tuple(maps)),
-                "iterator_types": _iterator_types(tuple(kinds)),
-                "operandSegmentSizes": _segment_sizes(len(inputs), len(outputs)),
-            },
+            properties=_loop_properties(
+                (*maps,), (*kinds,), (len(inputs), len(outputs))
+            ),
             regions=(Region(block),),
             location=self.location,
         )
@@ -469,14 +454,8 @@ class LoweringBuilder(Builder):
         """A tensor of which a slice is replaced."""
         dynamic = [size for size in sizes if not isinstance(size, int)]
         return self.add(
-            tensor.InsertSliceOp.build(
-                operands=[part, into, [], dynamic, []],
-                result_types=[into.type],
-                properties={
-                    "static_offsets": DenseArrayBase.from_list(i64, offsets),
-                    "static_sizes": DenseArrayBase.from_list(i64, static_sizes(sizes)),
-                    "static_strides": DenseArrayBase.from_list(i64, strides),
-                },
+            tensor.InsertSliceOp.get(
+                part, into, static_sizes(sizes), offsets, strides, sizes=dynamic
             )
         )
 
@@ -523,10 +502,6 @@ class TensorwiseBuilder(LoweringBuilder):
     _types: dict[Attribute, TensorType] = field(
         default_factory=dict[Attribute, TensorType], init=False
     )
-
-    @property
-    def is_scalar(self) -> bool:
-        return False
 
     def type(self, element_type: Attribute) -> Attribute:
         # All ops are on one shape: looking it up by its element type alone is cheap.

@@ -5,11 +5,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from xdsl_quant.dialects.quant import (
-    DequantizeCastOp,
-    QuantizeCastOp,
-    StorageCastOp,
-)
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 
 CastOp = QuantizeCastOp | DequantizeCastOp | StorageCastOp
 

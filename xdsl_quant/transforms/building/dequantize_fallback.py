@@ -28,11 +28,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import (
-    DequantizeCastOp,
-    QuantizeCastOp,
-    QuantizedType,
-)
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 
 from .builder import LoweringBuilder
 

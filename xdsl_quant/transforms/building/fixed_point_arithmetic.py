@@ -9,7 +9,6 @@ of one shape.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
@@ -17,21 +16,16 @@ from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .builder import LoweringBuilder
+from .builder import LoweringBuilder, integer_attr
 
 _WRAPPING: Mapping[str, Attribute] = {
     "overflowFlags": arith.IntegerOverflowAttr("none")
 }
 
 
-@cache
-def _i64_attr(value: int) -> IntegerAttr:
-    return IntegerAttr(value, i64)
-
-
 def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
     """A constant as an operand of elementwise ops."""
-    return builder.lift(builder.constant(_i64_attr(value), i64))
+    return builder.lift(builder.constant(integer_attr(value, 64), i64))
 
 
 def extend(builder: LoweringBuilder, stored: SSAValue, is_signed: bool) -> SSAValue:

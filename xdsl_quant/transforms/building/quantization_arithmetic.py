@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     FloatAttr,
-    IntegerAttr,
     IntegerType,
     PackableType,
     TensorType,
@@ -36,17 +35,16 @@ from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.rounding_mode import Rounding, compute_type
 
-from .builder import LoweringBuilder, TensorwiseBuilder
+from .builder import LoweringBuilder, TensorwiseBuilder, integer_attr
 from .tensor_traversal import ElementConversion, Layout
 
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 
-
-@cache
-def _integer_attr(value: int, width: int) -> IntegerAttr:
-    # Arithmetic is signless: the attribute holds the number with the same bits.
-    half = 1 << (width - 1)
-    return IntegerAttr((value + half) % (2 * half) - half, IntegerType(width))
+_FROM_FLOAT = {
+    True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
+    False: (arith.FPToUIOp, arith.MaxUIOp, arith.MinUIOp),
+}
+"""The conversion to signed or unsigned integers, and their maximum and minimum."""
 
 
 @cache
@@ -176,27 +174,23 @@ class CastArithmetic(ElementConversion, ABC):
         return self.scales
 
     @cached_property
-    def _factor_attr(self) -> FloatAttr:
-        return _float_attr(self._factors[0], self._compute)
-
-    @cached_property
-    def _zero_point_attr(self) -> IntegerAttr | FloatAttr:
-        zero_point = self.zero_points[0]
-        if self._truncates:
-            return _integer_attr(zero_point, self.storage.width.data)
-        return _float_attr(float(zero_point), self._compute)
-
-    @cached_property
     def has_zero_points(self) -> bool:
         """Whether any zero point is not 0."""
         return not self.quantized_type.is_fixed_point
 
+    def _number(self, builder: LoweringBuilder, value: float) -> SSAValue:
+        return builder.constant(_float_attr(value, self._compute), self._compute)
+
     def _constants(self, builder: LoweringBuilder) -> tuple[SSAValue, SSAValue | None]:
         """Scale and zero point of a per-tensor type; `None` if that is not to be used."""
-        scale = builder.constant(self._factor_attr, self._compute)
+        scale = self._number(builder, self._factors[0])
         if not self.has_zero_points and not self._as_mlir:
             return scale, None
-        zero_point = builder.constant(self._zero_point_attr, self._zero_point_attr.type)
+        if self._truncates:
+            attr = integer_attr(self.zero_points[0], self.storage.width.data)
+            zero_point = builder.constant(attr, attr.type)
+        else:
+            zero_point = self._number(builder, float(self.zero_points[0]))
         return scale, zero_point if self.has_zero_points else None
 
     def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
@@ -217,22 +211,25 @@ class CastArithmetic(ElementConversion, ABC):
         width = self.storage.width.data
         if self._is_signed or max(self.zero_points) < 1 << (width - 1):
             return self.zero_points
-        return [_integer_attr(z, width).value.data for z in self.zero_points]
+        return [integer_attr(z, width).value.data for z in self.zero_points]
 
     # Ops
+
+    def _float_op(
+        self, builder: LoweringBuilder, op_type: type[Operation], *operands: SSAValue
+    ) -> SSAValue:
+        return builder.elementwise(op_type, operands, self._compute, _FASTMATH)
+
+    def _as_float(self, builder: LoweringBuilder, integer: SSAValue) -> SSAValue:
+        op_type = arith.SIToFPOp if self._is_signed else arith.UIToFPOp
+        return builder.elementwise(op_type, (integer,), self._compute)
 
     def _zero_point_operand(
         self, builder: LoweringBuilder, zero_point: SSAValue
     ) -> SSAValue:
         """A zero point as a float."""
         operand = builder.lift(zero_point)
-        if not self._truncates:
-            return operand
-        return builder.elementwise(self._int_to_float, (operand,), self._compute)
-
-    @property
-    def _int_to_float(self) -> type[Operation]:
-        return arith.SIToFPOp if self._is_signed else arith.UIToFPOp
+        return self._as_float(builder, operand) if self._truncates else operand
 
 
 class Quantization(CastArithmetic):
@@ -269,7 +266,7 @@ class Quantization(CastArithmetic):
         if self._compute != self.expressed:
             value = builder.elementwise(arith.ExtFOp, (value,), self._compute)
         divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
-        value = builder.elementwise(divide, (value, scale), self._compute, _FASTMATH)
+        value = self._float_op(builder, divide, value, scale)
         if self.rounding.zero_point_order == "after-rounding":
             value = self._round(builder, value)
             # A sum of integers is exact, or beyond the storage range.
@@ -277,7 +274,8 @@ class Quantization(CastArithmetic):
             return self._clamp_and_convert(builder, value)
         value = self._without_nan(builder, self._add(builder, value, zero_point))
         if self._truncates:
-            return self._truncate(builder, value)
+            clamps = self.quantized_type.has_storage_type_bounds
+            return self._convert(builder, value, clamps)
         return self._clamp_and_convert(builder, self._round(builder, value))
 
     def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
@@ -287,14 +285,11 @@ class Quantization(CastArithmetic):
         if self.quantized_type.storage_type_min.data >= 0 and not self._truncates:
             # The clamp makes the smallest stored value of NaN: the nearest one to zero.
             return value
-        attr = _float_attr(0.0, self._compute)
-        zero = builder.lift(builder.constant(attr, attr.type))
+        zero = builder.lift(self._number(builder, 0.0))
         # Both are zero for NaN. Otherwise one is the value, and the other one is zero.
-        parts = [
-            builder.elementwise(op_type, (value, zero), self._compute, _FASTMATH)
-            for op_type in (arith.MaxnumfOp, arith.MinnumfOp)
-        ]
-        return builder.elementwise(arith.AddfOp, parts, self._compute, _FASTMATH)
+        larger = self._float_op(builder, arith.MaxnumfOp, value, zero)
+        smaller = self._float_op(builder, arith.MinnumfOp, value, zero)
+        return self._float_op(builder, arith.AddfOp, larger, smaller)
 
     def _add(
         self, builder: LoweringBuilder, value: SSAValue, zero_point: SSAValue | None
@@ -302,73 +297,45 @@ class Quantization(CastArithmetic):
         if zero_point is None:
             return value
         offset = self._zero_point_operand(builder, zero_point)
-        return builder.elementwise(
-            arith.AddfOp, (value, offset), self._compute, _FASTMATH
-        )
+        return self._float_op(builder, arith.AddfOp, value, offset)
 
     def _round(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        round_op = (
-            math_dialect.RoundEvenOp
-            if self.rounding.mode == "nearest-even"
-            else math_dialect.RoundOp
-        )
-        return builder.elementwise(round_op, (value,), self._compute, _FASTMATH)
+        is_even = self.rounding.mode == "nearest-even"
+        round_op = math_dialect.RoundEvenOp if is_even else math_dialect.RoundOp
+        return self._float_op(builder, round_op, value)
 
     def _clamp_and_convert(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        compute = self._compute
-        bounds = [
-            builder.constant(_float_attr(float(bound), self._compute), compute)
-            for bound in self.quantized_type.storage_range
-        ]
+        storage_range = self.quantized_type.storage_range
+        bounds = [self._number(builder, float(bound)) for bound in storage_range]
         low, high = map(builder.lift, bounds)
         # The maximum of NaN and a number is the number.
-        value = builder.elementwise(arith.MaxnumfOp, (value, low), compute, _FASTMATH)
-        value = builder.elementwise(arith.MinnumfOp, (value, high), compute, _FASTMATH)
+        value = self._float_op(builder, arith.MaxnumfOp, value, low)
+        value = self._float_op(builder, arith.MinnumfOp, value, high)
         return self._convert(builder, value)
 
-    def _truncate(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        if not self.quantized_type.has_storage_type_bounds:
-            return self._convert(builder, value)
-        if self._converts_by_i32(builder):
-            value = builder.elementwise(arith.FPToSIOp, (value,), i32)
-            value = self._clamp(builder, value, i32, True)
-            return builder.elementwise(arith.TruncIOp, (value,), self.storage)
-        value = self._convert(builder, value)
-        return self._clamp(builder, value, self.storage, self._is_signed)
-
-    def _clamp(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        type_: IntegerType,
-        is_signed: bool,
+    def _convert(
+        self, builder: LoweringBuilder, value: SSAValue, clamps: bool = False
     ) -> SSAValue:
-        bounds = [
-            builder.constant(_integer_attr(bound, type_.width.data), type_)
-            for bound in self.quantized_type.storage_range
-        ]
-        low, high = map(builder.lift, bounds)
-        max_op, min_op = (
-            (arith.MaxSIOp, arith.MinSIOp)
-            if is_signed
-            else (arith.MaxUIOp, arith.MinUIOp)
+        # Unlike a conversion to i8 or i16, one to i32 becomes vector instructions.
+        is_wide = (
+            not self._as_mlir
+            and not isinstance(builder, TensorwiseBuilder)
+            and self.storage.width.data <= 16
         )
-        value = builder.elementwise(max_op, (value, low), type_)
-        return builder.elementwise(min_op, (value, high), type_)
-
-    def _converts_by_i32(self, builder: LoweringBuilder) -> bool:
-        """
-        Whether floats are converted to i32 and then truncated: unlike a conversion to i8
-        or i16 this becomes vector instructions.
-        """
-        return not self._as_mlir and builder.is_scalar and self.storage.width.data <= 16
-
-    def _convert(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        if self._converts_by_i32(builder):
-            value = builder.elementwise(arith.FPToSIOp, (value,), i32)
-            return builder.elementwise(arith.TruncIOp, (value,), self.storage)
-        float_to_int = arith.FPToSIOp if self._is_signed else arith.FPToUIOp
-        return builder.elementwise(float_to_int, (value,), self.storage)
+        is_signed, type_ = (True, i32) if is_wide else (self._is_signed, self.storage)
+        to_integer, max_op, min_op = _FROM_FLOAT[is_signed]
+        value = builder.elementwise(to_integer, (value,), type_)
+        if clamps:
+            bounds = [
+                builder.constant(integer_attr(bound, type_.width.data), type_)
+                for bound in self.quantized_type.storage_range
+            ]
+            low, high = map(builder.lift, bounds)
+            value = builder.elementwise(max_op, (value, low), type_)
+            value = builder.elementwise(min_op, (value, high), type_)
+        if not is_wide:
+            return value
+        return builder.elementwise(arith.TruncIOp, (value,), self.storage)
 
 
 class Dequantization(CastArithmetic):
@@ -385,15 +352,12 @@ class Dequantization(CastArithmetic):
         scale: SSAValue,
         zero_point: SSAValue | None,
     ) -> SSAValue:
-        compute = self._compute
-        value = builder.elementwise(self._int_to_float, (value,), compute)
+        value = self._as_float(builder, value)
         if zero_point is not None:
             offset = self._zero_point_operand(builder, zero_point)
-            value = builder.elementwise(
-                arith.SubfOp, (value, offset), compute, _FASTMATH
-            )
-        value = builder.elementwise(arith.MulfOp, (value, scale), compute, _FASTMATH)
-        if compute == self.expressed:
+            value = self._float_op(builder, arith.SubfOp, value, offset)
+        value = self._float_op(builder, arith.MulfOp, value, scale)
+        if self._compute == self.expressed:
             return value
         return builder.elementwise(arith.TruncFOp, (value,), self.expressed)
 

@@ -10,18 +10,14 @@ quantized types are not visited, and the elements of constants are not either.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import is_
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import (
-    Attribute,
-    Operation,
-    ParametrizedAttribute,
-    SSAValue,
-    TypeAttribute,
-)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
@@ -99,28 +95,23 @@ class QuantizedTypeConversion(CheckedPattern[_Changes], ABC):
         return known
 
     def _rebuilt(self, attribute: Attribute) -> Attribute:
+        parts: Sequence[Attribute]
+        rebuild: Callable[[Sequence[Attribute]], Attribute]
         match attribute:
             case QuantizedType():
                 return self.convert(attribute)
             case ParametrizedAttribute():
-                parts = attribute.parameters
-                new = [*map(self.converted, parts)]
-                if not _is_changed(parts, new):
-                    return attribute
-                return type(attribute).new(new)
+                parts, rebuild = attribute.parameters, type(attribute).new
             case ArrayAttr():
-                parts: tuple[Attribute, ...] = attribute.data
-                new = [*map(self.converted, parts)]
-                return ArrayAttr(new) if _is_changed(parts, new) else attribute
+                parts, rebuild = attribute.data, ArrayAttr
             case DictionaryAttr():
-                parts = (*attribute.data.values(),)
-                new = [*map(self.converted, parts)]
-                if not _is_changed(parts, new):
-                    return attribute
-                return DictionaryAttr(dict(zip(attribute.data, new, strict=True)))
+                parts = [*attribute.data.values()]
+                rebuild = partial(_dictionary, attribute.data)
             case _:
                 return attribute
+        new = [*map(self.converted, parts)]
+        return attribute if all(map(is_, parts, new)) else rebuild(new)
 
 
-def _is_changed(parts: tuple[Attribute, ...], new: list[Attribute]) -> bool:
-    return any(map(lambda a, b: a is not b, parts, new))
+def _dictionary(names: Iterable[str], values: Sequence[Attribute]) -> DictionaryAttr:
+    return DictionaryAttr(dict(zip(names, values, strict=True)))

@@ -9,7 +9,7 @@ What becomes of one element is an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from xdsl.dialects import arith, cf, tensor
@@ -17,11 +17,10 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     IntegerType,
-    StringAttr,
     TensorType,
     UnrankedTensorType,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.dialects.quant import (
@@ -33,7 +32,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 
-from .builder import INDEX, LoweringBuilder, dimensions, tensor_type
+from .builder import INDEX, LoweringBuilder, dimensions, shape_of, tensor_type
 
 _SHAPE_TYPE = TensorType(INDEX, [DYNAMIC_INDEX])
 
@@ -182,8 +181,10 @@ def convert_value(
     if isinstance(value.type, UnrankedTensorType):
         value = _convert_unranked(builder, conversion, value, runtime_checks)
     elif isinstance(value.type, TensorType):
-        if runtime_checks and conversion.layout is not None:
-            _assert_sizes(builder, value, conversion.layout)
+        if runtime_checks and (layout := conversion.layout) is not None:
+            shape = shape_of(value)
+            axes = [axis for axis in layout.counts if shape[axis] == DYNAMIC_INDEX]
+            _assert_sizes(builder, tensor.DimOp, value, layout, axes)
         value = conversion.convert_tensor(builder, value, conversion.layout)
     else:
         value = conversion.convert(builder, value, ())
@@ -203,7 +204,7 @@ def _convert_unranked(
     if runtime_checks and layout is not None:
         # In terms of the axes that the user knows.
         _assert_rank(builder, shape, layout)
-        _assert_extents(builder, shape, layout)
+        _assert_sizes(builder, tensor.ExtractOp, shape, layout, layout.counts)
     flat = _flattened(builder, value, shape, layout)
     flat_layout = None if layout is None else layout.flattened()
     result = conversion.convert_tensor(builder, flat, flat_layout)
@@ -220,11 +221,8 @@ def _reshape(
     sizes: Sequence[SSAValue],
     shape: Sequence[int],
 ) -> SSAValue:
-    shape_value = builder.op(
-        tensor.FromElementsOp, sizes, TensorType(INDEX, [len(sizes)])
-    )
     result_type = TensorType(scalar_or_element_type(value.type), shape)
-    return builder.op(tensor.ReshapeOp, (value, shape_value), result_type)
+    return builder.reshaped(value, result_type, sizes)
 
 
 def _num_elements(builder: LoweringBuilder, shape: SSAValue) -> SSAValue:
@@ -234,13 +232,9 @@ def _num_elements(builder: LoweringBuilder, shape: SSAValue) -> SSAValue:
 def _split(
     builder: LoweringBuilder, shape: SSAValue, index: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    split = SplitAtOp.create(
-        operands=(shape, index),
-        result_types=(_SHAPE_TYPE, _SHAPE_TYPE),
-    )
+    split = SplitAtOp(shape, index, _SHAPE_TYPE, _SHAPE_TYPE)
     builder.add(split)
-    head, tail = split.results
-    return head, tail
+    return split.head, split.tail
 
 
 def _flattened(
@@ -250,17 +244,16 @@ def _flattened(
     Reshape to `2 * n + 1` dimensions for `n` quantized ones: before the first one, the
     first one, between the first two, and so on.
     """
-    axes = [] if layout is None else [*layout.counts]
-    if layout is None or not axes:
+    if layout is None or not layout.counts:
         count = _num_elements(builder, shape)
         return _reshape(builder, value, [count], [DYNAMIC_INDEX])
-    if layout.block_sizes is None and len(axes) == 1:
-        return _flattened_around_axis(builder, value, shape, axes[0], layout)
+    if layout.block_sizes is None and len(layout.counts) == 1:
+        return _flattened_around_axis(builder, value, shape, layout)
     sizes: list[SSAValue] = []
     flat_shape: list[int] = []
     rest = shape
     position = 0
-    for axis in axes:
+    for axis in layout.counts:
         before, from_axis = _split(builder, rest, builder.index(axis - position))
         _, rest = _split(builder, from_axis, builder.index(1))
         position = axis + 1
@@ -272,13 +265,10 @@ def _flattened(
 
 
 def _flattened_around_axis(
-    builder: LoweringBuilder,
-    value: SSAValue,
-    shape: SSAValue,
-    axis: int,
-    layout: Layout,
+    builder: LoweringBuilder, value: SSAValue, shape: SSAValue, layout: Layout
 ) -> SSAValue:
     """The same for one dimension, with the ops of MLIR."""
+    (axis,) = layout.counts
     axis_index, next_index = builder.index(axis), builder.index(axis + 1)
     before, _ = _split(builder, shape, axis_index)
     left = _num_elements(builder, before)
@@ -300,24 +290,23 @@ def _assert(
     message: str,
 ) -> None:
     """Assert that a predicate of `arith.cmpi` holds for an index and a number."""
-    comparison = arith.CmpiOp(actual, builder.index(bound), predicate)
-    builder.add(comparison)
-    builder.insert(
-        cf.AssertOp.create(
-            operands=comparison.results,
-            properties={"msg": StringAttr(message)},
-            location=builder.location,
-        )
-    )
+    holds = builder.add(arith.CmpiOp(actual, builder.index(bound), predicate))
+    assertion = cf.AssertOp(holds, message)
+    assertion.location = builder.location
+    builder.insert(assertion)
 
 
-def _assert_sizes(builder: LoweringBuilder, value: SSAValue, layout: Layout) -> None:
-    """Assert that dynamic sizes of a ranked tensor are those that the layout needs."""
-    shape = cast(TensorType, value.type).get_shape()
-    for axis in layout.counts:
-        if shape[axis] == DYNAMIC_INDEX:
-            actual = builder.op(tensor.DimOp, (value, builder.index(axis)), INDEX)
-            _assert(builder, "eq", actual, layout.size(axis), layout.size_message(axis))
+def _assert_sizes(
+    builder: LoweringBuilder,
+    op_type: type[Operation],
+    value: SSAValue,
+    layout: Layout,
+    axes: Iterable[int],
+) -> None:
+    """Assert that the sizes which an op reads from a value are those of the layout."""
+    for axis in axes:
+        actual = builder.op(op_type, (value, builder.index(axis)), INDEX)
+        _assert(builder, "eq", actual, layout.size(axis), layout.size_message(axis))
 
 
 def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
@@ -330,10 +319,3 @@ def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> N
     last = max(layout.counts)
     message = f"rank must be greater than {last}, the last quantized dimension"
     _assert(builder, "ugt", rank, last, message)
-
-
-def _assert_extents(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:
-    """Assert that a shape has the sizes that the layout needs."""
-    for axis in layout.counts:
-        actual = builder.op(tensor.ExtractOp, (shape, builder.index(axis)), INDEX)
-        _assert(builder, "eq", actual, layout.size(axis), layout.size_message(axis))

@@ -58,9 +58,7 @@ from xdsl_quant.dialects.quant.requantization import (
     requantized_dcast,
     requantizing_qcasts,
 )
-from xdsl_quant.dialects.quant.types import (
-    scalar_or_element_type,
-)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.rounding_mode import (
     NanResult,
     Rounding,
@@ -68,9 +66,7 @@ from xdsl_quant.rounding_mode import (
     ScaleRounding,
     ZeroPointOrder,
 )
-from xdsl_quant.transforms.building.builder import (
-    LoweringBuilder,
-)
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
 from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection

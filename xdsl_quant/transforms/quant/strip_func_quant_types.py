@@ -27,14 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    FunctionType,
-    LocationAttr,
-    ModuleOp,
-)
+from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
@@ -43,11 +40,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail, op_name
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-    StorageCastOp,
-    StoredQuantizedType,
-)
+from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
@@ -58,10 +51,6 @@ from xdsl_quant.transforms.building.type_replacement import (
 )
 
 
-class _NoStorageTypeError(Exception):
-    """A quantized type does not say how its values are stored."""
-
-
 class _StorageTypes(TypeReplacement):
     """Quantized types replaced by their storage types."""
 
@@ -70,7 +59,7 @@ class _StorageTypes(TypeReplacement):
     ) -> Attribute:
         storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
         if storage is None:
-            raise _NoStorageTypeError(
+            raise ValueError(
                 f"'{quantized_type}' has no storage type: give the value a uniform type "
                 "first"
             )
@@ -129,6 +118,7 @@ def _is_passed(use: Use) -> bool:
     return use.index in _passed_operands(use.operation)
 
 
+@lru_cache(maxsize=1024)
 def _uncastable_reason(type_: Attribute, storage: Attribute) -> str | None:
     """Why there is no cast between a quantized type and its storage type, if so."""
     # Whether a per-axis or sub-channel type fits its tensor is known to the cast.
@@ -168,14 +158,6 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     _types: _StorageTypes = field(
         default_factory=_StorageTypes, init=False, compare=False, repr=False
     )
-
-    _uncastable: dict[Attribute, str | None] = field(
-        default_factory=dict[Attribute, str | None],
-        init=False,
-        compare=False,
-        repr=False,
-    )
-    """Types of which it is known why they cannot be cast, or that they can be."""
 
     _stored: dict[SSAValue, SSAValue] = field(
         default_factory=dict[SSAValue, SSAValue], init=False, compare=False, repr=False
@@ -226,10 +208,10 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         operands = op.operands[len(op.operands) - len(types) :]
         operand_types = [operand.type for operand in operands]
         # The targets may be stripped already.
-        if types not in (
-            operand_types,
-            [*map(self._types.replace, operand_types)],
-        ) and (any(map(_is_quantized_type, (*types, *operand_types)))):
+        legal = (operand_types, [*map(self._types.replace, operand_types)])
+        if types not in legal and any(
+            map(_is_quantized_type, (*types, *operand_types))
+        ):
             fail(
                 op,
                 f"'{op_name(op)}' op has successors with quantized arguments, but its "
@@ -245,15 +227,12 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     def _check_type(self, op: Operation, type_: Attribute, what: str) -> None:
         try:
             self._types.replace(type_)
-        except _NoStorageTypeError as e:
+        except ValueError as e:
             fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {e}")
 
     def _check_castable(self, op: Operation, value: SSAValue, what: str) -> None:
-        type_ = value.type
-        if type_ not in self._uncastable:
-            reason = _uncastable_reason(type_, self._types.replace(type_))
-            self._uncastable[type_] = reason
-        if (reason := self._uncastable[type_]) is not None:
+        reason = _uncastable_reason(value.type, self._types.replace(value.type))
+        if reason is not None:
             fail(op, f"'{op_name(op)}' op {what} cannot be stripped: {reason}")
 
     # Rewriting

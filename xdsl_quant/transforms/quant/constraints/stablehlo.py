@@ -28,13 +28,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, ParametrizedAttribute
 
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-)
+from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.type_html import short_text
-from xdsl_quant.dialects.quant.types import (
-    UniformType,
-)
+from xdsl_quant.dialects.quant.types import UniformType
 
 STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 """Widths of StableHLO's storage types, signed and unsigned, as far as types here go."""
@@ -74,16 +70,13 @@ def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
                 stack.extend(reversed(list(current.data.values())))
             case ParametrizedAttribute():
                 parameters = current.parameters
-                if isinstance(element_type := _element_type(current), QuantizedType):
+                element_type: object = getattr(current, "element_type", None)
+                if isinstance(element_type, QuantizedType):
                     yield TypeUse(element_type, current)
                     parameters = [p for p in parameters if p is not element_type]
                 stack.extend(reversed(parameters))
             case _:
                 pass
-
-
-def _element_type(type_: Attribute) -> object:
-    return getattr(type_, "element_type", None)
 
 
 # Rules

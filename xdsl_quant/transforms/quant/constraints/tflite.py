@@ -15,15 +15,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from enum import Flag, auto
-from typing import TYPE_CHECKING
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-)
+from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
@@ -50,12 +47,6 @@ from .stablehlo import (
     zero_points_outside,
 )
 
-if TYPE_CHECKING:
-    pass
-
-
-_ACCUMULATOR_WIDTH = 32
-
 
 class _Use(Flag):
     """What users take a value for."""
@@ -65,8 +56,6 @@ class _Use(Flag):
     ACTIVATION = auto()
     UNKNOWN = auto()
 
-
-_NO_USE = _Use(0)
 
 _TAKE_ACTIVATIONS = (ComputesElementwise, OrdersElements, QuantizableResult, Reduces)
 """What is said of ops whose operands are activations if they are nothing else."""
@@ -78,7 +67,7 @@ def _uniform_type(value: SSAValue) -> UniformType | None:
 
 
 def _has_accumulator_width(quantized_type: UniformType) -> bool:
-    return quantized_type.storage_type_integral_width == _ACCUMULATOR_WIDTH
+    return quantized_type.storage_type_integral_width == 32
 
 
 def _product(op: Operation) -> MultipliesAndAccumulates | None:
@@ -107,7 +96,7 @@ class TFLiteConstraints:
     """What is wrong with the values of a module according to TensorFlow Lite."""
 
     def __init__(self, module: Operation):
-        self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _NO_USE)
+        self._uses: defaultdict[SSAValue, _Use] = defaultdict(lambda: _Use(0))
         self._constants: set[SSAValue] = set()
         self._products: dict[SSAValue, Operation] = {}
         """
@@ -128,6 +117,10 @@ class TFLiteConstraints:
 
     def _quantized_source(self, value: SSAValue) -> SSAValue | None:
         return value if _uniform_type(value) else self._sources.get(value)
+
+    def _source_type(self, value: SSAValue) -> UniformType | None:
+        source = self._quantized_source(value)
+        return None if source is None else _uniform_type(source)
 
     def _find_sources(self, op: Operation) -> None:
         looked_through = _looked_through(op)
@@ -159,11 +152,9 @@ class TFLiteConstraints:
                 return
 
     def _may_be_bias(self, value: SSAValue) -> bool:
-        source = self._quantized_source(value)
         return (
-            source is not None
-            and value not in self._products
-            and (quantized_type := _uniform_type(source)) is not None
+            value not in self._products
+            and (quantized_type := self._source_type(value)) is not None
             and _has_accumulator_width(quantized_type)
         )
 
@@ -220,7 +211,9 @@ class TFLiteConstraints:
             is_stored = value in self._constants or isinstance(value, BlockArgument)
             yield from _weight(quantized_type, is_stored)
         elif _Use.BIAS in self._uses[value]:
-            yield from _bias(quantized_type)
+            # Wider storage types have a rule of their own.
+            if quantized_type.storage_type_integral_width < 16:
+                yield from _zero_points("zero-point", quantized_type, "biases")
             for op in self._biased.get(value, ()):
                 yield from self._bias_scale(quantized_type, op)
         elif not quantized_type.is_per_tensor and not (
@@ -236,16 +229,15 @@ class TFLiteConstraints:
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
         product = _product(op)
         assert product is not None
-        types: list[UniformType] = []
-        for index in (product.lhs, product.rhs):
-            source = self._quantized_source(op.operands[index])
-            if source is None or (quantized_type := _uniform_type(source)) is None:
-                return
-            types.append(quantized_type)
-        activation, weight = types
+        activation, weight = (
+            self._source_type(op.operands[i]) for i in (product.lhs, product.rhs)
+        )
+        if activation is None or weight is None:
+            return
         # All else is an error already.
-        if activation.is_per_tensor and not any(
-            type_.granularity == "sub-channel" for type_ in (weight, bias)
+        if activation.is_per_tensor and "sub-channel" not in (
+            weight.granularity,
+            bias.granularity,
         ):
             (scale,) = activation.scale_array()
             yield from _bias_scale(bias, scale, weight, op_name(op))
@@ -258,22 +250,22 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
         yield no_uniform_type(quantized_type)
         return
     yield from uniform_type_findings(use)
-    if (
-        quantized_type.storage_type_integral_width >= 16
-        and (subject := zero_points_outside(quantized_type, 0, 0)) is not None
-    ):
-        yield Finding(
-            "zero-point",
-            f"{subject} not 0, as storage types of 16 bits or more demand",
+    if quantized_type.storage_type_integral_width >= 16:
+        yield from _zero_points(
+            "zero-point", quantized_type, "storage types of 16 bits or more"
         )
+
+
+def _zero_points(rule: str, quantized_type: UniformType, who: str) -> Iterator[Finding]:
+    """Zero points that are not 0, which somebody demands."""
+    if (subject := zero_points_outside(quantized_type, 0, 0)) is not None:
+        yield Finding(rule, f"{subject} not 0, as {who} demand")
 
 
 def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
     if not quantized_type.is_signed:
         return
-    subject = zero_points_outside(quantized_type, 0, 0)
-    if subject is not None:
-        yield Finding("weight-zero-point", f"{subject} not 0, as weights demand")
+    yield from _zero_points("weight-zero-point", quantized_type, "weights")
     low = quantized_type.storage_type_min.data
     if is_stored and quantized_type.storage_type_integral_width == 8 and low == -128:
         yield Finding(
@@ -282,14 +274,6 @@ def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
             f"{low}: it must be -127 or more, as in {quantized_type.storage_type_name}"
             "<-127:127>",
         )
-
-
-def _bias(quantized_type: UniformType) -> Iterator[Finding]:
-    # Wider storage types have a rule of their own.
-    if quantized_type.storage_type_integral_width < 16:
-        subject = zero_points_outside(quantized_type, 0, 0)
-        if subject is not None:
-            yield Finding("zero-point", f"{subject} not 0, as biases demand")
 
 
 def _bias_scale(
