@@ -33,7 +33,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.histogram_errors import EstimatedError, estimate_error
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import as_module
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -92,10 +92,10 @@ def evaluate(
             all are f32, and none is.
 
     Raises:
+        TypeError: if `module` is neither a module nor a text.
         ValueError: if the module does not have a key, or no key gets a type.
     """
-    if isinstance(module, str):
-        module = parse_module(module)
+    module = None if module is None else as_module(module)
     ranges = {key: statistics.ranges(key) for key in statistics.observations}
     types = suggested_types(ranges, conversion, module) if ranges else {}
     evaluations = [

@@ -166,10 +166,6 @@ def calibration_report(
             f"statistics must be Statistics, not {type(statistics).__name__}; read a file "
             "with Statistics.load"
         )
-    if not isinstance(cast(object, module), ModuleOp | str | None):
-        raise TypeError(
-            f"module must be a module or its text, not {type(module).__name__}"
-        )
     if per_axis not in ("auto", "never"):
         raise ValueError(f"per_axis must be 'auto' or 'never', not {per_axis!r}")
     conversion = QuantCalibratedToUniformPass(
@@ -276,10 +272,14 @@ def _rough_mark(histogram: Histogram | None) -> str:
     return "≈ " if 2 * middle > histogram.counts.sum() - zeros else ""
 
 
+def _channel(parameters: QuantizationParameters, index: int) -> tuple[float, int]:
+    """The scale and the zero point of a channel, or of index 0 of all of them."""
+    return float(parameters.scales.flat[index]), int(parameters.zero_points.flat[index])
+
+
 def _stored_range(parameters: QuantizationParameters, index: int) -> Range:
     """The range without saturation, with one of the scales of a type."""
-    scale = float(parameters.scales.flat[index])
-    zero_point = int(parameters.zero_points.flat[index])
+    scale, zero_point = _channel(parameters, index)
     return (
         (parameters.storage_min - zero_point - 0.5) * scale,
         (parameters.storage_max - zero_point + 0.5) * scale,
@@ -306,7 +306,7 @@ def _type_cell(evaluation: Evaluation) -> str:
     head = text.removeprefix("!quant.uniform<").partition(", ")[0]
     short = f"{parameters.scales.size} scales"
     if not parameters.scales.ndim:
-        scale, zero_point = float(parameters.scales), int(parameters.zero_points)
+        scale, zero_point = _channel(parameters, 0)
         short = f"scale {_number(scale)}, zero point {zero_point}"
     return (
         f"<details><summary><code>{escape(head)}</code> {short}</summary>"
@@ -336,9 +336,8 @@ def _channel_row(evaluation: Evaluation) -> str:
             histogram.of_channel(channel),
             _stored_range(parameters, index),
         )
-        scale = _number(float(parameters.scales.flat[index]))
-        zero_point = int(parameters.zero_points.flat[index])
-        rows.append(f"<tr>{cells}<td>{scale}</td><td>{zero_point}</td></tr>")
+        scale, zero_point = _channel(parameters, index)
+        rows.append(f"<tr>{cells}<td>{_number(scale)}</td><td>{zero_point}</td></tr>")
     return _CHANNELS.substitute(
         key=escape(evaluation.key),
         shown=len(worst),

@@ -37,6 +37,9 @@ TOKEN = re.compile(
 )
 """Matches one token; the name of the group that matches last is its kind."""
 
+_CLASSES = {None: "t", "shape": "t", "alias": "q", "dense": "n"}
+"""The style of a kind whose name is not that of its style."""
+
 _DEFINITION = re.compile(r"^([!#][A-Za-z_][\w$]*+)\s*=\s*(.*)$", re.MULTILINE)
 
 
@@ -66,18 +69,11 @@ def highlighted(text: str, aliases: Mapping[str, str]) -> str:
     """
 
     def token_html(match: re.Match[str]) -> str:
-        token = escape(cut(match[0]))
-        match match.lastgroup:
-            case None | "shape":
-                return f'<span class="t">{token}</span>'
-            case "alias":
-                title = escape(cut(aliases.get(match[0], "")))
-                title = f' title="{title}"' if title else ""
-                return f'<span class="q"{title}>{token}</span>'
-            case "dense":
-                return f'<span class="n">{token}</span>'
-            case kind:
-                return f'<span class="{kind}">{token}</span>'
+        kind, title = match.lastgroup, ""
+        if kind == "alias" and match[0] in aliases:
+            title = f' title="{escape(cut(aliases[match[0]]))}"'
+        class_ = _CLASSES.get(kind, kind)
+        return f'<span class="{class_}"{title}>{escape(cut(match[0]))}</span>'
 
     parts: list[str] = []
     end = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from io import StringIO
+from itertools import zip_longest
 from typing import cast
 
 from xdsl.ir import Operation
@@ -97,12 +98,8 @@ def _aligned(
     """Pairs of lines, `None` where one side has none, and whether they differ."""
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        for i in range(max(end - start, other_end - other_start)):
-            yield (
-                before[start + i] if start + i < end else None,
-                after[other_start + i] if other_start + i < other_end else None,
-                tag != "equal",
-            )
+        for left, right in zip_longest(before[start:end], after[other_start:other_end]):
+            yield left, right, tag != "equal"
 
 
 def _column(title: str, lines: Iterable[tuple[str | None, bool]], text: str) -> str:

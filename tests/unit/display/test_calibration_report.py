@@ -283,7 +283,7 @@ def test_per_axis_is_one_of_two_texts():
 def test_module_of_the_wrong_type():
     with pytest.raises(TypeError) as e:
         calibration_report(statistics(), PurePosixPath("module.mlir"))  # pyright: ignore[reportArgumentType] a mistake
-    assert str(e.value) == "module must be a module or its text, not PurePosixPath"
+    assert str(e.value) == "module must be a ModuleOp or MLIR text, not PurePosixPath"
 
 
 def test_arguments_of_numpy():
