@@ -141,10 +141,12 @@ def ranges_from_json(
 
 
 def integers_from_json(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    array = np.array(values, np.int64)
+    array = np.array(values)
     if array.shape != shape:
         raise ValueError("of another shape")
-    return array
+    if array.size and array.dtype != np.int64:
+        raise ValueError("not integers")
+    return array.astype(np.int64)
 
 
 def union(

@@ -121,6 +121,14 @@ def test_narrow_ranges(width: float, symmetric: bool):
         assert mlir.zero_points == (0 if symmetric else -128)
 
 
+@pytest.mark.parametrize("part", [0.35, 0.49, 0.5, 0.51, 0.99])
+def test_symmetric_ranges_of_mlir_have_two_sides(part: float):
+    """The width is that from the negative to the positive bound."""
+    bound = part * 2.0**-52
+    parameters = choose_parameters(0, bound, symmetric=True, rule="mlir")
+    assert parameters.scales == (1 if part < 0.5 else bound / 127)
+
+
 def test_channels_without_width():
     parameters = choose_parameters([0, -1e-20, 5], [0, 1e-20, 5], quantized_dimension=0)
     assert parameters.scales.tolist() == [1, 2e-20 / 255, 1]

@@ -270,6 +270,15 @@ def test_mistakes(call: Callable[[], object], error: type[Exception], message: s
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_shapes_broadcast(position: int):
+    arguments: list[Any] = [6, 1 << 30, 31]
+    arguments[position] = np.full((2, 3), arguments[position])
+    result = apply_scale(*arguments)
+    assert result.dtype == np.int32
+    assert result.tolist() == [[3] * 3] * 2
+
+
 # Zero points
 
 

@@ -14,7 +14,12 @@ from xdsl_quant.numerics import (
     choose_parameters,
     measure_error,
 )
-from xdsl_quant.numerics.histogram_errors import EstimatedError, estimate_error
+from xdsl_quant.numerics.histogram import BIN_EDGES, MIDDLE, Histogram
+from xdsl_quant.numerics.histogram_errors import (
+    EstimatedError,
+    cut_off_fraction,
+    estimate_error,
+)
 from xdsl_quant.numerics.observers import observe_histogram
 
 RANDOM = np.random.default_rng(0)
@@ -177,3 +182,149 @@ def test_any_values(values: NDArray[Any], storage: str, symmetric: bool):
     error = estimated(values, parameters)
     assert 0 <= error.saturated_fraction <= 1
     assert not np.isnan(error.sqnr)
+
+
+def integral(
+    start: float, stop: float, scale: float, first: int, last: int
+) -> tuple[float, float]:
+    """The mean of the squared error over a range, and the part that is saturated."""
+    if start == stop:
+        nearest = min(max(round(start / scale), first), last)
+        limits = (first - 0.5) * scale, (last + 0.5) * scale
+        outside = not limits[0] <= start <= limits[1]
+        return (start - nearest * scale) ** 2, float(outside)
+    error = outside = 0.0
+    limits = [(level + 0.5) * scale for level in range(first, last)]
+    for level, low, high in zip(
+        range(first, last + 1), [-np.inf, *limits], [*limits, np.inf], strict=True
+    ):
+        a, b = max(start, low), min(stop, high)
+        if a < b:
+            ends = b - level * scale, a - level * scale
+            error += (ends[0] ** 3 - ends[1] ** 3) / 3
+    for a, b in (
+        (start, min(stop, (first - 0.5) * scale)),
+        (max(start, (last + 0.5) * scale), stop),
+    ):
+        outside += max(b - a, 0)
+    return error / (stop - start), outside / (stop - start)
+
+
+def by_definition(
+    histogram: Histogram, scale: float, first: int, last: int
+) -> tuple[float, float, float, int]:
+    """Sums of a tensor: squares, squared errors, saturated values and values."""
+    unit = 2.0 ** float(histogram.exponents)
+    low, high = float(histogram.lows), float(histogram.highs)
+    signal = noise = saturated = 0.0
+    for position in np.flatnonzero(histogram.counts).tolist():
+        count = int(histogram.counts[position])
+        if position == MIDDLE:
+            count -= int(histogram.zeros)
+        a, b = (BIN_EDGES[position + i] * unit for i in (0, 1))
+        a, b = max(float(a), low), min(float(b), high)
+        error, outside = integral(a, b, scale, first, last)
+        signal += count * (a * a + a * b + b * b) / 3
+        noise += count * error
+        saturated += count * outside
+    return signal, noise, saturated, int(histogram.counts.sum())
+
+
+def test_errors_are_those_of_the_definition():
+    """Also of many channels, of very different sizes, some with one value only."""
+    random = np.random.default_rng(1)
+    count = 19
+    values = random.normal(size=(count, 60)) * 4.0 ** np.arange(count)[:, None]
+    values[2:4] = [[3.0], [-0.7]]
+    values[5] = np.abs(values[5])
+    values[6] = -np.abs(values[6])
+    values[7, ::2] = 0
+    scales = 4.0 ** np.arange(count) / 3.7
+    zero_points = np.arange(count) - 9
+    histogram = observe_histogram(values, 0)
+    error = estimate_error(histogram, scales, zero_points, -5, 6)
+    sums = [
+        by_definition(
+            histogram.of_channel(i), float(scale), -5 - zero_point, 6 - zero_point
+        )
+        for i, (scale, zero_point) in enumerate(
+            zip(scales.tolist(), zero_points.tolist(), strict=True)
+        )
+    ]
+    signals, noises, saturated, counts = np.array(sums).T
+    assert error.channel_sqnr == pytest.approx(
+        10 * np.log10(signals / noises), rel=1e-9
+    )
+    assert error.channel_saturated_fraction == pytest.approx(
+        saturated / counts, abs=1e-9
+    )
+    ratio = float(signals.sum() / noises.sum())
+    assert error.sqnr == pytest.approx(10 * np.log10(ratio), rel=1e-9)
+    fraction = float(saturated.sum() / counts.sum())
+    assert error.saturated_fraction == pytest.approx(fraction, abs=1e-9)
+
+
+def test_scales_that_are_much_larger_than_all_values():
+    """All values become a stored value that expresses 5000."""
+    error = estimate_error(observe_histogram(np.ones(3)), 1000.0, -10, -5, 5)
+    assert error.sqnr == pytest.approx(-20 * np.log10(4999), rel=1e-12)
+    assert error.saturated_fraction == 1
+
+
+def test_narrow_zero_points():
+    values = np.array([0.25, 1.5])
+    expected = estimate_error(observe_histogram(values), 0.5, 3, -128, 127)
+    for zero_point in (np.uint8(3), np.array(3, np.uint8), np.int8(3)):
+        error = estimate_error(observe_histogram(values), 0.5, zero_point, -128, 127)
+        assert error.sqnr == expected.sqnr
+        assert error.saturated_fraction == expected.saturated_fraction == 0
+
+
+def test_no_values_are_cut_off_at_their_bounds():
+    for value in (0.7, 1.0, 3.0, -0.7, -4.0, 1e30):
+        bound = abs(value)
+        with_zero = observe_histogram(np.array([value] * 3 + [0.0]))
+        assert cut_off_fraction(with_zero, -bound, bound) == 0
+        without = observe_histogram(np.array([value] * 3))
+        # Bounds are rounded.
+        for part, fraction in (
+            (1, 0),
+            (1 - 5e-13, 0),
+            (1 - 5e-12, 1),
+            (0.5, 1),
+            (2, 0),
+        ):
+            assert cut_off_fraction(without, -bound * part, bound * part) == fraction
+
+
+def test_cut_off_fraction():
+    """Zeros do not count, and each channel has its own bounds."""
+    count = 20
+    values = np.linspace(0, 1, 4097)[None] * np.arange(1, count + 1)[:, None]
+    values[:, 2049:] = 0
+    values[3] = 7
+    values[12] = -3
+    histogram = observe_histogram(values, 0)
+    lows = np.full(count, -1.0)
+    highs = np.arange(1, count + 1) / 4.0
+    highs[0] = 0.125
+    outside = [
+        np.count_nonzero((row < low) | (row > high))
+        for row, low, high in zip(values, lows, highs, strict=True)
+    ]
+    expected = sum(outside) / np.count_nonzero(values)
+    assert cut_off_fraction(histogram, lows, highs) == pytest.approx(expected, rel=1e-3)
+    assert cut_off_fraction(histogram, -7.0, 20.0) == 0
+    mirrored = observe_histogram(-values, 0)
+    fraction = cut_off_fraction(mirrored, -highs, -lows)
+    assert fraction == pytest.approx(expected, rel=1e-3)
+    assert cut_off_fraction(observe_histogram(np.zeros(5)), 1.0, 2.0) == 0
+
+
+def test_part_of_one_value_that_is_cut_off():
+    assert cut_off_fraction(observe_histogram(np.array([0.0, 2.0])), -1, 1) == 1
+    values = np.array([[1.0, 1.0], [3.0, 3.0], [-3.0, -3.0]])
+    histogram = observe_histogram(values, 0)
+    assert cut_off_fraction(histogram, -2.0, 2.0) == 2 / 3
+    assert cut_off_fraction(histogram, [-2.0, -2, -4], [2.0, 2, 4]) == 1 / 3
+    assert cut_off_fraction(histogram, [2.0, 2, -4], [4.0, 4, 4]) == 1 / 3

@@ -5,6 +5,7 @@ import math
 import pickle
 from collections.abc import Iterable
 from functools import reduce
+from importlib.util import find_spec, module_from_spec
 from typing import Any, Literal
 
 import ml_dtypes
@@ -198,6 +199,23 @@ def test_bins():
     assert counted([2.0, *values]) == (2, {**expected, top - 1023: 1})
 
 
+def test_edges():
+    """Those of a module that is loaded now: edges are computed while that happens."""
+    spec = find_spec("xdsl_quant.numerics.histogram")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    magnitudes = [
+        2.0**-octave * (0.5 + i / (2 * count))
+        for octave in reversed(range(32))
+        for count in [max(1024 >> octave, 64)]
+        for i in range(count)
+    ]
+    expected = [-1, *(-edge for edge in reversed(magnitudes)), *magnitudes, 1]
+    assert module.BIN_EDGES.tolist() == BIN_EDGES.tolist() == expected
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(deadline=None)
 @given(st.data())
@@ -305,6 +323,12 @@ def test_moving_average():
         merged(observed(parse_observer("moving-average=0"), arrays, None))
     )
     assert (lows.item(), highs.item()) == (8, 9)
+
+
+def test_the_first_batch_is_batch_0():
+    observer = parse_observer("moving-average")
+    assert observer.observe(np.ones(2)) == observer.observe(np.ones(2), batch=0)
+    assert observer.observe(np.ones(2)) != observer.observe(np.ones(2), batch=1)
 
 
 def test_moving_average_of_one_batch_twice():
@@ -586,7 +610,10 @@ def test_kinds_that_do_not_merge():
         ("percentile=nan", "observer 'percentile' takes a number, but got 'nan'"),
         ("percentile=0", "percentile 0.0 is not more than 0 and at most 100"),
         ("percentile=100.5", "percentile 100.5 is not more than 0 and at most 100"),
-        ("moving-average=1", "weight 1.0 of a moving average is not at least 0 "),
+        (
+            "moving-average=1",
+            "weight 1.0 of a moving average is not at least 0 and less than 1$",
+        ),
         (
             "entropy=17",
             "an observer of stored values with 17 bits is not known, use 2 to 16",

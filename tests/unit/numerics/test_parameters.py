@@ -302,3 +302,15 @@ def test_scales_at_the_bounds_of_the_expressed_type():
             QuantizationParameters(
                 wrong, [0, 0], storage="i8", expressed="f16", quantized_dimension=0
             )
+
+
+def test_hashes_of_different_parameters_differ():
+    every = [
+        QuantizationParameters(1.0),
+        QuantizationParameters(2.0),
+        QuantizationParameters(1.0, 1),
+        QuantizationParameters(1.0, storage="u8"),
+        QuantizationParameters([1.0], quantized_dimension=0),
+    ]
+    assert len({hash(parameters) for parameters in every}) == len(every)
+    assert hash(QuantizationParameters(1.0)) == hash(every[0])

@@ -292,6 +292,14 @@ def test_compute_type(expressed: str, storage: str, zero_point: int, expected: s
     assert truncating == parameters.expressed_dtype
 
 
+def test_truncation_rounds_stored_values_once():
+    """With f32 in between this stored value would become the middle of two bf16."""
+    parameters = QuantizationParameters(1, storage="i32", expressed="bf16")
+    stored = np.array([(257 << 16) + 1], np.int32)
+    values = dequantize(stored, parameters, rounding_mode="truncate")
+    assert values.astype(np.float64).tolist() == [258 << 16]
+
+
 def test_what_is_dequantized_from_f64_to_bf16_is_rounded_once():
     # Seventeen significant bits: in f32 the number is a tie of bf16, but it is above it.
     parameters = QuantizationParameters(1, storage="i32", expressed="bf16")
