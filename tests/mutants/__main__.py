@@ -10,11 +10,23 @@ is mutated is in `pyproject.toml`. Arguments are names of mutants, with `*`, e.g
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 SURVIVORS = Path(__file__).with_name("survivors.txt")
+
+ENTRY = re.compile(
+    r"^(?:(?P<change>~ .*|(?:- .*\n)+(?:\+ .*\n)*)|(?P<function>[^#\s].*))",
+    re.MULTILINE,
+)
+"""A change, or the name of the function of those that follow."""
+
+KILLED = ("timeout", "segfault")
+"""How else than by a test that fails a mutant is noticed."""
 
 
 class Mutant(NamedTuple):
@@ -23,6 +35,23 @@ class Mutant(NamedTuple):
     function: str
     change: str
     """The removed and the added lines, without indentation."""
+
+
+class Accepted(NamedTuple):
+    """Mutants that may survive."""
+
+    function: str
+    """The name of the function, with `*`."""
+
+    change: str
+    """The change, or after `~ ` a regular expression that is found in it."""
+
+    def has(self, mutant: Mutant) -> bool:
+        if not fnmatchcase(mutant.function, self.function):
+            return False
+        if self.change.startswith("~ "):
+            return bool(re.search(self.change[2:], mutant.change, re.MULTILINE))
+        return mutant.change == self.change
 
 
 def _mutmut(*arguments: str) -> str:
@@ -44,30 +73,43 @@ def _change(diff: str) -> str:
 
 def survivors() -> Iterator[Mutant]:
     """The mutants that the last run did not kill."""
+    # The command `mutmut show` takes a second for each.
+    diff_of = import_module("mutmut.mutation.diff_apply").get_diff_for_mutant
     for line in _mutmut("results").splitlines():
         name, _, status = line.strip().partition(": ")
-        if status in ("survived", "no tests"):
+        if status not in KILLED:
+            path = name.rpartition(".")[0].replace(".", "/") + ".py"
             function = re.sub(r"__mutmut_\d+$", "", name)
-            yield Mutant(function, _change(_mutmut("show", name)))
+            yield Mutant(function, _change(diff_of(name, path=path)))
 
 
-def accepted() -> Iterator[Mutant]:
+def accepted() -> Iterator[Accepted]:
     """The mutants that may survive: see the head of the file for how it is written."""
-    for entry in SURVIVORS.read_text().split("\n\n"):
-        lines = [line for line in entry.splitlines() if not line.startswith("#")]
-        if lines:
-            yield Mutant(lines[0], "\n".join(lines[1:]))
+    function = ""
+    for line in ENTRY.finditer(SURVIVORS.read_text()):
+        function = line["function"] or function
+        if change := line["change"]:
+            yield Accepted(function, change.rstrip())
 
 
 def main() -> None:
     _mutmut("run", *sys.argv[1:])
-    known = {*accepted()}
-    new = [mutant for mutant in survivors() if mutant not in known]
+    known = [*accepted()]
+    uses: Counter[Accepted] = Counter()
+    new: list[Mutant] = []
+    for mutant in survivors():
+        if (entry := next((e for e in known if e.has(mutant)), None)) is None:
+            new.append(mutant)
+        else:
+            uses[entry] += 1
     for function, change in new:
         print(f"{function}\n{change}\n")
+    if not sys.argv[1:]:
+        for entry in [entry for entry in known if not uses[entry]]:
+            print(f"listed, but killed:\n{entry.function}\n{entry.change}\n")
     if new:
         sys.exit(f"{len(new)} mutants survive and are not in {SURVIVORS}")
-    print("All mutants that survive are listed.")
+    print(f"All {sum(uses.values())} mutants that survive are listed.")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 settings.register_profile(
     "mutants",
     derandomize=True,
+    max_examples=30,
     database=None,
     deadline=None,
     phases=(Phase.explicit, Phase.generate),
