@@ -61,11 +61,8 @@ def are_compatible_shapes(a: Sequence[int], b: Sequence[int]) -> bool:
 def have_one_shape(types: Sequence[RankedTensor]) -> bool:
     """Whether the shapes of all tensors may be the same at run time."""
     shapes = {type_.get_shape() for type_ in types}
-    return len(shapes) < 2 or (
-        len({len(shape) for shape in shapes}) == 1
-        and all(
-            len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
-        )
+    return len({len(shape) for shape in shapes}) < 2 and all(
+        len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
     )
 
 
@@ -260,6 +257,25 @@ class StableHLOOp(IRDLOperation, ABC):
         types = (*self.operand_types, *self.result_types)
         return cast(tuple[RankedTensor, ...], types)
 
+    def verify_inferred(self, inferred: Sequence[RankedTensor]) -> None:
+        """
+        Raises:
+            VerifyException: if types that follow from an op are not those of its results,
+                up to scales, zero points and sizes that are not known.
+        """
+        results = self.tensor_types[len(self.operands) :]
+        if len(inferred) != len(results) or not all(
+            map(are_compatible_types, inferred, results)
+        ):
+            inferred_text, text = (
+                ", ".join(f"'{type_}'" for type_ in types)
+                for types in (inferred, results)
+            )
+            raise VerifyException(
+                f"'{self.name}' op inferred type(s) {inferred_text} are incompatible with "
+                f"return type(s) of operation {text}"
+            )
+
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
         """xDSL names operands and results, StableHLO numbers them."""
 
@@ -285,12 +301,7 @@ class InferredTypeOp(StableHLOOp, ABC):
         """
 
     def verify_(self) -> None:
-        inferred_type, result_type = self.inferred_type(), self.tensor_types[-1]
-        if not are_compatible_types(inferred_type, result_type):
-            raise VerifyException(
-                f"'{self.name}' op inferred type(s) '{inferred_type}' are incompatible "
-                f"with return type(s) of operation '{result_type}'"
-            )
+        self.verify_inferred([self.inferred_type()])
 
 
 class InferredShapeOp(StableHLOOp, ABC):

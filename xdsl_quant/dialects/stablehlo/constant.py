@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     I64,
     DenseIntOrFPElementsAttr,
@@ -12,36 +11,21 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 
 from . import tensor_kinds as kinds
-from .base import (
-    InferredTypeOp,
-    Operand,
-    RankedTensor,
-    StableHLOOp,
-    verify_dimensions,
-)
+from .base import InferredTypeOp, Operand, RankedTensor, StableHLOOp, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, move_properties, parse_attributes
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 """The values of a tensor."""
-
-
-def _is_elements(attribute: Attribute | None) -> TypeIs[ElementsAttr]:
-    return isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr)
 
 
 @irdl_op_definition
@@ -96,7 +80,7 @@ class ConstantOp(StableHLOOp):
             attributes = parser.parse_optional_attr_dict()
             pos = parser.pos
             properties["value"] = value = parser.parse_attribute()
-            if not _is_elements(value):
+            if not isa(value, ElementsAttr):
                 message = "invalid kind of attribute specified"
                 parser.raise_error(message, pos, parser.pos)
             move_properties(parser, cls, attributes, properties, attributes_pos)
@@ -108,7 +92,7 @@ class ConstantOp(StableHLOOp):
     def print(self, printer: Printer) -> None:
         # The type of the value is left out where it is the type of the result.
         value = self.properties.get("value")
-        if _is_elements(value) and value.get_type() == self.output.type:
+        if isa(value, ElementsAttr) and value.get_type() == self.output.type:
             printer.print_op_attributes(self.attributes)
             printer.print_string(" ")
             printer.print_attribute(value)
@@ -141,8 +125,7 @@ class IotaOp(StableHLOOp):
     output = result_def(kinds.STATIC_NUMBER)
 
     assembly_format = (
-        "`dim` `=` $iota_dimension attr-dict `:` type($output) "
-        "custom<VerifyTypesLater>()"
+        "`dim` `=` $iota_dimension attr-dict `:` type($output) custom<CompleteOp>()"
     )
 
     traits = traits_def(Pure())
@@ -175,9 +158,7 @@ class GetDimensionSizeOp(InferredTypeOp):
     dimension = prop_def(IntegerAttr[I64])
     result = result_def(kinds.I32_TENSOR)
 
-    assembly_format = (
-        f"$operand `,` `dim` `=` $dimension attr-dict `:` {FUNCTIONAL_TYPE}"
-    )
+    assembly_format = f"$operand `,` `dim` `=` $dimension {FUNCTIONAL_TYPE}"
 
     traits = traits_def(Pure())
 

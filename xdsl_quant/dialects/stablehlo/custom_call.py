@@ -83,9 +83,7 @@ class CustomCallOp(StableHLOOp):
     )
     result = var_result_def()
 
-    assembly_format = (
-        f"$call_target_name `(` $inputs `)` attr-dict `:` {FUNCTIONAL_TYPE}"
-    )
+    assembly_format = f"$call_target_name `(` $inputs `)` {FUNCTIONAL_TYPE}"
     irdl_options = (ParsePropInAttrDict(),)
 
     traits = traits_def(_CustomCallEffects())

@@ -88,7 +88,7 @@ class ReshapeOp(MovingOp):
 
     name = "stablehlo.reshape"
 
-    assembly_format = f"operands attr-dict `:` {FUNCTIONAL_TYPE}"
+    assembly_format = f"operands {FUNCTIONAL_TYPE}"
 
     def __init__(self, operand: Operand, result_type: Attribute):
         super().__init__(operand, result_types=[result_type])
@@ -129,8 +129,7 @@ class TransposeOp(InferredTypeOp, MovingOp):
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     assembly_format = (
-        "$operand `,` `dims` `=` custom<DimensionList>($permutation) attr-dict `:` "
-        f"{FUNCTIONAL_TYPE}"
+        f"$operand `,` `dims` `=` custom<DimensionList>($permutation) {FUNCTIONAL_TYPE}"
     )
 
     def __init__(
@@ -170,7 +169,7 @@ class BroadcastInDimOp(MovingOp):
 
     assembly_format = (
         "$operand `,` `dims` `=` custom<DimensionList>($broadcast_dimensions) "
-        f"attr-dict `:` {FUNCTIONAL_TYPE}"
+        f"{FUNCTIONAL_TYPE}"
     )
 
     def __init__(
@@ -240,8 +239,7 @@ class ConcatenateOp(PartsOp):
     dimension = prop_def(IntegerAttr[I64])
 
     assembly_format = (
-        "custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension attr-dict `:` "
-        f"{FUNCTIONAL_TYPE}"
+        f"custom<OperandsBeforeKeyword>($inputs) `dim` `=` $dimension {FUNCTIONAL_TYPE}"
     )
 
     def __init__(
@@ -334,7 +332,7 @@ class SliceOp(PartsOp):
 
     assembly_format = (
         "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) "
-        f"attr-dict `:` {FUNCTIONAL_TYPE}"
+        f"{FUNCTIONAL_TYPE}"
     )
     custom_directives = (*DIRECTIVES, SliceRanges)
 
@@ -397,8 +395,7 @@ class PadOp(PartsOp):
         "$operand `,` $padding_value "
         "`,` `low` `=` custom<DimensionList>($edge_padding_low) "
         "`,` `high` `=` custom<DimensionList>($edge_padding_high) "
-        "`,` `interior` `=` custom<DimensionList>($interior_padding) attr-dict `:` "
-        f"{FUNCTIONAL_TYPE}"
+        f"`,` `interior` `=` custom<DimensionList>($interior_padding) {FUNCTIONAL_TYPE}"
     )
 
     def __init__(

@@ -51,15 +51,20 @@ from .quantized_constraints import has_quantized, verify_quantized_add
 from .syntax import FUNCTIONAL_TYPE, SAME_TYPE
 
 
-class UnaryOp(StableHLOOp, ABC):
-    """An elementwise op with one operand."""
+class ElementwiseOp(StableHLOOp, ABC):
+    """An op that computes each element from those at the same place."""
 
-    operand = operand_def(kinds.TENSOR)
     result = result_def(kinds.TENSOR)
 
     traits = traits_def(Pure(), quant.ComputesElementwise())
 
-    assembly_format = f"$operand attr-dict `:` {SAME_TYPE}"
+
+class UnaryOp(ElementwiseOp, ABC):
+    """An elementwise op with one operand."""
+
+    operand = operand_def(kinds.TENSOR)
+
+    assembly_format = f"$operand {SAME_TYPE}"
 
     def __init__(self, operand: Operand, result_type: Attribute | None = None):
         """The type of the result defaults to that of the operand."""
@@ -67,16 +72,13 @@ class UnaryOp(StableHLOOp, ABC):
         super().__init__(operand, result_types=[result_type or operand.type])
 
 
-class BinaryOp(StableHLOOp, ABC):
+class BinaryOp(ElementwiseOp, ABC):
     """An elementwise op with two operands."""
 
     lhs = operand_def(kinds.TENSOR)
     rhs = operand_def(kinds.TENSOR)
-    result = result_def(kinds.TENSOR)
 
-    traits = traits_def(Pure(), quant.ComputesElementwise())
-
-    assembly_format = f"$lhs `,` $rhs attr-dict `:` {SAME_TYPE}"
+    assembly_format = f"$lhs `,` $rhs {SAME_TYPE}"
 
     def __init__(
         self, lhs: Operand, rhs: Operand, result_type: Attribute | None = None
@@ -488,7 +490,7 @@ class ConvertOp(UnaryOp):
 
 
 @irdl_op_definition
-class CompareOp(InferredTypeOp):
+class CompareOp(InferredTypeOp, ElementwiseOp):
     """
     Whether a relation holds between two values.
 
@@ -510,13 +512,11 @@ class CompareOp(InferredTypeOp):
     result = result_def(kinds.PRED_TENSOR)
 
     assembly_format = (
-        "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? attr-dict `:` "
+        "$comparison_direction `,` $lhs `,` $rhs (`,` $compare_type^)? "
         f"{FUNCTIONAL_TYPE}"
     )
 
-    traits = traits_def(
-        Pure(), quant.ComputesElementwise(), COMPATIBLE_OPERAND_ELEMENTS
-    )
+    traits = traits_def(COMPATIBLE_OPERAND_ELEMENTS)
 
     def __init__(
         self,
@@ -541,7 +541,7 @@ class CompareOp(InferredTypeOp):
 
 
 @irdl_op_definition
-class SelectOp(InferredTypeOp):
+class SelectOp(InferredTypeOp, ElementwiseOp):
     """
     One of two values: the first where the predicate holds, else the second.
 
@@ -559,16 +559,13 @@ class SelectOp(InferredTypeOp):
     pred = operand_def(kinds.PRED_TENSOR)
     on_true = operand_def(kinds.TENSOR)
     on_false = operand_def(kinds.TENSOR)
-    result = result_def(kinds.TENSOR)
 
     assembly_format = (
         "$pred `,` $on_true `,` $on_false attr-dict `:` "
         "custom<SelectType>(type(operands), type(results))"
     )
 
-    traits = traits_def(
-        Pure(), quant.MovesElements((1, 2)), quant.ComputesElementwise()
-    )
+    traits = traits_def(quant.MovesElements((1, 2)))
 
     def __init__(
         self,
@@ -598,7 +595,7 @@ class SelectOp(InferredTypeOp):
 
 
 @irdl_op_definition
-class ClampOp(InferredTypeOp):
+class ClampOp(InferredTypeOp, ElementwiseOp):
     """
     A value, or the bound that it is beyond. A bound is a scalar, or a value for each
     element.
@@ -618,13 +615,10 @@ class ClampOp(InferredTypeOp):
     min = operand_def(kinds.TENSOR)
     operand = operand_def(kinds.TENSOR)
     max = operand_def(kinds.TENSOR)
-    result = result_def(kinds.TENSOR)
 
-    assembly_format = f"$min `,` $operand `,` $max attr-dict `:` {SAME_TYPE}"
+    assembly_format = f"$min `,` $operand `,` $max {SAME_TYPE}"
 
-    traits = traits_def(
-        Pure(), quant.OrdersElements(), quant.ComputesElementwise(), COMPATIBLE_ELEMENTS
-    )
+    traits = traits_def(quant.OrdersElements(), COMPATIBLE_ELEMENTS)
 
     def __init__(
         self,
@@ -656,7 +650,7 @@ class CastOp(StableHLOOp, ABC):
     operand = operand_def(kinds.FLOAT_OR_QUANTIZED_OR_PER_AXIS)
     result = result_def(kinds.QUANTIZED_OR_PER_AXIS)
 
-    assembly_format = f"$operand attr-dict `:` {SAME_TYPE}"
+    assembly_format = f"$operand {SAME_TYPE}"
 
     traits = traits_def(Pure(), ELEMENTWISE, quant.CastsQuantization())
 

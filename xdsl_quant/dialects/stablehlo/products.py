@@ -130,12 +130,7 @@ class DotDimensions(assembly.CustomDirective):
             parser.parse_punctuation(",")
         parser.parse_keyword("contracting_dims")
         contracting = parse_pair()
-        numbers = DotDimensionNumbersAttr(
-            lhs_batching_dimensions=batching[0],
-            rhs_batching_dimensions=batching[1],
-            lhs_contracting_dimensions=contracting[0],
-            rhs_contracting_dimensions=contracting[1],
-        )
+        numbers = DotDimensionNumbersAttr(*batching, *contracting)
         self.dot_dimension_numbers.set(state, numbers)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
@@ -161,10 +156,6 @@ class PrecisionAndAlgorithm(assembly.CustomDirective):
     algorithm: assembly.AttributeVariable
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
-        def parse_next(name: str) -> None:
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
-
         if not parser.parse_optional_punctuation(","):
             return
         if parser.parse_optional_keyword("precision"):
@@ -176,7 +167,8 @@ class PrecisionAndAlgorithm(assembly.CustomDirective):
             self.precision_config.set(state, config)
             if not parser.parse_optional_punctuation(","):
                 return
-        parse_next("algorithm")
+        parser.parse_keyword("algorithm")
+        parser.parse_punctuation("=")
         parameters = DotAlgorithmAttr.parse_parameters(parser)
         self.algorithm.set(state, DotAlgorithmAttr.new(parameters))
 
@@ -213,7 +205,7 @@ class DotGeneralOp(ProductOp):
     assembly_format = (
         "$lhs `,` $rhs `,` custom<DotDimensions>($dot_dimension_numbers) "
         "custom<PrecisionAndAlgorithm>($precision_config, $algorithm) "
-        f"attr-dict custom<PropertiesInAttrDict>() `:` {FUNCTIONAL_TYPE}"
+        f"{FUNCTIONAL_TYPE}"
     )
     custom_directives = (*DIRECTIVES, DotDimensions, PrecisionAndAlgorithm)
 
@@ -498,8 +490,7 @@ class ConvolutionOp(ProductOp):
         "`` `(` operands `)` "
         "`dim_numbers` `=` custom<ConvDimensions>($dimension_numbers) `,` "
         "`window` `=` custom<Window>($window_strides, $padding, $lhs_dilation, "
-        "$rhs_dilation, $window_reversal) attr-dict custom<PropertiesInAttrDict>() `:` "
-        f"{FUNCTIONAL_TYPE}"
+        f"$rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
     )
     custom_directives = (*DIRECTIVES, ConvDimensions, Window)
     irdl_options = (ParsePropInAttrDict(),)

@@ -44,7 +44,6 @@ from .base import (
     StableHLOOp,
     are_compatible_shapes,
     are_compatible_sizes,
-    are_compatible_types,
     require,
     verify_count,
     verify_dimensions,
@@ -70,9 +69,7 @@ class ReturnOp(StableHLOOp):
 
     results_ = var_operand_def(kinds.VariadicOf(kinds.RETURNED))
 
-    assembly_format = (
-        "$results_ attr-dict (`:` type($results_)^)? custom<VerifyTypesLater>()"
-    )
+    assembly_format = "$results_ attr-dict (`:` type($results_)^)? custom<CompleteOp>()"
 
     traits = traits_def(Pure(), IsTerminator(), AcceptsStoredValues())
 
@@ -103,18 +100,18 @@ def applied_op(reduce: ReduceOp) -> BinaryOp | None:
     if len(reduce.body.blocks) != 1 or not reduce.inputs:
         return None
     block = reduce.body.block
-    operation = block.first_op
-    if not isinstance(operation, BinaryOp) or not operation.has_trait(Commutative):
-        return None
-    terminator = operation.next_op
-    if not isinstance(terminator, ReturnOp) or terminator.next_op is not None:
-        return None
-    scalar_type = _scalar_type(reduce.inputs[0].type)
-    if (*operation.operand_types, operation.result.type) != (scalar_type,) * 3:
-        return None
-    if tuple(block.args) != tuple(operation.operands):
-        return None
-    return operation if tuple(terminator.operands) == (operation.result,) else None
+    match [*block.ops]:
+        case [BinaryOp() as applied, ReturnOp() as terminator]:
+            scalar_type = _scalar_type(reduce.inputs[0].type)
+            is_applied = (
+                applied.has_trait(Commutative)
+                and (*applied.operand_types, applied.result.type) == (scalar_type,) * 3
+                and (*block.args,) == (*applied.operands,)
+                and (*terminator.operands,) == (applied.result,)
+            )
+            return applied if is_applied else None
+        case _:
+            return None
 
 
 class ReducingOp(StableHLOOp, ABC):
@@ -173,7 +170,6 @@ class ReducingOp(StableHLOOp, ABC):
                 f"'{self.name}' op expects regions to end with '{ReturnOp.name}'"
             )
         inputs, inits = self.tensor_types[:count], self.tensor_types[count : 2 * count]
-        results = self.tensor_types[2 * count :]
         shape = inputs[0].get_shape()
         for type_ in inputs:
             require(
@@ -195,20 +191,9 @@ class ReducingOp(StableHLOOp, ABC):
             _verify_parameter(index + count, second, result, is_exact=False)
             _verify_init(index, result, inits[index])
             _verify_input(index + count, second, inputs[index], allowed)
-        inferred = [
-            TensorType(type_.element_type, inferred_shape) for type_ in returned
-        ]
-        if len(inferred) != len(results) or not all(
-            map(are_compatible_types, inferred, results)
-        ):
-            inferred_text, text = (
-                ", ".join(f"'{type_}'" for type_ in types)
-                for types in (inferred, results)
-            )
-            raise VerifyException(
-                f"'{self.name}' op inferred type(s) {inferred_text} are incompatible with "
-                f"return type(s) of operation {text}"
-            )
+        self.verify_inferred(
+            [TensorType(type_.element_type, inferred_shape) for type_ in returned]
+        )
 
 
 def _is_promotable(a: Attribute, b: Attribute) -> bool:

@@ -96,24 +96,17 @@ class ParsedTypes(VerificationContext):
 
 
 @assembly.irdl_custom_directive
-class VerifyTypesLater(assembly.CustomDirective):
-    """No text: the types of operands and results are verified with the op."""
+class CompleteOp(assembly.CustomDirective):
+    """
+    No text, at the end of an op: among the attributes there may be properties, also
+    instead of those in the text, and types are verified with the op.
+    """
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
+        properties = state.op_type.get_irdl_definition().properties
+        for name in properties.keys() & state.attributes.keys():
+            state.properties[name] = state.attributes.pop(name)
         state.context = ParsedTypes()
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        pass
-
-
-@assembly.irdl_custom_directive
-class PropertiesInAttrDict(assembly.CustomDirective):
-    """After `attr-dict`: a property may stand there instead of in a text of its own."""
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        move_properties(
-            parser, state.op_type, state.attributes, state.properties, parser.pos
-        )
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         pass
@@ -166,11 +159,7 @@ class SameOperandsAndResultType(assembly.CustomDirective):
     result_type: assembly.TypeDirective
 
     def _set(
-        self,
-        parser: Parser,
-        state: ParsingState,
-        type_: FunctionType,
-        pos: int,
+        self, parser: Parser, state: ParsingState, type_: FunctionType, pos: int
     ) -> None:
         count = len(state.operands)
         inputs, outputs = type_.inputs.data, type_.outputs.data
@@ -237,15 +226,18 @@ class SelectType(SameOperandsAndResultType):
 
 
 DIRECTIVES = (
+    CompleteOp,
     DimensionList,
     OperandsBeforeKeyword,
-    PropertiesInAttrDict,
     SameOperandsAndResultType,
     SelectType,
-    VerifyTypesLater,
 )
 """The directives that assembly formats of all ops can use."""
 
-SAME_TYPE = "custom<SameOperandsAndResultType>(type(operands), type(results))"
-FUNCTIONAL_TYPE = "functional-type(operands, results) custom<VerifyTypesLater>()"
-"""The ends of assembly formats: the types of operands and results."""
+SAME_TYPE = (
+    "attr-dict `:` custom<SameOperandsAndResultType>(type(operands), type(results))"
+)
+FUNCTIONAL_TYPE = (
+    "attr-dict `:` functional-type(operands, results) custom<CompleteOp>()"
+)
+"""The ends of assembly formats: attributes, and the types of operands and results."""

@@ -29,12 +29,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import (
-    AttrConstraint,
-    IntConstraint,
-    RangeOf,
-    VerificationContext,
-)
+from xdsl.irdl import AttrConstraint, IntConstraint, RangeOf, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType

@@ -277,12 +277,19 @@ def test_properties_may_be_among_the_attributes():
             {batch_group_count = 1 : i64, feature_group_count = 1 : i64,
              window_strides = array<i64: 5>}
             : (tensor<1x8x4xf32>, tensor<3x4x2xf32>) -> tensor<1x2x2xf32>
+          %2 = stablehlo.compare LT, %x, %x {
+            compare_type = #stablehlo<comparison_type FLOAT>
+          } : (tensor<1x8x4xf32>, tensor<1x8x4xf32>) -> tensor<1x8x4xi1>
+          %3 = stablehlo.transpose %k, dims = [2, 1, 0] {permutation = array<i64: 0, 2, 1>}
+            : (tensor<3x4x2xf32>) -> tensor<3x2x4xf32>
           func.return
         }
         """
     )
     text = str(module)
     assert "contracting_dims = [1] x [1], precision = [HIGH] {note} :" in text
+    assert "compare LT, %x, %x, FLOAT : " in text
+    assert "transpose %k, dims = [0, 2, 1] : " in text
     assert "window = {stride = [5]} {batch_group_count" in text
 
 
