@@ -51,7 +51,7 @@ from xdsl_quant.transforms.building.fixed_point_arithmetic import (
     subtract,
 )
 
-from ..linalg.windows import Padding, padded, window_of
+from ..linalg.windows import padded_for, window_of
 from .elementwise import (
     Element,
     Form,
@@ -229,8 +229,6 @@ def _padded(
     """The left side as the convolution pads and dilates it, with the zero point."""
     spatial = op.dimension_numbers.input_spatial_dimensions.get_values()
     window = window_of([1] * len(spatial), None, op.padding, op.lhs_dilation, None)
-    paddings = [Padding()] * len(shape_of(lhs))
-    for dimension, along in zip(spatial, window, strict=True):
-        paddings[dimension] = along.padding
     element_type = cast(IntegerType, element_type_of(lhs))
-    return padded(builder, lhs, paddings, _scalar(builder, zero_point, element_type))
+    value = _scalar(builder, zero_point, element_type)
+    return padded_for(builder, lhs, spatial, window, value)

@@ -8,13 +8,13 @@ are rounded once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import TensorType, f32
-from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from xdsl_quant.dialects.stablehlo import ConvolutionOp, DotGeneralOp
 from xdsl_quant.transforms.building.builder import (
@@ -31,28 +31,21 @@ from xdsl_quant.transforms.building.builder import (
 from .element_types import Values, bit_width, converted, is_float, signless
 from .elementwise import product, total
 from .lowering import LinalgLowering, UnsupportedError
-from .windows import Padding, padded, window_of
+from .windows import padded_for, window_of
 
+ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
 
-class Factor(NamedTuple):
-    """A tensor of which each product has an element."""
-
-    value: SSAValue
-
-    element_type: Attribute
-    """The element type, with its signedness."""
-
-    indices: Sequence[AffineExpr]
-    """The element for each iteration of the loops."""
+Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
+"""A tensor of which each product has an element, and its index for each iteration."""
 
 
 def sum_of_products(
     builder: LoweringBuilder,
+    op: ProductOp,
     lhs: Factor,
     rhs: Factor,
     result_sizes: Sequence[Size],
     reduction_count: int,
-    element_type: Attribute,
 ) -> SSAValue:
     """
     Sums of products as one loop nest: first the dimensions of the result in order, and then
@@ -60,12 +53,13 @@ def sum_of_products(
 
     Args:
         builder: where the ops are inserted.
+        op: the op, which has the element types with their signedness.
         lhs: the left factor.
         rhs: the right factor.
         result_sizes: the sizes of the result.
         reduction_count: the number of loops over what is summed up.
-        element_type: the element type of the result, with its signedness.
     """
+    *factor_types, element_type = map(element_type_of, (op.lhs, op.rhs, op.result))
     sum_type = element_type
     if is_float(element_type) and bit_width(element_type) < 32:
         sum_type = f32
@@ -76,18 +70,18 @@ def sum_of_products(
 
     def body(body: LoweringBuilder, args: Values) -> SSAValue:
         factors = (
-            converted(body, value, factor.element_type, sum_type)
-            for value, factor in zip(args[:2], (lhs, rhs), strict=True)
+            converted(body, value, factor_type, sum_type)
+            for value, factor_type in zip(args[:2], factor_types, strict=True)
         )
         return total(body, args[2], product(body, *factors))
 
     loop_count = rank + reduction_count
     sums = builder.generic(
-        [lhs.value, rhs.value],
+        [lhs[0], rhs[0]],
         [builder.zeros(TensorType(signless(sum_type), shape), result_sizes)],
         [
             AffineMap(loop_count, 0, tuple(indices))
-            for indices in (lhs.indices, rhs.indices, dimensions(range(rank)))
+            for indices in (lhs[1], rhs[1], dimensions(range(rank)))
         ],
         [PARALLEL] * rank + [REDUCTION] * reduction_count,
         body,
@@ -125,11 +119,11 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
         sizes |= dict(zip(lhs_loops, builder.sizes(lhs), strict=True))
         result = sum_of_products(
             builder,
-            Factor(lhs, element_type_of(op.lhs), dimensions(lhs_loops)),
-            Factor(rhs, element_type_of(op.rhs), dimensions(rhs_loops)),
+            op,
+            (lhs, dimensions(lhs_loops)),
+            (rhs, dimensions(rhs_loops)),
             [sizes[loop] for loop in range(rank)],
             len(lhs_contracting),
-            element_type_of(op.result),
         )
         return [result]
 
@@ -166,7 +160,6 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         batch = numbers.input_batch_dimension.data
         feature = numbers.input_feature_dimension.data
         spatial = numbers.input_spatial_dimensions.get_values()
-        inputs = numbers.kernel_input_feature_dimension.data
         outputs = numbers.kernel_output_feature_dimension.data
         kernel_spatial = numbers.kernel_spatial_dimensions.get_values()
         result_batch = numbers.output_batch_dimension.data
@@ -188,50 +181,35 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         input_size = _group_size(builder, lhs, feature, feature_groups)
         output_size = _group_size(builder, rhs, outputs, groups)
 
-        paddings = [Padding()] * rank
-        for d, along in zip(spatial, window, strict=True):
-            paddings[d] = along.padding
-        lhs = padded(builder, lhs, paddings)
+        lhs = padded_for(builder, lhs, spatial, window)
         if (reversal := op.window_reversal) is not None:
             is_reversed = zip(kernel_spatial, reversal.get_values(), strict=True)
             rhs = _reversed(builder, rhs, [d for d, value in is_reversed if value])
 
-        def loop(dimension: int) -> AffineExpr:
-            """The loop over a dimension of the result; that over groups is before it."""
-            return AffineDimExpr(
-                dimension + (is_grouped and dimension >= result_feature)
-            )
-
-        *window_loops, input_loop = dimensions(
-            range(rank + is_grouped, 2 * rank - 1 + is_grouped)
-        )
-        lhs_indices = {batch: loop(result_batch), feature: input_loop}
-        rhs_indices = {inputs: input_loop, outputs: loop(result_feature)}
-        sizes_by_dimension = {result_batch: batch_size, result_feature: output_size}
+        # The loop over groups is before that over the features of one.
+        loops = dimensions(range(2 * rank - 1 + is_grouped))
+        group_loop = loops.pop(result_feature) if is_grouped else AffineConstantExpr(0)
+        *window_loops, input_loop = loops[rank:]
+        lhs_indices, rhs_indices = [input_loop] * rank, [input_loop] * rank
+        lhs_indices[batch] = loops[result_batch]
+        rhs_indices[outputs] = loops[result_feature]
+        sizes = [batch_size] * rank
+        sizes[result_feature] = output_size
         for i, along in enumerate(window):
             d, result_d = spatial[i], result_spatial[i]
-            lhs_indices[d] = along.element_index(loop(result_d), window_loops[i])
+            lhs_indices[d] = along.element_index(loops[result_d], window_loops[i])
             rhs_indices[kernel_spatial[i]] = window_loops[i]
-            sizes_by_dimension[result_d] = along.positions(
-                builder, builder.size(lhs, d)
-            )
+            sizes[result_d] = along.positions(builder, builder.size(lhs, d))
         for group_count, indices, d, size in (
             (batch_groups, lhs_indices, batch, batch_size),
             (feature_groups, lhs_indices, feature, input_size),
             (groups, rhs_indices, outputs, output_size),
         ):
             if group_count > 1:
-                indices[d] += AffineDimExpr(result_feature) * cast(int, size)
-        sizes = _in_order(sizes_by_dimension)
+                indices[d] += group_loop * cast(int, size)
         sizes[result_feature:result_feature] = [groups] * is_grouped
-        result = sum_of_products(
-            builder,
-            Factor(lhs, element_type_of(op.lhs), _in_order(lhs_indices)),
-            Factor(rhs, element_type_of(op.rhs), _in_order(rhs_indices)),
-            sizes,
-            rank - 1,
-            element_type_of(op.result),
-        )
+        factors = (lhs, lhs_indices), (rhs, rhs_indices)
+        result = sum_of_products(builder, op, *factors, sizes, rank - 1)
         if not is_grouped:
             return [result]
         # The features of all groups in one dimension.
@@ -239,14 +217,6 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         sizes[result_feature] = builder.times(output_size, groups)
         type_ = TensorType(element_type_of(result), static_sizes(sizes))
         return [builder.reshaped(result, type_, sizes)]
-
-
-T = TypeVar("T")
-
-
-def _in_order(by_dimension: Mapping[int, T]) -> list[T]:
-    """What there is for each dimension, in the order of these."""
-    return [by_dimension[dimension] for dimension in range(len(by_dimension))]
 
 
 def _group_size(
@@ -264,11 +234,10 @@ def _reversed(
 ) -> SSAValue:
     """A tensor with the elements along these dimensions in the reverse order."""
     shape = shape_of(value)
+    if not (along := [d for d in along if shape[d] > 1]):
+        return value
     source = dimensions(range(len(shape)))
     for d in along:
-        if shape[d] > 1:
-            source[d] = source[d] * -1 + (shape[d] - 1)
-    if source == dimensions(range(len(shape))):
-        return value
+        source[d] = source[d] * -1 + (shape[d] - 1)
     type_ = cast(TensorType, value.type)
     return builder.rearranged(value, type_, builder.sizes(value), source)

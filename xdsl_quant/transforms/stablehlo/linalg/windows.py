@@ -22,6 +22,7 @@ from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     Size,
     element_type_of,
+    shape_of,
     static_sizes,
 )
 
@@ -96,6 +97,15 @@ def window_of(
     ]
 
 
+def _dilated(builder: LoweringBuilder, size: Size, padding: Padding) -> Size:
+    """The size of a dimension with the elements between each two others."""
+    if not padding.interior:
+        return size
+    # An empty dimension has nothing between elements.
+    gaps = builder.at_least_zero(builder.plus(size, -1))
+    return builder.plus(size, builder.times(gaps, padding.interior))
+
+
 def padded(
     builder: LoweringBuilder,
     value: SSAValue,
@@ -112,11 +122,7 @@ def padded(
         padding_value: the element that is added, a tensor of rank 0; by default zero.
     """
     sizes = builder.sizes(value)
-    dilated: list[Size] = []
-    for size, (_, _, interior) in zip(sizes, paddings, strict=True):
-        # An empty dimension has nothing between elements.
-        gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
-        dilated.append(builder.plus(size, builder.times(gaps, interior)))
+    dilated = [_dilated(builder, *along) for along in zip(sizes, paddings, strict=True)]
     added = [(max(low, 0), max(high, 0)) for low, high, _ in paddings]
     new_sizes = [*map(builder.plus, dilated, map(sum, added))]
     if new_sizes != sizes:
@@ -149,3 +155,17 @@ def padded(
         for size, (low, *_) in zip(kept, paddings, strict=True)
     ]
     return builder.part(value, starts, kept, [1] * len(kept))
+
+
+def padded_for(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    dimensions: Sequence[int],
+    window: Sequence[WindowDimension],
+    padding_value: SSAValue | None = None,
+) -> SSAValue:
+    """A tensor with the padding of a window along the dimensions that it moves along."""
+    paddings = [Padding()] * len(shape_of(value))
+    for dimension, along in zip(dimensions, window, strict=True):
+        paddings[dimension] = along.padding
+    return padded(builder, value, paddings, padding_value)
