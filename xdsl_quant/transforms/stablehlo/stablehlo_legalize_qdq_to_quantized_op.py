@@ -23,33 +23,23 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant.traits import (
-    ComputesElementwise,
-    MovesElements,
-    MultipliesAndAccumulates,
-    OrdersElements,
-    has_quantization_trait,
-)
+from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
 from .adoption import adopt_ops
+from .stablehlo_legalize_quantized_op_to_qdq import COMPUTING
 
 
 def _computing_op(quantize: UniformQuantizeOp) -> Operation | None:
     """The op that is to become quantized because of a `uniform_quantize`."""
     op = quantize.operand.owner
-    if not isinstance(op, Operation) or not has_quantization_trait(
-        op,
-        ComputesElementwise,
-        OrdersElements,
-        MultipliesAndAccumulates,
-        MovesElements,
-    ):
-        return None
-    if len(op.results) == 1 and all(
-        isinstance(value.owner, UniformDequantizeOp) for value in op.operands
+    if (
+        isinstance(op, Operation)
+        and has_quantization_trait(op, *COMPUTING, MovesElements)
+        and len(op.results) == 1
+        and all(isinstance(value.owner, UniformDequantizeOp) for value in op.operands)
     ):
         return op
     return None

@@ -51,7 +51,7 @@ from typing import Literal, cast
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, TypeAttribute
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
@@ -128,37 +128,32 @@ class SameScaleToIntegers(IntegerPattern):
         types = [value.type for value in (*op.results, *operands)]
         if op.regions or not op.results or not all(map(quantized_type_of, types)):
             return None
-        target = cast(TypeAttribute, scalar_or_element_type(types[0]))
+        target = quantized_type_of(types[0])
+        assert target is not None
         rescalings: dict[int, Form] = {}
         for i, type_ in enumerate(op.operand_types):
             if quantized_type_of(type_) and not have_one_meaning((type_, types[0])):
                 pair = type_, with_element_type(type_, target)
                 form = formula_form(REQUANTIZATION, pair, self.rounding)
                 rescalings[i] = cast(Form, form)
-        quantized_type = quantized_type_of(types[0])
-        assert quantized_type is not None
         # The order of unsigned integers is that of wider signed ones.
-        is_wider = moves is None and not quantized_type.is_signed
+        is_wider = moves is None and not target.is_signed
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             operands = [
                 rescalings[i](builder, (value,))[0] if i in rescalings else value
                 for i, value in enumerate(stored)
             ]
+            result_types = [*map(storage_of, op.result_types)]
             if not is_wider:
-                return builder.same_op(
-                    op, operands, [*map(storage_of, op.result_types)]
-                )
-            operands = [widened(builder, v, quantized_type) for v in operands]
-            wide_type = wider_type(quantized_type)
-            result_types = [with_element_type(t, wide_type) for t in op.result_types]
+                return builder.same_op(op, operands, result_types)
+            operands = [widened(builder, value, target) for value in operands]
+            wide_type = wider_type(target)
+            wide_types = [with_element_type(type_, wide_type) for type_ in result_types]
+            results = builder.same_op(op, operands, wide_types)
             return [
-                builder.op(arith.TruncIOp, (result,), storage_of(type_))
-                for result, type_ in zip(
-                    builder.same_op(op, operands, result_types),
-                    op.result_types,
-                    strict=True,
-                )
+                builder.op(arith.TruncIOp, (result,), type_)
+                for result, type_ in zip(results, result_types, strict=True)
             ]
 
         return build

@@ -38,6 +38,9 @@ from xdsl_quant.transforms.building.garbage_collection import without_garbage_co
 
 from .adoption import adopt_ops
 
+COMPUTING = (ComputesElementwise, OrdersElements, MultipliesAndAccumulates)
+"""The traits of ops that are computed with floats."""
+
 
 class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     """
@@ -51,9 +54,7 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
     quantize_op = UniformQuantizeOp
 
     def matches(self, op: Operation) -> TypeGuard[Operation]:
-        return super().matches(op) and has_quantization_trait(
-            op, ComputesElementwise, OrdersElements, MultipliesAndAccumulates
-        )
+        return super().matches(op) and has_quantization_trait(op, *COMPUTING)
 
     def lower_float(
         self,
@@ -112,13 +113,7 @@ class StablehloLegalizeQuantizedOpToQdqPass(ModulePass):
             for inner in ops
             if takes_quantized(inner)
             and not has_quantization_trait(
-                inner,
-                AcceptsStoredValues,
-                CastsQuantization,
-                ComputesElementwise,
-                MultipliesAndAccumulates,
-                OrdersElements,
-                Reduces,
+                inner, *COMPUTING, AcceptsStoredValues, CastsQuantization, Reduces
             )
         ]
         if unknown and not self.partial:

@@ -158,21 +158,16 @@ def _float_as_integer(
     low = builder.number(-end if is_signed else 0.0, float_type)
     bounded = builder.add(arith.MaxnumfOp(value, low))
     bounded = builder.add(arith.MinnumfOp(bounded, builder.number(high, float_type)))
-    result = _bounded_as_integer(builder, bounded, bit_width(target), is_signed)
+    if bit_width(target) <= 16:
+        # Unlike a conversion to fewer bits this becomes vector instructions.
+        wide = builder.op(arith.FPToSIOp, (bounded,), i32)
+        result = builder.op(arith.TruncIOp, (wide,), signless(target))
+    else:
+        op_type = arith.FPToSIOp if is_signed else arith.FPToUIOp
+        result = builder.op(op_type, (bounded,), signless(target))
     if digits < bits:
         is_large = arith.CmpfOp(value, builder.number(end, float_type), "oge")
         largest = builder.number((1 << bits) - 1, result.type)
         result = builder.add(arith.SelectOp(builder.add(is_large), largest, result))
     is_nan = builder.add(arith.CmpfOp(value, value, "uno"))
     return builder.add(arith.SelectOp(is_nan, builder.number(0, result.type), result))
-
-
-def _bounded_as_integer(
-    builder: LoweringBuilder, value: SSAValue, width: int, is_signed: bool
-) -> SSAValue:
-    if width <= 16:
-        # Unlike a conversion to fewer bits this becomes vector instructions.
-        wide = builder.op(arith.FPToSIOp, (value,), i32)
-        return builder.op(arith.TruncIOp, (wide,), IntegerType(width))
-    op_type = arith.FPToSIOp if is_signed else arith.FPToUIOp
-    return builder.op(op_type, (value,), IntegerType(width))

@@ -97,15 +97,6 @@ def window_of(
     ]
 
 
-def _dilated(builder: LoweringBuilder, size: Size, padding: Padding) -> Size:
-    """The size of a dimension with the elements between each two others."""
-    if not padding.interior:
-        return size
-    # An empty dimension has nothing between elements.
-    gaps = builder.at_least_zero(builder.plus(size, -1))
-    return builder.plus(size, builder.times(gaps, padding.interior))
-
-
 def padded(
     builder: LoweringBuilder,
     value: SSAValue,
@@ -122,7 +113,11 @@ def padded(
         padding_value: the element that is added, a tensor of rank 0; by default zero.
     """
     sizes = builder.sizes(value)
-    dilated = [_dilated(builder, *along) for along in zip(sizes, paddings, strict=True)]
+    dilated: list[Size] = []
+    for size, (_, _, interior) in zip(sizes, paddings, strict=True):
+        # An empty dimension has nothing between elements.
+        gaps = builder.at_least_zero(builder.plus(size, -1)) if interior else 0
+        dilated.append(builder.plus(size, builder.times(gaps, interior)))
     added = [(max(low, 0), max(high, 0)) for low, high, _ in paddings]
     new_sizes = [*map(builder.plus, dilated, map(sum, added))]
     if new_sizes != sizes:
