@@ -50,20 +50,20 @@ def histogram_svg(
     # A bar has the colour of most of its values.
     heights = inside + outside
     is_inside = inside >= outside
-    parts = [
+    ground = (
         f'<rect class="range" x="{(first - low) * unit:.1f}" y="0" '
         f'width="{(last - first) * unit:.1f}" height="{_HEIGHT}"/>'
-        if stored is not None
-        else "",
-        _bars(np.where(is_inside, heights, 0), heights.max(), "in"),
-        _bars(np.where(is_inside, 0, heights), heights.max(), "out"),
-        _axis(-low * unit),
-    ]
-    title = escape(title)
-    height = _HEIGHT + _FOOT
+    )
+    zero, height, title = -low * unit, _HEIGHT + _FOOT, escape(title)
+    mark = f"M{zero:.1f} {_HEIGHT}v{_FOOT}" if 0 <= zero <= _WIDTH else ""
     return (
         f'<svg role="img" aria-label="{title}" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}"><title>{title}</title>{"".join(parts)}</svg>'
+        f'viewBox="0 0 {_WIDTH} {height}"><title>{title}</title>'
+        f"{ground if stored is not None else ''}"
+        f"{_bars(np.where(is_inside, heights, 0), heights.max(), 'in')}"
+        f"{_bars(np.where(is_inside, 0, heights), heights.max(), 'out')}"
+        f'<path d="M0 {_HEIGHT}h{_WIDTH}{mark}" fill="none" stroke="currentColor" '
+        'stroke-opacity="0.6"/></svg>'
     )
 
 
@@ -81,12 +81,3 @@ def _bars(counts: NDArray[np.float64], largest: float, class_: str) -> str:
         )
     )
     return f'<path class="{class_}" d="{path}"/>'
-
-
-def _axis(zero: float) -> str:
-    """The line below the bars, and a mark at 0 if it is there."""
-    mark = f"M{zero:.1f} {_HEIGHT}v{_FOOT}" if 0 <= zero <= _WIDTH else ""
-    return (
-        f'<path d="M0 {_HEIGHT}h{_WIDTH}{mark}" fill="none" stroke="currentColor" '
-        'stroke-opacity="0.6"/>'
-    )

@@ -47,7 +47,7 @@ from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
 )
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_passes
+from xdsl_quant.runtime.loading import apply_passes, parse_passes
 from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
     QuantCalibratedToUniformPass,
 )
@@ -203,7 +203,7 @@ def _conversion(options: argparse.Namespace) -> QuantCalibratedToUniformPass:
         if others or not isinstance(conversion, QuantCalibratedToUniformPass):
             raise ValueError("these are not only options")
         suggested_types({"": KeyStatistics((-1.0, 1.0))}, conversion)
-    except (IRError, ValueError) as error:
+    except ValueError as error:
         # An error of a pipeline says where in it, which is not what the user wrote.
         reason = str(error).rpartition("error: ")[2]
         raise Failure(f"--types {options.types}: error: {reason}") from error
