@@ -6,6 +6,7 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -76,10 +77,8 @@ def _read_archive(path: str, key: str | None) -> list[ArrayLike]:
 
 
 def _number_or_list(text: str) -> ArrayLike:
-    try:
+    with suppress(json.JSONDecodeError):
         return json.loads(text)
-    except json.JSONDecodeError:
-        pass
     try:
         return float(text)
     except ValueError:

@@ -119,17 +119,20 @@ def _mlir_bytes(type_: IntegerType, values: Sequence[int]) -> bytes:
     return int(bits, 2).to_bytes((len(bits) + 7) // 8, "little")
 
 
-def _values_of_mlir_bytes(
-    type_: IntegerType, data: bytes, count: int
-) -> Sequence[int] | None:
-    """Inverse of `_mlir_bytes`, `None` if `data` has not `count` elements."""
+def _values_of_mlir_bytes(type_: IntegerType, data: bytes, count: int) -> list[int]:
+    """
+    Inverse of `_mlir_bytes`.
+
+    Raises:
+        ValueError: if `data` has not `count` elements.
+    """
     width, stride = type_.bitwidth, _stride(type_)
     size = (count * stride + 7) // 8
     is_splat = data in (b"\x00", b"\xff") if stride == 1 else len(data) == stride // 8
     if is_splat:
         data *= size // len(data)
     if len(data) != size:
-        return None
+        raise ValueError(f"expected {size} bytes, but got {len(data)}")
     is_unsigned = type_.signedness.data is Signedness.UNSIGNED
     sign, mask = 0 if is_unsigned else 1 << width - 1, (1 << width) - 1
     # The first element is in the last bits.
@@ -169,8 +172,7 @@ def exchange_packed_integers() -> None:
         self: AttrParser, type: RankedStructure[AnyDenseElement] | None
     ) -> DenseIntOrFPElementsAttr:
         start = self.pos
-        attribute = _parse_optional_packed_integers(self, type)
-        if attribute is not None:
+        if (attribute := _parse_optional_packed_integers(self, type)) is not None:
             return attribute
         self._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
         return parse_attr(self, type)
@@ -199,10 +201,8 @@ def _parse_optional_packed_integers(
         return None
     try:
         data = bytes.fromhex(hexadecimal[2:])
+        values = _values_of_mlir_bytes(element_type, data, math.prod(type_.get_shape()))
     except ValueError:
-        return None
-    values = _values_of_mlir_bytes(element_type, data, math.prod(type_.get_shape()))
-    if values is None:
         return None
     return DenseIntOrFPElementsAttr.from_list(
         cast(RankedStructure[IntegerType], type_), values
