@@ -28,8 +28,8 @@ from .types import (
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
+    uniform_type,
 )
-from .types_of_parameters import uniform_type
 
 Quant = Dialect(
     "quant",

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import reprlib
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import chain
 from operator import index
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import AnyFloat, FloatData, IntAttr
 from xdsl.ir import TypeAttribute
@@ -67,43 +67,47 @@ def bool_argument(value: object, what: str) -> bool:
     return plain
 
 
-def _as_integer(value: object, needed: str) -> int:
-    """
-    A Python or NumPy integer.
+class NumberKind(NamedTuple):
+    """A kind of number that an argument may be or consist of."""
 
-    Raises:
-        TypeError: if it is none, with `needed` as the start of the message.
-    """
-    if type(value) is int:
-        return value
-    plain = _plain(value)
-    with suppress(TypeError):
-        if not isinstance(plain, bool):
-            return index(plain)
-    raise TypeError(f"{needed}, not {_value_text(value)}")
+    noun: str
+    typecode: str
+    """The type of the elements of an array of them."""
+
+    dtype_kinds: str
+    """NumPy's kinds of what always fits such an array."""
+
+    convert: Callable[[Any], float]
+    """Raises a `TypeError` for what is no such number."""
+
+    def checked(self, value: object, needed: str) -> Any:
+        """
+        A Python or NumPy number.
+
+        Raises:
+            TypeError: if it is none, with `needed` as the start of the message.
+            OverflowError: if it is larger than all doubles.
+        """
+        plain = _plain(value)
+        with suppress(TypeError):
+            if not isinstance(plain, bool):
+                return self.convert(plain)
+        raise TypeError(f"{needed}, not {_value_text(value)}")
 
 
-def _as_float(value: object, needed: str) -> float:
-    """
-    A Python or NumPy number.
+def _to_double(value: Any) -> float:
+    # Unlike `float`, an array takes no texts.
+    return array("d", (value,))[0]
 
-    Raises:
-        TypeError: if it is none, with `needed` as the start of the message.
-        OverflowError: if it is larger than all doubles.
-    """
-    if type(value) is float:
-        return value
-    plain = _plain(value)
-    with suppress(TypeError):
-        # Unlike `float`, an array takes no texts.
-        if not isinstance(plain, bool):
-            return array("d", (plain,))[0]
-    raise TypeError(f"{needed}, not {_value_text(value)}")
+
+FLOATS = NumberKind("numbers", "d", "iuf", _to_double)
+# Unsigned integers may be too large for 64 bits with a sign.
+INTEGERS = NumberKind("integers", "q", "i", index)
 
 
 def float_argument(value: object, what: str) -> FloatData:
     try:
-        return FloatData(_as_float(value, f"{what} must be a number"))
+        return FloatData(FLOATS.checked(value, f"{what} must be a number"))
     except OverflowError:
         raise VerifyException(f"{what} must fit 64 bits") from None
 
@@ -115,7 +119,7 @@ def int_argument(value: object, what: str) -> IntAttr:
     Raises:
         TypeError: if it is none.
     """
-    return IntAttr(_as_integer(value, f"{what} must be an integer"))
+    return IntAttr(INTEGERS.checked(value, f"{what} must be an integer"))
 
 
 def checked_expressed_type(expressed_type: object) -> AnyFloat:
@@ -140,10 +144,6 @@ _NO_SEQUENCES: tuple[type, ...] = (str, bytes, bytearray, Mapping, AbstractSet)
 """What can be iterated over, but is no sequence of numbers or has no order."""
 
 
-def _is_sequence(values: object) -> bool:
-    return isinstance(values, Iterable) and not isinstance(values, _NO_SEQUENCES)
-
-
 def _is_row(value: Any) -> bool:
     """Whether an element of a sequence has elements itself."""
     if hasattr(value, "ravel"):
@@ -162,7 +162,7 @@ def flattened(
     values = _plain(values)
     if hasattr(values, "ravel"):
         return values.ravel().tolist(), tuple(values.shape)
-    if not _is_sequence(values):
+    if isinstance(values, _NO_SEQUENCES) or not hasattr(values, "__iter__"):
         raise TypeError(
             f"{what} must be a sequence of {numbers}, not {_value_text(values)}"
         )
@@ -178,65 +178,40 @@ def flattened(
     return elements, tuple(shape)
 
 
-def float_elements(values: object, what: str) -> tuple[array[float], tuple[int, ...]]:
-    """The elements in row-major order as doubles, and the shape."""
-    return _packed(values, what, "d", "iuf", "numbers", _as_float)
-
-
-def int_elements(values: object, what: str) -> tuple[array[int], tuple[int, ...]]:
-    """The elements in row-major order as integers of 64 bits, and the shape."""
-    # Unsigned integers may be too large for 64 bits with a sign.
-    return _packed(values, what, "q", "i", "integers", _as_integer)
-
-
-def _packed(
-    values: Any,
-    what: str,
-    typecode: str,
-    kinds: str,
-    numbers: str,
-    convert: Callable[[object, str], float],
+def elements(
+    values: Any, what: str, kind: NumberKind
 ) -> tuple[array[Any], tuple[int, ...]]:
     """
     The elements of a sequence, a nested sequence or a NumPy array in row-major order, and
     the shape; without a Python object for each of them if they are of one of the dtype
     kinds.
     """
-    kind = getattr(getattr(values, "dtype", None), "kind", None)
-    if kind is not None and kind in kinds and values.shape:
-        packed: array[Any] = array(typecode)
-        packed.frombytes(values.astype(typecode, copy=False).tobytes())
+    dtype_kind = getattr(getattr(values, "dtype", None), "kind", None)
+    if dtype_kind is not None and dtype_kind in kind.dtype_kinds and values.shape:
+        packed: array[Any] = array(kind.typecode)
+        packed.frombytes(values.astype(kind.typecode, copy=False).tobytes())
         return packed, tuple(values.shape)
-    elements, shape = flattened(values, what, numbers)
+    numbers, shape = flattened(values, what, kind.noun)
     try:
         with suppress(TypeError):
-            if bool not in set(map(type, elements)):
-                return array(typecode, elements), shape
+            if bool not in set(map(type, numbers)):
+                return array(kind.typecode, numbers), shape
         # One of them is no number: which one?
-        needed = f"{what} must be {numbers}"
-        return array(typecode, (convert(e, needed) for e in elements)), shape
+        needed = f"{what} must be {kind.noun}"
+        return array(kind.typecode, (kind.checked(n, needed) for n in numbers)), shape
     except OverflowError:
         raise VerifyException(f"{what} must fit 64 bits") from None
 
 
-def _vector(packed: tuple[array[Any], tuple[int, ...]], what: str) -> array[Any]:
-    elements, shape = packed
-    if len(shape) != 1:
-        raise VerifyException(f"{what} must have one dimension, not shape {shape}")
-    return elements
-
-
-def float_vector(values: object, what: str) -> array[float]:
-    """`int_vector` for doubles."""
-    return _vector(float_elements(values, what), what)
-
-
-def int_vector(values: object, what: str) -> array[int]:
+def vector(values: object, what: str, kind: NumberKind) -> array[Any]:
     """
-    The elements of a sequence or a one-dimensional NumPy array as integers of 64 bits.
+    The elements of a sequence or a one-dimensional NumPy array as numbers of 64 bits.
 
     Raises:
-        TypeError: if it is none, or has an element that is no integer.
-        VerifyException: if it has more dimensions, or an integer does not fit.
+        TypeError: if it is none, or has an element that is not of this kind.
+        VerifyException: if it has more dimensions, or a number does not fit.
     """
-    return _vector(int_elements(values, what), what)
+    numbers, shape = elements(values, what, kind)
+    if len(shape) != 1:
+        raise VerifyException(f"{what} must have one dimension, not shape {shape}")
+    return numbers

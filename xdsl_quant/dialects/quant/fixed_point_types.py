@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from .constructor_arguments import int_argument, int_vector
+from .constructor_arguments import INTEGERS, int_argument, vector
 from .types import (
     PerAxisType,
     PerTensorType,
@@ -239,13 +239,13 @@ class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
         zero points default to 0.
         """
         common = common_arguments(storage_type, expressed_type, options)
-        multiplier_values = int_vector(multipliers, "multipliers")
+        multiplier_values = vector(multipliers, "multipliers", INTEGERS)
         super().__init__(
             *common,
             zero_points_attr(zero_points, len(multiplier_values)),
             int_argument(quantized_dimension, "quantized dimension"),
             multipliers_attr(multiplier_values),
-            shifts_attr(int_vector(shifts, "shifts")),
+            shifts_attr(vector(shifts, "shifts", INTEGERS)),
         )
 
     @property

@@ -41,22 +41,24 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from .constructor_arguments import (
+    FLOATS,
+    INTEGERS,
     bool_argument,
     checked_expressed_type,
+    elements,
     float_argument,
-    float_elements,
-    float_vector,
     int_argument,
-    int_elements,
-    int_vector,
     type_text,
+    vector,
 )
-from .float_formats import MANY, FloatFormat, float_format
+from .float_formats import FLOAT_FORMATS, MANY, FloatFormat, float_format
 from .float_text import float_text, float_texts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from xdsl_quant.numerics import QuantizationParameters
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -608,7 +610,7 @@ def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
     """The zero points that a constructor was given; they default to 0."""
     if values is None:
         return ints_attr(zero_array(count))
-    return ints_attr(int_vector(values, "zero points"))
+    return ints_attr(vector(values, "zero points", INTEGERS))
 
 
 @dataclass(frozen=True, init=False)
@@ -951,7 +953,7 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
         points default to 0.
         """
         common = common_arguments(storage_type, expressed_type, options)
-        scale_array = float_vector(scales, "scales")
+        scale_array = vector(scales, "scales", FLOATS)
         super().__init__(
             *common,
             zero_points_attr(zero_points, len(scale_array)),
@@ -1019,21 +1021,21 @@ class UniformQuantizedSubChannelType(UniformType):
         zero points default to 0.
         """
         common = common_arguments(storage_type, expressed_type, options)
-        scale_array, shape = float_elements(scales, "scales")
+        scale_array, shape = elements(scales, "scales", FLOATS)
         zero_point_array, zero_point_shape = zero_array(len(scale_array)), shape
         if zero_points is not None:
-            zero_point_array, zero_point_shape = int_elements(
-                zero_points, "zero points"
+            zero_point_array, zero_point_shape = elements(
+                zero_points, "zero points", INTEGERS
             )
         if shape != zero_point_shape:
             raise VerifyException(
                 f"shape of scales and zeroPoints ({shape}, {zero_point_shape}) does not "
                 "match"
             )
-        dimensions = int_vector(quantized_dimensions, "quantized dimensions")
+        dimensions = vector(quantized_dimensions, "quantized dimensions", INTEGERS)
         for dimension in dimensions:
             verify_dimension(dimension)
-        sizes = int_vector(block_sizes, "block sizes")
+        sizes = vector(block_sizes, "block sizes", INTEGERS)
         super().__init__(
             *self.canonical_parameters(
                 common, scale_array, zero_point_array, shape, dimensions, sizes
@@ -1195,3 +1197,54 @@ class UniformQuantizedSubChannelType(UniformType):
         ]
         yield "blocks", ", ".join((counts, *sizes))
         yield from super()._scale_description()
+
+
+def uniform_type(
+    parameters: QuantizationParameters, expressed_type: AnyFloat | None = None
+) -> UniformType:
+    """
+    The type with quantization parameters, from which
+    `QuantizationParameters.from_type` makes these parameters again.
+
+    Args:
+        parameters: scales, zero points and how values are stored.
+        expressed_type: another expressed type than that of the parameters.
+
+    Raises:
+        VerifyException: if a scale is out of the range of the expressed type.
+    """
+    if expressed_type is None:
+        names = {type_.name: type_ for type_ in FLOAT_FORMATS}
+        expressed_type = names[parameters.expressed]()
+    signedness = {"si": Signedness.SIGNED, "ui": Signedness.UNSIGNED}.get(
+        parameters.storage[:2], Signedness.SIGNLESS
+    )
+    storage_type = IntegerType(parameters.storage_width, signedness)
+    options: StorageOptions = {
+        "storage_type_min": parameters.storage_min,
+        "storage_type_max": parameters.storage_max,
+        "is_signed": parameters.is_signed,
+    }
+    scales, zero_points = parameters.scales, parameters.zero_points
+    if (blocks := parameters.block_sizes) is not None:
+        return UniformQuantizedSubChannelType(
+            storage_type,
+            expressed_type,
+            scales,
+            zero_points,
+            quantized_dimensions=[dimension for dimension, _ in blocks],
+            block_sizes=[size for _, size in blocks],
+            **options,
+        )
+    if (dimension := parameters.quantized_dimension) is not None:
+        return UniformQuantizedPerAxisType(
+            storage_type,
+            expressed_type,
+            scales,
+            zero_points,
+            quantized_dimension=dimension,
+            **options,
+        )
+    return UniformQuantizedType(
+        storage_type, expressed_type, float(scales), int(zero_points), **options
+    )
