@@ -39,15 +39,15 @@ def float_text(value: float, float_format: FloatFormat) -> str:
     """
     if not math.isfinite(value):
         return hex_text(value)
-    short = f"{value:.5e}"
+    sign, size = "-" if math.copysign(1.0, value) < 0 else "", abs(value)
     # The correctly rounded text is the closest one with six digits: if even that one
     # does not read back, neither does the truncated one.
-    if _reads_back(short, value, float_format):
-        short = _short_text(value)
-        if _reads_back(short, value, float_format):
-            return short
-    long = _long_text(value, 2 + float_format.precision * 59 // 196)
-    return long if "." in long else hex_text(value)
+    if _reads_back(f"{size:.5e}", size, float_format):
+        short = _short_text(size)
+        if _reads_back(short, size, float_format):
+            return sign + short
+    long = _long_text(size, 2 + float_format.precision * 59 // 196)
+    return sign + long if "." in long else hex_text(value)
 
 
 def float_texts(values: array[float], float_format: FloatFormat) -> list[str]:
@@ -94,7 +94,7 @@ def _reads_back(text: str, value: float, float_format: FloatFormat) -> bool:
         )
     if float_format.holds_doubles or not math.isfinite(text_value):
         return False
-    return math.copysign(float_format.nearest(abs(text_value)), value) == value
+    return float_format.nearest(text_value) == value
 
 
 def _is_nearest_to(text: str, value: float, float_format: FloatFormat) -> bool:
@@ -136,18 +136,10 @@ def _significant_digits(value: float, count: int) -> tuple[str, int]:
     return stripped, exponent + len(digits) - len(stripped)
 
 
-def _sign_of(value: float) -> str:
-    return "-" if math.copysign(1.0, value) < 0 else ""
-
-
 def _short_text(value: float) -> str:
-    digits, exponent = _significant_digits(abs(value), _SHORT_DIGITS)
+    digits, exponent = _significant_digits(value, _SHORT_DIGITS)
     power = exponent + len(digits) - 1 if value else 0
-    sign = "-" if power < 0 else "+"
-    return (
-        f"{_sign_of(value)}{digits[0]}.{digits[1:]:0<{_SHORT_DIGITS}}"
-        f"e{sign}{abs(power):02}"
-    )
+    return f"{digits[0]}.{digits[1:]:0<{_SHORT_DIGITS}}e{power:+03}"
 
 
 _MAX_PADDING = 3
@@ -155,17 +147,12 @@ _MAX_PADDING = 3
 
 
 def _long_text(value: float, count: int) -> str:
-    digits, exponent = _significant_digits(abs(value), count)
-    sign = _sign_of(value)
-    if exponent >= 0:
-        if exponent <= _MAX_PADDING and len(digits) + exponent <= count:
-            return f"{sign}{digits}{'0' * exponent}"
-    else:
-        power = exponent + len(digits) - 1
-        if power >= 0:
-            return f"{sign}{digits[: power + 1]}.{digits[power + 1 :]}"
-        if -power <= _MAX_PADDING:
-            return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    digits, exponent = _significant_digits(value, count)
     power = exponent + len(digits) - 1
-    fraction = digits[1:] or "0"
-    return f"{sign}{digits[0]}.{fraction}E{power:+d}"
+    if 0 <= exponent <= _MAX_PADDING and len(digits) + exponent <= count:
+        return digits + "0" * exponent
+    if exponent < 0 <= power:
+        return f"{digits[: power + 1]}.{digits[power + 1 :]}"
+    if exponent < 0 <= power + _MAX_PADDING:
+        return f"0.{'0' * (-power - 1)}{digits}"
+    return f"{digits[0]}.{digits[1:] or '0'}E{power:+d}"

@@ -47,11 +47,11 @@ def plain_texts(
         (distinct > max(_LEAST, float_format.smallest))
         & (distinct < min(_MOST, float_format.largest))
     )
-    numbers = _Numbers(distinct[inside])
+    numbers = distinct[inside]
     is_short, short_texts = _short_texts(numbers, float_format)
     texts[inside[is_short]] = short_texts
     texts[inside[~is_short]] = _long_texts(
-        numbers.where(~is_short), 2 + float_format.precision * 59 // 196
+        numbers[~is_short], 2 + float_format.precision * 59 // 196
     )
     all_texts = texts[positions.ravel()]
     return all_texts.tolist(), np.flatnonzero(all_texts == missing).tolist()
@@ -80,49 +80,32 @@ def _digit_count(integers: Integers) -> Integers:
     return np.searchsorted(_small_powers_of_10(), integers, side="right")
 
 
-class _Numbers:
-    """Positive numbers, each as an odd significand times a power of two."""
+def _significant_digits(values: Floats, count: int) -> tuple[Integers, Integers]:
+    """
+    At most `count` decimal digits of each positive number as an integer, and the power of
+    ten of the last one, as `APFloat::toString` finds them.
+    """
+    import numpy as np
 
-    def __init__(self, values: Floats):
-        import numpy as np
-
-        fractions, exponents = np.frexp(values)
-        significands = np.ldexp(fractions, 53).astype(np.int64)
-        lowest_bits = (significands & -significands).astype(np.float64)
-        zeros = np.frexp(lowest_bits)[1] - 1
-        self.values = values
-        self.significands = significands >> zeros
-        self.exponents = exponents.astype(np.int64) - 53 + zeros
-
-    def where(self, mask: NDArray[bool_]) -> _Numbers:
-        """Those of the numbers for which the mask is set."""
-        chosen = object.__new__(_Numbers)
-        chosen.values = self.values[mask]
-        chosen.significands = self.significands[mask]
-        chosen.exponents = self.exponents[mask]
-        return chosen
-
-    def significant_digits(self, count: int) -> tuple[Integers, Integers]:
-        """
-        At most `count` decimal digits of each number as an integer, and the power of ten
-        of the last one, as `APFloat::toString` finds them.
-        """
-        import numpy as np
-
-        negative = np.maximum(-self.exponents, 0)
-        positive = np.maximum(self.exponents, 0)
-        exact = self.significands.astype(object) * _powers(5)[negative]
-        exact *= _powers(2)[positive]
-        bits = np.fromiter(map(int.bit_length, exact), np.int64, len(exact))
-        needed_bits = (count * 196 + 58) // 59
-        removable = np.maximum((bits - needed_bits) * 59 // 196, 0)
-        integers = (exact // _powers(10)[removable]).astype(np.int64)
-        excess = np.maximum(_digit_count(integers) - count, 0)
-        divisors = _small_powers_of_10()[excess]
-        kept, dropped = np.divmod(integers, divisors)
-        # Half up; nothing is dropped where the divisor is 1.
-        kept += (2 * dropped >= divisors) & (excess > 0)
-        return kept, removable + excess - negative
+    fractions, binary_exponents = np.frexp(values)
+    significands = np.ldexp(fractions, 53).astype(np.int64)
+    lowest_bits = (significands & -significands).astype(np.float64)
+    zeros = np.frexp(lowest_bits)[1] - 1
+    exponents = binary_exponents.astype(np.int64) - 53 + zeros
+    negative = np.maximum(-exponents, 0)
+    positive = np.maximum(exponents, 0)
+    exact = (significands >> zeros).astype(object) * _powers(5)[negative]
+    exact *= _powers(2)[positive]
+    bits = np.fromiter(map(int.bit_length, exact), np.int64, len(exact))
+    needed_bits = (count * 196 + 58) // 59
+    removable = np.maximum((bits - needed_bits) * 59 // 196, 0)
+    integers = (exact // _powers(10)[removable]).astype(np.int64)
+    excess = np.maximum(_digit_count(integers) - count, 0)
+    divisors = _small_powers_of_10()[excess]
+    kept, dropped = np.divmod(integers, divisors)
+    # Half up; nothing is dropped where the divisor is 1.
+    kept += (2 * dropped >= divisors) & (excess > 0)
+    return kept, removable + excess - negative
 
 
 def _formatted(template: str, *columns: Integers) -> list[str]:
@@ -134,19 +117,19 @@ def _formatted(template: str, *columns: Integers) -> list[str]:
 
 
 def _short_texts(
-    numbers: _Numbers, float_format: FloatFormat
+    numbers: Floats, float_format: FloatFormat
 ) -> tuple[NDArray[bool_], NDArray[object_]]:
     """Which numbers read back from six digits, and the texts of these."""
     import numpy as np
 
-    is_short = _are_nearly_short(numbers.values, float_format)
-    candidates = numbers.where(is_short)
-    digits, exponents = candidates.significant_digits(_SHORT_DIGITS)
+    is_short = _are_nearly_short(numbers, float_format)
+    candidates = numbers[is_short]
+    digits, exponents = _significant_digits(candidates, _SHORT_DIGITS)
     counts = _digit_count(digits)
     digits *= _small_powers_of_10()[_SHORT_DIGITS + 1 - counts]
     leading, fraction = np.divmod(digits, 10**_SHORT_DIGITS)
     texts = _formatted("%d.%06de%+03d", leading, fraction, exponents + counts - 1)
-    read_back = _nearest(map(float, texts), float_format) == candidates.values
+    read_back = _nearest(map(float, texts), float_format) == candidates
     is_short[is_short] = read_back
     return is_short, np.array(texts, dtype=object)[read_back]
 
@@ -170,11 +153,11 @@ def _nearest(values: Iterable[float], float_format: FloatFormat) -> Floats:
     return np.frombuffer(float_format.nearest_all(array("d", values)))
 
 
-def _long_texts(numbers: _Numbers, count: int) -> NDArray[object_]:
+def _long_texts(numbers: Floats, count: int) -> NDArray[object_]:
     """The texts with up to `count` digits, empty where there is no decimal point."""
     import numpy as np
 
-    digits, exponents = numbers.significant_digits(count)
+    digits, exponents = _significant_digits(numbers, count)
     counts = _digit_count(digits)
     powers = exponents + counts - 1
     is_scientific = powers < -3
