@@ -89,9 +89,10 @@ class Boundary:
         except TypeError as e:
             raise CompilationError(f"{problem}: {e}") from None
         boundary = Boundary(type_, dtype)
-        if boundary._needs_sign and boundary._width != 8 * dtype.itemsize:
+        if boundary._needs_sign and not boundary.takes_all_numbers:
             raise CompilationError(
-                f"{problem}, but only signless integers may have {boundary._width} bits"
+                f"{problem}, but only signless integers may have {integer_width(type_)} "
+                "bits"
             )
         return boundary
 
@@ -109,7 +110,8 @@ class Boundary:
     @cached_property
     def takes_all_numbers(self) -> bool:
         """Whether every number of the dtype is allowed."""
-        return self.dtype.kind not in "iu" or self._width == 8 * self.dtype.itemsize
+        width = integer_width(self.type_)
+        return self.dtype.kind not in "iu" or width == 8 * self.dtype.itemsize
 
     def is_same(self, array: NDArray[Any]) -> bool:
         """Whether an array needs neither conversion nor a check of its numbers."""
@@ -141,13 +143,8 @@ class Boundary:
     @property
     def _needs_sign(self) -> bool:
         """Whether MLIR has no arithmetic on values of the type."""
-        element_type = self._inner_element
-        is_integer = isinstance(element_type, IntegerType)
+        is_integer = isinstance(self._inner_element, IntegerType)
         return is_integer and not is_signless(self._inner_element)
-
-    @cached_property
-    def _width(self) -> int | None:
-        return integer_width(self.type_)
 
     @cached_property
     def _outer_element(self) -> Attribute:

@@ -24,6 +24,11 @@ from .host_calls import host_callbacks
 if TYPE_CHECKING:
     from .machine_code import MachineCode
 
+_Arrays = Sequence[NDArray[Any]]
+_Shapes = Sequence[tuple[int, ...]]
+_Output = NDArray[Any] | tuple[NDArray[Any], ...] | None
+_Kernel = Callable[[int], None]
+
 STREAMED_BYTES = 48 << 20
 """
 Results of together so many bytes are streamed: see `scheduling.streaming_stores`.
@@ -93,20 +98,14 @@ class CompiledFunction:
         self._kernel = code.function(wrapper.kernel_name)
         self._sizes = code.function(wrapper.sizes_name) if wrapper.sizes_name else None
         self._static_shapes = [result.shape for result in entry.results]
-        self._last_shapes: tuple[
-            Sequence[tuple[int, ...]] | None, Sequence[tuple[int, ...]]
-        ] = (None, [])
+        self._last_shapes: tuple[_Shapes | None, _Shapes] = (None, [])
 
     def __repr__(self) -> str:
         arguments = ", ".join(map(shortened, self.argument_types))
         results = ", ".join(map(shortened, self.result_types))
         return f"<CompiledFunction {self.name}: ({arguments}) -> ({results})>"
 
-    def __call__(
-        self,
-        *arguments: ArrayLike,
-        out: NDArray[Any] | tuple[NDArray[Any], ...] | None = None,
-    ) -> Any:
+    def __call__(self, *arguments: ArrayLike, out: _Output = None) -> Any:
         """
         Call the function; it returns an array, a tuple of arrays or `None`.
 
@@ -125,11 +124,7 @@ class CompiledFunction:
         inputs = self._inputs(arguments)
         return self._bound(inputs, self._outputs(inputs, out))()
 
-    def bind(
-        self,
-        *arguments: ArrayLike,
-        out: NDArray[Any] | tuple[NDArray[Any], ...] | None = None,
-    ) -> BoundCall:
+    def bind(self, *arguments: ArrayLike, out: _Output = None) -> BoundCall:
         """
         A call on certain arrays, which are checked and described here and now, once for
         all times that it is made.
@@ -179,9 +174,7 @@ class CompiledFunction:
                 "is not contiguous, aligned and in native byte order"
             )
 
-    def _bound(
-        self, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]
-    ) -> BoundCall:
+    def _bound(self, inputs: _Arrays, outputs: _Arrays) -> BoundCall:
         return BoundCall(self.name, self._kernel_for(outputs), self, inputs, outputs)
 
     def _inputs(self, arguments: Sequence[ArrayLike]) -> list[NDArray[Any]]:
@@ -193,11 +186,7 @@ class CompiledFunction:
             )
         ]
 
-    def _outputs(
-        self,
-        inputs: Sequence[NDArray[Any]],
-        out: NDArray[Any] | tuple[NDArray[Any], ...] | None,
-    ) -> Sequence[NDArray[Any]]:
+    def _outputs(self, inputs: _Arrays, out: _Output) -> _Arrays:
         shapes = self._result_shapes(inputs)
         if out is not None:
             return self._given_outputs(out, shapes, inputs)
@@ -206,9 +195,7 @@ class CompiledFunction:
             for shape, result in zip(shapes, self._results, strict=True)
         ]
 
-    def _result_shapes(
-        self, inputs: Sequence[NDArray[Any]]
-    ) -> Sequence[tuple[int, ...]]:
+    def _result_shapes(self, inputs: _Arrays) -> _Shapes:
         if self._sizes is None:
             return self._static_shapes
         if not self._code.has_sizes_of_shapes:
@@ -222,9 +209,7 @@ class CompiledFunction:
         self._last_shapes = shapes, results
         return results
 
-    def _computed_shapes(
-        self, function: Callable[[int], None], inputs: Sequence[NDArray[Any]]
-    ) -> Sequence[tuple[int, ...]]:
+    def _computed_shapes(self, function: _Kernel, inputs: _Arrays) -> _Shapes:
         sizes = np.empty(self._wrapper.dynamic_size_count, np.int64)
         with runtime_library.muted():
             BoundCall(self.name, function, self, inputs, [sizes])()
@@ -240,9 +225,9 @@ class CompiledFunction:
     def _given_outputs(
         self,
         out: NDArray[Any] | tuple[NDArray[Any], ...],
-        shapes: Sequence[tuple[int, ...]],
-        inputs: Sequence[NDArray[Any]],
-    ) -> Sequence[NDArray[Any]]:
+        shapes: _Shapes,
+        inputs: _Arrays,
+    ) -> _Arrays:
         outputs = out if isinstance(out, tuple) else (out,)
         if len(outputs) != len(self._results):
             raise TypeError(
@@ -258,13 +243,13 @@ class CompiledFunction:
             taken.append(output)
         return outputs
 
-    def _kernel_for(self, outputs: Sequence[NDArray[Any]]) -> Callable[[int], None]:
-        """The kernel that is fastest for outputs of these sizes."""
-        is_large = self._can_stream and sum(o.nbytes for o in outputs) >= STREAMED_BYTES
-        return self._streaming_kernel() if is_large else self._kernel
-
-    def _streaming_kernel(self) -> Callable[[int], None]:
-        """The kernel with streaming stores, compiled when it is needed first."""
+    def _kernel_for(self, outputs: _Arrays) -> _Kernel:
+        """
+        The kernel that is fastest for outputs of these sizes. The one with streaming stores
+        is compiled when it is needed first.
+        """
+        if not self._can_stream or sum(o.nbytes for o in outputs) < STREAMED_BYTES:
+            return self._kernel
         with self._streaming_lock:
             if self._streaming_code is None:
                 self._streaming_code = self._compiled(stream=True)

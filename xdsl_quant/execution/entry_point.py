@@ -109,19 +109,17 @@ def _is_reduction(op: Operation) -> bool:
 
 
 def _private(op: Operation) -> Operation:
-    """Mark a function as one that may vanish if all calls of it are inlined."""
+    """
+    Mark a function as one that may vanish if all calls of it are inlined, and one without a
+    body as one that only reads the memory of its arguments.
+    """
     if isinstance(op, FuncOp):
         op.sym_visibility = StringAttr("private")
         if op.is_declaration:
-            _mark_as_reader(op)
+            reads = DictionaryAttr({"bufferization.access": StringAttr("read")})
+            op.arg_attrs = ArrayAttr([reads] * len(op.function_type.inputs))
+            op.attributes["llvm.emit_c_interface"] = UnitAttr()
     return op
-
-
-def _mark_as_reader(declaration: FuncOp) -> None:
-    """Let a function be called with the memory of its arguments, which it only reads."""
-    reads = DictionaryAttr({"bufferization.access": StringAttr("read")})
-    declaration.arg_attrs = ArrayAttr([reads] * len(declaration.function_type.inputs))
-    declaration.attributes["llvm.emit_c_interface"] = UnitAttr()
 
 
 def _host_arguments(declaration: FuncOp) -> Sequence[Boundary]:

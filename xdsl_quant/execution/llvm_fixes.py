@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .compilation_error import CompilationError
-from .mlir_bindings import ir, llvm, ops_in
+from .mlir_bindings import functions_in, ir, llvm, ops_in
 from .runtime_library import FAIL
 
 
@@ -63,7 +63,12 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
         if callee == "puts":
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(FAIL, module.context)
         elif callee == "abort":
-            _check_function(call.parent, names)
+            name = call.parent.attributes["sym_name"].value
+            if name not in names:
+                raise CompilationError(
+                    f"function '{name}' calls itself and has sizes to check at run time, "
+                    "which compiled code cannot do"
+                )
             unreachable = call.block.operations[len(call.block.operations) - 1]
             with ir.InsertionPoint(unreachable), call.location:
                 llvm.return_()
@@ -74,24 +79,13 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
             function.attributes["sym_name"] = ir.StringAttr.get(FAIL, module.context)
 
 
-def _check_function(function: Any, names: Collection[str]) -> None:
-    name = function.attributes["sym_name"].value
-    if name not in names:
-        raise CompilationError(
-            f"function '{name}' calls itself and has sizes to check at run time, which "
-            "compiled code cannot do"
-        )
-
-
 def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
     """
     Mark the pointer arguments of functions as `llvm.noalias`.
 
     MLIR drops that attribute of a memref when the memref becomes several arguments.
     """
-    for function in ops_in(module, "llvm.func"):
-        if function.attributes["sym_name"].value not in names:
-            continue
+    for function in functions_in(module, names):
         with module.context:
             distinct = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
             number = ir.DictAttr.get({})

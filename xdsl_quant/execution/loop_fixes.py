@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .mlir_bindings import arith, cf, ir, memref, ops_in
+from .mlir_bindings import arith, cf, functions_in, ir, memref, ops_in
 
 _OF_SHAPES = (
     "arith.",
@@ -29,14 +28,9 @@ def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
 
     They may store the sizes, but allocate no memory and call no function.
     """
-    functions = [
-        function
-        for function in ops_in(module, "func.func")
-        if function.attributes["sym_name"].value in names
-    ]
     return all(
         op.name.startswith(_OF_SHAPES) and op.name != "func.call"
-        for function in functions
+        for function in functions_in(module, names)
         for op in ops_in(function)
     )
 
@@ -122,36 +116,35 @@ def _update_constant(constant: Any) -> None:
         return
     constant.attributes["type"] = ir.TypeAttr.get(whole)
     elements = constant.attributes["initial_value"]
-    if not isinstance(elements, ir.DenseElementsAttr):
-        return
-    dtype = f"int{whole.element_type.width}"
-    values = _integers(elements, type_.element_type.width)
-    constant.attributes["initial_value"] = ir.DenseElementsAttr.get(
-        values.astype(dtype).reshape(type_.shape),
-        type=ir.RankedTensorType.get(type_.shape, whole.element_type),
-    )
+    if isinstance(elements, ir.DenseElementsAttr):
+        integers = _integers(elements, type_.element_type.width)
+        dtype = f"int{whole.element_type.width}"
+        constant.attributes["initial_value"] = ir.DenseElementsAttr.get(
+            np.broadcast_to(integers, type_.shape).astype(dtype, order="C"),
+            type=ir.RankedTensorType.get(type_.shape, whole.element_type),
+        )
 
 
 def _integers(elements: Any, width: int) -> NDArray[np.int64]:
     """
     The elements of a tensor attribute, of widths that the bindings do not give access to.
 
-    Bits above the width are undefined.
+    Bits above the width are undefined. Of equal elements there may be only one.
     """
     if width == 1:
         return np.array(elements).astype(np.int64)
     if elements.is_splat:
-        count = math.prod(elements.type.shape)
-        return np.full(count, elements.get_splat_value().value, np.int64)
+        return np.array(elements.get_splat_value().value, np.int64)
     text, _, _ = str(elements).rpartition(":")
     if (found := re.search('"0x(.*)"', text)) is None:
-        return np.array(re.findall(r"-?\d+", text), np.int64)
+        return np.array(re.findall(r"-?\d+", text), np.int64).reshape(
+            elements.type.shape
+        )
     # Each number in as many bytes as it needs, the lowest first.
     data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
-    data = data.reshape(-1, (width + 7) // 8)
-    words = np.zeros((len(data), 8), np.uint8)
-    words[:, : data.shape[1]] = data
-    return words.view("<i8").reshape(-1)
+    data = data.reshape(*elements.type.shape, (width + 7) // 8)
+    padding = [(0, 0)] * elements.type.rank + [(0, 8 - data.shape[-1])]
+    return np.pad(data, padding).view("<i8")[..., 0]
 
 
 def check_divisions(module: Any) -> None:

@@ -153,15 +153,10 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
-                self._callbacks = callbacks
-                self.can_stream = False
-                if not schedule:
-                    self._lower(module, names, None)
-                else:
-                    steps = Schedule(names[0], host_functions, stream=stream)
-                    self._lower(module, names, steps)
-                    self._callbacks = {**callbacks, **steps.callbacks}
-                    self.can_stream = steps.can_stream
+                steps = Schedule(names[0], host_functions, stream=stream)
+                self._lower(module, names, steps if schedule else None)
+                self._callbacks = {**callbacks, **steps.callbacks}
+                self.can_stream = steps.can_stream
                 self._start(module, names)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None

@@ -6,7 +6,7 @@ Importing this fails without the extra `mlir`: modules that need it are imported
 first function is compiled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -24,6 +24,7 @@ ir = _imported("ir")
 execution_engine = _imported("execution_engine")
 passmanager = _imported("passmanager")
 arith = _imported("dialects.arith")
+bufferization = _imported("dialects.bufferization")
 cf = _imported("dialects.cf")
 func = _imported("dialects.func")
 linalg = _imported("dialects.linalg")
@@ -45,6 +46,12 @@ def ops_in(module: Any, *names: str) -> list[Any]:
 
     module.operation.walk(visit)
     return found
+
+
+def functions_in(module: Any, names: Collection[str]) -> list[Any]:
+    """The functions with these names, of the dialect func or llvm."""
+    functions = ops_in(module, "func.func", "llvm.func")
+    return [f for f in functions if f.attributes["sym_name"].value in names]
 
 
 def run_passes(module: Any, passes: Sequence[str]) -> None:

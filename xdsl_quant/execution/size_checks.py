@@ -5,7 +5,7 @@ MLIR. Without them these ops would access memory out of bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -24,8 +24,10 @@ def check_sizes(module: Any) -> None:
                 )
 
 
-_Checks = Sequence[tuple[Any, str]]
+_Checks = list[tuple[Any, str]]
 """Conditions, each with the message for when it does not hold."""
+
+_OTHER_COUNT = "has a result with another number of elements"
 
 
 # Values
@@ -46,6 +48,10 @@ def _segments(op: Any) -> Sequence[Sequence[Any]]:
 
 def _compare(predicate: str, left: Any, right: Any) -> Any:
     return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
+
+
+def _equal(pairs: Iterable[tuple[Any, Any]], problem: str) -> _Checks:
+    return [(_compare("eq", *pair), problem) for pair in pairs]
 
 
 def _all(conditions: Sequence[Any]) -> Any:
@@ -110,13 +116,10 @@ def _insert_slice(op: Any) -> _Checks:
         for size, static in zip(sizes_of(source), source.type.shape, strict=True)
         if is_dynamic(static)
     ]
-    return [
-        *_slice(op, of=1),
-        *(
-            (_compare("eq", *pair), "has a source of another size than the slice")
-            for pair in zip(actual, sizes, strict=True)
-        ),
-    ]
+    pairs = zip(actual, sizes, strict=True)
+    return _slice(op, of=1) + _equal(
+        pairs, "has a source of another size than the slice"
+    )
 
 
 def _pad(op: Any) -> _Checks:
@@ -137,12 +140,11 @@ def _reshape(op: Any) -> _Checks:
     sizes = [tensor.extract(shape, [index(i)]) for i in range(shape.type.shape[0])]
     if shape.type.element_type != index_type:
         sizes = [arith.index_cast(index_type, size) for size in sizes]
-    problem = "has a result with another number of elements"
-    checks = [(_compare("eq", *pair), problem) for pair in _known(op, sizes)]
+    checks = _equal(_known(op, sizes), _OTHER_COUNT)
     if sizes:
         checks.append((_are_counts(sizes), "has a negative size"))
     count = reduce(arith.muli, sizes_of(source), index(1))
-    return [*checks, (_have_product(sizes, count), problem)]
+    return [*checks, (_have_product(sizes, count), _OTHER_COUNT)]
 
 
 def _known(op: Any, sizes: Sequence[Any]) -> Sequence[tuple[Any, Any]]:
@@ -162,14 +164,8 @@ def _expand_shape(op: Any) -> _Checks:
         [sizes[dimension.value] for dimension in group]
         for group in op.attributes["reassociation"]
     ]
-    problem = "has a result with another number of elements"
-    return [
-        *checks,
-        *(
-            (_have_product(group, size), problem)
-            for group, size in zip(groups, sizes_of(source), strict=True)
-        ),
-    ]
+    pairs = zip(groups, sizes_of(source), strict=True)
+    return checks + [(_have_product(*pair), _OTHER_COUNT) for pair in pairs]
 
 
 def _concat(op: Any) -> _Checks:
@@ -184,13 +180,8 @@ def _concat(op: Any) -> _Checks:
     ]
     total = reduce(arith.addi, [shape[axis] for shape in shapes])
     result = [total if i == axis else size for i, size in enumerate(first)]
-    return [
-        *((_compare("eq", *pair), problem) for pair in pairs),
-        *(
-            (_compare("eq", *pair), "has a result of another size")
-            for pair in _known(op, result)
-        ),
-    ]
+    size_checks = _equal(_known(op, result), "has a result of another size")
+    return _equal(pairs, problem) + size_checks
 
 
 _CHECKS: dict[str, Callable[[Any], _Checks]] = {

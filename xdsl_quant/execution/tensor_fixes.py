@@ -7,7 +7,7 @@ from typing import Any
 
 from .building import is_dynamic, mixed_sizes_of, reshaped
 from .compilation_error import CompilationError
-from .mlir_bindings import ir, ops_in, tensor
+from .mlir_bindings import bufferization, ir, linalg, ops_in, tensor
 
 
 def check_has_no_llvm(module: Any) -> None:
@@ -73,35 +73,27 @@ def read_initial_values_as_inputs(module: Any) -> None:
     """
     for op in ops_in(module, "linalg.generic"):
         kinds = map(str, op.attributes["iterator_types"])
-        input_count, output_count = op.attributes["operandSegmentSizes"]
+        input_count, _ = op.attributes["operandSegmentSizes"]
         block = op.regions[0].blocks[0]
         is_read = any(any(a.uses) for a in [*block.arguments][input_count:])
         if is_read and len(op.results) and all("parallel" in kind for kind in kinds):
-            _read_as_inputs(op, input_count, output_count)
+            _read_as_inputs(op, input_count)
 
 
-def _read_as_inputs(op: Any, input_count: int, output_count: int) -> None:
+def _read_as_inputs(op: Any, input_count: int) -> None:
     block, operands = op.regions[0].blocks[0], [*op.operands]
     initial_values = operands[input_count:]
     maps = [*op.attributes["indexing_maps"]]
-    segments = [input_count + output_count, output_count]
     with ir.InsertionPoint(op), op.location:
-        new_op = ir.Operation.create(
-            op.name,
-            results=[result.type for result in op.results],
-            operands=[
-                *operands,
-                *(
-                    tensor.empty(mixed_sizes_of(value), value.type.element_type)
-                    for value in initial_values
-                ),
+        new_op = linalg.GenericOp(
+            [result.type for result in op.results],
+            operands,
+            [
+                tensor.empty(mixed_sizes_of(value), value.type.element_type)
+                for value in initial_values
             ],
-            attributes={
-                "indexing_maps": ir.ArrayAttr.get([*maps, *maps[input_count:]]),
-                "iterator_types": op.attributes["iterator_types"],
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-            },
-            regions=1,
+            ir.ArrayAttr.get([*maps, *maps[input_count:]]),
+            op.attributes["iterator_types"],
         )
     for value in initial_values:
         block.add_argument(value.type.element_type, op.location)
@@ -122,19 +114,9 @@ def copy_what_while_loops_carry(module: Any) -> None:
             end = [*region.blocks[0].operations][-1].operation
             for i, value in enumerate(end.operands):
                 if isinstance(value.type, ir.RankedTensorType):
-                    end.operands[i] = _copied(value, end)
-
-
-def _copied(value: Any, before: Any) -> Any:
-    # operandSegmentSizes: only the copy operand is present.
-    segments = ir.DenseI32ArrayAttr.get([0, 1, 0], before.context)
-    with ir.InsertionPoint(before), before.location:
-        return ir.Operation.create(
-            "bufferization.alloc_tensor",
-            results=[value.type],
-            operands=[value],
-            attributes={"operandSegmentSizes": segments},
-        ).result
+                    with ir.InsertionPoint(end), end.location:
+                        copy = bufferization.alloc_tensor(value.type, [], copy=value)
+                    end.operands[i] = copy
 
 
 def may_write_results_at_once(module: Any) -> bool:

@@ -30,6 +30,8 @@ class Schedule:
             functions: the Python functions that the module calls, by name.
             stream: whether the kernel streams results, where it can.
         """
+        self.callbacks = {}
+        self.can_stream = False
         self._kernel = kernel
         self._functions = functions
         self._stream = stream

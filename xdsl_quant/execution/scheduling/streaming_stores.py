@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..building import index
-from ..mlir_bindings import arith, func, ir, llvm, memref, ops_in, scf
+from ..mlir_bindings import arith, func, functions_in, ir, llvm, memref, ops_in, scf
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -179,11 +179,7 @@ class _Buffer:
         copy = f"{name}_copy"
         helpers = ir.Module.parse(_COPY.format(name=copy))
         module.body.append(helpers.body.operations[0].detach_from_parent())
-        (kernel,) = (
-            function
-            for function in ops_in(module, "func.func")
-            if function.attributes["sym_name"].value == name
-        )
+        (kernel,) = functions_in(module, (name,))
         i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
         memory, state = ir.MemRefType.get([2 * _CHUNK], i8), ir.MemRefType.get([2], i64)
         with ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0]):
