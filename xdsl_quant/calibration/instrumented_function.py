@@ -42,8 +42,13 @@ from xdsl.utils.exceptions import InterpretationError, PassFailedException
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.array_types import numpy_dtype, shortened
-from xdsl_quant.runtime.entry_function import entry_function, functions_run, symbols_in
+from xdsl_quant.runtime.array_types import numpy_dtype, shape_of, shortened
+from xdsl_quant.runtime.entry_function import (
+    entry_function,
+    functions_run,
+    symbols_in,
+    unused_prefix,
+)
 from xdsl_quant.runtime.host_functions import MinMaxFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
@@ -164,7 +169,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         # Each `quant.stats_ref` stays where it is.
         ConvertStableHLOToLinalgPass().apply(Context(), module)
     refs = _checked_refs(function, functions)
-    prefix = _unused_prefix(module, "record_")
+    prefix = unused_prefix("record_", _symbols(module))
     for index, ref in enumerate(refs):
         _replace_with_call(ref, f"{prefix}{index}", module)
     function = _without_results(module, function)
@@ -176,22 +181,18 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         _text(module),
         function.sym_name.data,
         tuple(ref.stats_key.data for ref in refs),
-        tuple(_shape(ref.input.type) for ref in refs),
+        tuple(shape_of(ref.input.type) for ref in refs),
         prefix,
-        tuple(_shape(argument.type) for argument in function.args),
+        tuple(shape_of(argument.type) for argument in function.args),
     )
 
 
-def _unused_prefix(module: ModuleOp, prefix: str) -> str:
-    """A prefix that no symbol of the module begins with."""
-    names = {
+def _symbols(module: ModuleOp) -> set[str]:
+    return {
         symbol.data
         for op in module.body.ops
         if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
     }
-    while any(name.startswith(prefix) for name in names):
-        prefix += "_"
-    return prefix
 
 
 def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> None:
@@ -214,9 +215,8 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     """The function without results; a copy if other functions call it."""
     if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
         function = function.clone()
-        function.sym_name = StringAttr(
-            _unused_prefix(module, f"{function.sym_name.data}_with_statistics")
-        )
+        name = f"{function.sym_name.data}_with_statistics"
+        function.sym_name = StringAttr(unused_prefix(name, _symbols(module)))
         module.body.block.add_op(function)
     for block in function.body.blocks:
         if isinstance(return_op := block.last_op, ReturnOp):
@@ -225,10 +225,6 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     function.function_type = FunctionType.from_attrs(inputs, ArrayAttr(()))
     function.res_attrs = None
     return function
-
-
-def _shape(type_: Attribute) -> tuple[int, ...]:
-    return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
 def _text(module: ModuleOp) -> str:

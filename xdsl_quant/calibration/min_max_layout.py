@@ -30,27 +30,19 @@ class MinMaxLayout:
 
     keys: tuple[str, ...]
 
+    shapes: tuple[tuple[int, ...], ...]
+    """Those of the values of each key, with negative numbers for dynamic sizes."""
+
     axes: tuple[int | None, ...]
-    """For each key the dimension of the channels, if there is a range for each of them."""
+    """
+    For each key the dimension of the channels, if there is a range for each of them. The
+    dimension need not exist.
+    """
 
-    counts: tuple[int, ...]
-    """For each key the number of positions: 0 if it has no known number of channels."""
-
-    @staticmethod
-    def of(
-        keys: Sequence[str],
-        shapes: Sequence[tuple[int, ...]],
-        axes: Sequence[int | None],
-    ) -> MinMaxLayout:
-        """
-        Args:
-            keys: the keys.
-            shapes: those of the values of each key, with negative numbers for dynamic
-                sizes.
-            axes: the dimension of the channels of each key, which need not exist.
-        """
-        counts = map(_count, shapes, axes)
-        return MinMaxLayout(tuple(keys), tuple(axes), tuple(counts))
+    @cached_property
+    def counts(self) -> Sequence[int]:
+        """For each key the number of positions: 0 if it has no known number of channels."""
+        return [*map(_count, self.shapes, self.axes)]
 
     @cached_property
     def positions(self) -> Sequence[int]:

@@ -108,8 +108,7 @@ class BatchTask:
     def layout(self) -> MinMaxLayout:
         """The layout of the min/max array."""
         keys = self.function.keys
-        axes = [self.axes.get(key) for key in keys]
-        return MinMaxLayout.of(keys, self.function.shapes, axes)
+        return MinMaxLayout(keys, self.function.shapes, tuple(map(self.axes.get, keys)))
 
     def __call__(self, batch: int, arguments: Batch) -> BatchObservation:
         try:

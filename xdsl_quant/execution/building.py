@@ -74,15 +74,8 @@ def generic(
         kinds: `parallel` or `reduction` for each loop.
         body: yields values, given those of the inputs and outputs.
     """
-    op = linalg.GenericOp(
-        [output.type for output in outputs],
-        inputs,
-        outputs,
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
-        ir.ArrayAttr.get(
-            [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-        ),
-    )
+    result_types = [output.type for output in outputs]
+    op = linalg.GenericOp(result_types, inputs, outputs, maps, kinds)
     types = [
         value.type.element_type
         if isinstance(value.type, ir.RankedTensorType)

@@ -19,11 +19,10 @@ from functools import cached_property
 
 from xdsl.dialects.builtin import SymbolRefAttr
 
+from xdsl_quant.runtime.entry_function import unused_prefix
+
 from .boundary import Code
 from .entry_point import EntryPoint
-
-_NAME = "xdsl_quant_kernel"
-_SIZES = "_result_sizes"
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,7 @@ class EntryWrapper:
     @cached_property
     def kernel_name(self) -> str:
         """The function that takes the arrays of all arguments and then of all results."""
-        name = _NAME
-        while any(taken.startswith(name) for taken in self.entry.symbols):
-            name += "_"
-        return name
+        return unused_prefix("xdsl_quant_kernel", self.entry.symbols)
 
     @property
     def dynamic_size_count(self) -> int:
@@ -51,7 +47,7 @@ class EntryWrapper:
         The function that takes the arrays of all arguments and an array of i64, to which
         it writes the dynamic sizes of all results; `None` if there are none.
         """
-        return self.kernel_name + _SIZES if self.dynamic_size_count else None
+        return f"{self.kernel_name}_result_sizes" if self.dynamic_size_count else None
 
     @property
     def names(self) -> Sequence[str]:

@@ -80,6 +80,13 @@ def functions_run(module: ModuleOp, function: FuncOp) -> Sequence[FuncOp]:
     return [op for op in reached.values() if isinstance(op, FuncOp)]
 
 
+def unused_prefix(prefix: str, taken: Collection[str]) -> str:
+    """A prefix that none of these names begins with: the given one, or a longer one."""
+    while any(name.startswith(prefix) for name in taken):
+        prefix += "_"
+    return prefix
+
+
 def symbols_in(op: Operation) -> Iterator[str]:
     """The symbols that an op and all in it refer to."""
     for inner in op.walk():

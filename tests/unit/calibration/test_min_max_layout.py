@@ -14,7 +14,7 @@ from xdsl_quant.numerics.observers import MinMaxObserver, MovingAverageObserver
 
 INF = np.inf
 
-LAYOUT = MinMaxLayout.of(
+LAYOUT = MinMaxLayout(
     ("a", "b", "c", "d"),
     ((-1, 3), (-1, 3), (2, -1), ()),
     (None, 1, 1, None),
@@ -22,20 +22,21 @@ LAYOUT = MinMaxLayout.of(
 
 
 def test_positions():
-    assert LAYOUT.counts == (1, 3, 0, 1)
+    assert LAYOUT.counts == [1, 3, 0, 1]
     assert LAYOUT.positions == [0, 1, 4, 4]
 
 
 @pytest.mark.parametrize("axis", [2, 7])
 def test_dimension_that_is_not_there(axis: int):
-    assert MinMaxLayout.of(("a",), ((2, 3),), (axis,)).counts == (0,)
+    assert MinMaxLayout(("a",), ((2, 3),), (axis,)).counts == [0]
 
 
 @pytest.mark.parametrize(
     ("counts", "batches"), [((1,), 1024), ((1023, 1), 128), ((1 << 20,), 1)]
 )
 def test_max_batches(counts: tuple[int, ...], batches: int):
-    layout = MinMaxLayout(("a", "b")[: len(counts)], (0, 0)[: len(counts)], counts)
+    shapes = tuple((count,) for count in counts)
+    layout = MinMaxLayout(("a", "b")[: len(counts)], shapes, (0, 0)[: len(counts)])
     assert layout.max_batches == batches
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
 from ..building import filled, generic, index
@@ -43,7 +44,8 @@ def reduce_min_max(module: Any, functions: HostFunctions) -> dict[str, object]:
         alive.
     """
     callbacks: dict[str, object] = {}
-    prefix = _unused_prefix(module)
+    taken = [op.attributes["sym_name"].value for op in ops_in(module, "func.func")]
+    prefix = unused_prefix("reduce_min_max_", taken)
     for calls in _groups(module, functions):
         name = f"{prefix}{len(callbacks)}"
         group = [function for _, function in calls]
@@ -92,15 +94,6 @@ def _identity(function: _Record) -> tuple[int, ...]:
         # Each access to a method creates a new object.
         return id(function.__self__), id(function.__func__)
     return (id(function),)
-
-
-def _unused_prefix(module: Any) -> str:
-    """A prefix that no function name has."""
-    taken = [op.attributes["sym_name"].value for op in ops_in(module, "func.func")]
-    prefix = "reduce_min_max_"
-    while any(name.startswith(prefix) for name in taken):
-        prefix += "_"
-    return prefix
 
 
 def _callback(record: _Record, positions: NDArray[np.intp]) -> object:

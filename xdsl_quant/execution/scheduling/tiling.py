@@ -248,16 +248,11 @@ class _Contraction:
         if not isinstance(index, ir.AffineDimExpr):
             return {}
         row_count, column_count = self.size(rows[-1]), self.size(self.column)
-        if (
-            column_count <= 0
-            or column_count % _COLUMNS
-            or self.column in self.lhs.loops
-        ):
+        divisors = [n for n in range(_MAX_ROWS, 1, -1) if not row_count % n]
+        has_tiles = not column_count % _COLUMNS and self.column not in self.lhs.loops
+        if not divisors or not has_tiles or min(row_count, column_count) <= 0:
             return {}
-        for size in range(_MAX_ROWS, 1, -1):
-            if row_count > 0 and not row_count % size:
-                return {rows[-1]: size, self.column: _COLUMNS}
-        return {}
+        return {rows[-1]: divisors[0], self.column: _COLUMNS}
 
     @cached_property
     def is_transposed(self) -> bool:
