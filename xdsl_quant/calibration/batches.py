@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.numerics.observers import BatchMinMaxObserver, parse_observer
-from xdsl_quant.runtime.entry_function import check_function_name
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import as_module
 
 from .checkpoint import Checkpoint, chained
 from .instrumented_function import Batch, InstrumentedFunction
@@ -82,10 +81,9 @@ def calibrate(
             is of a wrong type.
         OSError: if the checkpoint cannot be read or written, or another run uses it.
     """
-    _check_arguments(module, entry, executor, missing)
+    module = as_module(module)
+    _check_options(executor, missing)
     axes = _dimensions({} if axes is None else axes)
-    if isinstance(module, str):
-        module = parse_module(module)
     kind = parse_observer(observer)
     function = InstrumentedFunction.of(module, entry)
     if unknown := sorted(axes.keys() - set(function.keys)):
@@ -111,14 +109,7 @@ def calibrate(
     return statistics
 
 
-def _check_arguments(
-    module: object, entry: object, executor: object, missing: object
-) -> None:
-    if not isinstance(module, ModuleOp | str):
-        raise TypeError(
-            f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
-        )
-    check_function_name(entry, "entry")
+def _check_options(executor: object, missing: object) -> None:
     if executor is not None and not hasattr(executor, "submit"):
         raise TypeError(
             "executor must have a method 'submit', like those of concurrent.futures, but "

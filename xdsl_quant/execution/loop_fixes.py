@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .mlir_bindings import arith, cf, functions_in, ir, memref, ops_in
+from .mlir_bindings import arith, cf, functions_in, ir, made_by, memref, ops_in
 
 _OF_SHAPES = (
     "arith.",
@@ -49,8 +49,8 @@ def erase_self_copies(module: Any) -> None:
 
 
 def _uncast(buffer: Any) -> Any:
-    while isinstance(buffer, ir.OpResult) and buffer.owner.name == "memref.cast":
-        buffer = buffer.owner.operands[0]
+    while cast := made_by(buffer, "memref.cast"):
+        buffer = cast.operands[0]
     return buffer
 
 
@@ -172,6 +172,5 @@ def check_divisions(module: Any) -> None:
 
 
 def _is_harmless_divisor(value: Any) -> bool:
-    if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
-        return False
-    return value.owner.attributes["value"].value not in (0, -1)
+    constant = made_by(value, "arith.constant")
+    return constant is not None and constant.attributes["value"].value not in (0, -1)

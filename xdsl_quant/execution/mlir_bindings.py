@@ -48,6 +48,12 @@ def ops_in(module: Any, *names: str) -> list[Any]:
     return found
 
 
+def made_by(value: Any, *names: str) -> Any:
+    """The op that makes a value, if it has one of these names."""
+    is_result = isinstance(value, ir.OpResult)
+    return value.owner.operation if is_result and value.owner.name in names else None
+
+
 def functions_in(module: Any, names: Collection[str]) -> list[Any]:
     """The functions with these names, of the dialect func or llvm."""
     functions = ops_in(module, "func.func", "llvm.func")

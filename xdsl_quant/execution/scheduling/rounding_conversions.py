@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..mlir_bindings import arith, ir, llvm, ops_in
+from ..mlir_bindings import arith, ir, llvm, made_by, ops_in
 
 _CLAMPS = ("arith.maxnumf", "arith.minnumf")
 
@@ -44,23 +44,21 @@ def _rounded_and_clamped(value: Any) -> tuple[Any, list[Any]] | None:
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[Any] = []
-    while isinstance(value, ir.OpResult) and value.owner.name in _CLAMPS:
-        clamp = value.owner
+    while clamp := made_by(value, *_CLAMPS):
         if not _is_integer_constant(clamp.operands[1]):
             return None
         clamps.insert(0, clamp)
         value = clamp.operands[0]
     if sorted(clamp.name for clamp in clamps) != [*_CLAMPS]:
         return None
-    if not isinstance(value, ir.OpResult) or value.owner.name != "math.roundeven":
-        return None
-    return value.owner.operands[0], clamps
+    rounding = made_by(value, "math.roundeven")
+    return (rounding.operands[0], clamps) if rounding else None
 
 
 def _is_integer_constant(value: Any) -> bool:
     """Whether a value is a constant, without fraction and in the range of an i32."""
-    if not isinstance(value, ir.OpResult) or value.owner.name != "arith.constant":
+    if not (constant := made_by(value, "arith.constant")):
         return False
-    number = value.owner.attributes["value"].value
+    number = constant.attributes["value"].value
     # NaN and infinities are not in range.
     return -_LIMIT <= number < _LIMIT and number.is_integer()

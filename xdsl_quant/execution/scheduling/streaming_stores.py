@@ -18,7 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..building import index
-from ..mlir_bindings import arith, func, functions_in, ir, llvm, memref, ops_in, scf
+from ..mlir_bindings import (
+    arith,
+    func,
+    functions_in,
+    ir,
+    llvm,
+    made_by,
+    memref,
+    ops_in,
+    scf,
+)
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -72,7 +82,9 @@ def streamable_ops(module: Any, name: str) -> Sequence[Any]:
 
     They are of `linalg`, so their loops will go through all elements in turn.
     """
-    return [op for op in ops_in(module, "linalg.generic") if _is_streamable(op, name)]
+    blocks = [f.regions[0].blocks[0] for f in functions_in(module, (name,))]
+    generics = ops_in(module, "linalg.generic")
+    return [op for op in generics if op.block in blocks and _is_streamable(op)]
 
 
 def mark_results(streamable: Sequence[Any]) -> None:
@@ -80,15 +92,19 @@ def mark_results(streamable: Sequence[Any]) -> None:
     for op in streamable:
         index = len(op.operands) - 1
         with ir.InsertionPoint(op), op.location:
-            marked = _marked(op.operands[index])
-        op.operands[index] = marked
+            output = op.operands[index]
+            marked = ir.MemRefType.get(
+                output.type.shape,
+                output.type.element_type,
+                memory_space=ir.Attribute.parse(_MARK),
+            )
+            op.operands[index] = memref.memory_space_cast(marked, output)
 
 
-def _is_streamable(generic: Any, name: str) -> bool:
+def _is_streamable(generic: Any) -> bool:
     """Whether an op writes each element of a result in turn, and does not read any."""
     *_, outputs = generic.attributes["operandSegmentSizes"]
-    block = generic.operation.block
-    if outputs != 1 or not _is_entry_block(block, name):
+    if outputs != 1:
         return False
     *others, output = generic.operands
     result = _root(output)
@@ -102,15 +118,6 @@ def _is_streamable(generic: Any, name: str) -> bool:
         indexing_map.value == ir.AffineMap.get_identity(output.type.rank)
         and not [*old_value.uses]
         and all(_is_apart(value, result) for value in (*others, *inside))
-    )
-
-
-def _is_entry_block(block: Any, name: str) -> bool:
-    function = block.owner.operation
-    return (
-        function.name == "func.func"
-        and function.attributes["sym_name"].value == name
-        and block == function.regions[0].blocks[0]
     )
 
 
@@ -134,8 +141,8 @@ _VIEWS = (
 
 def _root(buffer: Any) -> Any:
     """The memory that a memref is a view of."""
-    while isinstance(buffer, ir.OpResult) and buffer.owner.operation.name in _VIEWS:
-        buffer = buffer.owner.operands[0]
+    while view := made_by(buffer, *_VIEWS):
+        buffer = view.operands[0]
     return buffer
 
 
@@ -147,14 +154,6 @@ def _is_apart(value: Any, result: Any) -> bool:
     if isinstance(root, ir.BlockArgument):
         return root.owner == result.owner and root != result
     return root.owner.operation.name in ("memref.alloc", "memref.get_global")
-
-
-def _marked(buffer: Any) -> Any:
-    type_ = buffer.type
-    marked = ir.MemRefType.get(
-        type_.shape, type_.element_type, memory_space=ir.Attribute.parse(_MARK)
-    )
-    return memref.memory_space_cast(marked, buffer)
 
 
 # When there are loops

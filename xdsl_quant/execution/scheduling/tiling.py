@@ -33,7 +33,7 @@ from ..building import (
     mixed_sizes_of,
     reshaped,
 )
-from ..mlir_bindings import arith, ir, linalg, ops_in, tensor
+from ..mlir_bindings import arith, ir, linalg, made_by, ops_in, tensor
 
 _COLUMNS = 32
 _MAX_ROWS = 8
@@ -137,16 +137,14 @@ def _contraction(op: Any) -> _Contraction | None:
     block = op.regions[0].blocks[0]
     *arguments, so_far = block.arguments
     (yielded,) = block.operations[len(block.operations) - 1].operands
-    total = _made_by(yielded, "arith.addf", "arith.addi")
+    total = made_by(yielded, "arith.addf", "arith.addi")
     terms = [value for value in total.operands if value != so_far] if total else []
-    product = (
-        _made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
-    )
+    product = made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
     if product is None or not result.is_projected_permutation:
         return None
     conversions: dict[Any, Any] = {}
     for value in product.operands:
-        conversion = _made_by(value, "arith.extf", "arith.extsi", "arith.extui")
+        conversion = made_by(value, "arith.extf", "arith.extsi", "arith.extui")
         conversions[conversion.operands[0] if conversion else value] = conversion
     loops = [index.position for index in result.results]
     if {*conversions} != {*arguments} or len(loops) == result.n_dims:
@@ -162,12 +160,6 @@ def _is_plain_tensor(value: Any) -> bool:
     type_ = value.type
     is_tensor = isinstance(type_, ir.RankedTensorType)
     return is_tensor and type_.encoding is None
-
-
-def _made_by(value: Any, *names: str) -> Any:
-    """The op that makes a value, if it has one of these names."""
-    is_result = isinstance(value, ir.OpResult)
-    return value.owner if is_result and value.owner.name in names else None
 
 
 def _factor(value: Any, map_: Any, conversion: Any) -> _Factor:
