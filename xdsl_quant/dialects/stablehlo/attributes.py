@@ -396,11 +396,8 @@ class TypeExtensionsAttr(ParametrizedAttribute):
 
     name = "stablehlo.bounds"
 
-    bounds: Dimensions
+    bounds: Dimensions = param_def(converter=dimensions_attr)
     """A bound for each dimension, `DYNAMIC_INDEX` where there is none."""
-
-    def __init__(self, bounds: Sequence[int]):
-        super().__init__(dimensions_attr(bounds))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

@@ -118,12 +118,8 @@ class TypeRelation(OpTrait):
     holds: Callable[[Sequence[RankedTensor]], bool]
     """Whether types are in the relation: those of operands, and then those of results."""
 
-    is_of_results: bool = True
-
     def verify(self, op: Operation) -> None:
-        types = op.operand_types
-        if self.is_of_results:
-            types = (*types, *op.result_types)
+        types = (*op.operand_types, *op.result_types)
         if not self.holds(cast(Sequence[RankedTensor], types)):
             raise VerifyException(f"'{op.name}' op {self.message}")
 
@@ -157,11 +153,6 @@ COMPATIBLE_TYPES = TypeRelation(
 COMPATIBLE_ELEMENTS = TypeRelation(
     "requires compatible element types for all operands and results",
     _with_first(_have_compatible_elements),
-)
-COMPATIBLE_OPERAND_ELEMENTS = TypeRelation(
-    "requires compatible element types for all operands",
-    _with_first(_have_compatible_elements),
-    is_of_results=False,
 )
 SAME_ELEMENTS = TypeRelation(
     "requires the same element type for all operands and results",

@@ -34,7 +34,6 @@ from .attributes import (
 )
 from .base import (
     COMPATIBLE_ELEMENTS,
-    COMPATIBLE_OPERAND_ELEMENTS,
     COMPATIBLE_TYPES,
     ELEMENTWISE,
     SAME_SHAPE,
@@ -42,6 +41,7 @@ from .base import (
     Operand,
     RankedTensor,
     StableHLOOp,
+    are_compatible_elements,
     are_compatible_shapes,
     merged_shape,
     real_type,
@@ -516,8 +516,6 @@ class CompareOp(InferredTypeOp, ElementwiseOp):
         f"{FUNCTIONAL_TYPE}"
     )
 
-    traits = traits_def(COMPATIBLE_OPERAND_ELEMENTS)
-
     def __init__(
         self,
         lhs: Operand,
@@ -535,8 +533,12 @@ class CompareOp(InferredTypeOp, ElementwiseOp):
         )
 
     def inferred_type(self) -> RankedTensor:
+        lhs, rhs, result = self.tensor_types
+        require(
+            are_compatible_elements(lhs.element_type, rhs.element_type),
+            f"'{self.name}' op requires compatible element types for all operands",
+        )
         ELEMENTWISE.verify(self)
-        lhs, _, result = self.tensor_types
         return TensorType(result.element_type, lhs.shape)
 
 
