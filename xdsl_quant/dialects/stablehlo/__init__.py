@@ -11,6 +11,7 @@ from .attributes import (
     ComparisonDirectionAttr,
     ComparisonType,
     ComparisonTypeAttr,
+    ConvDimensionNumbersAttr,
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
     GatherDimensionNumbersAttr,
@@ -59,7 +60,7 @@ from .elementwise import (
     UniformDequantizeOp,
     UniformQuantizeOp,
 )
-from .products import ConvDimensionNumbersAttr, ConvolutionOp, DotGeneralOp
+from .products import ConvolutionOp, DotGeneralOp
 from .reduction import ReduceOp, ReduceWindowOp, ReturnOp
 
 __all__ = [

@@ -1,20 +1,27 @@
 """
-The attributes and types of StableHLO's ops: enumerations, numbers of dimensions, tokens.
+The attributes and types of StableHLO, and their text: enumerations, dimensions, tokens.
 """
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from itertools import chain
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     I64,
     BoolAttr,
     DenseArrayBase,
+    DenseIntElementsAttr,
+    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntAttr,
+    IntegerType,
+    TensorType,
     f64,
+    i1,
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
@@ -31,12 +38,41 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
-from .syntax import (
-    dimension_size_text,
-    dimensions_text,
-    parse_dimension_size,
-    parse_dimensions,
-)
+# The text of dimensions
+
+
+def parse_number(parser: AttrParser) -> int:
+    """Parse a number of a dimension or of elements, which has 64 bits."""
+    pos = parser.pos
+    number = parser.parse_integer(allow_boolean=False)
+    if not -(1 << 63) <= number < 1 << 63:
+        parser.raise_error("integer value too large", pos, parser.pos)
+    return number
+
+
+def parse_dimensions(parser: AttrParser) -> Sequence[int]:
+    """Parse `[0, 1]`."""
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parse_number(parser)
+    )
+
+
+def dimensions_text(dimensions: Sequence[int]) -> str:
+    """`[0, 1]`"""
+    return f"[{', '.join(map(str, dimensions))}]"
+
+
+def parse_dimension_size(parser: AttrParser) -> int:
+    """Parse a size, or `?` for `DYNAMIC_INDEX`."""
+    if parser.parse_optional_punctuation("?"):
+        return DYNAMIC_INDEX
+    return parse_number(parser)
+
+
+def dimension_size_text(size: int) -> str:
+    """A size as it is printed, `?` if it is not known."""
+    return "?" if size == DYNAMIC_INDEX else str(size)
+
 
 # Enumerations
 
@@ -125,6 +161,18 @@ Dimensions = DenseArrayBase[I64]
 def dimensions_attr(dimensions: Sequence[int]) -> Dimensions:
     """Numbers of dimensions as an attribute."""
     return DenseArrayBase.from_list(i64, dimensions)
+
+
+def booleans_attr(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    """Truth values as an attribute."""
+    return DenseArrayBase.from_list(i1, [bool(value) for value in values])
+
+
+def padding_attr(pairs: Sequence[Sequence[int]]) -> DenseIntElementsAttr:
+    """Low and high padding of each dimension as an attribute."""
+    return DenseIntOrFPElementsAttr.from_list(
+        TensorType(i64, (len(pairs), 2)), [size for pair in pairs for size in pair]
+    )
 
 
 _ZEROS: Mapping[type[Attribute] | None, Attribute] = {
@@ -268,6 +316,10 @@ class ResultAccuracyAttr(FieldsAttr):
             )
 
 
+Pair = tuple[Sequence[int], Sequence[int]]
+"""Dimensions of `lhs` and of `rhs`."""
+
+
 @irdl_attr_definition
 class DotDimensionNumbersAttr(FieldsAttr):
     """
@@ -286,6 +338,13 @@ class DotDimensionNumbersAttr(FieldsAttr):
     rhs_batching_dimensions: Dimensions = param_def(converter=dimensions_attr)
     lhs_contracting_dimensions: Dimensions = param_def(converter=dimensions_attr)
     rhs_contracting_dimensions: Dimensions = param_def(converter=dimensions_attr)
+
+    def pairs(self) -> tuple[Pair, Pair]:
+        """The batching and the contracting dimensions."""
+        values = [
+            cast(Dimensions, parameter).get_values() for parameter in self.parameters
+        ]
+        return (values[0], values[1]), (values[2], values[3])
 
 
 @irdl_attr_definition
@@ -377,6 +436,113 @@ class OutputOperandAliasAttr(FieldsAttr):
     output_tuple_indices: Dimensions
     operand_index: IntAttr
     operand_tuple_indices: Dimensions
+
+
+_LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
+"""What the two dimensions of each tensor are called that are not spatial."""
+
+
+@irdl_attr_definition
+class ConvDimensionNumbersAttr(FieldsAttr):
+    """
+    What each dimension of input, kernel and output of `stablehlo.convolution` is.
+
+    In the text `b` is the batch dimension, `f` the feature dimension, `i` and `o` are the
+    kernel's input and output feature dimension, and numbers are spatial dimensions.
+
+    Example:
+
+    ```mlir
+    #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>
+    ```
+    """
+
+    name = "stablehlo.conv"
+
+    IS_SPARSE: ClassVar[bool] = False
+
+    input_batch_dimension: IntAttr = param_def(converter=IntAttr.get)
+    input_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
+    input_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
+    kernel_input_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
+    kernel_output_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
+    kernel_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
+    output_batch_dimension: IntAttr = param_def(converter=IntAttr.get)
+    output_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
+    output_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
+
+    def by_tensor(self) -> dict[str, Sequence[int]]:
+        """
+        The dimensions of input, kernel and output: the two that are not spatial, in the
+        order of their parameters, and then the spatial ones.
+        """
+        values = [
+            [parameter.data]
+            if isinstance(parameter, IntAttr)
+            else parameter.get_values()
+            for parameter in cast(Sequence[IntAttr | Dimensions], self.parameters)
+        ]
+        return {
+            name: [*chain.from_iterable(values[3 * index : 3 * index + 3])]
+            for index, name in enumerate(_LETTERS)
+        }
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            if parser.parse_optional_keyword("raw"):
+                return cls.parse_fields(parser)
+            return cls.parse_dimensions(parser)
+
+    @classmethod
+    def parse_dimensions(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parse `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
+        parameters: list[Attribute] = []
+        for separator, letters in zip(("", "x", "->"), _LETTERS.values(), strict=True):
+            if separator:
+                parser.parse_characters(separator)
+            parameters += _parse_tensor_dimensions(parser, letters)
+        return parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            self.print_dimensions(printer)
+
+    def print_dimensions(self, printer: Printer) -> None:
+        """
+        Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or the fields if a dimension of a
+        tensor is missing or there twice.
+        """
+        tensors = self.by_tensor()
+        if any(
+            sorted(numbers) != [*range(len(numbers))] for numbers in tensors.values()
+        ):
+            printer.print_string("raw ")
+            self.print_fields(printer)
+            return
+        texts: list[str] = []
+        for letters, numbers in zip(_LETTERS.values(), tensors.values(), strict=True):
+            names = [*letters, *map(str, range(len(numbers) - 2))]
+            ordered = sorted(zip(numbers, names, strict=True))
+            texts.append(f"[{', '.join(name for _, name in ordered)}]")
+        printer.print_string(f"{texts[0]}x{texts[1]}->{texts[2]}")
+
+
+def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:
+    """Parse `[b, 0, 1, f]`, where the letters may be `bf`."""
+    pos = parser.pos
+
+    def parse_dimension() -> str:
+        number = parser.parse_optional_integer(allow_boolean=False)
+        return parser.parse_identifier() if number is None else str(number)
+
+    names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
+    expected = [*letters, *map(str, range(len(names) - len(letters)))]
+    if sorted(names) != sorted(expected):
+        message = f"Expected dimensions {', '.join(expected)} in any order"
+        parser.raise_error(message, pos, parser.pos)
+    first, second, *spatial = (names.index(name) for name in expected)
+    return IntAttr(first), IntAttr(second), dimensions_attr(spatial)
 
 
 # Others

@@ -32,8 +32,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
 
-from .attributes import TypeExtensionsAttr, dimensions_attr
-from .syntax import DIRECTIVES, dimension_size_text, dimensions_text
+from .attributes import TypeExtensionsAttr, dimensions_attr, dimensions_text
+from .syntax import DIRECTIVES
 
 RankedTensor = TensorType[Attribute]
 
@@ -293,25 +293,3 @@ class InferredTypeOp(StableHLOOp, ABC):
 
     def verify_(self) -> None:
         self.verify_inferred([self.inferred_type()])
-
-
-class InferredShapeOp(StableHLOOp, ABC):
-    """An op whose result has a shape that follows from the op."""
-
-    @abstractmethod
-    def inferred_shape(self) -> Sequence[int]:
-        """
-        The shape of the result, up to sizes that are not known.
-
-        Raises:
-            VerifyException: if operands and properties do not belong together.
-        """
-
-    def verify_(self) -> None:
-        shape, result_type = self.inferred_shape(), self.tensor_types[-1]
-        if not are_compatible_shapes(shape, result_type.get_shape()):
-            sizes = ", ".join(map(dimension_size_text, shape))
-            raise VerifyException(
-                f"inferred shape '[{sizes}]' is incompatible with return type of "
-                f"operation '{result_type}'"
-            )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -22,7 +21,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -31,10 +29,6 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.irdl import declarative_assembly_format as assembly
-from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,7 +36,7 @@ from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResul
 
 from . import quantized_constraints as rules
 from . import tensor_kinds as kinds
-from .attributes import Dimensions, GatherDimensionNumbersAttr, dimensions_attr
+from .attributes import Dimensions, GatherDimensionNumbersAttr
 from .base import (
     COMPATIBLE_ELEMENTS,
     SAME_ELEMENTS,
@@ -56,7 +50,7 @@ from .base import (
     verify_count,
     verify_dimensions,
 )
-from .syntax import DIRECTIVES, FUNCTIONAL_TYPE, parse_number
+from .syntax import FUNCTIONAL_TYPE
 
 Numbers = DenseArrayBase.constr(i64)
 
@@ -272,42 +266,6 @@ class ConcatenateOp(PartsOp):
         return TensorType(types[0].element_type, merged)
 
 
-@assembly.irdl_custom_directive
-class SliceRanges(assembly.CustomDirective):
-    """`[0:4, 1:5:2]`: start, limit and stride of each dimension, where 1 is left out."""
-
-    start_indices: assembly.AttributeVariable
-    limit_indices: assembly.AttributeVariable
-    strides: assembly.AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        def parse_range() -> tuple[int, int, int]:
-            start = parse_number(parser)
-            parser.parse_punctuation(":")
-            limit = parse_number(parser)
-            has_stride = parser.parse_optional_punctuation(":") is not None
-            return start, limit, parse_number(parser) if has_stride else 1
-
-        ranges = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_range)
-        variables = self.start_indices, self.limit_indices, self.strides
-        for index, variable in enumerate(variables):
-            variable.set(state, dimensions_attr([range_[index] for range_ in ranges]))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        assert isinstance(op, SliceOp)
-        state.print_whitespace(printer)
-        ranges = zip_longest(
-            op.start_indices.get_values(),
-            op.limit_indices.get_values(),
-            op.strides.get_values(),
-        )
-        texts = [
-            f"{start}:{limit}" if stride == 1 else f"{start}:{limit}:{stride}"
-            for start, limit, stride in ranges
-        ]
-        printer.print_string(f"[{', '.join(texts)}]")
-
-
 @irdl_op_definition
 class SliceOp(PartsOp):
     """
@@ -334,7 +292,6 @@ class SliceOp(PartsOp):
         "$operand custom<SliceRanges>($start_indices, $limit_indices, $strides) "
         f"{FUNCTIONAL_TYPE}"
     )
-    custom_directives = (*DIRECTIVES, SliceRanges)
 
     def __init__(
         self,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import chain
-from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -13,32 +11,22 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    IntAttr,
     IntegerAttr,
-    IntegerType,
     i1,
     i64,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    param_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.irdl import declarative_assembly_format as assembly
-from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
-from xdsl.parser import AttrParser, Parser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
@@ -46,35 +34,31 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import PerAxisType
 
+from . import quantized_constraints as rules
 from . import tensor_kinds as kinds
 from .attributes import (
-    Dimensions,
+    ConvDimensionNumbersAttr,
     DotAlgorithmAttr,
     DotDimensionNumbersAttr,
-    FieldsAttr,
-    Precision,
     PrecisionAttr,
-    dimensions_attr,
+    booleans_attr,
+    dimension_size_text,
+    padding_attr,
 )
 from .base import (
-    InferredShapeOp,
     Operand,
+    StableHLOOp,
     are_compatible_elements,
     are_compatible_shapes,
     require,
     verify_count,
     verify_dimensions,
 )
-from .quantized_constraints import (
-    has_quantized,
-    verify_quantized_product,
-    verify_rhs_of_dot,
-)
-from .syntax import DIRECTIVES, FUNCTIONAL_TYPE, dimensions_text, parse_dimensions
-from .window import padding_attr, window_positions
+from .syntax import FUNCTIONAL_TYPE
+from .window import window_positions
 
 
-class ProductOp(InferredShapeOp, ABC):
+class ProductOp(StableHLOOp, ABC):
     """An op that multiplies a tensor by weights, and accumulates."""
 
     lhs = operand_def(kinds.TENSOR)
@@ -83,6 +67,15 @@ class ProductOp(InferredShapeOp, ABC):
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
     traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
+
+    @abstractmethod
+    def inferred_shape(self) -> Sequence[int]:
+        """
+        The shape of the result, up to sizes that are not known.
+
+        Raises:
+            VerifyException: if operands and properties do not belong together.
+        """
 
     @abstractmethod
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
@@ -100,86 +93,18 @@ class ProductOp(InferredShapeOp, ABC):
             "expects precision config to be empty or have <= 2 elements, got "
             f"{len(precisions)}",
         )
-        super().verify_()
-        if has_quantized(types := self.tensor_types):
+        types = self.tensor_types
+        shape, result_type = self.inferred_shape(), types[-1]
+        if not are_compatible_shapes(shape, result_type.get_shape()):
+            sizes = ", ".join(map(dimension_size_text, shape))
+            raise VerifyException(
+                f"inferred shape '[{sizes}]' is incompatible with return type of "
+                f"operation '{result_type}'"
+            )
+        if rules.has_quantized(types):
             lhs, rhs, result = (type_.element_type for type_ in types)
             self.verify_quantization(rhs, result)
-            verify_quantized_product(lhs, rhs, result)
-
-
-Pair = tuple[Sequence[int], Sequence[int]]
-"""Dimensions of `lhs` and of `rhs`."""
-
-
-@assembly.irdl_custom_directive
-class DotDimensions(assembly.CustomDirective):
-    """`batching_dims = [0] x [0], contracting_dims = [2] x [1]`"""
-
-    dot_dimension_numbers: assembly.AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        def parse_pair() -> Pair:
-            parser.parse_punctuation("=")
-            lhs = parse_dimensions(parser)
-            parser.parse_keyword("x")
-            return lhs, parse_dimensions(parser)
-
-        batching: Pair = (), ()
-        if parser.parse_optional_keyword("batching_dims"):
-            batching = parse_pair()
-            parser.parse_punctuation(",")
-        parser.parse_keyword("contracting_dims")
-        contracting = parse_pair()
-        numbers = DotDimensionNumbersAttr(*batching, *contracting)
-        self.dot_dimension_numbers.set(state, numbers)
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
-        numbers = self.dot_dimension_numbers.get(op)
-        assert isinstance(numbers, DotDimensionNumbersAttr)
-        batching, contracting = (
-            f"{name} = {dimensions_text(lhs)} x {dimensions_text(rhs)}"
-            for name, (lhs, rhs) in zip(
-                ("batching_dims", "contracting_dims"), _pairs(numbers), strict=True
-            )
-        )
-        if any(_pairs(numbers)[0]):
-            printer.print_string(f"{batching}, ")
-        printer.print_string(contracting)
-
-
-@assembly.irdl_custom_directive
-class PrecisionAndAlgorithm(assembly.CustomDirective):
-    """`, precision = [DEFAULT, HIGH], algorithm = <...>`, as far as they are there."""
-
-    precision_config: assembly.AttributeVariable
-    algorithm: assembly.AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        if not parser.parse_optional_punctuation(","):
-            return
-        if parser.parse_optional_keyword("precision"):
-            parser.parse_punctuation("=")
-            precisions = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Precision)
-            )
-            config = ArrayAttr([PrecisionAttr(precision) for precision in precisions])
-            self.precision_config.set(state, config)
-            if not parser.parse_optional_punctuation(","):
-                return
-        parser.parse_keyword("algorithm")
-        parser.parse_punctuation("=")
-        parameters = DotAlgorithmAttr.parse_parameters(parser)
-        self.algorithm.set(state, DotAlgorithmAttr.new(parameters))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        assert isinstance(op, DotGeneralOp)
-        if op.precision_config is not None:
-            precisions = ", ".join(precision.data for precision in op.precision_config)
-            printer.print_string(f", precision = [{precisions}]")
-        if op.algorithm is not None:
-            printer.print_string(", algorithm = ")
-            op.algorithm.print_parameters(printer)
+            rules.verify_quantized_product(lhs, rhs, result)
 
 
 @irdl_op_definition
@@ -207,7 +132,6 @@ class DotGeneralOp(ProductOp):
         "custom<PrecisionAndAlgorithm>($precision_config, $algorithm) "
         f"{FUNCTIONAL_TYPE}"
     )
-    custom_directives = (*DIRECTIVES, DotDimensions, PrecisionAndAlgorithm)
 
     def __init__(
         self,
@@ -227,10 +151,10 @@ class DotGeneralOp(ProductOp):
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         numbers = self.dot_dimension_numbers
-        verify_rhs_of_dot(rhs, numbers.rhs_contracting_dimensions.get_values())
+        rules.verify_rhs_of_dot(rhs, numbers.rhs_contracting_dimensions.get_values())
 
     def inferred_shape(self) -> Sequence[int]:
-        batching, contracting = _pairs(self.dot_dimension_numbers)
+        batching, contracting = self.dot_dimension_numbers.pairs()
         lhs, rhs, _ = self.tensor_types
         shapes = lhs.get_shape(), rhs.get_shape()
         used = [[*batching[side], *contracting[side]] for side in (0, 1)]
@@ -251,210 +175,6 @@ class DotGeneralOp(ProductOp):
             if dimension not in dimensions
         ]
         return [*(shapes[0][dimension] for dimension in batching[0]), *free]
-
-
-def _pairs(numbers: DotDimensionNumbersAttr) -> tuple[Pair, Pair]:
-    """The batching and the contracting dimensions."""
-    values = [
-        cast(Dimensions, parameter).get_values() for parameter in numbers.parameters
-    ]
-    return (values[0], values[1]), (values[2], values[3])
-
-
-_LETTERS = {"input": "bf", "kernel": "io", "output": "bf"}
-"""What the two dimensions of each tensor are called that are not spatial."""
-
-
-@irdl_attr_definition
-class ConvDimensionNumbersAttr(FieldsAttr):
-    """
-    What each dimension of input, kernel and output of `stablehlo.convolution` is.
-
-    In the text `b` is the batch dimension, `f` the feature dimension, `i` and `o` are the
-    kernel's input and output feature dimension, and numbers are spatial dimensions.
-
-    Example:
-
-    ```mlir
-    #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>
-    ```
-    """
-
-    name = "stablehlo.conv"
-
-    IS_SPARSE: ClassVar[bool] = False
-
-    input_batch_dimension: IntAttr = param_def(converter=IntAttr.get)
-    input_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
-    input_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
-    kernel_input_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
-    kernel_output_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
-    kernel_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
-    output_batch_dimension: IntAttr = param_def(converter=IntAttr.get)
-    output_feature_dimension: IntAttr = param_def(converter=IntAttr.get)
-    output_spatial_dimensions: Dimensions = param_def(converter=dimensions_attr)
-
-    def by_tensor(self) -> dict[str, Sequence[int]]:
-        """
-        The dimensions of input, kernel and output: the two that are not spatial, in the
-        order of their parameters, and then the spatial ones.
-        """
-        values = [
-            [parameter.data]
-            if isinstance(parameter, IntAttr)
-            else parameter.get_values()
-            for parameter in cast(Sequence[IntAttr | Dimensions], self.parameters)
-        ]
-        return {
-            name: [*chain.from_iterable(values[3 * index : 3 * index + 3])]
-            for index, name in enumerate(_LETTERS)
-        }
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            if parser.parse_optional_keyword("raw"):
-                return cls.parse_fields(parser)
-            return cls.parse_dimensions(parser)
-
-    @classmethod
-    def parse_dimensions(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parse `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
-        parameters: list[Attribute] = []
-        for separator, letters in zip(("", "x", "->"), _LETTERS.values(), strict=True):
-            if separator:
-                parser.parse_characters(separator)
-            parameters += _parse_tensor_dimensions(parser, letters)
-        return parameters
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            self.print_dimensions(printer)
-
-    def print_dimensions(self, printer: Printer) -> None:
-        """
-        Print `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, or the fields if a dimension of a
-        tensor is missing or there twice.
-        """
-        tensors = self.by_tensor()
-        if any(
-            sorted(numbers) != [*range(len(numbers))] for numbers in tensors.values()
-        ):
-            printer.print_string("raw ")
-            self.print_fields(printer)
-            return
-        texts: list[str] = []
-        for letters, numbers in zip(_LETTERS.values(), tensors.values(), strict=True):
-            names = [*letters, *map(str, range(len(numbers) - 2))]
-            ordered = sorted(zip(numbers, names, strict=True))
-            texts.append(f"[{', '.join(name for _, name in ordered)}]")
-        printer.print_string(f"{texts[0]}x{texts[1]}->{texts[2]}")
-
-
-def _parse_tensor_dimensions(parser: AttrParser, letters: str) -> Sequence[Attribute]:
-    """Parse `[b, 0, 1, f]`, where the letters may be `bf`."""
-    pos = parser.pos
-
-    def parse_dimension() -> str:
-        number = parser.parse_optional_integer(allow_boolean=False)
-        return parser.parse_identifier() if number is None else str(number)
-
-    names = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_dimension)
-    expected = [*letters, *map(str, range(len(names) - len(letters)))]
-    if sorted(names) != sorted(expected):
-        message = f"Expected dimensions {', '.join(expected)} in any order"
-        parser.raise_error(message, pos, parser.pos)
-    first, second, *spatial = (names.index(name) for name in expected)
-    return IntAttr(first), IntAttr(second), dimensions_attr(spatial)
-
-
-@assembly.irdl_custom_directive
-class ConvDimensions(assembly.CustomDirective):
-    """`[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`"""
-
-    dimension_numbers: assembly.AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        parameters = ConvDimensionNumbersAttr.parse_dimensions(parser)
-        self.dimension_numbers.set(state, ConvDimensionNumbersAttr.new(parameters))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
-        numbers = self.dimension_numbers.get(op)
-        assert isinstance(numbers, ConvDimensionNumbersAttr)
-        numbers.print_dimensions(printer)
-
-
-_WINDOW_FIELDS = {
-    "stride": "window_strides",
-    "pad": "padding",
-    "lhs_dilate": "lhs_dilation",
-    "rhs_dilate": "rhs_dilation",
-    "reverse": "window_reversal",
-}
-"""The properties that the text has in `window = {...}`, by their names there."""
-
-
-def _booleans_attr(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    return DenseArrayBase.from_list(i1, [bool(value) for value in values])
-
-
-def _parse_window_values(parser: AttrParser, name: str) -> Attribute:
-    square = parser.Delimiter.SQUARE
-    if name == "window_reversal":
-        values = parser.parse_comma_separated_list(square, parser.parse_integer)
-        return _booleans_attr(values)
-    if name != "padding":
-        return dimensions_attr(parse_dimensions(parser))
-    pos = parser.pos
-    pairs = parser.parse_comma_separated_list(square, lambda: parse_dimensions(parser))
-    if any(len(pair) != 2 for pair in pairs):
-        parser.raise_error("Expected array with 2 elements", pos, parser.pos)
-    return padding_attr(pairs)
-
-
-def _window_values_text(attribute: Attribute) -> str:
-    if isinstance(attribute, DenseIntOrFPElementsAttr):
-        sizes = [str(size) for size in attribute.get_values()]
-        pairs = zip(sizes[::2], sizes[1::2], strict=False)
-        return f"[{', '.join(f'[{low}, {high}]' for low, high in pairs)}]"
-    if not isa(attribute, DenseArrayBase[IntegerType]):
-        # Not valid, and not meant to be parsed: it is part of the error message.
-        return str(attribute)
-    text = dimensions_text(attribute.get_values())
-    if attribute.elt_type == i1:
-        text = text.replace("-1", "true").replace("1", "true").replace("0", "false")
-    return text
-
-
-@assembly.irdl_custom_directive
-class Window(assembly.CustomDirective):
-    """`{stride = [1, 1], pad = [[1, 1], [1, 1]]}`: properties, as far as they are there."""
-
-    window_strides: assembly.AttributeVariable
-    padding: assembly.AttributeVariable
-    lhs_dilation: assembly.AttributeVariable
-    rhs_dilation: assembly.AttributeVariable
-    window_reversal: assembly.AttributeVariable
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        def parse_field() -> None:
-            field = parser.parse_keyword_in(_WINDOW_FIELDS)
-            if (name := _WINDOW_FIELDS[field]) in state.properties:
-                parser.raise_error(f"Unexpected keyword {field}")
-            parser.parse_punctuation("=")
-            state.properties[name] = _parse_window_values(parser, name)
-
-        parser.parse_comma_separated_list(parser.Delimiter.BRACES, parse_field)
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
-        fields = [
-            f"{field} = {_window_values_text(op.properties[name])}"
-            for field, name in _WINDOW_FIELDS.items()
-            if name in op.properties
-        ]
-        printer.print_string(f"{{{', '.join(fields)}}}")
 
 
 @irdl_op_definition
@@ -492,7 +212,6 @@ class ConvolutionOp(ProductOp):
         "`window` `=` custom<Window>($window_strides, $padding, $lhs_dilation, "
         f"$rhs_dilation, $window_reversal) {FUNCTIONAL_TYPE}"
     )
-    custom_directives = (*DIRECTIVES, ConvDimensions, Window)
     irdl_options = (ParsePropInAttrDict(),)
 
     def __init__(
@@ -525,7 +244,7 @@ class ConvolutionOp(ProductOp):
             lhs_dilation=lhs_dilation,
             rhs_dilation=rhs_dilation,
             window_reversal=(
-                None if window_reversal is None else _booleans_attr(window_reversal)
+                None if window_reversal is None else booleans_attr(window_reversal)
             ),
         )
 
@@ -544,9 +263,9 @@ class ConvolutionOp(ProductOp):
     def inferred_shape(self) -> Sequence[int]:
         lhs_type, rhs_type, _ = self.tensor_types
         lhs, rhs = lhs_type.get_shape(), rhs_type.get_shape()
-        if not has_quantized((lhs_type, rhs_type)) and not are_compatible_elements(
-            lhs_type.element_type, rhs_type.element_type
-        ):
+        if not rules.has_quantized(
+            (lhs_type, rhs_type)
+        ) and not are_compatible_elements(lhs_type.element_type, rhs_type.element_type):
             raise VerifyException(
                 "expects lhs and rhs to have compatible element type. Got: "
                 f"'{lhs_type.element_type}' and '{rhs_type.element_type}'"

@@ -36,7 +36,7 @@ from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 
 from . import tensor_kinds as kinds
-from .attributes import dimensions_attr
+from .attributes import dimensions_attr, dimensions_text, parse_dimensions
 from .base import (
     Operand,
     PropertyValue,
@@ -49,7 +49,7 @@ from .base import (
     verify_dimensions,
 )
 from .elementwise import BinaryOp
-from .syntax import dimensions_text, parse_attributes, parse_dimensions
+from .syntax import parse_attributes
 from .window import window_positions
 
 

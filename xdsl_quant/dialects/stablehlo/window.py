@@ -8,22 +8,12 @@ from typing import cast
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
-    DenseIntElementsAttr,
     DenseIntOrFPElementsAttr,
     IntegerType,
-    TensorType,
-    i64,
 )
 
+from .attributes import dimensions_text
 from .base import require, verify_count
-from .syntax import dimensions_text
-
-
-def padding_attr(pairs: Sequence[Sequence[int]]) -> DenseIntElementsAttr:
-    """Low and high padding of each dimension as an attribute."""
-    return DenseIntOrFPElementsAttr.from_list(
-        TensorType(i64, (len(pairs), 2)), [size for pair in pairs for size in pair]
-    )
 
 
 def _padding(attribute: DenseIntOrFPElementsAttr | None) -> Sequence[tuple[int, int]]:
