@@ -42,8 +42,7 @@ Factor: TypeAlias = tuple[SSAValue, Sequence[AffineExpr]]
 def sum_of_products(
     builder: LoweringBuilder,
     op: ProductOp,
-    lhs: Factor,
-    rhs: Factor,
+    factors: Sequence[Factor],
     result_sizes: Sequence[Size],
     reduction_count: int,
 ) -> SSAValue:
@@ -54,8 +53,7 @@ def sum_of_products(
     Args:
         builder: where the ops are inserted.
         op: the op, which has the element types with their signedness.
-        lhs: the left factor.
-        rhs: the right factor.
+        factors: the left and the right factor.
         result_sizes: the sizes of the result.
         reduction_count: the number of loops over what is summed up.
     """
@@ -69,20 +67,18 @@ def sum_of_products(
         return builder.zeros(TensorType(signless(element_type), shape), result_sizes)
 
     def body(body: LoweringBuilder, args: Values) -> SSAValue:
-        factors = (
+        numbers = (
             converted(body, value, factor_type, sum_type)
             for value, factor_type in zip(args[:2], factor_types, strict=True)
         )
-        return total(body, args[2], product(body, *factors))
+        return total(body, args[2], product(body, *numbers))
 
     loop_count = rank + reduction_count
+    all_indices = *(indices for _, indices in factors), dimensions(range(rank))
     sums = builder.generic(
-        [lhs[0], rhs[0]],
+        [value for value, _ in factors],
         [builder.zeros(TensorType(signless(sum_type), shape), result_sizes)],
-        [
-            AffineMap(loop_count, 0, tuple(indices))
-            for indices in (lhs[1], rhs[1], dimensions(range(rank)))
-        ],
+        [AffineMap(loop_count, 0, tuple(indices)) for indices in all_indices],
         [PARALLEL] * rank + [REDUCTION] * reduction_count,
         body,
     )
@@ -103,48 +99,27 @@ class LowerDotGeneral(LinalgLowering[DotGeneralOp]):
     op_type = DotGeneralOp
 
     def lower(self, builder: LoweringBuilder, op: DotGeneralOp, args: Values) -> Values:
-        lhs, rhs = args
         numbers, rank = op.dot_dimension_numbers, len(shape_of(op.result))
-        lhs_batching = numbers.lhs_batching_dimensions.get_values()
-        lhs_contracting = numbers.lhs_contracting_dimensions.get_values()
-        lhs_loops = _loops(lhs, lhs_batching, lhs_contracting, len(lhs_batching), rank)
-        rhs_loops = _loops(
-            rhs,
-            numbers.rhs_batching_dimensions.get_values(),
-            numbers.rhs_contracting_dimensions.get_values(),
-            len(lhs_loops) - len(lhs_contracting),
-            rank,
+        batching = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+        contracting = (
+            numbers.lhs_contracting_dimensions,
+            numbers.rhs_contracting_dimensions,
         )
-        sizes = dict(zip(rhs_loops, builder.sizes(rhs), strict=True))
-        sizes |= dict(zip(lhs_loops, builder.sizes(lhs), strict=True))
-        result = sum_of_products(
-            builder,
-            op,
-            (lhs, dimensions(lhs_loops)),
-            (rhs, dimensions(rhs_loops)),
-            [sizes[loop] for loop in range(rank)],
-            len(lhs_contracting),
-        )
-        return [result]
-
-
-def _loops(
-    value: SSAValue,
-    batching: Sequence[int],
-    contracting: Sequence[int],
-    first_own: int,
-    first_contracting: int,
-) -> Sequence[int]:
-    """
-    The loop over each dimension of an operand. The first loops are over batching
-    dimensions; `first_own` is the first over a dimension that the operand has alone.
-    """
-    loops = {dimension: loop for loop, dimension in enumerate(batching)}
-    loops.update((d, loop) for loop, d in enumerate(contracting, first_contracting))
-    own_loops = count(first_own)
-    return [
-        loops[d] if d in loops else next(own_loops) for d in range(len(shape_of(value)))
-    ]
+        factors: list[Factor] = []
+        # After the loops over batching dimensions, those over dimensions of one operand.
+        own_loops = count(len(batching[0]))
+        for value, batched, contracted in zip(args, batching, contracting, strict=True):
+            loops = dict(zip(batched.get_values(), count(), strict=False))
+            loops.update(zip(contracted.get_values(), count(rank), strict=False))
+            free = [d for d in range(len(shape_of(value))) if d not in loops]
+            loops.update(zip(free, own_loops, strict=False))
+            factors.append((value, dimensions(loops[d] for d in range(len(loops)))))
+        sizes: dict[AffineExpr, Size] = {}
+        for value, indices in reversed(factors):
+            sizes.update(zip(indices, builder.sizes(value), strict=True))
+        result_sizes = [sizes[loop] for loop in dimensions(range(rank))]
+        reduction_count = len(contracting[0])
+        return [sum_of_products(builder, op, factors, result_sizes, reduction_count)]
 
 
 class LowerConvolution(LinalgLowering[ConvolutionOp]):
@@ -156,15 +131,10 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
         self, builder: LoweringBuilder, op: ConvolutionOp, args: Values
     ) -> Values:
         lhs, rhs = args
-        numbers = op.dimension_numbers
-        batch = numbers.input_batch_dimension.data
-        feature = numbers.input_feature_dimension.data
-        spatial = numbers.input_spatial_dimensions.get_values()
-        outputs = numbers.kernel_output_feature_dimension.data
-        kernel_spatial = numbers.kernel_spatial_dimensions.get_values()
-        result_batch = numbers.output_batch_dimension.data
-        result_feature = numbers.output_feature_dimension.data
-        result_spatial = numbers.output_spatial_dimensions.get_values()
+        tensors = op.dimension_numbers.by_tensor()
+        batch, feature, *spatial = tensors["input"]
+        _, outputs, *kernel_spatial = tensors["kernel"]
+        result_batch, result_feature, *result_spatial = tensors["output"]
         kernel_shape, rank = shape_of(rhs), len(shape_of(op.result))
         window = window_of(
             [kernel_shape[d] for d in kernel_spatial],
@@ -209,7 +179,7 @@ class LowerConvolution(LinalgLowering[ConvolutionOp]):
                 indices[d] += group_loop * cast(int, size)
         sizes[result_feature:result_feature] = [groups] * is_grouped
         factors = (lhs, lhs_indices), (rhs, rhs_indices)
-        result = sum_of_products(builder, op, *factors, sizes, rank - 1)
+        result = sum_of_products(builder, op, factors, sizes, rank - 1)
         if not is_grouped:
             return [result]
         # The features of all groups in one dimension.
