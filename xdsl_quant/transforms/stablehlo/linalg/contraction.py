@@ -14,12 +14,10 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.dialects.stablehlo import ConvolutionOp, DotGeneralOp
 from xdsl_quant.transforms.building.builder import (
-    PARALLEL,
-    REDUCTION,
     LoweringBuilder,
     Size,
     dimensions,
@@ -31,6 +29,7 @@ from xdsl_quant.transforms.building.builder import (
 from .element_types import Values, bit_width, converted, is_float, signless
 from .elementwise import product, total
 from .lowering import LinalgLowering, UnsupportedError
+from .reduction import reducing_loops
 from .windows import padded_for, window_of
 
 ProductOp: TypeAlias = DotGeneralOp | ConvolutionOp
@@ -62,25 +61,17 @@ def sum_of_products(
     if is_float(element_type) and bit_width(element_type) < 32:
         sum_type = f32
     shape, rank = static_sizes(result_sizes), len(result_sizes)
-    if 0 in shape:
-        # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
-        return builder.zeros(TensorType(signless(element_type), shape), result_sizes)
 
-    def body(body: LoweringBuilder, args: Values) -> SSAValue:
+    def body(body: LoweringBuilder, args: Values) -> Values:
         numbers = (
             converted(body, value, factor_type, sum_type)
             for value, factor_type in zip(args[:2], factor_types, strict=True)
         )
-        return total(body, args[2], product(body, *numbers))
+        return [total(body, args[2], product(body, *numbers))]
 
-    loop_count = rank + reduction_count
-    all_indices = *(indices for _, indices in factors), dimensions(range(rank))
-    sums = builder.generic(
-        [value for value, _ in factors],
-        [builder.zeros(TensorType(signless(sum_type), shape), result_sizes)],
-        [AffineMap(loop_count, 0, tuple(indices)) for indices in all_indices],
-        [PARALLEL] * rank + [REDUCTION] * reduction_count,
-        body,
+    zeros = builder.zeros(TensorType(signless(sum_type), shape), result_sizes)
+    (sums,) = reducing_loops(
+        builder, factors, [zeros], range(rank), rank + reduction_count, body
     )
     if sum_type == element_type:
         return sums

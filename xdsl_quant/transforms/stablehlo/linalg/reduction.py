@@ -9,7 +9,7 @@ become the same ops on scalars.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, tensor
@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     TensorType,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.linalg.ops import YieldOp as LinalgYieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -36,6 +35,7 @@ from xdsl_quant.transforms.building.builder import (
     Size,
     dimensions,
     element_type_of,
+    shape_of,
     static_sizes,
 )
 
@@ -63,15 +63,14 @@ class LowerReduce(LinalgLowering[ReduceOp]):
     def lower(self, builder: LoweringBuilder, op: ReduceOp, args: Values) -> Values:
         count, sizes = len(op.results), builder.sizes(args[0])
         reduced = op.dimensions.get_values()
-        kept = [d for d in range(len(sizes)) if d not in reduced]
         source = dimensions(range(len(sizes)))
         return _reduced(
             builder,
             op,
             [(value, source) for value in args[:count]],
             args[count:],
-            {d: sizes[d] for d in kept},
-            [REDUCTION if d in reduced else PARALLEL for d in range(len(sizes))],
+            {d: size for d, size in enumerate(sizes) if d not in reduced},
+            len(sizes),
         )
 
 
@@ -114,8 +113,43 @@ class LowerReduceWindow(LinalgLowering[ReduceWindowOp]):
         # The loops over the window have the sizes of a tensor that is not read.
         shape = builder.empty(TensorType(element_type_of(args[0]), extents), extents)
         inputs.append((shape, dimensions(range(rank, 2 * rank))))
-        kinds = [PARALLEL] * rank + [REDUCTION] * rank
-        return _reduced(builder, op, inputs, args[count:], sizes, kinds)
+        return _reduced(builder, op, inputs, args[count:], sizes, 2 * rank)
+
+
+def reducing_loops(
+    builder: LoweringBuilder,
+    inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
+    initial: Values,
+    parallel: Sequence[int],
+    loop_count: int,
+    body: Callable[[LoweringBuilder, Values], Values],
+) -> Values:
+    """
+    Tensors of one shape that are reduced to, as one loop nest.
+
+    Args:
+        builder: where the ops are inserted.
+        inputs: the tensors that are read, each with the indices of what is read.
+        initial: what the results are at first.
+        parallel: the loop over each dimension of the results. All others reduce.
+        loop_count: the number of loops.
+        body: builds the elements of the results, given an element of each input and what
+            the results are so far.
+    """
+    if 0 in shape_of(initial[0]):
+        # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
+        return initial
+    indices = (
+        *(source for _, source in inputs),
+        *[dimensions(parallel)] * len(initial),
+    )
+    return builder.generics(
+        [value for value, _ in inputs],
+        initial,
+        [AffineMap(loop_count, 0, tuple(exprs)) for exprs in indices],
+        [PARALLEL if loop in parallel else REDUCTION for loop in range(loop_count)],
+        body,
+    )
 
 
 def _reduced(
@@ -124,7 +158,7 @@ def _reduced(
     inputs: Sequence[tuple[SSAValue, Sequence[AffineExpr]]],
     init_values: Values,
     sizes: Mapping[int, Size],
-    kinds: Sequence[IteratorTypeAttr],
+    loop_count: int,
 ) -> Values:
     """
     The results of a reduction as one loop nest.
@@ -136,7 +170,7 @@ def _reduced(
         init_values: what each result is at first.
         sizes: for the dimensions of the results, in order, the loop over each, and its
             size.
-        kinds: which loops are parallel and which reduce.
+        loop_count: the number of loops.
     """
     count, result_sizes = len(init_values), [*sizes.values()]
 
@@ -158,17 +192,7 @@ def _reduced(
         return _inlined(body, block, [*scalars])
 
     results = [*map(filled, init_values, op.init_values, op.results)]
-    if 0 in static_sizes(result_sizes):
-        # Loops that do not run may have indices out of bounds, which MLIR finds wrong.
-        return results
-    indices = (*(source for _, source in inputs), *[dimensions(sizes)] * count)
-    return builder.generics(
-        [value for value, _ in inputs],
-        results,
-        [AffineMap(len(kinds), 0, tuple(exprs)) for exprs in indices],
-        kinds,
-        body,
-    )
+    return reducing_loops(builder, inputs, results, [*sizes], loop_count, body)
 
 
 def _converted(
