@@ -34,6 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from xdsl_quant.dialects.quant.ops import has_signless_integers
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
@@ -67,13 +68,6 @@ def integer_dtype(width: int, *, is_signed: bool = True) -> np.dtype[Any]:
     raise TypeError(f"NumPy has no integers of {width} bits, at most of 64")
 
 
-def _float_dtype(type_: AnyFloat) -> np.dtype[Any]:
-    try:
-        return float_dtype(type_.name)
-    except ValueError:
-        raise TypeError(f"NumPy has no dtype for values of type '{type_}'") from None
-
-
 def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
     """
     The dtype of the values of a type, or of the elements of a tensor type.
@@ -86,7 +80,11 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
     if isinstance(element_type, IndexType):
         return np.dtype(np.int64)
     if isinstance(element_type, AnyFloat):
-        return _float_dtype(element_type)
+        try:
+            return float_dtype(element_type.name)
+        except ValueError:
+            reason = f"NumPy has no dtype for values of type '{element_type}'"
+            raise TypeError(reason) from None
     if isinstance(element_type, StoredQuantizedType):
         width = element_type.storage_type_integral_width
         return integer_dtype(width, is_signed=element_type.is_signed)
@@ -145,6 +143,10 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
         return _checked_array(array, dtype, type_, name)
     array = _array_of_numbers(value, type_, name)
     _check_shape(array, type_, name)
+    if array.dtype.kind == "b" and dtype.kind != "b":
+        raise TypeError(
+            f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
+        )
     if isinstance(scalar_or_element_type(type_), AnyFloat):
         return _to_floats(array, dtype, type_, name)
     return _to_integers(array, dtype, type_, name)
@@ -190,16 +192,13 @@ def _checked_array(
     array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
 ) -> NDArray[Any]:
     given = array.dtype.newbyteorder("=")
-    if _is_raw(given) and dtype.isbuiltin != 1 and given.itemsize == dtype.itemsize:
+    has_same_size = given.itemsize == dtype.itemsize
+    is_raw = given.type is np.void and given.names is None
+    if is_raw and dtype.isbuiltin != 1 and has_same_size:
         # NumPy's files do not say that floats are from ml_dtypes.
         return array.view(dtype)
-    is_same_bits = (
-        given.kind in "iu"
-        and given.itemsize == dtype.itemsize
-        and is_signless(type_)
-        and dtype.kind == "i"
-    )
-    if given != dtype and not is_same_bits:
+    is_same_bits = has_same_size and given.kind in "iu" and dtype.kind == "i"
+    if given != dtype and not (is_same_bits and is_signless(type_)):
         raise TypeError(
             f"{name} has dtype {array.dtype}, but '{shortened(type_)}' takes {dtype}"
         )
@@ -213,16 +212,10 @@ def _checked_array(
     return sign_extended(array, width) if given != dtype else array
 
 
-def _is_raw(dtype: np.dtype[Any]) -> bool:
-    return dtype.type is np.void and dtype.names is None
-
-
 def is_signless(type_: Attribute) -> bool:
     """Whether values, or elements, are integers that have no sign, or of `index`."""
-    element_type = scalar_or_element_type(type_)
-    if isinstance(element_type, IntegerType):
-        return cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
-    return isinstance(element_type, IndexType)
+    is_index = isinstance(scalar_or_element_type(type_), IndexType)
+    return is_index or has_signless_integers(type_)
 
 
 def _check_range(
@@ -269,10 +262,6 @@ def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> NDArray[
 def _to_floats(
     array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
 ) -> NDArray[Any]:
-    if array.dtype.kind == "b":
-        raise TypeError(
-            f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
-        )
     doubles = array.astype(np.float64)
     floats = rounded(doubles, dtype)
     does_not_fit = np.isfinite(doubles) & ~np.isfinite(floats)
@@ -294,10 +283,6 @@ def _to_integers(
     if dtype.kind == "b":
         _check_range(array.astype(np.int64), 1, False, type_, name)
         return array.astype(np.bool_)
-    if array.dtype.kind == "b":
-        raise TypeError(
-            f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
-        )
     width = integer_width(type_)
     assert width is not None
     hint = ""

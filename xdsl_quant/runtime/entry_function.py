@@ -19,9 +19,7 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
         TypeError: if the name is not text.
     """
     check_function_name(name, "entry")
-    functions = {
-        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
-    }
+    functions = functions_by_name(module)
     if name is None:
         return functions[_only_public(functions)]
     if (function := functions.get(name)) is None:
@@ -29,6 +27,11 @@ def entry_function(module: ModuleOp, name: str | None = None) -> FuncOp:
     if function.is_declaration:
         raise ValueError(f"function '{name}' has no body")
     return function
+
+
+def functions_by_name(module: ModuleOp) -> dict[str, FuncOp]:
+    """The functions of a module."""
+    return {op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)}
 
 
 def check_function_name(name: object, argument: str) -> None:

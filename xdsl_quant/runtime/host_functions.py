@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
+
+from .entry_function import functions_by_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,9 +106,7 @@ def check_host_functions(module: ModuleOp, names: Iterable[str]) -> None:
         ValueError: if a module does not declare one of the functions, or declares it with
             results or with arguments that are no tensors.
     """
-    functions = {
-        op.sym_name.data: op for op in module.body.ops if isinstance(op, FuncOp)
-    }
+    functions = functions_by_name(module)
     for name in names:
         if (function := functions.get(name)) is None:
             raise ValueError(

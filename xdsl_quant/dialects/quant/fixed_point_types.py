@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import neg
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from xdsl.dialects.builtin import (
     I8,
@@ -48,27 +48,29 @@ from .types import (
     zero_points_attr,
 )
 
-MIN_MULTIPLIER, MAX_MULTIPLIER = 1 << 30, (1 << 31) - 1
 MIN_SHIFT, MAX_SHIFT = 2, 62
+
+_RANGES = {"multiplier": (1 << 30, (1 << 31) - 1), "shift": (MIN_SHIFT, MAX_SHIFT)}
 
 Multipliers = DenseArrayBase[I32]
 Shifts = DenseArrayBase[I8]
 
 
+def _range_error(what: str, number: int, hint: str = "") -> VerifyException:
+    low, high = _RANGES[what]
+    return VerifyException(f"{what} {number} is not in the range {low} to {high}{hint}")
+
+
 def _verify_multipliers_and_shifts(
     multipliers: Sequence[int], shifts: Sequence[int]
 ) -> None:
-    for multiplier in (min(multipliers), max(multipliers)):
-        if not MIN_MULTIPLIER <= multiplier <= MAX_MULTIPLIER:
-            raise VerifyException(
-                f"multiplier {multiplier} is not in the range {MIN_MULTIPLIER} to "
-                f"{MAX_MULTIPLIER}{_hint(multiplier, multipliers, shifts)}"
-            )
-    for shift in (min(shifts), max(shifts)):
-        if not MIN_SHIFT <= shift <= MAX_SHIFT:
-            raise VerifyException(
-                f"shift {shift} is not in the range {MIN_SHIFT} to {MAX_SHIFT}"
-            )
+    for what, numbers in (("multiplier", multipliers), ("shift", shifts)):
+        low, high = _RANGES[what]
+        for number in (min(numbers), max(numbers)):
+            if not low <= number <= high:
+                is_multiplier = numbers is multipliers
+                hint = _hint(number, multipliers, shifts) if is_multiplier else ""
+                raise _range_error(what, number, hint)
 
 
 def _hint(multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]) -> str:
@@ -178,14 +180,7 @@ def multipliers_attr(values: array[int]) -> Multipliers:
     Raises:
         VerifyException: if one has more than 31 bits.
     """
-    try:
-        return DenseArrayBase(i32, BytesAttr(array("i", values).tobytes()))
-    except OverflowError:
-        wrong = max(values, key=abs)
-        raise VerifyException(
-            f"multiplier {wrong} is not in the range {MIN_MULTIPLIER} to "
-            f"{MAX_MULTIPLIER}"
-        ) from None
+    return _narrowed("multiplier", values, "i", i32)
 
 
 def shifts_attr(values: array[int]) -> Shifts:
@@ -195,13 +190,21 @@ def shifts_attr(values: array[int]) -> Shifts:
     Raises:
         VerifyException: if one has more than 8 bits.
     """
+    return _narrowed("shift", values, "b", i8)
+
+
+_IntegerT = TypeVar("_IntegerT", bound=IntegerType)
+
+
+def _narrowed(
+    what: str, values: array[int], typecode: str, element_type: _IntegerT
+) -> DenseArrayBase[_IntegerT]:
     try:
-        return DenseArrayBase(i8, BytesAttr(array("b", values).tobytes()))
+        return DenseArrayBase(
+            element_type, BytesAttr(array(typecode, values).tobytes())
+        )
     except OverflowError:
-        wrong = max(values, key=abs)
-        raise VerifyException(
-            f"shift {wrong} is not in the range {MIN_SHIFT} to {MAX_SHIFT}"
-        ) from None
+        raise _range_error(what, max(values, key=abs)) from None
 
 
 @irdl_attr_definition

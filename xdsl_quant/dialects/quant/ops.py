@@ -35,7 +35,8 @@ from .types import (
 )
 
 
-def _has_signless_integers(type_: Attribute) -> bool:
+def has_signless_integers(type_: Attribute) -> bool:
+    """Whether a type, or the element type of a tensor, is a signless integer type."""
     element_type = scalar_or_element_type(type_)
     return isinstance(element_type, IntegerType) and (
         cast(IntegerType, element_type).signedness.data is Signedness.SIGNLESS
@@ -55,7 +56,7 @@ _FLOAT = TypeKind("scalar or tensor of floating-point", has_floats)
 _QUANTIZED = TypeKind("scalar or tensor of quantized type", _has_quantized)
 _STORED_OR_QUANTIZED = TypeKind(
     "scalar or tensor of signless integer or quantized type",
-    lambda type_: _has_quantized(type_) or _has_signless_integers(type_),
+    lambda type_: _has_quantized(type_) or has_signless_integers(type_),
 )
 
 
