@@ -155,6 +155,8 @@ def test_parameters_are_kept():
         # a dimension for each one with a block size, in the order of the dimensions
         ([2.0, 3.0], {3: 1}, False, 3),
         ([2.0, 3.0], {3: 1}, True, None),
+        ([2.0, 3.0], {1: 1}, True, None),
+        ([2.0, 3.0], {0: 1}, True, 0),
         ([[2.0, 3.0]], {3: 1, 1: 4}, False, 3),
         ([[2.0, 3.0]], {3: 4, 1: 1}, False, None),
         # blocks of several indices, or no block size
@@ -180,6 +182,11 @@ def test_normalized(
         )
     else:
         assert result == expected
+
+
+def test_a_tensor_is_ranked_by_default():
+    type_ = sub_channel([2.0, 3.0], {3: 1})
+    assert normalized(type_) is type_
 
 
 def scale_at(type_: QuantizedType, index: Sequence[int]) -> float:

@@ -173,12 +173,152 @@ def test_one_bias_scale_for_many_weight_scales():
 
 
 def test_number_of_bias_scales():
-    bias = "!quant.uniform<i32:f32:1, {1.0,2.0,3.0}>"
+    bias = "!quant.uniform<i32:f32:1, {1.000000e+00,2.000000e+00,3.000000e+00}>"
     _, line = lines(dense_layer(bias=bias))
     assert line.endswith(
-        "a bias of 'tfl.fully_connected', has 3 scales: it must have 2 as its weight has "
-        "(bias-scale)"
+        f"op result #0: {bias}, a bias of 'tfl.fully_connected', has 3 scales: it must "
+        "have 2 as its weight has (bias-scale)"
     )
+
+
+def test_bias_scale_of_a_type_with_one_scale():
+    bias = "!quant.uniform<i32:f32, 1.260000e-01>"
+    weight = "!quant.uniform<i8<-127:127>:f32, 0.25>"
+    (line,) = lines(dense_layer(bias=bias, weight=weight))
+    assert line.endswith(
+        f"op result #0: scale 0.126 of {bias}, a bias of 'tfl.fully_connected', is not "
+        "input scale x weight scale: it must be 0.5 x 0.25 = 0.125 (bias-scale)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scale", "bias", "count"),
+    [
+        ("1.0e300", "1.0", 1),
+        ("1.0e-300", "1.0", 1),
+        # Nothing is nearer to a product that is too small.
+        ("1.0e-300", "5.0e-324", 0),
+        ("1.0e-300", "1.0e-323", 1),
+        ("1.0", "1.0", 0),
+        ("1.0", "1.00000000000000044", 0),
+        ("1.0", "1.00000000000000067", 1),
+    ],
+)
+def test_bias_scales_of_any_size(scale: str, bias: str, count: int):
+    module = dense_layer(
+        weight=f"!quant.uniform<i8<-127:127>:f64, {scale}>",
+        bias=f"!quant.uniform<i32:f64, {bias}>",
+    ).replace("!quant.uniform<i8:f32, 0.5:3>", f"!quant.uniform<i8:f64, {scale}:3>")
+    assert rules_broken(module).count("bias-scale") == count
+
+
+def test_zero_point_of_a_bias_of_sixteen_bits_is_one_mistake():
+    broken = rules_broken(dense_layer(bias="!quant.uniform<i16:f32, 0.05:1>"))
+    assert broken.count("zero-point") == 1
+
+
+def test_the_second_bias_of_a_product():
+    text = f"""{aliases(WEIGHT, BIAS, PRODUCT)}
+!wrong = tensor<4x2x!quant.uniform<i32:f32:1, {{0.125,0.06}}>>
+func.func @f(%x: !x, %w: !w, %b: !b, %c: !wrong) -> !p {{
+  %p = "tfl.fully_connected"(%x, %w) : (!x, !w) -> !p
+  %s = stablehlo.add %p, %b : (!p, !b) -> !p
+  %t = stablehlo.add %s, %c : (!p, !wrong) -> !p
+  return %t : !p
+}}
+"""
+    assert rules_broken(text) == ["bias-scale"]
+
+
+def test_types_without_a_scale_are_nothing_else():
+    text = """
+func.func @f(%x: tensor<2x!quant.calibrated<f32<-1.0:1.0>>>, %y: !quant.any<i8:f32>) {
+  return
+}
+"""
+    first, second = (str(violation) for violation in violations(text))
+    calibrated = "!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>"
+    assert calibrated in first
+    assert "!quant.any<i8:f32>" in second
+
+
+USES = {
+    "weight": '%{} = "tfl.fully_connected"(%x, %w) : (!x, !w) -> !y',
+    "activation of a product": '%{} = "tfl.fully_connected"(%w, %v) : (!w, !v) -> !y',
+    "activation": "%{} = stablehlo.add %w, %w : !w",
+    "moved activation": """%{0}m = "tfl.reshape"(%w, %shape) : (!w, !s) -> !w
+  %{0} = stablehlo.add %{0}m, %{0}m : !w""",
+    "unknown": '%{} = "a.b"(%w) : (!w) -> i8',
+}
+
+
+@pytest.mark.parametrize("second", USES)
+@pytest.mark.parametrize("first", ["weight", "unknown"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_value_with_two_uses(first: str, second: str, is_first: bool):
+    """A constant is a weight if one of its users may take it as one, in any order."""
+    uses = [USES[first], USES[second]] if is_first else [USES[second], USES[first]]
+    body = "\n  ".join(use.format(i) for use, i in zip(uses, "ab", strict=True))
+    text = f"""
+!x = tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>
+!w = tensor<4x4x!quant.uniform<i8:f32, 0.5>>
+!v = tensor<4x4x!quant.uniform<i8<-127:127>:f32, 0.5>>
+!y = tensor<4x4x!quant.uniform<i32:f32, 0.25>>
+!s = tensor<2xi32>
+func.func @f(%x: !x, %v: !v) {{
+  %shape = arith.constant dense<4> : tensor<2xi32>
+  %c = arith.constant dense<1> : tensor<4x4xi8>
+  %w = quant.scast %c : tensor<4x4xi8> to !w
+  {body}
+  return
+}}
+"""
+    assert "weight-range" in rules_broken(text)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_bias_that_is_an_activation_too(is_first: bool):
+    uses = [
+        '%p = "tfl.fully_connected"(%x, %w, %b) : (!x, !w, !wrong) -> !p',
+        "%s = stablehlo.add %b, %b : !wrong",
+    ]
+    first, second = uses if is_first else reversed(uses)
+    text = f"""{aliases(WEIGHT, BIAS, PRODUCT)}
+!wrong = tensor<4x2x!quant.uniform<i32:f32:1, {{0.125,0.06}}>>
+func.func @f(%x: !x, %w: !w, %b: !wrong) {{
+  {first}
+  {second}
+  return
+}}
+"""
+    assert "bias-scale" in rules_broken(text)
+
+
+def test_bias_of_a_product_that_is_cast():
+    text = f"""{aliases(WEIGHT, BIAS, PRODUCT)}
+!wrong = tensor<4x2x!quant.uniform<i32:f32:1, {{0.125,0.06}}>>
+!f = tensor<4x2xf32>
+func.func @f(%x: !x, %w: !w, %b: !wrong) {{
+  %p = "tfl.fully_connected"(%x, %w) : (!x, !w) -> !p
+  %q = quant.dcast %p : !p to !f
+  %c = quant.dcast %b : !wrong to !f
+  %s = arith.addf %q, %c : !f
+  return
+}}
+"""
+    assert rules_broken(text) == ["bias-scale"]
+
+
+def test_a_constant_shape_makes_no_weight():
+    text = """
+!x = tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>
+func.func @f(%x: !x) -> !x {
+  %shape = arith.constant dense<4> : tensor<2xi32>
+  %y = "tfl.reshape"(%x, %shape) : (!x, tensor<2xi32>) -> !x
+  return %y : !x
+}
+"""
+    assert rules_broken(text) == []
 
 
 def test_a_sum_of_two_products_adds_no_bias():

@@ -299,7 +299,9 @@ def _bias_scale(
     with np.errstate(over="ignore", under="ignore"):
         products = input_scale * weight_scales
         tolerance = 4 * 2.0**-scale_format.precision * products + scale_format.smallest
-        off = ~(np.abs(bias_scales - products) <= tolerance)
+        # The tolerance of a product that is infinite is infinite, too.
+        is_near = np.abs(bias_scales - products) <= tolerance
+        off = ~(is_near & np.isfinite(products))
     if not off.any():
         return
     index = int(np.argmax(off))
