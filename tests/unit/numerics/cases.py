@@ -54,7 +54,7 @@ def parameters_for(
 ) -> QuantizationParameters:
     """Parameters of any kind that fit a shape."""
     storage = storage or draw(storages())
-    kind = draw(st.sampled_from(("per-layer", "per-axis", "sub-channel")))
+    kind = draw(st.sampled_from(("per-tensor", "per-axis", "sub-channel")))
     layout: dict[str, Any] = {}
     counts: tuple[int, ...] = ()
     if kind == "per-axis" and shape:

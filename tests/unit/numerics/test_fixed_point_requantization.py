@@ -269,7 +269,7 @@ def test_nothing_overflows():
 
 
 KINDS: Mapping[str, dict[str, Any]] = {
-    "per-layer": {"scales": 0.3, "zero_points": 4},
+    "per-tensor": {"scales": 0.3, "zero_points": 4},
     "axis 0": {"scales": [0.3, 0.5], "zero_points": [1, -2], "quantized_dimension": 0},
     "axis 1": {
         "scales": [0.1, 0.2, 0.3, 0.4],
@@ -297,7 +297,7 @@ def test_all_kinds_of_parameters(source: str, target: str, order: Any):
         parameters: QuantizationParameters, i: int, j: int
     ) -> tuple[float, int]:
         index: Any = {
-            "per-layer": (),
+            "per-tensor": (),
             "axis 0": (i,),
             "axis 1": (j,),
             "blocks": (i, j // 2),

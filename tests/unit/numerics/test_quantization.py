@@ -673,7 +673,7 @@ def test_nothing_is_written_if_a_stored_value_is_wrong():
             block_sizes={0: 1, 1: 32},
         ),
     ],
-    ids=["per-layer", "axis 0", "axis 1", "blocks"],
+    ids=["per-tensor", "axis 0", "axis 1", "blocks"],
 )
 @pytest.mark.parametrize("mode", ROUNDING_MODES)
 def test_memory_is_a_part_of_the_input(
