@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .arrays import check_unmasked, numbers
+from .arrays import Array, check_unmasked, numbers
 from .float_dtypes import rounded
 from .parameters import QuantizationParameters
 from .storage import check_storable
@@ -45,9 +45,7 @@ def check_requantization(source: object, target: object) -> None:
         )
 
 
-def expressed_array(
-    values: ArrayLike, parameters: QuantizationParameters
-) -> NDArray[Any]:
+def expressed_array(values: ArrayLike, parameters: QuantizationParameters) -> Array:
     """
     Expressed values as an array. Python numbers are rounded to the expressed type.
 
@@ -57,13 +55,13 @@ def expressed_array(
     check_parameters(parameters)
     expected = parameters.expressed_dtype
     if isinstance(values, np.ndarray | np.generic):
-        return _with_dtype(cast(NDArray[Any], values), expected, "expressed values")
+        return _with_dtype(cast(Array, values), expected, "expressed values")
     array = numbers(values, "expressed values", "iuf")
     with np.errstate(all="ignore"):
         return rounded(array.astype(np.float64), expected)
 
 
-def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArray[Any]:
+def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array:
     """
     Stored values as an array.
 
@@ -75,7 +73,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArr
     check_parameters(parameters)
     expected = parameters.storage_dtype
     if isinstance(values, np.ndarray | np.generic):
-        array = _with_dtype(cast(NDArray[Any], values), expected, "stored values")
+        array = _with_dtype(cast(Array, values), expected, "stored values")
         if parameters.storage_width == 8 * expected.itemsize:
             return array
     else:
@@ -84,9 +82,7 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> NDArr
     return array.astype(expected, copy=False)
 
 
-def _with_dtype(
-    values: NDArray[Any], expected: np.dtype[Any], what: str
-) -> NDArray[Any]:
+def _with_dtype(values: Array, expected: np.dtype[Any], what: str) -> Array:
     check_unmasked(values, what)
     array = np.asarray(values)
     if array.dtype.newbyteorder("=") != expected:

@@ -25,6 +25,7 @@ from xdsl_quant.rounding_mode import (
     largest_integer,
 )
 
+from .arrays import Array
 from .blocks import Grid, Shape, aligned, block_shape, pieces
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters
@@ -43,7 +44,7 @@ _CONVERTED = PIECE_BYTES // 4
 _LONG_ROW = 1 << 13
 """From this length on NumPy is fast on rows with one scale each, without repeating it."""
 
-_Buffers = tuple[NDArray[Any], NDArray[Any]]
+_Buffers = tuple[Array, Array]
 """Memory in one dimension, and in the shape of a piece."""
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -136,7 +137,7 @@ class Arithmetic:
         self.limit = math.prod(shape)
         """Most elements of a piece."""
         self._rounds = self._compute != self.dtype
-        self._repeated: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
+        self._repeated: tuple[list[Array], list[Array]] = ([], [])
         self._shaped: dict[Shape, _Buffers] = {}
         if not self._is_one_product:
             self.limit = min(self.limit, factor * PIECE_BYTES // self.dtype.itemsize)
@@ -145,7 +146,7 @@ class Arithmetic:
     # Buffers that not every arithmetic needs
 
     @cached_property
-    def _bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _bounds(self) -> tuple[Array, Array]:
         # Arrays, as NumPy has no fast loop for an array and a scalar.
         bounds = (self.parameters.storage_min, self.parameters.storage_max)
         low, high = (np.full(self.limit, bound, self.dtype) for bound in bounds)
@@ -156,7 +157,7 @@ class Arithmetic:
         return Rounder(self._rounding_mode, self.dtype, self.limit)
 
     @cached_property
-    def _narrow(self) -> NDArray[Any]:
+    def _narrow(self) -> Array:
         return np.empty(self.limit, self._compute)
 
     def _buffers(self, shape: Shape) -> _Buffers:
@@ -168,9 +169,7 @@ class Arithmetic:
 
     # Parameters
 
-    def operands(
-        self, scales: NDArray[Any], *zero_points: NDArray[Any]
-    ) -> list[NDArray[Any]]:
+    def operands(self, scales: Array, *zero_points: Array) -> list[Array]:
         """Parts of the arrays of the grid as operands, in the same shape."""
         operands = [rounded(rounded(scales, self._expressed), self._compute)]
         operands += [
@@ -178,7 +177,7 @@ class Arithmetic:
         ]
         return [operand.astype(self.dtype, copy=False) for operand in operands]
 
-    def _round_to_compute(self, values: NDArray[Any]) -> None:
+    def _round_to_compute(self, values: Array) -> None:
         if self.dtype == _F64:
             np.copyto(values, rounded(values, self._compute))
             return
@@ -186,9 +185,7 @@ class Arithmetic:
         np.copyto(narrow, values, casting="unsafe")
         np.copyto(values, narrow)
 
-    def _expanded(
-        self, operands: list[NDArray[Any]], shape: Shape
-    ) -> list[NDArray[Any]]:
+    def _expanded(self, operands: list[Array], shape: Shape) -> list[Array]:
         """Operands in the shapes that are the fastest ones to compute with."""
         known, expanded = self._repeated
         # Most often the operands of this piece are those of the last one.
@@ -204,9 +201,7 @@ class Arithmetic:
 
     # Quantization
 
-    def scaled(
-        self, expressed: NDArray[Any], operands: list[NDArray[Any]]
-    ) -> NDArray[Any]:
+    def scaled(self, expressed: Array, operands: list[Array]) -> Array:
         """
         `expressed / scale + zero_point` in a one-dimensional buffer, with the quotient
         rounded if the zero point is added after rounding.
@@ -233,7 +228,7 @@ class Arithmetic:
                 self._round_to_compute(flat)
         return flat
 
-    def is_out_of_range(self, scaled: NDArray[Any]) -> NDArray[np.bool_]:
+    def is_out_of_range(self, scaled: Array) -> NDArray[np.bool_]:
         """Whether scaled values are out of the storage range once they are rounded."""
         rounded_values = scaled.copy()
         self._round(rounded_values)
@@ -242,7 +237,7 @@ class Arithmetic:
         # NaN is not in any range.
         return ~((rounded_values >= low) & (rounded_values <= high))
 
-    def store(self, scaled: NDArray[Any], out: NDArray[Any]) -> None:
+    def store(self, scaled: Array, out: Array) -> None:
         """Stored values of scaled ones, which are overwritten."""
         # All roundings keep the order, so values can be clamped first. The larger one
         # of NaN and a number is the number.
@@ -256,20 +251,13 @@ class Arithmetic:
         self._round(scaled)
         np.copyto(out, scaled.reshape(out.shape), casting="unsafe")
 
-    def quantize(
-        self,
-        expressed: NDArray[Any],
-        operands: list[NDArray[Any]],
-        out: NDArray[Any],
-    ) -> None:
+    def quantize(self, expressed: Array, operands: list[Array], out: Array) -> None:
         """Stored values of a piece."""
         self.store(self.scaled(expressed, operands), out)
 
     # Dequantization
 
-    def dequantize(
-        self, stored: NDArray[Any], operands: list[NDArray[Any]], out: NDArray[Any]
-    ) -> None:
+    def dequantize(self, stored: Array, operands: list[Array], out: Array) -> None:
         """Expressed values of a piece."""
         if self._is_one_product:
             _multiply_integers(stored, operands[0].reshape(()), out)
@@ -296,10 +284,8 @@ class Arithmetic:
 
 
 def operand_pieces(
-    arrays: Sequence[NDArray[Any]],
-    arithmetics: Sequence[Arithmetic],
-    *grids: Grid,
-) -> Iterator[list[NDArray[Any]]]:
+    arrays: Sequence[Array], arithmetics: Sequence[Arithmetic], *grids: Grid
+) -> Iterator[list[Array]]:
     """
     Pieces of arrays, each with the operands of arithmetics, as many as these have arrays in
     their grids, and numbers of other grids. There are none of arrays without elements.
@@ -322,9 +308,7 @@ def operand_pieces(
         yield from pieces([*part[:count], *operands, *numbers], limit)
 
 
-def _multiply_integers(
-    integers: NDArray[Any], factor: NDArray[Any], out: NDArray[Any]
-) -> None:
+def _multiply_integers(integers: Array, factor: Array, out: Array) -> None:
     """Integers times a float in the dtype of that, without an array of them as floats."""
     # How many elements NumPy converts at a time; by default they are fewer.
     previous = np.setbufsize(_CONVERTED)
@@ -334,7 +318,7 @@ def _multiply_integers(
         np.setbufsize(previous)
 
 
-def _expanded(operand: NDArray[Any], shape: Shape) -> NDArray[Any]:
+def _expanded(operand: Array, shape: Shape) -> Array:
     if operand.size == 1:
         return operand.reshape(())
     if operand.shape[-1] == 1 and operand.shape[:-1] == shape[:-1]:

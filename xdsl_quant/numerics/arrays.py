@@ -7,6 +7,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 
 def check_unmasked(values: object, what: str) -> None:
     """
@@ -24,7 +28,7 @@ def check_unmasked(values: object, what: str) -> None:
 def _has_mask(values: object) -> bool:
     if isinstance(values, np.ndarray):
         # Importing `numpy.ma` takes long, and most arrays are nothing special.
-        array = cast("NDArray[Any]", values)
+        array = cast("Array", values)
         return type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
     if not isinstance(values, list | tuple):
         return False
@@ -35,7 +39,7 @@ def _has_mask(values: object) -> bool:
     return is_nested and any(map(_has_mask, items))
 
 
-def numbers(values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
+def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     """
     Values as an array whose dtype is of one of the kinds.
 
@@ -57,7 +61,7 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> NDArray[Any]:
     return array
 
 
-def check_bounds(values: NDArray[Any], low: int, high: int, message: str) -> None:
+def check_bounds(values: Array, low: int, high: int, message: str) -> None:
     """
     Args:
         values: integers.
@@ -73,14 +77,14 @@ def check_bounds(values: NDArray[Any], low: int, high: int, message: str) -> Non
             raise ValueError(message.format(value))
 
 
-def sign_extended(integers: NDArray[Any], width: int) -> NDArray[Any]:
+def sign_extended(integers: Array, width: int) -> Array:
     """Integers as the signed ones with the same lowest bits."""
     unused = 8 * integers.itemsize - width
     signed = integers.view(f"i{integers.itemsize}")
     return signed << unused >> unused if unused else signed
 
 
-def check_positive(values: NDArray[np.float64], what: str) -> None:
+def check_positive(values: Floats, what: str) -> None:
     """Raise a `ValueError` if a number is not positive, infinite or NaN."""
     # Comparisons with NaN are false.
     if not (is_right := (values > 0) & (values < np.inf)).all():
@@ -90,8 +94,8 @@ def check_positive(values: NDArray[np.float64], what: str) -> None:
 
 
 def checked_out(
-    values: NDArray[Any], out: NDArray[Any] | None, dtype: np.dtype[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    values: Array, out: Array | None, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:
     """
     What to read and what to write: they do not overlap.
 
@@ -117,7 +121,7 @@ def checked_out(
     return values, out
 
 
-def _overlaps_itself(array: NDArray[Any]) -> bool:
+def _overlaps_itself(array: Array) -> bool:
     """
     Whether elements may share memory.
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from math import gcd, prod
-from typing import Any
 
-from numpy.typing import NDArray
-
+from .arrays import Array
 from .parameters import QuantizationParameters
 
 Shape = tuple[int, ...]
 
-Grid = tuple[Shape, Sequence[NDArray[Any]]]
+Grid = tuple[Shape, Sequence[Array]]
 """The shape of a block, and arrays that have one number for each block."""
 
 
@@ -67,9 +65,7 @@ def _channel_shape(dimension: int, count: int, shape: Shape) -> Shape:
     return (*shape[:dimension], 1, *shape[dimension + 1 :])
 
 
-def aligned(
-    arrays: Sequence[NDArray[Any]], grids: Sequence[Grid]
-) -> list[NDArray[Any]]:
+def aligned(arrays: Sequence[Array], grids: Sequence[Grid]) -> list[Array]:
     """
     Views of arrays of one shape, and after them numbers of their blocks that broadcast to
     them, with as few dimensions as possible, in the order of the first array in memory.
@@ -102,8 +98,8 @@ def _factors(size: int, block_sizes: Sequence[int]) -> list[int]:
 
 
 def _on_blocks(
-    array: NDArray[Any], block: Shape, shape: Shape, factors: list[list[int]]
-) -> NDArray[Any]:
+    array: Array, block: Shape, shape: Shape, factors: list[list[int]]
+) -> Array:
     """Numbers of blocks in the split dimensions of the values: 1 within a block."""
     array = array.reshape([n // b for n, b in zip(shape, block, strict=True)])
     split: list[int] = []
@@ -121,9 +117,7 @@ def _on_blocks(
     return array.reshape(split)
 
 
-def merged(
-    views: Sequence[NDArray[Any]], numbers: Sequence[NDArray[Any]]
-) -> list[NDArray[Any]]:
+def merged(views: Sequence[Array], numbers: Sequence[Array]) -> list[Array]:
     """
     Views of the same arrays with as few dimensions as possible, in the order of the first
     one in memory.
@@ -167,7 +161,7 @@ def merged(
     return result
 
 
-def pieces(arrays: Sequence[NDArray[Any]], limit: int) -> Iterator[list[NDArray[Any]]]:
+def pieces(arrays: Sequence[Array], limit: int) -> Iterator[list[Array]]:
     """
     Cut arrays into pieces of at most `limit` elements.
 
@@ -188,7 +182,7 @@ def pieces(arrays: Sequence[NDArray[Any]], limit: int) -> Iterator[list[NDArray[
             yield [row[part] if is_cut else row for row, is_cut in rows]
 
 
-def _row(array: NDArray[Any], index: Shape) -> NDArray[Any]:
+def _row(array: Array, index: Shape) -> Array:
     if not index:
         return array
     return array[

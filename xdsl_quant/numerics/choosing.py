@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import numbers
+from .arrays import Array, numbers
 from .parameters import QuantizationParameters
 from .storage import storage_range
 
@@ -88,7 +88,7 @@ def choose_parameters(
 
 
 def _check_ranges(
-    smallest: NDArray[Any], largest: NDArray[Any], quantized_dimension: int | None
+    smallest: Array, largest: Array, quantized_dimension: int | None
 ) -> None:
     if smallest.shape != largest.shape:
         raise ValueError(
@@ -112,13 +112,13 @@ def _check_ranges(
     raise ValueError(f"range {low} to {high}{where} is {reason}")
 
 
-def _is_zero(widths: NDArray[Any], rule: RangeRule) -> NDArray[np.bool_]:
+def _is_zero(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
     return widths < _MLIR_NARROWEST if rule == "mlir" else widths == 0
 
 
 def _nudged(
-    smallest: NDArray[Any], largest: NDArray[Any], low: int, high: int, rule: RangeRule
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    smallest: Array, largest: Array, low: int, high: int, rule: RangeRule
+) -> tuple[Array, Array]:
     is_zero = _is_zero(largest - smallest, rule)
     scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
     # Both ends of the range say what the zero point is: the smaller numbers are more
@@ -133,8 +133,8 @@ def _nudged(
 
 
 def _symmetric(
-    smallest: NDArray[Any], largest: NDArray[Any], low: int, high: int, rule: RangeRule
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    smallest: Array, largest: Array, low: int, high: int, rule: RangeRule
+) -> tuple[Array, Array]:
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))

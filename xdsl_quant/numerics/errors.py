@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 
 from .arguments import expressed_array
 from .arithmetic import Arithmetic, operand_pieces
+from .arrays import Array, Floats
 from .blocks import Shape
 from .parameters import QuantizationParameters
 
@@ -120,12 +121,7 @@ class _Meter:
         self._stored = np.empty(limit, parameters.storage_dtype)
         self._returned = np.empty(limit, parameters.expressed_dtype)
 
-    def add(
-        self,
-        expressed: NDArray[Any],
-        operands: list[NDArray[Any]],
-        sums: list[NDArray[np.float64]],
-    ) -> None:
+    def add(self, expressed: Array, operands: list[Array], sums: list[Floats]) -> None:
         """
         Add a piece to the largest absolute error and the sums of absolute errors, squared
         errors, squared values and saturated values.
@@ -148,7 +144,7 @@ class _Meter:
         saturated += is_saturated.sum(axes, keepdims=True)
 
 
-def _error(sums: list[NDArray[np.float64]], count: int) -> QuantizationError:
+def _error(sums: list[Floats], count: int) -> QuantizationError:
     largest, absolute, squared, signal, saturated = sums
     with np.errstate(all="ignore"):
         ratio = 10 * np.log10(signal / squared)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .arguments import check_parameters, stored_array
-from .arrays import check_bounds, check_positive, numbers
+from .arrays import Array, Integers, check_bounds, check_positive, numbers
 from .blocks import aligned, block_shape, merged, pieces
 from .parameters import QuantizationParameters
 
@@ -74,9 +74,7 @@ def quantize_multiplier(
     return multipliers.astype(np.int32), shifts.astype(np.int8)
 
 
-def first_wrong(
-    multipliers: NDArray[Any], shifts: NDArray[Any]
-) -> tuple[int, str] | None:
+def first_wrong(multipliers: Array, shifts: Array) -> tuple[int, str] | None:
     """The flat index of a multiplier that is out of bounds, and the reason."""
     for is_wrong, reason in (
         (shifts < MIN_SHIFT, "too large, it must be less than 2**29"),
@@ -155,7 +153,7 @@ def check_scale_rounding(rounding: ScaleRounding) -> None:
         )
 
 
-def _integers(values: ArrayLike, what: str, low: int, high: int) -> NDArray[Any]:
+def _integers(values: ArrayLike, what: str, low: int, high: int) -> Array:
     array = numbers(values, f"{what}s", "iu")
     message = f"{what} {{}} is not in the range {low} to {high}"
     check_bounds(array, low, high, message)
@@ -163,11 +161,8 @@ def _integers(values: ArrayLike, what: str, low: int, high: int) -> NDArray[Any]
 
 
 def scaled(
-    values: NDArray[np.int64],
-    multipliers: NDArray[np.int64],
-    shifts: NDArray[np.int64],
-    rounding: ScaleRounding,
-) -> NDArray[np.int64]:
+    values: Integers, multipliers: Integers, shifts: Integers, rounding: ScaleRounding
+) -> Integers:
     """
     What `apply_scale` computes, for values of up to 33 bits with their sign: differences
     of two integers of 32 bits. They may be large for the shift.

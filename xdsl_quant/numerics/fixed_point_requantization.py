@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .arguments import check_requantization, stored_array
-from .arrays import check_positive, checked_out, numbers
+from .arrays import Array, Floats, Integers, check_positive, checked_out, numbers
 from .blocks import aligned, block_shape, pieces
 from .fixed_point import MAX_SHIFT, PIECE, check_scale_rounding, first_wrong, scaled
 from .parameters import QuantizationParameters
@@ -67,13 +67,13 @@ def rescale_multiplier(
     )
 
 
-def _positive(scale: ArrayLike) -> NDArray[np.float64]:
+def _positive(scale: ArrayLike) -> Floats:
     array = numbers(scale, "scales", "iuf").astype(np.float64)
     check_positive(array, "scale")
     return array
 
 
-def _integers_of(scales: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _integers_of(scales: Floats) -> tuple[Array, Integers]:
     """One-dimensional integers of any size, and powers of two to multiply them by."""
     fractions, exponents = np.frexp(scales.ravel())
     significands = np.ldexp(fractions, _SIGNIFICAND_BITS).astype(np.int64)
@@ -81,8 +81,8 @@ def _integers_of(scales: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.
 
 
 def _nearest(
-    dividends: NDArray[Any], divisors: NDArray[Any], exponents: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    dividends: Array, divisors: Array, exponents: Integers
+) -> tuple[Integers, Integers]:
     """Multipliers and shifts for `dividends / divisors * 2**exponents`."""
     # The quotient has so many bits before its point, or one more.
     bits = _bit_lengths(dividends) - _bit_lengths(divisors)
@@ -97,11 +97,11 @@ def _nearest(
     return multipliers, shifts - is_carried
 
 
-def _bit_lengths(integers: NDArray[Any]) -> NDArray[np.int64]:
+def _bit_lengths(integers: Array) -> Integers:
     return np.fromiter(map(int.bit_length, integers), np.int64, len(integers))
 
 
-def _power(exponents: NDArray[np.int64]) -> NDArray[Any]:
+def _power(exponents: Integers) -> Array:
     """Powers of two as integers of any size, and 1 for those less than 1."""
     return np.left_shift(1, np.maximum(exponents, 0).astype(object))
 

@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .arrays import Array
 
 _ML_DTYPES = {
     "bf16": "bfloat16",
@@ -61,7 +62,7 @@ def float_info(dtype: np.dtype[Any]) -> Any:
     return import_module("ml_dtypes").finfo(dtype)
 
 
-def rounded(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
     """
     Floats in another float dtype, each rounded once to the nearest, ties to even.
 
@@ -74,7 +75,7 @@ def rounded(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         return values.astype(dtype, copy=False)
 
 
-def _to_odd_f32(values: NDArray[Any]) -> NDArray[Any]:
+def _to_odd_f32(values: Array) -> Array:
     """
     f64 as f32, with the last bit set wherever that is not exact.
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Array, Floats, Integers
 from .observations import (
     Observation,
     check_channels,
@@ -40,9 +41,9 @@ _COARSEST_BITS = 6
 """Bins that an octave has at least, as a power of two."""
 
 
-def _magnitudes() -> NDArray[np.float64]:
+def _magnitudes() -> Floats:
     """The lower edges of all bins of positive values, as parts of the unit."""
-    octaves: list[NDArray[np.float64]] = []
+    octaves: list[Floats] = []
     for octave in reversed(range(_OCTAVES)):
         count = 1 << max(_FINEST_BITS - octave, _COARSEST_BITS)
         octaves.append(np.ldexp(1 + np.arange(count) / count, -1 - octave))
@@ -76,7 +77,7 @@ _PIECE_CHANNELS = 8
 """Channels that are counted at once: they have about as many bins as a piece has values."""
 
 
-def bins_of(values: ArrayLike) -> NDArray[np.int64]:
+def bins_of(values: ArrayLike) -> Integers:
     """
     The positions of the bins of values, which are given as parts of the unit.
 
@@ -94,22 +95,22 @@ class Histogram(Observation):
 
     KIND: ClassVar[str] = "histogram"
 
-    exponents: NDArray[np.int64]
+    exponents: Integers
     """The unit, as an exponent of two: the smallest one above all magnitudes."""
 
-    counts: NDArray[np.int64]
+    counts: Integers
     """Number of values in each bin, with the bins along the last dimension."""
 
-    zeros: NDArray[np.int64]
+    zeros: Integers
     """Number of values that are 0, which quantization keeps; they are in the middle bin."""
 
-    def values_of(self, parts: ArrayLike) -> NDArray[np.float64]:
+    def values_of(self, parts: ArrayLike) -> Floats:
         """Convert parts of the units of the channels to values."""
         # The unit of the largest floats is infinite.
         with np.errstate(over="ignore"):
             return np.asarray(np.ldexp(parts, self.exponents), np.float64)
 
-    def parts_of(self, values: ArrayLike) -> NDArray[np.float64]:
+    def parts_of(self, values: ArrayLike) -> Floats:
         """Convert values to parts of the units of the channels."""
         return np.asarray(np.ldexp(values, -self.exponents), np.float64)
 
@@ -128,9 +129,7 @@ class Histogram(Observation):
         return Histogram(*(np.asarray(array[channel]) for array in self._arrays()))
 
     @classmethod
-    def of(
-        cls, values: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any]
-    ) -> Histogram:
+    def of(cls, values: Array, lows: Array, highs: Array) -> Histogram:
         """
         The histogram of values, all finite.
 
@@ -198,7 +197,7 @@ class Histogram(Observation):
         return cls(lows, highs, exponents, counts, zeros)
 
 
-def _exponents(lows: NDArray[Any], highs: NDArray[Any]) -> NDArray[np.int64]:
+def _exponents(lows: Array, highs: Array) -> Integers:
     """The smallest exponents of units above all magnitudes from lows to highs."""
     magnitudes = np.maximum(np.abs(lows), np.abs(highs))
     _, exponents = np.frexp(magnitudes)
@@ -223,14 +222,14 @@ it of any unit of f32 is a normal f32.
 
 
 @cache
-def _bins_by_leading_bits() -> NDArray[np.int64]:
+def _bins_by_leading_bits() -> Integers:
     """The bin for the leading bits of an f32 whose unit is that of values to count."""
     leading = np.arange(1 << _LEADING_BITS, dtype=np.uint32) << _DROPPED_F32_BITS
     values = np.nan_to_num(leading.view(np.float32)).astype(np.float64)
     return bins_of(np.ldexp(values, -_SCALED_EXPONENT))
 
 
-def _counted(values: NDArray[Any], exponents: NDArray[np.int64]) -> NDArray[np.int64]:
+def _counted(values: Array, exponents: Integers) -> Integers:
     if values.dtype == np.float32:
         is_small = exponents < _MIN_F32_EXPONENT
         if (values[is_small[:, 0]] != 0).any():
@@ -247,7 +246,7 @@ def _counted(values: NDArray[Any], exponents: NDArray[np.int64]) -> NDArray[np.i
     return counts
 
 
-def _counted_in_cache(values: NDArray[Any], factors: NDArray[Any]) -> NDArray[np.int64]:
+def _counted_in_cache(values: Array, factors: Array) -> Integers:
     channels, count = values.shape
     bins_by_leading_bits = _bins_by_leading_bits()
     firsts = np.arange(channels, dtype=np.int64)[:, None] * BINS
@@ -263,7 +262,7 @@ def _counted_in_cache(values: NDArray[Any], factors: NDArray[Any]) -> NDArray[np
     return counts.reshape(channels, BINS)
 
 
-def _leading_bits(scaled: NDArray[Any]) -> NDArray[np.uint32]:
+def _leading_bits(scaled: Array) -> NDArray[np.uint32]:
     """The leading bits of values as those of f32; f64 values are overwritten."""
     if scaled.dtype == np.float64:
         # Rounded towards 0, they stay in their bins.
@@ -280,13 +279,13 @@ def _leading_bits(scaled: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 @cache
-def _bins_of_larger_unit(shift: int) -> NDArray[np.int64]:
+def _bins_of_larger_unit(shift: int) -> Integers:
     """Maps each bin to the one that contains it with a unit `2**shift` times as large."""
     above = bins_of(np.ldexp(_LOWER_EDGES, -shift))
     return np.concatenate((2 * MIDDLE - above[::-1], MIDDLE, above), axis=None)
 
 
-def _coarser(counts: NDArray[np.int64], shifts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _coarser(counts: Integers, shifts: Integers) -> Integers:
     """The counts, a copy, in the bins of units that are `2**shift` times as large."""
     result = counts.reshape(-1, BINS).copy()
     shifts = shifts.ravel()

@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .arrays import Floats
 from .histogram import BIN_EDGES, BINS, MIDDLE, Histogram
 
 _CHANNELS = 8
@@ -30,10 +31,10 @@ class EstimatedError(NamedTuple):
     saturated_fraction: float
     """Part of the values that are out of range once they are rounded, from 0 to 1."""
 
-    channel_sqnr: NDArray[np.float64]
+    channel_sqnr: Floats
     """The same of each channel, of shape `(channels,)`."""
 
-    channel_saturated_fraction: NDArray[np.float64]
+    channel_saturated_fraction: Floats
     """The same of each channel, of shape `(channels,)`."""
 
 
@@ -103,7 +104,7 @@ def cut_off_fraction(histogram: Histogram, lows: ArrayLike, highs: ArrayLike) ->
     return outside / total if total else 0.0
 
 
-def _ratio(signal: ArrayLike, noise: ArrayLike) -> NDArray[np.float64]:
+def _ratio(signal: ArrayLike, noise: ArrayLike) -> Floats:
     with np.errstate(all="ignore"):
         ratio = 10 * np.log10(np.divide(signal, noise))
     return np.where(np.equal(noise, 0), np.inf, ratio)
@@ -117,28 +118,28 @@ def channel_pieces(count: int) -> Iterator[slice]:
 class Quantizer(NamedTuple):
     """How parts of the unit are quantized; all fields are of shape `(channels, 1)`."""
 
-    steps: NDArray[np.float64]
+    steps: Floats
     """The scale, as a part of the unit."""
 
-    first: NDArray[np.float64]
+    first: Floats
     """The smallest stored value, zero-point-corrected."""
 
-    last: NDArray[np.float64]
+    last: Floats
     """The largest stored value, zero-point-corrected."""
 
-    def nearest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def nearest(self, values: Floats) -> Floats:
         """The zero-point-corrected stored values of multiples of the scale."""
         nearest = np.rint(values)
         # Much faster than `clip`.
         np.maximum(nearest, self.first, out=nearest)
         return np.minimum(nearest, self.last, out=nearest)
 
-    def squared_error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def squared_error(self, values: Floats) -> Floats:
         """The squared errors of values."""
         nearest = self.nearest(values / self.steps)
         return np.square(values - nearest * self.steps)
 
-    def error_integrals(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    def error_integrals(self, edges: Floats) -> Floats:
         """
         The integral of the squared error from 0 on. Up to a stored value there is a
         twelfth of a cube for each, and then the third of one.
@@ -154,7 +155,7 @@ class Quantizer(NamedTuple):
         return integrals
 
     @property
-    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bounds(self) -> tuple[Floats, Floats]:
         """The smallest and the largest value that are in range once they are rounded."""
         return (self.first - 0.5) * self.steps, (self.last + 0.5) * self.steps
 
@@ -193,13 +194,13 @@ class SpreadValues:
         self.widths = np.where(widths > 0, widths, 1.0)
         """The widths of bins, and 1 for those without width."""
 
-    def squares(self) -> NDArray[np.float64]:
+    def squares(self) -> Floats:
         """The sum of the squares of each channel, of shape `(channels,)`."""
         starts, stops = self.edges[:, :-1], self.edges[:, 1:]
         squares = (starts * starts + starts * stops + stops * stops) / 3
         return (self.counts * squares).sum(axis=1)
 
-    def squared_errors(self, quantizer: Quantizer) -> NDArray[np.float64]:
+    def squared_errors(self, quantizer: Quantizer) -> Floats:
         """The sum of the squared errors of each channel, of shape `(channels, 1)`."""
         errors = np.diff(quantizer.error_integrals(self.edges), axis=1)
         errors /= self.widths
@@ -208,7 +209,7 @@ class SpreadValues:
             errors[self._points] = at_starts[self._points]
         return np.einsum("ij,ij->i", self.counts, errors)[:, None]
 
-    def clipping_errors(self, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def clipping_errors(self, bounds: Floats) -> Floats:
         """
         What the squared errors of the values beyond bounds sum up to at least: as if each
         value were at the end of its bin that is closer to 0.
@@ -226,7 +227,7 @@ class SpreadValues:
         return np.where(is_any, errors, 0.0)
 
     @cached_property
-    def _moments(self) -> list[NDArray[np.float64]]:
+    def _moments(self) -> list[Floats]:
         """
         For each bin of one side the sums of the squares, of the magnitudes, and the number
         of the values in it and in all bins on both sides that are further from 0.
@@ -237,9 +238,7 @@ class SpreadValues:
             for power in (2, 1, 0)
         ]
 
-    def outside(
-        self, lows: NDArray[np.float64], highs: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def outside(self, lows: Floats, highs: Floats) -> Floats:
         """
         How many values of each channel are out of a range, of shape `(channels, 1)`.
 
@@ -263,15 +262,13 @@ class SpreadValues:
         return outside + (points * (is_below | is_above)).sum(axis=1, keepdims=True)
 
     @staticmethod
-    def sums_before(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums_before(weights: Floats) -> Floats:
         """For each edge of a bin the sum of the weights of all bins below it."""
         sums = np.zeros((len(weights), BINS + 1))
         np.cumsum(weights, axis=1, out=sums[:, 1:])
         return sums
 
-    def sums_below(
-        self, sums: NDArray[np.float64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def sums_below(self, sums: Floats, values: Floats) -> Floats:
         """
         The sums of what is below values.
 

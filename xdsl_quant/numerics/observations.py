@@ -17,7 +17,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .arrays import Array, Floats, Integers
 
 VERSION = 2
 """Version of serialized observations, in a pickle as in JSON."""
@@ -34,10 +35,10 @@ class Observation(ABC):
     KIND: ClassVar[str]
     """Name in JSON. Saved files contain it: it stays when the class is renamed."""
 
-    lows: NDArray[Any]
+    lows: Array
     """Smallest values."""
 
-    highs: NDArray[Any]
+    highs: Array
     """Largest values."""
 
     def merge(self, other: Observation) -> Self:
@@ -67,7 +68,7 @@ class Observation(ABC):
     def _merge(self, other: Any) -> Self:
         """Merge two observations of one class."""
 
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
+    def _arrays(self) -> tuple[Array, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +115,7 @@ def check_version(version: object, what: str) -> None:
         )
 
 
-def check_channels(mine: NDArray[Any], theirs: NDArray[Any]) -> None:
+def check_channels(mine: Array, theirs: Array) -> None:
     """Raise a `ValueError` if the numbers of channels differ."""
     if mine.shape != theirs.shape:
         counts = [
@@ -124,23 +125,21 @@ def check_channels(mine: NDArray[Any], theirs: NDArray[Any]) -> None:
         raise ValueError(f"observations with {' and with '.join(counts)} do not merge")
 
 
-def _floats(values: Any) -> NDArray[np.float64]:
+def _floats(values: Any) -> Floats:
     array = np.array(values, np.float64)
     if not np.isfinite(array).all():
         raise ValueError("not finite")
     return array
 
 
-def ranges_from_json(
-    state: Mapping[str, Any],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def ranges_from_json(state: Mapping[str, Any]) -> tuple[Floats, Floats]:
     lows, highs = _floats(state["lows"]), _floats(state["highs"])
     if lows.shape != highs.shape or not lows.size or (lows > highs).any():
         raise ValueError("no ranges")
     return lows, highs
 
 
-def integers_from_json(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+def integers_from_json(values: Any, shape: tuple[int, ...]) -> Integers:
     array = np.array(values)
     if array.shape != shape:
         raise ValueError("of another shape")
@@ -149,9 +148,7 @@ def integers_from_json(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]
     return array.astype(np.int64)
 
 
-def union(
-    one: Observation, other: Observation
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def union(one: Observation, other: Observation) -> tuple[Floats, Floats]:
     return (
         np.asarray(np.minimum(one.lows, other.lows)),
         np.asarray(np.maximum(one.highs, other.highs)),
@@ -185,7 +182,7 @@ class BatchMinMax(Observation):
 
     KIND: ClassVar[str] = "batch-extremes"
 
-    batches: NDArray[np.int64]
+    batches: Integers
     """The numbers of the batches, in ascending order."""
 
     def _merge(self, other: Self) -> Self:

@@ -21,18 +21,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import check_unmasked
+from .arrays import Array, Floats, Integers, check_unmasked
 from .choosing import choose_parameters
 from .histogram import BIN_EDGES, Histogram
 from .histogram_errors import Quantizer, SpreadValues, channel_pieces
 from .observations import BatchMinMax, MinMax, Observation
 
-Ranges = tuple[NDArray[np.float64], NDArray[np.float64]]
+Ranges = tuple[Floats, Floats]
 """Smallest and largest values, each of shape `()`, or `(n,)` for channels."""
 
 MAX_BITS = 16
@@ -48,7 +48,7 @@ class Observer(ABC):
 
     @abstractmethod
     def observe(
-        self, values: NDArray[Any], axis: int | None = None, batch: int = 0
+        self, values: Array, axis: int | None = None, batch: int = 0
     ) -> Observation:
         """
         What there is to know of a batch.
@@ -69,7 +69,7 @@ class Observer(ABC):
         """The range of values, or of each channel, after all batches were observed."""
 
 
-def _channels(values: NDArray[Any], axis: int | None) -> NDArray[Any]:
+def _channels(values: Array, axis: int | None) -> Array:
     """
     Values as f32 or f64 of shape `(channels, n)`.
 
@@ -90,7 +90,7 @@ def _channels(values: NDArray[Any], axis: int | None) -> NDArray[Any]:
     return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
 
 
-def _min_max(channels: NDArray[Any], axis: int | None) -> Ranges:
+def _min_max(channels: Array, axis: int | None) -> Ranges:
     """The smallest and the largest value of each channel."""
     if not channels.size:
         raise ValueError("there are no values")
@@ -104,7 +104,7 @@ def _min_max(channels: NDArray[Any], axis: int | None) -> Ranges:
     return np.asarray(lows), np.asarray(highs)
 
 
-def _not_finite(channels: NDArray[Any]) -> str:
+def _not_finite(channels: Array) -> str:
     return "NaN among the" if np.isnan(channels).any() else "infinite"
 
 
@@ -112,16 +112,13 @@ class BatchMinMaxObserver(Observer):
     """An observer that needs no more than the min/max of each batch."""
 
     def observe(
-        self, values: NDArray[Any], axis: int | None = None, batch: int = 0
+        self, values: Array, axis: int | None = None, batch: int = 0
     ) -> Observation:
         lows, highs = _min_max(_channels(values, axis), axis)
         return self.observe_min_max(lows[None], highs[None], np.array([batch]))
 
     def observe_min_max(
-        self,
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        batches: NDArray[np.int64],
+        self, lows: Floats, highs: Floats, batches: Integers
     ) -> Observation:
         """
         The observation of some batches, at least one.
@@ -141,12 +138,7 @@ class MinMaxObserver(BatchMinMaxObserver):
 
     OBSERVATION: ClassVar[type[Observation]] = MinMax
 
-    def observe_min_max(
-        self,
-        lows: NDArray[np.float64],
-        highs: NDArray[np.float64],
-        batches: NDArray[np.int64],
-    ) -> MinMax:
+    def observe_min_max(self, lows: Floats, highs: Floats, batches: Integers) -> MinMax:
         return MinMax(np.asarray(lows.min(axis=0)), np.asarray(highs.max(axis=0)))
 
     def ranges(self, observation: Observation) -> Ranges:
@@ -177,7 +169,7 @@ class MovingAverageObserver(BatchMinMaxObserver):
         weights = (1 - self.weight) * self.weight ** np.arange(count - 1, -1, -1.0)
         weights[0] = self.weight ** (count - 1.0)
 
-        def average(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        def average(values: Floats) -> Floats:
             return np.asarray((weights * values.T).sum(axis=-1))
 
         return average(observation.lows), average(observation.highs)
@@ -191,12 +183,12 @@ class _HistogramObserver(Observer):
     OBSERVATION: ClassVar[type[Observation]] = Histogram
 
     def observe(
-        self, values: NDArray[Any], axis: int | None = None, batch: int = 0
+        self, values: Array, axis: int | None = None, batch: int = 0
     ) -> Histogram:
         return observe_histogram(values, axis)
 
 
-def observe_histogram(values: NDArray[Any], axis: int | None = None) -> Histogram:
+def observe_histogram(values: Array, axis: int | None = None) -> Histogram:
     """
     The histogram of a batch, for what else there is to know than the range.
 
@@ -243,7 +235,7 @@ class PercentileObserver(_HistogramObserver):
         )
 
 
-def _clipped(values: Histogram | SpreadValues, bounds: NDArray[np.float64]) -> Ranges:
+def _clipped(values: Histogram | SpreadValues, bounds: Floats) -> Ranges:
     """Ranges that contain 0, but nothing beyond bounds."""
     return (
         np.asarray(np.maximum(np.minimum(values.lows, 0), -bounds)),
@@ -285,7 +277,7 @@ class ClippingObserver(_HistogramObserver):
             )
 
     @abstractmethod
-    def best_bounds(self, values: SpreadValues) -> NDArray[np.float64]:
+    def best_bounds(self, values: SpreadValues) -> Floats:
         """
         The bound of the best range of each channel, as a part of the unit, of shape
         `(channels, 1)`; the largest one of several.
@@ -300,9 +292,7 @@ class ClippingObserver(_HistogramObserver):
                 bounds.reshape(-1)[rows] = best[:, 0]
         return _clipped(histogram, histogram.values_of(bounds))
 
-    def bounds_to_try(
-        self, values: SpreadValues
-    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    def bounds_to_try(self, values: SpreadValues) -> Iterator[tuple[Floats, Floats]]:
         """
         Bounds of each channel, the magnitude of the largest value first, and what the
         squared errors of the values beyond them sum up to at least. Smaller bounds have
@@ -315,7 +305,7 @@ class ClippingObserver(_HistogramObserver):
             yield bounds, values.clipping_errors(bounds * reach)
             bounds = bounds * 2 ** (-1 / _BOUNDS_PER_OCTAVE)
 
-    def quantizer(self, values: SpreadValues, bounds: NDArray[np.float64]) -> Quantizer:
+    def quantizer(self, values: SpreadValues, bounds: Floats) -> Quantizer:
         """The quantizer with a type for the values between bounds."""
         lows, highs = _clipped(values, bounds)
         parameters = choose_parameters(
@@ -338,7 +328,7 @@ class ClippingObserver(_HistogramObserver):
 class MeanSquaredErrorObserver(ClippingObserver):
     """The range with the smallest mean squared error."""
 
-    def best_bounds(self, values: SpreadValues) -> NDArray[np.float64]:
+    def best_bounds(self, values: SpreadValues) -> Floats:
         best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
         for bounds, clipping_errors in self.bounds_to_try(values):
             if (clipping_errors >= least).all():
@@ -357,8 +347,8 @@ class EntropyObserver(ClippingObserver):
     squared error is not larger than that of the range of all values.
     """
 
-    def best_bounds(self, values: SpreadValues) -> NDArray[np.float64]:
-        candidates: list[tuple[NDArray[np.float64], Quantizer, NDArray[np.bool_]]] = []
+    def best_bounds(self, values: SpreadValues) -> Floats:
+        candidates: list[tuple[Floats, Quantizer, NDArray[np.bool_]]] = []
         largest = np.full(values.lows.shape, np.inf)
         for bounds, clipping_errors in self.bounds_to_try(values):
             if (clipping_errors >= largest).all():
@@ -404,7 +394,7 @@ class _Divergence:
             (counts * np.log(densities)).astype(np.float64)
         )
 
-    def of(self, quantizer: Quantizer) -> NDArray[np.float64]:
+    def of(self, quantizer: Quantizer) -> Floats:
         """The divergence for each channel, in nats, of shape `(channels, 1)`."""
         values = self._values
         steps, first, last = quantizer

@@ -307,9 +307,6 @@ def _pairs(
             "dimension and a size"
         ) from None
     return tuple(
-        (
-            _integer(dimension, "dimension of a block size"),
-            _integer(size, "block size"),
-        )
+        (_integer(dimension, "dimension of a block size"), _integer(size, "block size"))
         for dimension, size in pairs
     )
