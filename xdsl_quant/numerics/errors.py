@@ -83,16 +83,25 @@ def measure_error(
     """
     values = expressed_array(expressed_values, parameters)
     rounding = Rounding(rounding_mode, zero_point_order)
-    meter = _Meter(parameters, rounding, values.shape)
+    arithmetic = Arithmetic(parameters, rounding, values.shape)
     if not values.size:
         raise ValueError("there are no values to measure an error of")
     measured = _measured_shape(parameters, per)
     sums = [np.zeros(measured) for _ in range(5)]
-    blocks, _ = meter.arithmetic.grid
+    blocks, _ = arithmetic.grid
     scope = values.shape if per == "tensor" else blocks
+    buffers = [
+        np.empty(arithmetic.limit, dtype)
+        for dtype in (parameters.storage_dtype, parameters.expressed_dtype)
+    ]
     with np.errstate(all="ignore"):
-        for x, *numbers in operand_pieces([values], [meter.arithmetic], (scope, sums)):
-            meter.add(x, numbers[:-5], numbers[-5:])
+        for x, *numbers in operand_pieces([values], [arithmetic], (scope, sums)):
+            stored, returned = (buffer[: x.size].reshape(x.shape) for buffer in buffers)
+            scaled = arithmetic.scaled(x, numbers[:-5])
+            is_saturated = arithmetic.is_out_of_range(scaled).reshape(x.shape)
+            arithmetic.store(scaled, stored)
+            arithmetic.dequantize(stored, numbers[:-5], returned)
+            _add_errors(numbers[-5:], x, returned, is_saturated)
     return _error(sums, prod(scope))
 
 
@@ -110,38 +119,22 @@ def _measured_shape(parameters: QuantizationParameters, per: ErrorScope) -> Shap
     return parameters.scales.shape
 
 
-class _Meter:
-    """Adds up the errors of pieces."""
-
-    def __init__(
-        self, parameters: QuantizationParameters, rounding: Rounding, shape: Shape
-    ):
-        self.arithmetic = Arithmetic(parameters, rounding, shape)
-        limit = self.arithmetic.limit
-        self._stored = np.empty(limit, parameters.storage_dtype)
-        self._returned = np.empty(limit, parameters.expressed_dtype)
-
-    def add(self, expressed: Array, operands: list[Array], sums: list[Floats]) -> None:
-        """
-        Add a piece to the largest absolute error and the sums of absolute errors, squared
-        errors, squared values and saturated values.
-        """
-        shape, size = expressed.shape, expressed.size
-        stored = self._stored[:size].reshape(shape)
-        returned = self._returned[:size].reshape(shape)
-        scaled = self.arithmetic.scaled(expressed, operands)
-        is_saturated = self.arithmetic.is_out_of_range(scaled).reshape(shape)
-        self.arithmetic.store(scaled, stored)
-        self.arithmetic.dequantize(stored, operands, returned)
-        exact = expressed.astype(np.float64)
-        errors = np.abs(returned.astype(np.float64) - exact)
-        largest, absolute, squared, signal, saturated = sums
-        axes = tuple(axis for axis, n in enumerate(largest.shape) if n == 1)
-        np.maximum(largest, errors.max(axes, keepdims=True), out=largest)
-        absolute += errors.sum(axes, keepdims=True)
-        squared += np.square(errors, out=errors).sum(axes, keepdims=True)
-        signal += np.square(exact, out=exact).sum(axes, keepdims=True)
-        saturated += is_saturated.sum(axes, keepdims=True)
+def _add_errors(
+    sums: list[Floats], expressed: Array, returned: Array, is_saturated: Array
+) -> None:
+    """
+    Add a piece to the largest absolute error and the sums of absolute errors, squared
+    errors, squared values and saturated values.
+    """
+    exact = expressed.astype(np.float64)
+    errors = np.abs(returned.astype(np.float64) - exact)
+    largest, absolute, squared, signal, saturated = sums
+    axes = tuple(axis for axis, n in enumerate(largest.shape) if n == 1)
+    np.maximum(largest, errors.max(axes, keepdims=True), out=largest)
+    absolute += errors.sum(axes, keepdims=True)
+    squared += np.square(errors, out=errors).sum(axes, keepdims=True)
+    signal += np.square(exact, out=exact).sum(axes, keepdims=True)
+    saturated += is_saturated.sum(axes, keepdims=True)
 
 
 def _error(sums: list[Floats], count: int) -> QuantizationError:

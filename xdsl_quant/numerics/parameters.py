@@ -94,18 +94,14 @@ class QuantizationParameters:
             raise TypeError(
                 f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
             )
-        storage_min = (
-            low if storage_min is None else _integer(storage_min, "storage_min")
-        )
-        storage_max = (
-            high if storage_max is None else _integer(storage_max, "storage_max")
-        )
+        first = _integer(low if storage_min is None else storage_min, "storage_min")
+        last = _integer(high if storage_max is None else storage_max, "storage_max")
         if quantized_dimension is not None:
             quantized_dimension = _integer(quantized_dimension, "quantized_dimension")
         blocks = None if block_sizes is None else _pairs(block_sizes)
-        if not low <= storage_min < storage_max <= high:
+        if not low <= first < last <= high:
             raise ValueError(
-                f"storage range {storage_min} to {storage_max} is no part of "
+                f"storage range {first} to {last} is no part of "
                 f"'{storage}', whose values are {low} to {high}"
             )
         scale_array = numbers(scales, "scales", "iuf").astype(np.float64)
@@ -116,18 +112,17 @@ class QuantizationParameters:
             zero_point_array = np.full(scale_array.shape, zero_point_array)
         for array in (scale_array, zero_point_array):
             array.setflags(write=False)
-        values = {
-            "scales": scale_array,
-            "zero_points": zero_point_array,
-            "storage": storage,
-            "storage_min": storage_min,
-            "storage_max": storage_max,
-            "expressed": expressed,
-            "quantized_dimension": quantized_dimension,
-            "block_sizes": blocks,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        # The fields of a frozen dataclass are set once, here.
+        vars(self).update(
+            scales=scale_array,
+            zero_points=zero_point_array,
+            storage=storage,
+            storage_min=first,
+            storage_max=last,
+            expressed=expressed,
+            quantized_dimension=quantized_dimension,
+            block_sizes=blocks,
+        )
         self._check_shapes()
         self._check_scales()
 

@@ -31,12 +31,9 @@ from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 
 from .builder import LoweringBuilder
+from .type_replacement import is_quantized
 
 OperationT = TypeVar("OperationT", bound=Operation)
-
-
-def _is_quantized(value: SSAValue) -> bool:
-    return QuantizedType.get_quantized_element_type(value.type) is not None
 
 
 def _expressed_type(type_: Attribute) -> Attribute:
@@ -216,8 +213,8 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         """Whether this pattern is there for `op`."""
         return isinstance(op, self.op_type) and (
             self.lowers_float_ops
-            or any(map(_is_quantized, op.operands))
-            or any(map(_is_quantized, op.results))
+            or any(map(is_quantized, op.operands))
+            or any(map(is_quantized, op.results))
         )
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
@@ -237,7 +234,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         replace_with_built(op, rewriter, lower)
 
     def _dequantize(self, operand: SSAValue, builder: LoweringBuilder) -> SSAValue:
-        if not _is_quantized(operand):
+        if not is_quantized(operand):
             return operand
         type_ = _expressed_type(operand.type)
         value = builder.op(self.dequantize_op, (operand,), type_)
@@ -250,7 +247,7 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         """Make `value` what `result` is."""
         if value.name_hint is None:
             value.name_hint = _expressed_name(result)
-        if not _is_quantized(result):
+        if not is_quantized(result):
             return value
         return builder.op(self.quantize_op, (value,), result.type)
 

@@ -12,15 +12,18 @@ from collections.abc import Mapping
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .builder import LoweringBuilder, integer_attr
 
-_WRAPPING: Mapping[str, Attribute] = {
-    "overflowFlags": arith.IntegerOverflowAttr("none")
-}
+_WRAPPING = {"overflowFlags": arith.IntegerOverflowAttr("none")}
+
+_PROPERTIES: Mapping[type[Operation], Mapping[str, Attribute]] = dict.fromkeys(
+    (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp), _WRAPPING
+)
+"""What ops need beside their operands."""
 
 
 def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
@@ -30,24 +33,28 @@ def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
 
 def extend(builder: LoweringBuilder, stored: SSAValue, is_signed: bool) -> SSAValue:
     """Stored values of up to 32 bits as `i64`."""
-    return builder.elementwise(
-        arith.ExtSIOp if is_signed else arith.ExtUIOp, (stored,), i64
-    )
+    return _op(builder, arith.ExtSIOp if is_signed else arith.ExtUIOp, stored)
+
+
+def _op(
+    builder: LoweringBuilder, op_type: type[Operation], *operands: SSAValue
+) -> SSAValue:
+    return builder.elementwise(op_type, operands, i64, _PROPERTIES.get(op_type, {}))
 
 
 def add(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
     """The sums."""
-    return builder.elementwise(arith.AddiOp, (value, other), i64, _WRAPPING)
+    return _op(builder, arith.AddiOp, value, other)
 
 
 def subtract(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
     """The differences."""
-    return builder.elementwise(arith.SubiOp, (value, other), i64, _WRAPPING)
+    return _op(builder, arith.SubiOp, value, other)
 
 
 def multiply(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
     """The products."""
-    return builder.elementwise(arith.MuliOp, (value, other), i64, _WRAPPING)
+    return _op(builder, arith.MuliOp, value, other)
 
 
 def apply_scale(
@@ -86,14 +93,12 @@ def rounded_shift(
     Nothing overflows: the half is added after the first part of the shift.
     """
     one = i64_constant(builder, 1)
-    known = _constant_value(shift)
-    but_one = (
-        subtract(builder, shift, one)
-        if known is None
-        else i64_constant(builder, known - 1)
-    )
-    halves = builder.elementwise(arith.ShRSIOp, (value, but_one), i64)
-    return builder.elementwise(arith.ShRSIOp, (add(builder, halves, one), one), i64)
+    if (known := _constant_value(shift)) is None:
+        but_one = subtract(builder, shift, one)
+    else:
+        but_one = i64_constant(builder, known - 1)
+    halves = _op(builder, arith.ShRSIOp, value, but_one)
+    return _op(builder, arith.ShRSIOp, add(builder, halves, one), one)
 
 
 def _constant_value(number: SSAValue) -> int | None:
@@ -115,21 +120,13 @@ def _rounded_first(
     if known is not None and known <= 31:
         return product
     # There is no comparison of tensors in xDSL: these are all bits, or none.
-    is_negative = builder.elementwise(
-        arith.ShRSIOp, (value, i64_constant(builder, 63)), i64
-    )
-    sign = builder.elementwise(
-        arith.OrIOp, (is_negative, i64_constant(builder, 1)), i64
-    )
-    half = builder.elementwise(
-        arith.ShLIOp, (sign, i64_constant(builder, 30)), i64, _WRAPPING
-    )
+    is_negative = _op(builder, arith.ShRSIOp, value, i64_constant(builder, 63))
+    sign = _op(builder, arith.OrIOp, is_negative, i64_constant(builder, 1))
+    half = _op(builder, arith.ShLIOp, sign, i64_constant(builder, 30))
     if known is None:
         less = subtract(builder, i64_constant(builder, 31), shift)
-        is_long = builder.elementwise(
-            arith.ShRSIOp, (less, i64_constant(builder, 63)), i64
-        )
-        half = builder.elementwise(arith.AndIOp, (half, is_long), i64)
+        is_long = _op(builder, arith.ShRSIOp, less, i64_constant(builder, 63))
+        half = _op(builder, arith.AndIOp, half, is_long)
     return add(builder, product, half)
 
 
@@ -141,8 +138,6 @@ def clamp_and_truncate(
     storage_type: IntegerType,
 ) -> SSAValue:
     """Integers, or the nearer end of a range for those out of it, as stored values."""
-    value = builder.elementwise(arith.MaxSIOp, (value, i64_constant(builder, low)), i64)
-    value = builder.elementwise(
-        arith.MinSIOp, (value, i64_constant(builder, high)), i64
-    )
+    value = _op(builder, arith.MaxSIOp, value, i64_constant(builder, low))
+    value = _op(builder, arith.MinSIOp, value, i64_constant(builder, high))
     return builder.elementwise(arith.TruncIOp, (value,), storage_type)

@@ -79,6 +79,11 @@ class TypeReplacement(ABC):
         return bool(changed)
 
 
+def is_quantized(value: SSAValue) -> bool:
+    """Whether a value or its elements are quantized."""
+    return QuantizedType.get_quantized_element_type(value.type) is not None
+
+
 def defined_values(op: Operation) -> Iterator[SSAValue]:
     """The results of an op and the arguments of the blocks right inside it."""
     yield from op.results

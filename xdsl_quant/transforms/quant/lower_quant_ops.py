@@ -130,11 +130,13 @@ class LowerQuantCast(RewritePattern):
         if not isinstance(op, CastOp):
             return
         if (dcast := requantized_dcast(op)) is not None:
-            self._requantize(cast(QuantizeCastOp, op), dcast, rewriter)
+            conversion = self._requantization_of(cast(QuantizeCastOp, op), dcast)
+            self._replace(op, dcast.input, conversion, rewriter)
             return
         if isinstance(op, DequantizeCastOp) and fixed_point_type(op.input) is not None:
             for qcast in requantizing_qcasts(op):
-                self._requantize(qcast, op, rewriter)
+                conversion = self._requantization_of(qcast, op)
+                self._replace(qcast, op.input, conversion, rewriter)
             # Nothing needs the expressed value any more.
             if op.result.first_use is None:
                 rewriter.erase(op)
@@ -205,12 +207,6 @@ class LowerQuantCast(RewritePattern):
             fail(qcast, f"'{qcast.name}' op cannot be lowered: {e}")
         self._conversions[source, target] = requantization
         return requantization
-
-    def _requantize(
-        self, qcast: QuantizeCastOp, dcast: DequantizeCastOp, rewriter: PatternRewriter
-    ) -> None:
-        requantization = self._requantization_of(qcast, dcast)
-        self._replace(qcast, dcast.input, requantization, rewriter)
 
     def _replace(
         self,

@@ -47,6 +47,7 @@ from xdsl_quant.transforms.building.garbage_collection import without_garbage_co
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,
+    is_quantized,
     set_type,
 )
 
@@ -64,14 +65,6 @@ class _StorageTypes(TypeReplacement):
                 "first"
             )
         return storage
-
-
-def _is_quantized_type(type_: Attribute) -> bool:
-    return QuantizedType.get_quantized_element_type(type_) is not None
-
-
-def _is_quantized(value: SSAValue) -> bool:
-    return _is_quantized_type(value.type)
 
 
 def _is_call(op: Operation) -> bool:
@@ -181,7 +174,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         passed = _passed_operands(op)
         self._check_types(op, [op.operands[i].type for i in passed], "operand")
         interface = _Interface(
-            [value for value in entering if _is_quantized(value)],
+            [value for value in entering if is_quantized(value)],
             self._to_be_cast(op, passed),
             [v for v in defined_values(op) if isinstance(v.type, FunctionType)],
         )
@@ -200,18 +193,17 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         return [
             i
             for i in passed
-            if _is_quantized(op.operands[i]) and not _is_entering(op.operands[i])
+            if is_quantized(op.operands[i]) and not _is_entering(op.operands[i])
         ]
 
     def _check_branch(self, op: Operation) -> None:
-        types = [target.type for target in _targets(op)]
-        operands = op.operands[len(op.operands) - len(types) :]
-        operand_types = [operand.type for operand in operands]
+        targets = _targets(op)
+        operands = op.operands[len(op.operands) - len(targets) :]
+        types, operand_types = ([v.type for v in vs] for vs in (targets, operands))
         # The targets may be stripped already.
         legal = (operand_types, [*map(self._types.replace, operand_types)])
-        if types not in legal and any(
-            map(_is_quantized_type, (*types, *operand_types))
-        ):
+        has_quantized = any(map(is_quantized, (*targets, *operands)))
+        if has_quantized and types not in legal:
             fail(
                 op,
                 f"'{op_name(op)}' op has successors with quantized arguments, but its "

@@ -8,7 +8,7 @@ judged once, however often it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,28 +84,21 @@ def quant_constraint_violations(
 def _violations(module: Operation, rules: Rules) -> Iterator[QuantConstraintViolation]:
     _, type_findings = _RULE_SETS[rules]
     values = TFLiteConstraints(module) if rules == "tflite" else None
-    known: dict[TypeUse, tuple[Finding, ...]] = {}
+    known: dict[TypeUse, Sequence[Finding]] = {}
     for op in module.walk():
         for subject, attribute, value in _subjects(op):
+            findings: list[Finding] = []
             for use in type_uses(attribute):
-                if (findings := known.get(use)) is None:
-                    findings = known[use] = tuple(type_findings(use))
-                for finding in findings:
-                    yield _violation(finding, op, subject, value)
+                if use not in known:
+                    known[use] = [*type_findings(use)]
+                findings += known[use]
             if values is not None and value is not None:
-                for finding in values.findings(value):
-                    yield _violation(finding, op, subject, value)
-
-
-def _violation(
-    finding: Finding, op: Operation, subject: str, value: SSAValue | None
-) -> QuantConstraintViolation:
-    location = op.location
-    if isinstance(value, BlockArgument) and location_prefix(value.location):
-        location = value.location
-    return QuantConstraintViolation(
-        finding.rule, op, subject, finding.message, location
-    )
+                findings += values.findings(value)
+            location = op.location
+            if isinstance(value, BlockArgument) and location_prefix(value.location):
+                location = value.location
+            for rule, message in findings:
+                yield QuantConstraintViolation(rule, op, subject, message, location)
 
 
 Subject = tuple[str, Attribute, SSAValue | None]
