@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from .arrays import Array, check_unmasked, numbers
 from .float_dtypes import rounded
-from .parameters import QuantizationParameters
-from .storage import check_storable
+from .parameters import QuantizationParameters, check_storable
 
 
 def check_parameters(*values: object) -> None:

@@ -28,9 +28,8 @@ from xdsl_quant.rounding_mode import (
 from .arrays import Array
 from .blocks import Grid, Shape, aligned, block_shape, pieces
 from .float_dtypes import float_info, rounded
-from .parameters import QuantizationParameters
+from .parameters import QuantizationParameters, storage_range
 from .rounding import Rounder, check_rounding
-from .storage import storage_range
 
 PIECE_BYTES = 1 << 17
 """Size of a buffer: some of them fit the L2 cache."""

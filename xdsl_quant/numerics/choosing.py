@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array, numbers
-from .parameters import QuantizationParameters
-from .storage import storage_range
+from .parameters import QuantizationParameters, storage_range
 
 RangeRule = Literal["exact", "mlir"]
 """Which ranges count as empty and get scale 1: those of width 0, or as in MLIR."""

@@ -81,23 +81,37 @@ class CastArithmetic(ElementConversion, ABC):
     )
     """The parameters as constants of each shape: there may be a million of them."""
 
+    def __post_init__(self) -> None:
+        quantized_type = self.quantized_type
+        self.storage = quantized_type.signless_storage_type
+        """The type of stored values."""
+        self.expressed: AnyFloat = quantized_type.expressed_type
+        """The type of expressed values."""
+        self.has_zero_points = not quantized_type.is_fixed_point
+        """Whether any zero point is not 0."""
+        self._is_signed = quantized_type.is_signed
+        self._truncates = self.rounding.mode == "truncate"
+        self._as_mlir = self._truncates and not self.fuse
+        """Whether the ops have to be those of MLIR."""
+        self._compute: AnyFloat = compute_type(
+            self.rounding.mode,
+            (self.expressed, f32, f64),
+            lambda type_: (type_.bitwidth, float_format(type_).precision),
+            quantized_type.storage_range,
+            quantized_type.zero_point_range,
+        )
+        """The float type to compute in."""
+
     @abstractmethod
     def compute(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        scale: SSAValue,
-        zero_point: SSAValue | None,
+        self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
     ) -> SSAValue:
-        """Convert numbers, given their scale as a float and their zero point."""
+        """Convert numbers, given their scale as a float and, if used, their zero point."""
 
     def convert(
         self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]
     ) -> SSAValue:
-        if not parameters:
-            return self.compute(builder, number, *self._constants(builder))
-        scale, *others = parameters
-        return self.compute(builder, number, scale, others[0] if others else None)
+        return self.compute(builder, number, parameters or self._constants(builder))
 
     def convert_tensor(
         self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
@@ -105,7 +119,7 @@ class CastArithmetic(ElementConversion, ABC):
         if layout is not None or self.fuse:
             return super().convert_tensor(builder, value, layout)
         # Elementwise ops on tensors, as MLIR has them.
-        scale, zero_point = self._constants(builder)
+        scale, *zero_point = self._constants(builder)
         sizes = [size for size in builder.sizes(value) if isinstance(size, SSAValue)]
         tensors = TensorwiseBuilder(
             builder.insertion_point,
@@ -113,7 +127,7 @@ class CastArithmetic(ElementConversion, ABC):
             container=cast(TensorType, value.type),
             dynamic_sizes=sizes,
         )
-        return self.compute(tensors, value, tensors.lift(scale), zero_point)
+        return self.compute(tensors, value, [tensors.lift(scale), *zero_point])
 
     # What the type says
 
@@ -132,40 +146,6 @@ class CastArithmetic(ElementConversion, ABC):
         scales = self.quantized_type.scale_array()
         return float_format(self.expressed).nearest_all(scales)
 
-    @cached_property
-    def storage(self) -> IntegerType:
-        """The type of stored values."""
-        return self.quantized_type.signless_storage_type
-
-    @cached_property
-    def expressed(self) -> AnyFloat:
-        """The type of expressed values."""
-        return self.quantized_type.expressed_type
-
-    @cached_property
-    def _is_signed(self) -> bool:
-        return self.quantized_type.is_signed
-
-    @property
-    def _as_mlir(self) -> bool:
-        """Whether the ops have to be those of MLIR."""
-        return self._truncates and not self.fuse
-
-    @property
-    def _truncates(self) -> bool:
-        return self.rounding.mode == "truncate"
-
-    @cached_property
-    def _compute(self) -> AnyFloat:
-        """The float type to compute in."""
-        return compute_type(
-            self.rounding.mode,
-            (self.expressed, f32, f64),
-            lambda type_: (type_.bitwidth, float_format(type_).precision),
-            self.quantized_type.storage_range,
-            self.quantized_type.zero_point_range,
-        )
-
     # Constants
 
     @cached_property
@@ -173,25 +153,20 @@ class CastArithmetic(ElementConversion, ABC):
         """What is multiplied or divided by."""
         return self.scales
 
-    @cached_property
-    def has_zero_points(self) -> bool:
-        """Whether any zero point is not 0."""
-        return not self.quantized_type.is_fixed_point
-
     def _number(self, builder: LoweringBuilder, value: float) -> SSAValue:
         return builder.constant(_float_attr(value, self._compute), self._compute)
 
-    def _constants(self, builder: LoweringBuilder) -> tuple[SSAValue, SSAValue | None]:
-        """Scale and zero point of a per-tensor type; `None` if that is not to be used."""
+    def _constants(self, builder: LoweringBuilder) -> Sequence[SSAValue]:
+        """Scale and, if it is used, zero point of a per-tensor type."""
         scale = self._number(builder, self._factors[0])
         if not self.has_zero_points and not self._as_mlir:
-            return scale, None
+            return [scale]
         if self._truncates:
             attr = integer_attr(self.zero_points[0], self.storage.width.data)
             zero_point = builder.constant(attr, attr.type)
         else:
             zero_point = self._number(builder, float(self.zero_points[0]))
-        return scale, zero_point if self.has_zero_points else None
+        return [scale, zero_point] if self.has_zero_points else [scale]
 
     def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
         shape = layout.shape
@@ -257,26 +232,27 @@ class Quantization(CastArithmetic):
         return [1.0 / scale for scale in self.scales]
 
     def compute(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        scale: SSAValue,
-        zero_point: SSAValue | None,
+        self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
     ) -> SSAValue:
+        scale, *zero_points = operands
         if self._compute != self.expressed:
             value = builder.elementwise(arith.ExtFOp, (value,), self._compute)
         divide = arith.MulfOp if self._has_exact_reciprocals else arith.DivfOp
         value = self._float_op(builder, divide, value, scale)
-        if self.rounding.zero_point_order == "after-rounding":
+        rounds_first = self.rounding.zero_point_order == "after-rounding"
+        if rounds_first:
             value = self._round(builder, value)
+        for zero_point in zero_points:
             # A sum of integers is exact, or beyond the storage range.
-            value = self._without_nan(builder, self._add(builder, value, zero_point))
-            return self._clamp_and_convert(builder, value)
-        value = self._without_nan(builder, self._add(builder, value, zero_point))
+            offset = self._zero_point_operand(builder, zero_point)
+            value = self._float_op(builder, arith.AddfOp, value, offset)
+        value = self._without_nan(builder, value)
         if self._truncates:
             clamps = self.quantized_type.has_storage_type_bounds
             return self._convert(builder, value, clamps)
-        return self._clamp_and_convert(builder, self._round(builder, value))
+        if not rounds_first:
+            value = self._round(builder, value)
+        return self._clamp_and_convert(builder, value)
 
     def _without_nan(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
@@ -290,14 +266,6 @@ class Quantization(CastArithmetic):
         larger = self._float_op(builder, arith.MaxnumfOp, value, zero)
         smaller = self._float_op(builder, arith.MinnumfOp, value, zero)
         return self._float_op(builder, arith.AddfOp, larger, smaller)
-
-    def _add(
-        self, builder: LoweringBuilder, value: SSAValue, zero_point: SSAValue | None
-    ) -> SSAValue:
-        if zero_point is None:
-            return value
-        offset = self._zero_point_operand(builder, zero_point)
-        return self._float_op(builder, arith.AddfOp, value, offset)
 
     def _round(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
         is_even = self.rounding.mode == "nearest-even"
@@ -346,14 +314,11 @@ class Dequantization(CastArithmetic):
         return self.expressed
 
     def compute(
-        self,
-        builder: LoweringBuilder,
-        value: SSAValue,
-        scale: SSAValue,
-        zero_point: SSAValue | None,
+        self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
     ) -> SSAValue:
+        scale, *zero_points = operands
         value = self._as_float(builder, value)
-        if zero_point is not None:
+        for zero_point in zero_points:
             offset = self._zero_point_operand(builder, zero_point)
             value = self._float_op(builder, arith.SubfOp, value, offset)
         value = self._float_op(builder, arith.MulfOp, value, scale)

@@ -13,13 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    FloatData,
-    IntAttr,
-    ModuleOp,
-    TensorType,
-    UnrankedTensorType,
-)
+from xdsl.dialects.builtin import FloatData, IntAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
@@ -31,14 +25,13 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
+from xdsl_quant.dialects.quant.types import UniformType, with_element_type
 from xdsl_quant.transforms.building.type_replacement import TypeReplacement
 
 
 def normalized(
     quantized_type: UniformQuantizedSubChannelType, *, is_ranked: bool = True
-) -> (
-    UniformQuantizedType | UniformQuantizedPerAxisType | UniformQuantizedSubChannelType
-):
+) -> UniformType:
     """
     The simplest type with the meaning that `quantized_type` has as the element type of a
     ranked or unranked tensor.
@@ -73,14 +66,11 @@ class _NormalizedTypes(TypeReplacement):
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        if not isinstance(quantized_type, UniformQuantizedSubChannelType):
+        is_sub_channel = isinstance(quantized_type, UniformQuantizedSubChannelType)
+        if not is_sub_channel or type_ is quantized_type:
             return type_
-        if isinstance(type_, UnrankedTensorType):
-            return UnrankedTensorType(normalized(quantized_type, is_ranked=False))
-        if isinstance(type_, TensorType):
-            element_type = normalized(quantized_type)
-            return TensorType(element_type, type_.shape, type_.encoding)
-        return type_
+        is_ranked = isinstance(type_, TensorType)
+        return with_element_type(type_, normalized(quantized_type, is_ranked=is_ranked))
 
 
 @dataclass(frozen=True)
