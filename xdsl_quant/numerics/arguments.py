@@ -26,21 +26,19 @@ def check_parameters(*values: object) -> None:
         )
 
 
-def check_requantization(source: object, target: object) -> None:
+def check_requantization(
+    source: QuantizationParameters, target: QuantizationParameters
+) -> None:
     """
     Raises:
         TypeError: if one is no `QuantizationParameters`.
         ValueError: if their expressed types differ.
     """
     check_parameters(source, target)
-    first, second = (
-        cast("QuantizationParameters", parameters).expressed
-        for parameters in (source, target)
-    )
-    if first != second:
+    if source.expressed != target.expressed:
         raise ValueError(
-            f"cannot requantize from expressed type '{first}' to '{second}', they must "
-            "be the same"
+            f"cannot requantize from expressed type '{source.expressed}' to "
+            f"'{target.expressed}', they must be the same"
         )
 
 

@@ -100,12 +100,9 @@ def _min_max(channels: Array, axis: int | None) -> Ranges:
     lows, highs = (np.add(values, 0.0, dtype=np.float64) for values in min_max)
     # NaN goes through both.
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
-        raise ValueError(f"there are {_not_finite(channels)} values")
+        what = "NaN among the" if np.isnan(channels).any() else "infinite"
+        raise ValueError(f"there are {what} values")
     return np.asarray(lows), np.asarray(highs)
-
-
-def _not_finite(channels: Array) -> str:
-    return "NaN among the" if np.isnan(channels).any() else "infinite"
 
 
 class BatchMinMaxObserver(Observer):

@@ -202,12 +202,9 @@ class DequantizeFallback(RewritePattern, ABC, Generic[OperationT]):
         """
         for kind, values in (("operand", op.operands), ("result", op.results)):
             for index, value in enumerate(values):
-                if (reason := _dequantization_error(value)) is None:
-                    continue
-                fail(
-                    op,
-                    f"'{op.name}' op {kind} #{index} cannot be dequantized: {reason}",
-                )
+                if (reason := _dequantization_error(value)) is not None:
+                    what = f"'{op.name}' op {kind} #{index}"
+                    fail(op, f"{what} cannot be dequantized: {reason}")
 
     def matches(self, op: Operation) -> TypeGuard[OperationT]:
         """Whether this pattern is there for `op`."""

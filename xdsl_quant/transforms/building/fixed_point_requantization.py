@@ -64,13 +64,8 @@ class Requantization(ElementConversion):
     @cached_property
     def axes(self) -> Sequence[int]:
         """The dimensions along which a scale changes."""
-        return sorted(
-            {
-                quantized_type.axis
-                for quantized_type in (self.source, self.target)
-                if quantized_type.axis is not None
-            }
-        )
+        axes = {self.source.axis, self.target.axis}
+        return sorted(axis for axis in axes if axis is not None)
 
     @cached_property
     def _numbers(self) -> Mapping[str, NDArray[Any]]:

@@ -80,11 +80,10 @@ def _is_entering(value: SSAValue) -> bool:
     return _is_call(owner)
 
 
-def _name(value: SSAValue) -> str:
+def _name(value: OpResult | BlockArgument) -> str:
     """What a function or a call has a value as."""
     if isinstance(value, OpResult):
         return f"result #{value.index}"
-    assert isinstance(value, BlockArgument)
     kind = "argument" if value.block.prev_block is None else "block argument"
     return f"{kind} #{value.index}"
 
@@ -128,7 +127,7 @@ def _uncastable_reason(type_: Attribute, storage: Attribute) -> str | None:
 class _Interface(NamedTuple):
     """Where values enter and leave functions and blocks at one op."""
 
-    entering: Sequence[SSAValue]
+    entering: Sequence[OpResult | BlockArgument]
     """Quantized arguments of the blocks of a function, or results of a call."""
 
     passing: Sequence[int]
@@ -160,7 +159,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
     # Planning
 
     def plan(self, op: Operation) -> _Interface | None:
-        entering: Sequence[SSAValue] = ()
+        entering: Sequence[OpResult | BlockArgument] = ()
         if isinstance(op, FuncOp):
             self._check_types(op, op.function_type.inputs, "argument")
             self._check_types(op, op.function_type.outputs, "result")

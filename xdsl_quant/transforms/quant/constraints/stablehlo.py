@@ -84,29 +84,23 @@ def type_uses(attribute: Attribute) -> Iterator[TypeUse]:
 
 def stablehlo_findings(use: TypeUse) -> Iterator[Finding]:
     """What is wrong with a type according to StableHLO."""
+    if isinstance(use.quantized_type, UniformType):
+        yield from _storage_type(use.quantized_type)
+    yield from common_findings(use)
+
+
+def common_findings(use: TypeUse) -> Iterator[Finding]:
+    """What is wrong with a type in any rule set."""
     quantized_type = use.quantized_type
-    if not isinstance(quantized_type, UniformType):
-        yield no_uniform_type(quantized_type)
+    is_uniform = isinstance(quantized_type, UniformType)
+    if not is_uniform or quantized_type.granularity == "sub-channel":
+        yield Finding(
+            "QuantizedTensorElementType",
+            f"{short_text(quantized_type)} is neither a per-tensor nor a per-axis "
+            "!quant.uniform: there are rules for no other type",
+        )
+    if not is_uniform:
         return
-    yield from _storage_type(quantized_type)
-    yield from uniform_type_findings(use)
-
-
-def no_uniform_type(quantized_type: QuantizedType) -> Finding:
-    """A type for which there is no rule."""
-    return Finding(
-        "QuantizedTensorElementType",
-        f"{short_text(quantized_type)} is neither a per-tensor nor a per-axis "
-        "!quant.uniform: there are rules for no other type",
-    )
-
-
-def uniform_type_findings(use: TypeUse) -> Iterator[Finding]:
-    """What is wrong with a type that has scales and zero points, in any rule set."""
-    quantized_type = use.quantized_type
-    assert isinstance(quantized_type, UniformType)
-    if quantized_type.granularity == "sub-channel":
-        yield no_uniform_type(quantized_type)
     yield from _zero_points(quantized_type)
     if isinstance(use.container, UnrankedTensorType | UnrankedMemRefType):
         yield Finding(

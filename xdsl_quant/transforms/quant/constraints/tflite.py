@@ -39,13 +39,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.type_html import short_text
 from xdsl_quant.dialects.quant.types import UniformType
 
-from .stablehlo import (
-    Finding,
-    TypeUse,
-    no_uniform_type,
-    uniform_type_findings,
-    zero_points_outside,
-)
+from .stablehlo import Finding, TypeUse, common_findings, zero_points_outside
 
 
 class _Use(Flag):
@@ -234,23 +228,22 @@ class TFLiteConstraints:
         )
         if activation is None or weight is None:
             return
-        # All else is an error already.
-        if activation.is_per_tensor and "sub-channel" not in (
-            weight.granularity,
-            bias.granularity,
-        ):
+        if "sub-channel" in (weight.granularity, bias.granularity):
+            # That is an error already, as activations with several scales are.
+            return
+        if activation.is_per_tensor:
             (scale,) = activation.scale_array()
             yield from _bias_scale(bias, scale, weight, op_name(op))
 
 
 def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
     """What is wrong with a type according to TensorFlow Lite, whatever it is for."""
+    yield from common_findings(use)
     quantized_type = use.quantized_type
-    if not isinstance(quantized_type, UniformType):
-        yield no_uniform_type(quantized_type)
-        return
-    yield from uniform_type_findings(use)
-    if quantized_type.storage_type_integral_width >= 16:
+    if (
+        isinstance(quantized_type, UniformType)
+        and quantized_type.storage_type_integral_width >= 16
+    ):
         yield from _zero_points(
             "zero-point", quantized_type, "storage types of 16 bits or more"
         )
