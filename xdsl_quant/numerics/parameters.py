@@ -182,20 +182,19 @@ class QuantizationParameters:
                 raise ValueError(
                     "parameters have a quantized_dimension or block_sizes, not both"
                 )
-            return _check_block_sizes(self.block_sizes, shape)
-        if dimension is None and shape:
+            _check_block_sizes(self.block_sizes, shape)
+        elif dimension is None and shape:
             raise ValueError(
                 f"scales of shape {shape} need a quantized_dimension or block_sizes"
             )
-        if dimension is not None and dimension < 0:
+        elif dimension is not None and dimension < 0:
             raise ValueError(
                 f"quantized dimension {dimension} is negative, count dimensions from 0"
             )
-        if dimension is not None and len(shape) != 1:
+        elif dimension is not None and len(shape) != 1:
             raise ValueError(
                 f"scales along a quantized dimension have one dimension, not shape {shape}"
             )
-        return None
 
     def _check_scales(self) -> None:
         info = float_info(self.expressed_dtype)

@@ -36,11 +36,12 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
@@ -244,7 +245,9 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
         if replaced or any(plan):
             rewriter.notify_op_modified(op)
 
-    def _strip_entering(self, op: Operation, values: Sequence[SSAValue]) -> None:
+    def _strip_entering(
+        self, op: Operation, values: Sequence[OpResult | BlockArgument]
+    ) -> None:
         operands_of_users: dict[Operation, list[SSAValue]] = {}
         for value in values:
             quantized = value.type
@@ -252,8 +255,7 @@ class StripFuncQuantTypes(CheckedPattern[_Interface]):
             uses = [use for use in value.uses if not _is_passed(use)]
             if not uses:
                 continue
-            is_argument = isinstance(value, BlockArgument)
-            location = value.location if is_argument else op.location
+            location = op.location if isinstance(value, OpResult) else value.location
             cast_value = _insert_cast(value, quantized, value.name_hint, location)
             for use in uses:
                 user = use.operation
@@ -281,18 +283,14 @@ def _insert_cast(
     value: SSAValue, type_: Attribute, name_hint: str | None, location: LocationAttr
 ) -> SSAValue:
     """Insert a storage cast right after the definition of its operand."""
-    cast_op = StorageCastOp.create(
-        operands=(value,), result_types=(type_,), location=location
-    )
-    cast_op.result.name_hint = name_hint
     owner = value.owner
-    insert_point = (
-        InsertPoint.at_start(owner)
-        if isinstance(owner, Block)
-        else InsertPoint.after(owner)
+    is_argument = isinstance(owner, Block)
+    point = InsertPoint.at_start(owner) if is_argument else InsertPoint.after(owner)
+    result = LoweringBuilder(point, location=location).op(
+        StorageCastOp, (value,), type_
     )
-    Rewriter.insert_op(cast_op, insert_point)
-    return cast_op.result
+    result.name_hint = name_hint
+    return result
 
 
 @dataclass(frozen=True)
