@@ -125,15 +125,10 @@ def check_channels(mine: Array, theirs: Array) -> None:
         raise ValueError(f"observations with {' and with '.join(counts)} do not merge")
 
 
-def _floats(values: Any) -> Floats:
-    array = np.array(values, np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError("not finite")
-    return array
-
-
 def ranges_from_json(state: Mapping[str, Any]) -> tuple[Floats, Floats]:
-    lows, highs = _floats(state["lows"]), _floats(state["highs"])
+    lows, highs = (np.array(state[name], np.float64) for name in ("lows", "highs"))
+    if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
+        raise ValueError("not finite")
     if lows.shape != highs.shape or not lows.size or (lows > highs).any():
         raise ValueError("no ranges")
     return lows, highs
