@@ -366,6 +366,18 @@ def test_requantized_nan():
 # Arguments
 
 
+def test_requantized_values_that_are_too_large():
+    """Without a warning."""
+    source = QuantizationParameters(3e38)
+    target = QuantizationParameters(1e38)
+    stored = np.array([-128, -2, 0, 2, 127], np.int8)
+    assert requantize(stored, source, target).tolist() == [-128, -128, 0, 127, 127]
+    assert dequantize(stored, source).tolist()[::4] == [-np.inf, np.inf]
+    small = QuantizationParameters(1e-40)
+    assert quantize(np.float32(1e30), small) == 127
+    assert measure_error([1e30], small).saturated_fraction == 1
+
+
 def test_scalars():
     parameters = QuantizationParameters(0.5)
     for value in (1.5, np.float32(1.5), np.array(1.5, np.float32)):

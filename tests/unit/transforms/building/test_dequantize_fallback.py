@@ -376,6 +376,46 @@ def test_fallback_before_a_direct_pattern():
     )
 
 
+class LowerManyOnce(LowerMany):
+    """Would lower what it creates, but is not asked to."""
+
+    lowers_float_ops = True
+    count = 0
+
+    def lower_float(
+        self,
+        op: ManyOp,
+        operands: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        builder: Builder,
+    ) -> Sequence[SSAValue]:
+        self.count += 1
+        assert self.count < 5
+        return super().lower_float(op, operands, result_types, builder)
+
+
+def test_what_is_created_or_unused_stays():
+    pattern = LowerManyOnce()
+    check(
+        """
+        func.func @f(%x: tensor<2x!q>) {
+          %c = arith.constant 1.000000e+00 : f32
+          %y = "toy.many"(%x) : (tensor<2x!q>) -> tensor<2x!q>
+          func.return
+        }
+        """,
+        """
+        %c = arith.constant 1.000000e+00 : f32
+        %x_f32 = quant.dcast %x : tensor<2x!q> to tensor<2xf32>
+        %y_f32 = "toy.many"(%x_f32) : (tensor<2xf32>) -> tensor<2xf32>
+        %y = quant.qcast %y_f32 : tensor<2xf32> to tensor<2x!q>
+        func.return
+        """,
+        pattern,
+    )
+    assert pattern.count == 1
+
+
 def test_nested_operations():
     module = parse(
         """
