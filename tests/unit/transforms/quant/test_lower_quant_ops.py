@@ -46,6 +46,23 @@ func.func @f(%x: f32) -> (!quant.uniform<i8:f32, 1.0>, !quant.any<i8:f32>) {
 """
 
 
+@pytest.mark.parametrize("zero_point", [127, 128, 129, 255])
+def test_unsigned_zero_points_of_an_axis(zero_point: int):
+    """They are signless in a tensor, where half of them are negative."""
+    type_ = f"!quant.uniform<u8:f32:0, {{1.0:3, 2.0:{zero_point}}}>"
+    module = _lower(
+        f"""
+        func.func @f(%x: tensor<2xf32>) -> tensor<2x{type_}> {{
+          %q = quant.qcast %x : tensor<2xf32> to tensor<2x{type_}>
+          return %q : tensor<2x{type_}>
+        }}
+        """,
+        LowerQuantOpsPass(),
+    )
+    signed = zero_point - 256 if zero_point > 127 else zero_point
+    assert f"dense<[3, {signed}]> : tensor<2xi8>" in str(module)
+
+
 def test_a_cast_that_cannot_be_lowered_leaves_the_module_as_it_was():
     ctx, module = _parse(TWO_CASTS)
     before = str(module)

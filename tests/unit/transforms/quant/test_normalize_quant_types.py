@@ -12,7 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin, cf, func
 from xdsl.dialects.builtin import f16, f32, i8
 from xdsl.parser import Parser
-from xdsl.pattern_rewriter import PatternRewriteWalker
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker
 from xdsl.printer import Printer
 
 from tests.conformance.answers import Accepted
@@ -286,3 +286,30 @@ def test_the_pattern_does_the_same_as_the_pass():
     assert walker.rewrite_module(by_pattern)
     assert str(by_pattern) == str(by_pass)
     assert not walker.rewrite_module(by_pattern)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_changed"),
+    [
+        # The function, its arguments, and the argument of a block.
+        ("func.func private @f(!q)", True),
+        ("func.func @f(%x: !q) { return }", True),
+        ("func.func @f() { return\n^bb0(%x: !q):\n  return }", True),
+        ("func.func @f(%x: tensor<2xf32>) { return }", False),
+        ('func.func @f() { %x = "test.op"() : () -> !q return }', False),
+    ],
+)
+def test_a_function_that_changes_is_reported(text: str, is_changed: bool):
+    ctx = Context(allow_unregistered=True)
+    for dialect in (builtin.Builtin, func.Func, Quant):
+        ctx.load_dialect(dialect)
+    alias = "!q = tensor<2x!quant.uniform<i8:f32:{0:1}, {1.0, 2.0}>>\n"
+    (function,) = Parser(ctx, alias + text).parse_module().ops
+    rewriter = PatternRewriter(function)
+    NormalizeQuantTypes().match_and_rewrite(function, rewriter)
+    assert rewriter.has_done_action == is_changed
+    for op in function.walk():
+        if op is not function and op.results:
+            rewriter = PatternRewriter(op)
+            NormalizeQuantTypes().match_and_rewrite(op, rewriter)
+            assert rewriter.has_done_action

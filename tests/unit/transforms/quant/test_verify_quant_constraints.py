@@ -143,6 +143,20 @@ def test_the_place_of_an_argument():
     )
 
 
+def test_the_place_of_an_argument_that_is_wrong_for_its_users():
+    text = """
+"test.op"() ({
+^bb0(%a: tensor<2x!quant.uniform<i8:f32:0, {1.0,2.0}>> loc("there.py":4:2)):
+  "test.termop"() : () -> ()
+}) : () -> ()
+"""
+    (violation,) = quant_constraint_violations(module_of(text), "tflite")
+    assert violation.rule == "activation-granularity"
+    assert str(violation).startswith(
+        "there.py:4:2: error: 'test.op' op argument #0 of block #0: "
+    )
+
+
 @pytest.mark.parametrize(
     "type_",
     [
