@@ -19,7 +19,6 @@ from xdsl_quant.numerics import (
     requantize_fixed_point,
     rescale_multiplier,
 )
-from xdsl_quant.numerics.fixed_point_requantization import exact_ratios
 
 ROUNDINGS: tuple[ScaleRounding, ...] = ("single", "double")
 STORAGES = ["i1", "u1", "i4", "u4", "i8", "u8", "i16", "u16", "i31", "i32", "u32"]
@@ -49,18 +48,6 @@ def test_a_multiplier_that_is_rounded_up_to_32_bits(
 ):
     multiplier, shift = rescale_multiplier([ratio], 1.0)
     assert (int(multiplier), int(shift)) == expected
-
-
-def test_exact_ratios():
-    scales = np.array([[0.1], [3.0], [5e-324], [1.7e308]])
-    targets = np.array([0.7, 2.0**-1000, 1e300])
-    numerators, denominators = exact_ratios(scales, targets)
-    assert numerators.shape == denominators.shape == (4, 3)
-    for row, scale in enumerate(scales[:, 0].tolist()):
-        for column, target in enumerate(targets.tolist()):
-            pair = numerators[row, column], denominators[row, column]
-            assert {type(number) for number in pair} == {int}
-            assert Fraction(*pair) == Fraction(scale) / Fraction(target)
 
 
 @given(st.lists(SCALES, min_size=1, max_size=3), SCALES)
