@@ -19,7 +19,6 @@ from . import runtime_library
 from .bound_call import BoundCall
 from .boundary import Boundary
 from .entry_wrapper import EntryWrapper
-from .host_calls import host_callbacks
 
 if TYPE_CHECKING:
     from .machine_code import MachineCode
@@ -258,15 +257,45 @@ class CompiledFunction:
     def _compiled(self, *, stream: bool) -> MachineCode:
         from .machine_code import MachineCode
 
+        functions = self._host_functions
         declarations = self._wrapper.entry.host_declarations
+        callbacks = {
+            f"_mlir_ciface_{name}": _host_callback(arguments, functions[name])
+            for name, arguments in declarations.items()
+        }
         return MachineCode(
             f"{self.text}\n{self._wrapper.text}",
             self._wrapper.names,
-            self._host_functions,
-            host_callbacks(declarations, self._host_functions),
+            functions,
+            callbacks,
             schedule=self._schedule,
             stream=stream,
         )
+
+
+def _host_callback(
+    arguments: Sequence[Boundary], function: Callable[..., object]
+) -> object:
+    """
+    A Python function as compiled code calls it, with the addresses of the descriptors of
+    memrefs: see `xdsl_quant.runtime.host_functions`.
+
+    Args:
+        arguments: tensors that are in memory what they are as arrays.
+        function: takes the arrays.
+    """
+
+    def called(*addresses: int) -> None:
+        runtime_library.guarded(
+            lambda: function(
+                *(
+                    runtime_library.array_at(address, len(arg.shape), arg.dtype)
+                    for address, arg in zip(addresses, arguments, strict=True)
+                )
+            )
+        )
+
+    return runtime_library.callback(called, len(arguments))
 
 
 def _input(value: ArrayLike, boundary: Boundary, index: int) -> NDArray[Any]:

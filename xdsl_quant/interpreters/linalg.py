@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.interpreter import Interpreter, PythonValues
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -223,7 +222,6 @@ class _Structure:
     op: Operation
     block: Block
     maps: Sequence[AffineMap]
-    is_parallel: Sequence[bool]
     input_count: int
 
     def __post_init__(self) -> None:
@@ -252,12 +250,12 @@ class _Structure:
         return self.block.args[index].first_use is not None
 
     def reduced_loops(self) -> tuple[int, ...]:
-        """The loops whose iterations may write to one element."""
+        """The loops whose iterations write to one element, whatever their kinds are."""
         used = [map_.used_dims() for map_ in self.output_maps]
         return tuple(
             dimension
-            for dimension, is_parallel in enumerate(self.is_parallel)
-            if not (is_parallel and all(dimension in dims for dims in used))
+            for dimension in range(self.maps[0].num_dims)
+            if not all(dimension in dims for dims in used)
         )
 
     def combiners(self) -> list[_Combiner] | None:
@@ -367,12 +365,8 @@ def _run_structured(
     interpreter: Interpreter, op: LinalgStructuredOperation, *args: Any
 ) -> PythonValues:
     maps = [map_.data for map_ in op.get_indexing_maps()]
-    is_parallel = [
-        kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()
-    ]
     block, input_count = op.body.block, len(op.inputs)
-    structure = _Structure(interpreter, op, block, maps, is_parallel, input_count)
-    return structure.evaluate(args)
+    return _Structure(interpreter, op, block, maps, input_count).evaluate(args)
 
 
 def _without(rank: int, dimensions: Sequence[int]) -> AffineMap:
@@ -387,7 +381,7 @@ def _broadcast(
     rank = np.ndim(args[1])
     maps = [_without(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
     block = op.hidden_region.block
-    return _Structure(interpreter, op, block, maps, [True] * rank, 1).evaluate(args)
+    return _Structure(interpreter, op, block, maps, 1).evaluate(args)
 
 
 def _reduce(
@@ -395,9 +389,7 @@ def _reduce(
 ) -> PythonValues:
     rank, dimensions = np.ndim(args[0]), op.dimensions.get_values()
     maps = [AffineMap.identity(rank), _without(rank, dimensions)]
-    is_parallel = [dimension not in dimensions for dimension in range(rank)]
-    block = op.region.block
-    return _Structure(interpreter, op, block, maps, is_parallel, 1).evaluate(args)
+    return _Structure(interpreter, op, op.region.block, maps, 1).evaluate(args)
 
 
 LINALG = interpreter_functions(

@@ -42,17 +42,14 @@ def _share_in(block: Any) -> None:
         group.close()
 
 
-def _maps(op: Any) -> list[Any]:
-    return [attribute.value for attribute in op.attributes["indexing_maps"]]
-
-
 def _is_identity(affine_map: Any) -> bool:
     return affine_map == ir.AffineMap.get_identity(affine_map.n_dims)
 
 
 def _operands(op: Any) -> list[tuple[Any, Any]]:
     """The operands of an op with their maps."""
-    return [*zip(op.operands, _maps(op), strict=True)]
+    maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
+    return [*zip(op.operands, maps, strict=True)]
 
 
 def _inputs(op: Any) -> list[tuple[Any, Any]]:
