@@ -33,17 +33,10 @@ _OTHER_COUNT = "has a result with another number of elements"
 # Values
 
 
-def _mixed(static: Any, dynamic: Sequence[Any]) -> Sequence[Any]:
-    """Static values of an attribute, with the dynamic ones filled in."""
+def _mixed(static: Any, dynamic: Iterable[Any]) -> Sequence[Any]:
+    """Static values of an attribute, with the next dynamic ones filled in."""
     rest = iter(dynamic)
     return [next(rest) if is_dynamic(value) else index(value) for value in static]
-
-
-def _segments(op: Any) -> Sequence[Sequence[Any]]:
-    """The operands in the groups of `operandSegmentSizes`."""
-    operands = iter(op.operands)
-    counts = op.attributes["operandSegmentSizes"]
-    return [[next(operands) for _ in range(count)] for count in counts]
 
 
 def _compare(predicate: str, left: Any, right: Any) -> Any:
@@ -83,12 +76,9 @@ def _have_product(sizes: Sequence[Any], count: Any) -> Any:
 
 def _slice(op: Any, of: int) -> _Checks:
     """Whether a slice of the operand `of` is inside of it."""
-    _, *groups = _segments(op)[of:]
+    dynamic = iter([*op.operands][of + 1 :])
     names = ("static_offsets", "static_sizes", "static_strides")
-    parts = (
-        _mixed(op.attributes[name], group)
-        for name, group in zip(names, groups, strict=True)
-    )
+    parts = [_mixed(op.attributes[name], dynamic) for name in names]
     return [
         (_is_inside(*part), f"has a slice that is not inside of dimension {i}")
         for i, part in enumerate(zip(sizes_of(op.operands[of]), *parts, strict=True))
@@ -109,7 +99,9 @@ def _is_inside(extent: Any, offset: Any, size: Any, stride: Any) -> Any:
 
 
 def _insert_slice(op: Any) -> _Checks:
-    (source,), _, _, sizes, _ = _segments(op)
+    source, _, *dynamic = op.operands
+    _, _, offset_count, size_count, _ = op.attributes["operandSegmentSizes"]
+    sizes = dynamic[offset_count : offset_count + size_count]
     # Of a slice, only sizes that are known to be 1 may be missing in the source.
     actual = [
         size
@@ -123,11 +115,9 @@ def _insert_slice(op: Any) -> _Checks:
 
 
 def _pad(op: Any) -> _Checks:
-    _, low, high = _segments(op)
-    amounts = (
-        *_mixed(op.attributes["static_low"], low),
-        *_mixed(op.attributes["static_high"], high),
-    )
+    dynamic = iter([*op.operands][1:])
+    names = ("static_low", "static_high")
+    amounts = [a for name in names for a in _mixed(op.attributes[name], dynamic)]
     return [(_are_counts(amounts), "has a negative amount")] if amounts else []
 
 

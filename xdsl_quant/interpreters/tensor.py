@@ -9,7 +9,7 @@ is an error. The elements of `tensor.empty` are zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -35,9 +35,9 @@ from .values import failure, numbers
 
 
 def _sizes(
-    op: Operation, static: Sequence[int], dynamic: Sequence[Any]
+    op: Operation, static: Sequence[int], dynamic: Iterable[Any]
 ) -> tuple[int, ...]:
-    """Sizes with those that are only known now in the place of `?`."""
+    """Sizes with those that are only known now, the next in `dynamic`, in place of `?`."""
     known = iter(dynamic)
     sizes = tuple(next(known) if size == DYNAMIC_INDEX else size for size in static)
     if any(size < 0 for size in sizes):
@@ -170,12 +170,8 @@ def _slices(
     """The part of a tensor that a slice op is about."""
     rest = iter(dynamic)
     offsets, sizes, strides = (
-        _sizes(op, static.get_values(), [next(rest) for _ in group])
-        for static, group in (
-            (op.static_offsets, op.offsets),
-            (op.static_sizes, op.sizes),
-            (op.static_strides, op.strides),
-        )
+        _sizes(op, static.get_values(), rest)
+        for static in (op.static_offsets, op.static_sizes, op.static_strides)
     )
     slices: list[slice] = []
     for dimension, (offset, size, stride) in enumerate(
@@ -235,8 +231,9 @@ def _insert_slice(
 
 
 def _pad(interpreter: Interpreter, op: tensor.PadOp, source: Any, *dynamic: Any) -> Any:
-    low = _sizes(op, op.static_low.get_values(), dynamic[: len(op.low)])
-    high = _sizes(op, op.static_high.get_values(), dynamic[len(op.low) :])
+    rest = iter(dynamic)
+    low = _sizes(op, op.static_low.get_values(), rest)
+    high = _sizes(op, op.static_high.get_values(), rest)
     interior = tuple(
         slice(before, before + size)
         for before, size in zip(low, source.shape, strict=True)
