@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -60,14 +61,23 @@ class Evaluation:
     reason: str
     """Why there is no type; empty if there is one."""
 
-    parameters: QuantizationParameters | None
-    """The parameters of the type."""
-
     histogram: Histogram | None
     """A histogram of the values, if there is one."""
 
-    error: EstimatedError | None
-    """The quantization error, if there is a histogram."""
+    @cached_property
+    def parameters(self) -> QuantizationParameters | None:
+        """The parameters of the type."""
+        type_ = self.quantized_type
+        return None if type_ is None else QuantizationParameters.from_type(type_)
+
+    @cached_property
+    def error(self) -> EstimatedError | None:
+        """The quantization error, if there is a histogram."""
+        if self.histogram is None or (parameters := self.parameters) is None:
+            return None
+        scales, zero_points = parameters.scales, parameters.zero_points
+        bounds = parameters.storage_min, parameters.storage_max
+        return estimate_error(self.histogram, scales, zero_points, *bounds)
 
     @property
     def sqnr(self) -> float:
@@ -98,10 +108,12 @@ def evaluate(
     module = None if module is None else as_module(module)
     ranges = {key: statistics.ranges(key) for key in statistics.observations}
     types = suggested_types(ranges, conversion, module) if ranges else {}
-    evaluations = [
-        _evaluation(key, known, types[key], statistics.observations[key].histogram)
-        for key, known in sorted(ranges.items())
-    ]
+    evaluations: list[Evaluation] = []
+    for key, known in sorted(ranges.items()):
+        found = types[key]
+        type_, reason = (None, found) if isinstance(found, str) else (found, "")
+        histogram = statistics.observations[key].histogram
+        evaluations.append(Evaluation(key, known, type_, reason, histogram))
     return sorted(evaluations, key=_order)
 
 
@@ -110,23 +122,6 @@ def _order(evaluation: Evaluation) -> tuple[int, float]:
         return 0, 0
     is_known = not math.isnan(evaluation.sqnr)
     return (1, evaluation.sqnr) if is_known else (2, 0)
-
-
-def _evaluation(
-    key: str,
-    ranges: KeyStatistics,
-    suggested: QuantizedType | str,
-    histogram: Histogram | None,
-) -> Evaluation:
-    if isinstance(suggested, str):
-        return Evaluation(key, ranges, None, suggested, None, histogram, None)
-    parameters = QuantizationParameters.from_type(suggested)
-    error = None
-    if histogram is not None:
-        scales, zero_points = parameters.scales, parameters.zero_points
-        bounds = parameters.storage_min, parameters.storage_max
-        error = estimate_error(histogram, scales, zero_points, *bounds)
-    return Evaluation(key, ranges, suggested, "", parameters, histogram, error)
 
 
 # Types
