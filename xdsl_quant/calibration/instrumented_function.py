@@ -47,6 +47,7 @@ from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
     symbols_in,
+    symbols_of,
     unused_prefix,
 )
 from xdsl_quant.runtime.host_functions import MinMaxFunction
@@ -169,7 +170,7 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         # Each `quant.stats_ref` stays where it is.
         ConvertStableHLOToLinalgPass().apply(Context(), module)
     refs = _checked_refs(function, functions)
-    prefix = unused_prefix("record_", _symbols(module))
+    prefix = unused_prefix("record_", symbols_of(module))
     for index, ref in enumerate(refs):
         _replace_with_call(ref, f"{prefix}{index}", module)
     function = _without_results(module, function)
@@ -185,14 +186,6 @@ def _instrumented(module: ModuleOp, entry: str | None) -> InstrumentedFunction:
         prefix,
         tuple(shape_of(argument.type) for argument in function.args),
     )
-
-
-def _symbols(module: ModuleOp) -> set[str]:
-    return {
-        symbol.data
-        for op in module.body.ops
-        if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
-    }
 
 
 def _replace_with_call(ref: StatisticsRefOp, name: str, module: ModuleOp) -> None:
@@ -216,7 +209,7 @@ def _without_results(module: ModuleOp, function: FuncOp) -> FuncOp:
     if any(function.sym_name.data in symbols_in(other) for other in module.body.ops):
         function = function.clone()
         name = f"{function.sym_name.data}_with_statistics"
-        function.sym_name = StringAttr(unused_prefix(name, _symbols(module)))
+        function.sym_name = StringAttr(unused_prefix(name, symbols_of(module)))
         module.body.block.add_op(function)
     for block in function.body.blocks:
         if isinstance(return_op := block.last_op, ReturnOp):

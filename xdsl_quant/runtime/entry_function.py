@@ -60,13 +60,18 @@ def check_argument_count(name: str, expected: int, given: int) -> None:
         raise TypeError(f"function '{name}' takes {expected} {noun}, but got {given}")
 
 
-def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
-    """A function of a module and all symbols that it refers to, directly or not."""
-    symbols = {
+def symbols_of(module: ModuleOp) -> dict[str, Operation]:
+    """The ops of a module that are symbols, by their names."""
+    return {
         symbol.data: op
         for op in module.ops
         if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
     }
+
+
+def symbols_reached(module: ModuleOp, function: FuncOp) -> dict[str, Operation]:
+    """A function of a module and all symbols that it refers to, directly or not."""
+    symbols = symbols_of(module)
     reached: dict[str, Operation] = {}
     todo = [function.sym_name.data]
     while todo:
