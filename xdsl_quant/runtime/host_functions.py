@@ -64,14 +64,12 @@ class MinMaxFunction:
                 raise TypeError(
                     f"{name} must be a function, not {type(value).__name__}"
                 )
-        if not isinstance(cast(object, self.position), int):
-            raise TypeError(
-                f"position must be an integer, not {type(self.position).__name__}"
-            )
-        if not isinstance(cast(object, self.axis), int | None):
-            raise TypeError(
-                f"axis must be an integer or None, not {type(self.axis).__name__}"
-            )
+        for name, types, needed in (
+            ("position", int, "an integer"),
+            ("axis", int | None, "an integer or None"),
+        ):
+            if not isinstance(value := getattr(self, name), types):
+                raise TypeError(f"{name} must be {needed}, not {type(value).__name__}")
 
     def __call__(self, values: NDArray[Any]) -> object:
         return self.function(values)

@@ -67,9 +67,6 @@ class FloatFormat(NamedTuple):
 
         doubles = np.frombuffer(values, dtype=np.float64)
         nearest = array("d")
-        if self.precision == 24:
-            nearest.frombytes(doubles.astype(np.float32).astype(np.float64).tobytes())
-            return nearest
         exponents = np.maximum(np.frexp(doubles)[1] - 1, self.min_exponent)
         ulps = np.ldexp(1.0, exponents - self.precision + 1)
         nearest.frombytes((np.rint(doubles / ulps) * ulps).tobytes())
