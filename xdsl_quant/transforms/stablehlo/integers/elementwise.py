@@ -263,24 +263,30 @@ class Rescaling:
             parameters[f"{name}multiplier"] = part
         return {**parameters, "shift": shifts - low_bits}
 
-    def stored(self, element: Element, value: SSAValue) -> SSAValue:
-        """The stored value for an integer."""
+    def stored(self, element: Element, formula: Formula, values: Values) -> SSAValue:
+        """The stored value for what a formula computes of integers."""
         builder, numbers = element
-        if not self.scaling.is_one:
-            # Wider integers are always rounded once.
-            is_usual = self.scaling.bits == MULTIPLIER_BITS
-            rounding = self.rounding if is_usual else "single"
-            multiplier, shift = numbers["multiplier"], numbers["shift"]
-            value = apply_scale(builder, value, multiplier, shift, rounding)
-        return self._clamped(element, value)
+        if formula.is_sum and not self.scaling.is_one:
+            value = self._scaled_sum(element, formula.combine, values)
+        else:
+            value = formula.combine(builder, *values)
+            if not self.scaling.is_one:
+                # Wider integers are always rounded once.
+                is_usual = self.scaling.bits == MULTIPLIER_BITS
+                rounding = self.rounding if is_usual else "single"
+                multiplier, shift = numbers["multiplier"], numbers["shift"]
+                value = apply_scale(builder, value, multiplier, shift, rounding)
+        if (zero_point := numbers.get("zero_point")) is not None:
+            value = add(builder, value, zero_point)
+        type_ = self.target.quantized_type
+        bounds, storage_type = type_.storage_range, type_.signless_storage_type
+        return clamp_and_truncate(builder, value, *bounds, storage_type)
 
-    def stored_sum(
+    def _scaled_sum(
         self, element: Element, combine: Combine, values: Values
     ) -> SSAValue:
-        """The stored value for a sum or difference of integers with own scalings."""
+        """The sum or difference of integers with own scalings."""
         builder, numbers = element
-        if self.scaling.is_one:
-            return self._clamped(element, combine(builder, *values))
         value, *low = (
             combine(
                 builder,
@@ -294,15 +300,7 @@ class Rescaling:
             # This is rounded down by less than one, and only integers are added to it.
             carried = builder.elementwise(arith.ShRSIOp, (low_sum, bits), i64)
             value = add(builder, value, carried)
-        return self._clamped(element, rounded_shift(builder, value, numbers["shift"]))
-
-    def _clamped(self, element: Element, value: SSAValue) -> SSAValue:
-        builder, numbers = element
-        if (zero_point := numbers.get("zero_point")) is not None:
-            value = add(builder, value, zero_point)
-        type_ = self.target.quantized_type
-        bounds, storage_type = type_.storage_range, type_.signless_storage_type
-        return clamp_and_truncate(builder, value, *bounds, storage_type)
+        return rounded_shift(builder, value, numbers["shift"])
 
 
 # Formulas
@@ -399,9 +397,7 @@ def formula_form(
 
     def body(element: Element, stored: Values) -> SSAValue:
         values = element.corrected(stored, operands)
-        if formula.is_sum:
-            return rescaling.stored_sum(element, formula.combine, values)
-        return rescaling.stored(element, formula.combine(element.builder, *values))
+        return rescaling.stored(element, formula, values)
 
     type_ = storage_of(types[-1])
     return lambda builder, stored: elementwise(

@@ -53,6 +53,7 @@ from xdsl_quant.transforms.building.fixed_point_arithmetic import (
 
 from ..linalg.windows import padded_for, window_of
 from .elementwise import (
+    REQUANTIZATION,
     Element,
     Form,
     IntegerPattern,
@@ -129,7 +130,7 @@ class ProductToIntegers(IntegerPattern):
             for rhs_sum in rhs_sums:
                 correction = multiply(builder, rhs_sum, numbers["operand_zero_point"])
                 value = subtract(builder, value, correction)
-            return rescaling.stored(element, value)
+            return rescaling.stored(element, REQUANTIZATION, [value])
 
         def build(builder: LoweringBuilder, stored: Values) -> Values:
             left, right = stored
