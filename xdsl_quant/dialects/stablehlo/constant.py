@@ -22,7 +22,7 @@ from xdsl_quant.dialects.quant import StoredQuantizedType
 
 from . import tensor_kinds as kinds
 from .base import InferredTypeOp, Operand, RankedTensor, StableHLOOp, verify_dimensions
-from .syntax import FUNCTIONAL_TYPE, move_properties, parse_attributes
+from .syntax import FUNCTIONAL_TYPE, parse_attributes
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr
 """The values of a tensor."""
@@ -68,22 +68,20 @@ class ConstantOp(StableHLOOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        properties: dict[str, Attribute] = {}
         if parser.parse_optional_punctuation("("):
             parser.parse_punctuation(")")
-            properties = parser.parse_optional_properties_dict()
-            attributes = parse_attributes(parser, cls, properties)
+            given = parser.parse_optional_properties_dict()
+            attributes, properties = parse_attributes(parser, cls, ())
+            properties |= given
             parser.parse_punctuation(":")
             result_types = parser.parse_function_type().outputs.data
         else:
-            attributes_pos = parser.pos
-            attributes = parser.parse_optional_attr_dict()
+            attributes, properties = parse_attributes(parser, cls, ("value",))
             pos = parser.pos
             properties["value"] = value = parser.parse_attribute()
             if not isa(value, ElementsAttr):
                 message = "invalid kind of attribute specified"
                 parser.raise_error(message, pos, parser.pos)
-            move_properties(parser, cls, attributes, properties, attributes_pos)
             result_types = [value.get_type()]
         return cls.build(
             result_types=result_types, properties=properties, attributes=attributes

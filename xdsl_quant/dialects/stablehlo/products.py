@@ -263,12 +263,12 @@ class ConvolutionOp(ProductOp):
     def inferred_shape(self) -> Sequence[int]:
         lhs_type, rhs_type, _ = self.tensor_types
         lhs, rhs = lhs_type.get_shape(), rhs_type.get_shape()
-        if not rules.has_quantized(
+        a, b = lhs_type.element_type, rhs_type.element_type
+        if not are_compatible_elements(a, b) and not rules.has_quantized(
             (lhs_type, rhs_type)
-        ) and not are_compatible_elements(lhs_type.element_type, rhs_type.element_type):
+        ):
             raise VerifyException(
-                "expects lhs and rhs to have compatible element type. Got: "
-                f"'{lhs_type.element_type}' and '{rhs_type.element_type}'"
+                f"expects lhs and rhs to have compatible element type. Got: '{a}' and '{b}'"
             )
         rank = len(lhs)
         verify_count("dimensions of the kernel", rhs, rank)

@@ -312,10 +312,8 @@ class ReduceOp(ReducingOp):
         parser.parse_keyword("across")
         parser.parse_keyword("dimensions")
         parser.parse_punctuation("=")
-        properties: dict[str, Attribute] = {
-            "dimensions": dimensions_attr(parse_dimensions(parser))
-        }
-        attributes = parse_attributes(parser, cls, properties)
+        dimensions = dimensions_attr(parse_dimensions(parser))
+        attributes, _ = parse_attributes(parser, cls, ("dimensions",))
         parser.parse_punctuation(":")
         type_ = parser.parse_function_type()
         operands = parser.resolve_operands(
@@ -334,7 +332,7 @@ class ReduceOp(ReducingOp):
         return cls.build(
             operands=[operands[: len(pairs)], operands[len(pairs) :]],
             result_types=[type_.outputs.data],
-            properties=properties,
+            properties={"dimensions": dimensions},
             attributes=attributes,
             regions=[body],
         )

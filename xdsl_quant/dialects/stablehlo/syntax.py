@@ -5,6 +5,7 @@ attributes, and the types of operands and results, which are one type if all are
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import zip_longest
 from typing import cast
 
@@ -23,7 +24,6 @@ from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.hints import isa
-from xdsl.utils.lexer import Position
 
 from .attributes import (
     ConvDimensionNumbersAttr,
@@ -42,35 +42,24 @@ from .attributes import (
 )
 
 
-def move_properties(
-    parser: Parser,
-    op_type: type[IRDLOperation],
-    attributes: dict[str, Attribute],
-    properties: dict[str, Attribute],
-    pos: Position,
-) -> None:
-    """Move what is a property from the attributes, parsed at `pos`, to the properties."""
-    for name in op_type.get_irdl_definition().properties.keys() & attributes.keys():
-        if name in properties:
+def parse_attributes(
+    parser: Parser, op_type: type[IRDLOperation], taken: Container[str]
+) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+    """
+    Parse the attributes of an op, if there are any, of which some may be properties, but
+    not those that are `taken` by other text. The properties are the second result.
+    """
+    pos = parser.pos
+    attributes = parser.parse_optional_attr_dict()
+    names = op_type.get_irdl_definition().properties.keys() & attributes.keys()
+    for name in names:
+        if name in taken:
             parser.raise_error(
                 f"attribute '{name}' occurs more than once in the attribute list",
                 pos,
                 parser.pos,
             )
-        properties[name] = attributes.pop(name)
-
-
-def parse_attributes(
-    parser: Parser, op_type: type[IRDLOperation], properties: dict[str, Attribute]
-) -> dict[str, Attribute]:
-    """
-    Parse the attributes of an op, if there are any. Those that are properties are added
-    to `properties`.
-    """
-    pos = parser.pos
-    attributes = parser.parse_optional_attr_dict()
-    move_properties(parser, op_type, attributes, properties, pos)
-    return attributes
+    return attributes, {name: attributes.pop(name) for name in names}
 
 
 class ParsedTypes(VerificationContext):
