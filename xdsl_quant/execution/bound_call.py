@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
 from typing import Any
 
 from numpy.typing import NDArray
@@ -100,10 +99,16 @@ def _packed(descriptors: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64
     the pointers, and the descriptors that these point to.
     """
     count = len(descriptors)
-    starts = accumulate(map(len, descriptors), initial=2 * count)
-    *pointers, size = (*range(count, 2 * count), *starts)
+    size = 2 * count + sum(map(len, descriptors))
     words = (ctypes.c_int64 * size)()
     address = ctypes.addressof(words)
-    addresses = [address + _WORD * pointer for pointer in pointers]
-    words[:] = [*addresses, *chain.from_iterable(descriptors)]
+    pointers = range(address + _WORD * count, address + _WORD * 2 * count, _WORD)
+    contents = [*pointers]
+    position = address + _WORD * 2 * count
+    for descriptor in descriptors:
+        contents.append(position)
+        position += _WORD * len(descriptor)
+    for descriptor in descriptors:
+        contents += descriptor
+    words[:] = contents
     return words
