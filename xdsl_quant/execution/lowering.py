@@ -5,27 +5,15 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DenseResourceAttr,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.dialects.quant import (
-    QuantizedType,
-    StorageCastOp,
-    StoredQuantizedType,
-)
-from xdsl_quant.dialects.quant.traits import (
-    AcceptsStoredValues,
-    has_quantization_trait,
-)
+from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
+from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.array_types import numpy_dtype, shortened
 from xdsl_quant.runtime.loading import multiverse_context

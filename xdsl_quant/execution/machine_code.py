@@ -14,11 +14,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
 from .compilation_error import CompilationError
-from .float_fixes import (
-    call_libm,
-    convert_floats_exactly,
-    convert_integers_to_bf16,
-)
+from .float_fixes import call_libm, convert_floats_exactly, convert_integers_to_bf16
 from .llvm_fixes import (
     check_is_llvm,
     mark_buffers_as_distinct,

@@ -3,9 +3,7 @@
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.utils import print_func_output
-from xdsl.dialects.utils.format import (
-    _print_func_outputs,  # pyright: ignore[reportPrivateUsage] no public way
-)
+from xdsl.dialects.utils.format import _print_func_outputs  # pyright: ignore[reportPrivateUsage] no public way
 from xdsl.ir import Attribute, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer

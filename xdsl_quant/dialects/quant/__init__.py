@@ -7,10 +7,7 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
-from .fixed_point_types import (
-    FixedPointQuantizedPerAxisType,
-    FixedPointQuantizedType,
-)
+from .fixed_point_types import FixedPointQuantizedPerAxisType, FixedPointQuantizedType
 from .instrumentation import (
     ConstFakeQuantOp,
     ConstFakeQuantPerAxisOp,

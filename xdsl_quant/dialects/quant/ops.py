@@ -28,11 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
 
 from .traits import AcceptsStoredValues, CastsQuantization
-from .types import (
-    QuantizedType,
-    StoredQuantizedType,
-    scalar_or_element_type,
-)
+from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
 
 
 def has_signless_integers(type_: Attribute) -> bool:

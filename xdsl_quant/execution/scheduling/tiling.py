@@ -26,13 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..building import (
-    elementwise,
-    filled,
-    generic,
-    mixed_sizes_of,
-    reshaped,
-)
+from ..building import elementwise, filled, generic, mixed_sizes_of, reshaped
 from ..mlir_bindings import arith, ir, linalg, made_by, ops_in, tensor
 
 _COLUMNS = 32
