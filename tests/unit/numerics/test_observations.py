@@ -108,6 +108,7 @@ HISTOGRAM = {
         # No channel is without values, and no bin has less than none.
         ({"used_bins": [MIDDLE, 1, 2, 3]}, "no histogram"),
         ({"counts": [5, 1, 3, -2]}, "no histogram"),
+        ({"counts": [5, 1, -3, 5]}, "no histogram"),
         ({"zeros": [6, 0]}, "no histogram"),
         ({"zeros": [4, -1]}, "no histogram"),
         ({"exponents": [1, 1]}, "no histogram"),
