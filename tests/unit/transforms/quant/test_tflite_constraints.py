@@ -202,6 +202,8 @@ def test_bias_scale_of_a_type_with_one_scale():
         ("1.0", "1.0", 0),
         ("1.0", "1.00000000000000044", 0),
         ("1.0", "1.00000000000000067", 1),
+        ("1.9", "3.610000000000001", 0),
+        ("1.9", "3.6100000000000017", 1),
     ],
 )
 def test_bias_scales_of_any_size(scale: str, bias: str, count: int):
