@@ -311,6 +311,16 @@ func.func @f(%x: !x, %w: !w, %b: !wrong) {{
     assert rules_broken(text) == ["bias-scale"]
 
 
+def test_bias_of_an_activation_without_a_scale():
+    text = f"""{aliases(WEIGHT, BIAS, PRODUCT)}
+func.func @f(%x: tensor<4x8xf32>, %w: !w, %b: !b) -> !p {{
+  %p = "tfl.fully_connected"(%x, %w, %b) : (tensor<4x8xf32>, !w, !b) -> !p
+  return %p : !p
+}}
+"""
+    assert rules_broken(text) == []
+
+
 def test_a_constant_shape_makes_no_weight():
     text = """
 !x = tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>
