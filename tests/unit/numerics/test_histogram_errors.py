@@ -290,7 +290,7 @@ def test_no_values_are_cut_off_at_their_bounds():
         for part, fraction in (
             (1, 0),
             (1 - 5e-13, 0),
-            (1 - 5e-12, 1),
+            (1 - 1.5e-12, 1),
             (0.5, 1),
             (2, 0),
         ):
