@@ -313,3 +313,20 @@ def test_a_function_that_changes_is_reported(text: str, is_changed: bool):
             rewriter = PatternRewriter(op)
             NormalizeQuantTypes().match_and_rewrite(op, rewriter)
             assert rewriter.has_done_action
+
+
+@pytest.mark.parametrize("shape", ["2x2x2x2", "*"])
+def test_the_pass_knows_ranks(shape: str):
+    """Scales with one dimension are for unranked tensors, whose axis may be any."""
+    ctx = Context()
+    for dialect in (builtin.Builtin, func.Func, Quant):
+        ctx.load_dialect(dialect)
+    old = f"tensor<{shape}x!quant.uniform<i8:f32:{{3:1}}, {{1.0, 2.0}}>>"
+    module = Parser(ctx, f"func.func private @f({old})").parse_module()
+    before = str(module)
+    NormalizeQuantTypesPass().apply(ctx, module)
+    if shape != "*":
+        assert str(module) == before
+    else:
+        new = "!quant.uniform<i8:f32:3, {1.000000e+00,2.000000e+00}>"
+        assert f"tensor<*x{new}>" in str(module)

@@ -248,7 +248,7 @@ USES = {
     "weight": '%{} = "tfl.fully_connected"(%x, %w) : (!x, !w) -> !y',
     "activation of a product": '%{} = "tfl.fully_connected"(%w, %v) : (!w, !v) -> !y',
     "activation": "%{} = stablehlo.add %w, %w : !w",
-    "moved activation": """%{0}m = "tfl.reshape"(%w, %shape) : (!w, !s) -> !w
+    "moved activation": """%{0}m = "stablehlo.dynamic_reshape"(%w, %shape) : (!w, !s) -> !w
   %{0} = stablehlo.add %{0}m, %{0}m : !w""",
     "unknown": '%{} = "a.b"(%w) : (!w) -> i8',
 }
@@ -276,6 +276,39 @@ func.func @f(%x: !x, %v: !v) {{
 }}
 """
     assert "weight-range" in rules_broken(text)
+
+
+@pytest.mark.parametrize("second", USES)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_an_argument_with_two_uses(second: str, is_first: bool):
+    uses = [USES["weight"], USES[second]]
+    ordered = uses if is_first else reversed(uses)
+    body = "\n  ".join(use.format(i) for use, i in zip(ordered, "ab", strict=True))
+    text = f"""
+!x = tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>
+!w = tensor<4x4x!quant.uniform<i8:f32, 0.5:4>>
+!v = tensor<4x4x!quant.uniform<i8<-127:127>:f32, 0.5>>
+!y = tensor<4x4x!quant.uniform<i32:f32, 0.25>>
+!s = tensor<2xi32>
+func.func @f(%x: !x, %v: !v, %w: !w, %shape: !s) {{
+  {body}
+  return
+}}
+"""
+    assert "weight-zero-point" in rules_broken(text)
+
+
+def test_a_bias_that_is_a_weight_too():
+    text = f"""{aliases(WEIGHT, BIAS, PRODUCT)}
+!both = tensor<4x2x!quant.uniform<i32:f32, 1.0:1>>
+func.func @f(%x: !x, %w: !w, %b: !both) {{
+  %p = "tfl.fully_connected"(%x, %w) : (!x, !w) -> !p
+  %s = stablehlo.add %p, %b : (!p, !both) -> !p
+  %q = "tfl.fully_connected"(%x, %b) : (!x, !both) -> !p
+  return
+}}
+"""
+    assert "weight-zero-point" in rules_broken(text)
 
 
 @pytest.mark.parametrize("is_first", [False, True])
@@ -326,7 +359,7 @@ def test_a_constant_shape_makes_no_weight():
 !x = tensor<4x4x!quant.uniform<i8:f32, 0.5:3>>
 func.func @f(%x: !x) -> !x {
   %shape = arith.constant dense<4> : tensor<2xi32>
-  %y = "tfl.reshape"(%x, %shape) : (!x, tensor<2xi32>) -> !x
+  %y = "stablehlo.dynamic_reshape"(%x, %shape) : (!x, tensor<2xi32>) -> !x
   return %y : !x
 }
 """
