@@ -130,6 +130,16 @@ def test_without_a_place_the_op_and_the_value_are_named():
     )
 
 
+def test_all_types_of_a_value():
+    text = """
+%0 = "test.op"() : () -> tuple<
+  !quant.uniform<i8<-10:10>:f32, 0.5:11>, f32, !quant.uniform<i8<-10:10>:f32, 0.5:12>>
+"""
+    first, second = quant_constraint_violations(module_of(text))
+    assert "zero point 11" in first.message
+    assert "zero point 12" in second.message
+
+
 def test_the_place_of_an_argument():
     text = """
 "test.op"() ({
