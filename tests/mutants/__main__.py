@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
@@ -71,13 +71,14 @@ def _change(diff: str) -> str:
     return "\n".join(lines)
 
 
-def survivors() -> Iterator[Mutant]:
-    """The mutants that the last run did not kill."""
+def survivors(names: Sequence[str]) -> Iterator[Mutant]:
+    """The mutants that the last run did not kill, of those with one of these names."""
     # The command `mutmut show` takes a second for each.
     diff_of = import_module("mutmut.mutation.diff_apply").get_diff_for_mutant
     for line in _mutmut("results").splitlines():
         name, _, status = line.strip().partition(": ")
-        if status not in KILLED:
+        is_asked_for = any(fnmatchcase(name, pattern) for pattern in names or "*")
+        if is_asked_for and name and status not in KILLED:
             path = name.rpartition(".")[0].replace(".", "/") + ".py"
             function = re.sub(r"__mutmut_\d+$", "", name)
             yield Mutant(function, _change(diff_of(name, path=path)))
@@ -93,18 +94,19 @@ def accepted() -> Iterator[Accepted]:
 
 
 def main() -> None:
-    _mutmut("run", *sys.argv[1:])
+    names = sys.argv[1:]
+    _mutmut("run", *names)
     known = [*accepted()]
     uses: Counter[Accepted] = Counter()
     new: list[Mutant] = []
-    for mutant in survivors():
+    for mutant in survivors(names):
         if (entry := next((e for e in known if e.has(mutant)), None)) is None:
             new.append(mutant)
         else:
             uses[entry] += 1
     for function, change in new:
         print(f"{function}\n{change}\n")
-    if not sys.argv[1:]:
+    if not names:
         for entry in [entry for entry in known if not uses[entry]]:
             print(f"listed, but killed:\n{entry.function}\n{entry.change}\n")
     if new:
