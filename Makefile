@@ -82,7 +82,8 @@ host-check: $(READY)
 
 xdsl-versions: $(addprefix xdsl-,$(XDSL_RELEASES))
 
-# All packages but xDSL are those of .venv.
+# All packages but those with commands that must run on this xDSL are those of .venv. pip
+# would find these there, too, and make no commands, so it ignores what is installed.
 .PRECIOUS: .venv-xdsl-%/.ready
 .venv-xdsl-%/.ready: $(READY)
 	$(BIN)/python -m venv .venv-xdsl-$*
@@ -90,7 +91,8 @@ xdsl-versions: $(addprefix xdsl-,$(XDSL_RELEASES))
 		$$(.venv-xdsl-$*/bin/python -c \
 		'import sysconfig; print(sysconfig.get_path("purelib"))')/venv.pth
 	.venv-xdsl-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		-e . -e examples/ml_dialect 'xdsl==$*.*' 'filecheck>=1.0,<2' 'lit>=18,<24'
+		--ignore-installed -e . -e examples/ml_dialect \
+		'xdsl==$*.*' 'filecheck>=1.0,<2' 'lit>=18,<24'
 	@touch $@
 
 xdsl-%: .venv-xdsl-%/.ready

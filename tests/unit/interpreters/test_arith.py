@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from importlib.metadata import version
 from typing import Any
 
 import ml_dtypes
@@ -539,7 +540,15 @@ def test_select():
         ("18446744073709551615 : i64", np.int64(-1)),
         ("0.1 : f32", np.float32(0.1)),
         ("0.1 : f16", np.float16(0.1)),
-        ("1.00390625000001 : bf16", ml_dtypes.bfloat16(1.0078125)),
+        pytest.param(
+            "1.00390625000001 : bf16",
+            ml_dtypes.bfloat16(1.0078125),
+            marks=pytest.mark.xfail(
+                version("xdsl").startswith("0.73."),
+                reason="xDSL 0.73 rounds it to f32 first",
+                strict=True,
+            ),
+        ),
         ("0x7F800000 : f32", np.float32(np.inf)),
         ("-0.0 : f64", np.float64(-0.0)),
         ("dense<[1, -2]> : tensor<2xi8>", np.array([1, -2], np.int8)),
