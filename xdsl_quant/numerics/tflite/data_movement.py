@@ -1,0 +1,146 @@
+"""What ops that move elements do, with stored values as with any others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class SliceMasks(NamedTuple):
+    """Which entries of begin and end have another meaning: one bit for each."""
+
+    begin_mask: int = 0
+    end_mask: int = 0
+    ellipsis_mask: int = 0
+    new_axis_mask: int = 0
+    shrink_axis_mask: int = 0
+
+
+def strided_slice(
+    values: Array,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int],
+    masks: SliceMasks,
+) -> Array:
+    """
+    A slice as NumPy takes it, with one entry of `begin`, `end` and `strides` for each
+    dimension that is named.
+
+    Args:
+        values: the tensor.
+        begin: first indices, which count from the end if they are negative.
+        end: indices behind the last ones.
+        strides: the steps, not 0.
+        masks: entries without a bound, for an ellipsis, for a new dimension of size 1, and
+            for one index, whose dimension is dropped.
+    """
+
+    def index(position: int) -> Any:
+        def is_in(mask: int) -> int:
+            return mask >> position & 1
+
+        if is_in(masks.ellipsis_mask):
+            return ...
+        if is_in(masks.new_axis_mask):
+            return None
+        first = int(begin[position])
+        if is_in(masks.shrink_axis_mask):
+            return first
+        return slice(
+            None if is_in(masks.begin_mask) else first,
+            None if is_in(masks.end_mask) else int(end[position]),
+            int(strides[position]),
+        )
+
+    return values[tuple(map(index, range(len(begin))))]
+
+
+def gather(values: Array, indices: Array, axis: int = 0, batch_dims: int = 0) -> Array:
+    """Slices along a dimension, chosen by indices; leading dimensions belong together."""
+    if not batch_dims:
+        return np.take(values, indices, axis)
+    axis = axis % values.ndim
+    pairs = zip(values, indices, strict=True)
+    return np.stack([gather(v, i, axis - 1, batch_dims - 1) for v, i in pairs])
+
+
+def gather_nd(values: Array, indices: Array) -> Array:
+    """Slices at the leading indices that the last dimension of `indices` has."""
+    return values[tuple(np.moveaxis(indices, -1, 0))]
+
+
+def dynamic_update_slice(values: Array, update: Array, start: Sequence[int]) -> Array:
+    """A tensor with a part replaced; the start is clamped so that the part fits."""
+    result = values.copy()
+    parts = [
+        slice(first := min(max(int(s), 0), size - part), first + part)
+        for s, size, part in zip(start, values.shape, update.shape, strict=True)
+    ]
+    result[tuple(parts)] = update
+    return result
+
+
+def space_to_batch(
+    values: Array, block: Sequence[int], paddings: Array, fill: int
+) -> Array:
+    """Blocks of spatial dimensions as batches: each has every so many elements."""
+    count = len(block)
+    rest = [(0, 0)] * (values.ndim - count - 1)
+    padded = np.pad(
+        values, [(0, 0), *map(tuple, paddings.tolist()), *rest], constant_values=fill
+    )
+    sizes = [size // b for size, b in zip(padded.shape[1:], block, strict=False)]
+    pairs = [size for pair in zip(sizes, block, strict=True) for size in pair]
+    depth = padded.shape[count + 1 :]
+    split = padded.reshape(padded.shape[0], *pairs, *depth)
+    blocks, places = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
+    order = [*blocks, 0, *places, *range(2 * count + 1, split.ndim)]
+    return split.transpose(order).reshape(-1, *sizes, *depth)
+
+
+def batch_to_space(values: Array, block: Sequence[int], crops: Array) -> Array:
+    """Batches as blocks of spatial dimensions, the other way around."""
+    count = len(block)
+    sizes, depth = values.shape[1 : count + 1], values.shape[count + 1 :]
+    batch = values.shape[0] // math.prod(block)
+    split = values.reshape(*block, batch, *sizes, *depth)
+    pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
+    order = [count, *pairs, *range(2 * count + 1, split.ndim)]
+    whole = split.transpose(order).reshape(
+        batch, *(size * b for size, b in zip(sizes, block, strict=True)), *depth
+    )
+    parts = [
+        slice(int(low), size - int(high))
+        for (low, high), size in zip(crops, whole.shape[1:], strict=False)
+    ]
+    return whole[(slice(None), *parts)]
+
+
+def space_to_depth(values: Array, block: int) -> Array:
+    """Blocks of an image `[batch, height, width, channels]` as channels."""
+    batch, height, width, depth = values.shape
+    rows, columns = height // block, width // block
+    split = values.reshape(batch, rows, block, columns, block, depth)
+    order = 0, 1, 3, 2, 4, 5
+    return split.transpose(order).reshape(batch, rows, columns, block * block * depth)
+
+
+def depth_to_space(values: Array, block: int) -> Array:
+    """Channels of an image as blocks, the other way around."""
+    batch, rows, columns, depth = values.shape
+    split = values.reshape(batch, rows, columns, block, block, depth // block**2)
+    order = 0, 1, 3, 2, 4, 5
+    return split.transpose(order).reshape(batch, rows * block, columns * block, -1)
+
+
+def top_k(values: Array, count: int) -> tuple[Array, Array]:
+    """The largest elements along the last dimension and their indices, lower ones first."""
+    order = np.argsort(-values.astype(np.int64), axis=-1, kind="stable")[..., :count]
+    return np.take_along_axis(values, order, -1), order.astype(np.int32)

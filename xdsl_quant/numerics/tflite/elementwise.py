@@ -1,0 +1,317 @@
+"""The integer kernels of elementwise ops that work with multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import (
+    Integers,
+    Multiplier,
+    inverse_square_root,
+    quantized_multiplier,
+    rescaled,
+    rounding_divide,
+    saturated,
+    wrapped,
+)
+from .quantized import (
+    Quantized,
+    activated,
+    activation_bounds,
+    clamped,
+    round_away,
+    scale_of,
+)
+
+# Sums
+
+
+def add(
+    lhs: Quantized,
+    rhs: Quantized,
+    result: QuantizationParameters,
+    activation: str = "NONE",
+    pot_scale_int16: bool = False,
+) -> Integers:
+    """
+    The sum of two tensors, broadcast as in NumPy.
+
+    Args:
+        lhs: the first one.
+        rhs: the second one.
+        result: the parameters of the sum.
+        activation: what is computed of the sum.
+        pot_scale_int16: if storage has 16 bits and all scales are powers of two, round
+            each operand once instead.
+
+    Returns:
+        Stored values.
+    """
+    return _sum(lhs, rhs, result, activation, pot_scale_int16, 1)
+
+
+def subtract(
+    lhs: Quantized,
+    rhs: Quantized,
+    result: QuantizationParameters,
+    activation: str = "NONE",
+    pot_scale_int16: bool = False,
+) -> Integers:
+    """The difference of two tensors, with the arguments of [`add`][..add]."""
+    return _sum(lhs, rhs, result, activation, pot_scale_int16, -1)
+
+
+def _sum(
+    lhs: Quantized,
+    rhs: Quantized,
+    result: QuantizationParameters,
+    activation: str,
+    pot_scale_int16: bool,
+    sign: int,
+) -> Integers:
+    is_wide = result.storage_width == 16
+    if is_wide and pot_scale_int16:
+        exponents = [_exact_log2(x) for x in (lhs.scale, rhs.scale, scale_of(result))]
+        if None not in exponents:
+            return _sum_of_powers(lhs, rhs, result, activation, exponents, sign)
+    left_shift = 15 if is_wide else 20
+    twice = _twice_larger_scale(lhs, rhs)
+    first, second = (
+        rescaled(
+            x.corrected << left_shift, quantized_multiplier(float(x.scale) / twice)
+        )
+        for x in (lhs, rhs)
+    )
+    unit = float(np.float32(1 << left_shift) * scale_of(result))
+    total = rescaled(first + sign * second, quantized_multiplier(twice / unit))
+    return activated(total, result, activation)
+
+
+def _twice_larger_scale(lhs: Quantized, rhs: Quantized) -> float:
+    return float(np.float32(2) * max(lhs.scale, rhs.scale))
+
+
+def _exact_log2(scale: np.float32) -> int | None:
+    mantissa, exponent = np.frexp(scale)
+    return int(exponent) - 1 if mantissa == 0.5 else None
+
+
+def _sum_of_powers(
+    lhs: Quantized,
+    rhs: Quantized,
+    result: QuantizationParameters,
+    activation: str,
+    exponents: Any,
+    sign: int,
+) -> Integers:
+    first, second, last = exponents
+    total = rounding_divide(lhs.values, last - first) + sign * rounding_divide(
+        rhs.values, last - second
+    )
+    low, high = activation_bounds(result, activation)
+    return np.clip(saturated(total, 16), low, high)
+
+
+# Products
+
+
+def multiply(
+    lhs: Quantized,
+    rhs: Quantized,
+    result: QuantizationParameters,
+    activation: str = "NONE",
+) -> Integers:
+    """The product of two tensors, broadcast as in NumPy, as stored values."""
+    ratio = lhs.scale * rhs.scale / scale_of(result)
+    product = rescaled(lhs.corrected * rhs.corrected, quantized_multiplier(ratio))
+    return activated(product, result, activation)
+
+
+def squared_difference(
+    lhs: Quantized, rhs: Quantized, result: QuantizationParameters
+) -> Integers:
+    """The square of the difference of two tensors, as stored values."""
+    twice = _twice_larger_scale(lhs, rhs)
+    first, second = (
+        rescaled(x.corrected << 7, quantized_multiplier(float(x.scale) / twice))
+        for x in (lhs, rhs)
+    )
+    difference = first - second
+    unit = float(np.float32(1 << 14) * scale_of(result))
+    square = wrapped(difference * difference)
+    return clamped(rescaled(square, quantized_multiplier(twice * twice / unit)), result)
+
+
+# Comparison
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], NDArray[np.bool_]]] = {
+    "equal": eq,
+    "not_equal": ne,
+    "greater": gt,
+    "greater_equal": ge,
+    "less": lt,
+    "less_equal": le,
+}
+"""The comparisons by the names of the ops."""
+
+
+def compare(direction: str, lhs: Quantized, rhs: Quantized) -> NDArray[np.bool_]:
+    """
+    Compare what two tensors express.
+
+    Args:
+        direction: a key of `COMPARISONS`.
+        lhs: the first one.
+        rhs: the second one.
+    """
+    first, second = (
+        rescaled(x.corrected << 8, quantized_multiplier(x.scale)) for x in (lhs, rhs)
+    )
+    return COMPARISONS[direction](first, second)
+
+
+# Functions of one tensor
+
+
+def requantize(x: Quantized, result: QuantizationParameters) -> Integers:
+    """The same numbers with other parameters, as stored values."""
+    ratio = float(x.scale) / float(scale_of(result))
+    return clamped(rescaled(x.corrected, quantized_multiplier(ratio)), result)
+
+
+def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
+    """Numbers of type `f32` as stored values, rounded half away from zero."""
+    steps = round_away(values.astype(np.float32) / scale_of(result))
+    low, high = result.storage_min, result.storage_max
+    return np.clip(steps + int(result.zero_points), low, high).astype(np.int64)
+
+
+def dequantize(x: Quantized) -> NDArray[np.float32]:
+    """What stored values express; there may be scales for one dimension."""
+    parameters = x.parameters
+    scales, zero_points = parameters.scales, parameters.zero_points
+    if (dimension := parameters.quantized_dimension) is not None:
+        shape = [1] * x.values.ndim
+        shape[dimension] = -1
+        scales, zero_points = scales.reshape(shape), zero_points.reshape(shape)
+    return (scales * (x.values - zero_points)).astype(np.float32)
+
+
+def relu(
+    x: Quantized, result: QuantizationParameters, activation: str = "RELU"
+) -> Integers:
+    """The ops of the family of `relu`, by the activation that they compute."""
+    ratio = x.scale / scale_of(result)
+    values = rescaled(x.corrected, quantized_multiplier(ratio))
+    return activated(values, result, activation)
+
+
+def leaky_relu(x: Quantized, result: QuantizationParameters, alpha: float) -> Integers:
+    """`x`, or `alpha * x` where it is negative, as stored values."""
+    corrected, scale = x.corrected, scale_of(result)
+    slope = x.scale * np.float32(alpha) / scale
+    negative = rescaled(corrected, quantized_multiplier(abs(slope)))
+    return clamped(
+        np.where(
+            corrected >= 0,
+            rescaled(corrected, quantized_multiplier(x.scale / scale)),
+            -negative if slope < 0 else negative,
+        ),
+        result,
+    )
+
+
+def prelu(x: Quantized, alpha: Quantized, result: QuantizationParameters) -> Integers:
+    """`x`, or `alpha * x` where it is negative, as stored values."""
+    corrected, scale = x.corrected, scale_of(result)
+    slope = quantized_multiplier(x.scale * alpha.scale / scale)
+    return clamped(
+        np.where(
+            corrected >= 0,
+            rescaled(corrected, quantized_multiplier(x.scale / scale)),
+            rescaled(corrected * alpha.corrected, slope),
+        ),
+        result,
+    )
+
+
+def absolute(x: Quantized, result: QuantizationParameters) -> Integers:
+    """Absolute values, as stored ones."""
+    values, ratio = np.abs(x.corrected), x.scale / scale_of(result)
+    if ratio != 1:
+        values = rescaled(values, quantized_multiplier(ratio))
+    return clamped(values, result)
+
+
+def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
+    """
+    Square roots, as stored values, rounded towards zero.
+
+    Raises:
+        ValueError: if a number is negative.
+    """
+    if (x.corrected < 0).any():
+        raise ValueError("square root of a negative number")
+    roots = np.sqrt(x.scale * x.corrected.astype(np.float32))
+    return clamped(np.trunc(roots / scale_of(result)).astype(np.int64), result)
+
+
+def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Integers:
+    """
+    `1 / sqrt(x)`, as stored values of 8 bits; the largest one for 0.
+
+    Raises:
+        ValueError: if a number is negative.
+    """
+    corrected = x.corrected
+    if (corrected < 0).any():
+        raise ValueError("square root of a negative number")
+    extra = 20
+    root, exponent = inverse_square_root(corrected, -1)
+    data = rescaled(np.ones_like(corrected), Multiplier(root, exponent + extra))
+    value, shift = quantized_multiplier(1 / float(np.sqrt(x.scale) * scale_of(result)))
+    values = clamped(rescaled(data, Multiplier(value, shift - extra)), result)
+    return np.where(corrected == 0, result.storage_max, values)
+
+
+def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
+    """`x * min(max(x + 3, 0), 6) / 6`, as stored values, with 16 bits in between."""
+    fine = np.float32(1 / 128) * x.scale
+    outer, outer_exponent = quantized_multiplier(fine / scale_of(result))
+    inner, inner_exponent = quantized_multiplier(fine / np.float32(3 / 32768))
+    values = wrapped(x.corrected << 7, 16)
+    product = _high_product(values, _upper_half(outer))
+    gate = values
+    if inner_exponent > 0:
+        gate = saturated(gate << (inner_exponent - 1), 16)
+    gate = _high_product(gate, _upper_half(inner))
+    if inner_exponent > 0:
+        gate = saturated(gate << 1, 16)
+    gate = rounding_divide(gate, max(-inner_exponent, 0))
+    gate = (gate + (1 << 15)) >> 1
+    gated = _truncated_shift(gate * product, 15)
+    return clamped(rounding_divide(gated, -outer_exponent), result)
+
+
+def _upper_half(multiplier: Any) -> Any:
+    """The upper 16 bits of a multiplier, rounded half up."""
+    return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)
+
+
+def _high_product(lhs: Integers, rhs: Any) -> Integers:
+    """The product of numbers of 16 bits over `2**15`, rounded half up."""
+    product = lhs * rhs
+    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return _truncated_shift(product + nudge, 15)
+
+
+def _truncated_shift(values: Integers, bits: int) -> Integers:
+    """A quotient by a power of two, rounded towards zero, as in C."""
+    return (values + np.where(values < 0, (1 << bits) - 1, 0)) >> bits

@@ -1,0 +1,219 @@
+"""
+The fixed-point arithmetic that the integer kernels of TensorFlow Lite are made of.
+
+Values are integers of 64 bits in arrays of any shape. Each function is written with
+operators of arrays and some of NumPy's functions alone. The names of the kernels' own
+functions, from gemmlowp and from TensorFlow Lite, are in the docstrings.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Integers: TypeAlias = NDArray[np.int64]
+
+INT32_MAX = 2**31 - 1
+
+
+class Multiplier(NamedTuple):
+    """A real number from 0, or an array of them, as `value * 2**(exponent - 31)`."""
+
+    value: Any
+    """From `2**30` to `2**31 - 1`, or 0."""
+
+    exponent: Any
+
+
+def quantized_multiplier(real: ArrayLike) -> Multiplier:
+    """
+    `QuantizeMultiplier`: the nearest multiplier of 31 bits for numbers of 64 bits. Numbers
+    below `2**-32` become 0.
+    """
+    mantissas, exponents = np.frexp(np.asarray(real, np.float64))
+    values = np.floor(np.ldexp(mantissas, 31) + 0.5).astype(np.int64)
+    is_carried = values == 1 << 31
+    values = np.where(is_carried, 1 << 30, values)
+    exponents = exponents.astype(np.int64) + is_carried
+    is_tiny = exponents < -31
+    return Multiplier(
+        np.where(is_tiny, 0, values)[()], np.where(is_tiny, 0, exponents)[()]
+    )
+
+
+def wrapped(values: Integers, bits: int = 32) -> Integers:
+    """The lowest bits of integers, as signed ones."""
+    half = 1 << (bits - 1)
+    return ((values + half) & (2 * half - 1)) - half
+
+
+def saturated(values: Integers, bits: int = 32) -> Integers:
+    """Integers limited to what signed ones of so many bits can be."""
+    return np.clip(values, -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def doubling_high_product(lhs: Any, rhs: Any) -> Integers:
+    """
+    `SaturatingRoundingDoublingHighMul`: `lhs * rhs / 2**31`, rounded half up. Two times
+    `-2**31` is limited to `2**31 - 1`.
+    """
+    return np.minimum((lhs * rhs + (1 << 30)) >> 31, INT32_MAX)
+
+
+def rounding_divide(values: Any, exponent: Any) -> Integers:
+    """`RoundingDivideByPOT`: `values / 2**exponent`, rounded half away from zero."""
+    # What is added before the shift is 1 less for negative values.
+    half = (1 << exponent) >> 1
+    return (values + half - ((values < 0) & (exponent > 0))) >> exponent
+
+
+def scaled_by_power(values: Any, exponent: int) -> Integers:
+    """`SaturatingRoundingMultiplyByPOT`: `values * 2**exponent` in 32 bits."""
+    if exponent <= 0:
+        return rounding_divide(values, -exponent)
+    return saturated(values << exponent)
+
+
+def half_sum(lhs: Any, rhs: Any) -> Integers:
+    """`RoundingHalfSum`: `(lhs + rhs) / 2`, rounded half away from zero."""
+    return rounding_divide(lhs + rhs, 1)
+
+
+def rescaled(values: Any, multiplier: Multiplier) -> Integers:
+    """
+    `MultiplyByQuantizedMultiplier` of 32 bits: the product with a multiplier, rounded
+    after each of two shifts.
+    """
+    value, exponent = multiplier
+    shifted = wrapped(values << np.maximum(exponent, 0))
+    product = doubling_high_product(shifted, value)
+    return rounding_divide(product, np.maximum(-exponent, 0))
+
+
+def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
+    """
+    `MultiplyByQuantizedMultiplier` of 64 bits: the product with the upper 16 bits of a
+    multiplier, rounded once, half up, and cut to 32 bits.
+    """
+    value, exponent = multiplier
+    reduced = np.where(value < 0x7FFF0000, (value + (1 << 15)) >> 16, 0x7FFF)
+    shift = 15 - exponent
+    return wrapped((values * reduced + (1 << (shift - 1))) >> shift)
+
+
+def leading_zeros(values: Any) -> Integers:
+    """The zeros before the first one of the 32 bits of integers from 0."""
+    return 32 - np.frexp(np.asarray(values, np.float64))[1].astype(np.int64)
+
+
+# Functions of fixed-point numbers
+
+
+_EXP_FACTORS = (
+    (-2, 1672461947),
+    (-1, 1302514674),
+    (0, 790015084),
+    (1, 290630308),
+    (2, 39332535),
+    (3, 720401),
+    (4, 242),
+)
+"""`exp(-2**k)` with 31 bits behind the point."""
+
+
+def exp_of_negative(values: Integers) -> Integers:
+    """
+    `exp_on_negative_values`: the exponential of numbers up to 0 with 26 bits behind the
+    point, with 31 bits behind the point.
+    """
+    quarter = 1 << 24
+    remainder = (values & (quarter - 1)) - quarter
+    # A Taylor series of fourth degree around -1/8, for numbers from -1/4 to 0.
+    x = scaled_by_power(remainder, 5) + (1 << 28)
+    x2 = doubling_high_product(x, x)
+    x3 = doubling_high_product(x2, x)
+    x4 = doubling_high_product(x2, x2)
+    third = doubling_high_product(rounding_divide(x4, 2) + x3, 715827883)
+    series = x + rounding_divide(third + x2, 1)
+    result = 1895147668 + doubling_high_product(series, 1895147668)
+    rest = remainder - values
+    for exponent, factor in _EXP_FACTORS:
+        has_part = (rest >> (26 + exponent)) & 1 == 1
+        result = np.where(has_part, doubling_high_product(result, factor), result)
+    return np.where(values == 0, INT32_MAX, result)
+
+
+def reciprocal_of_one_plus(values: Integers) -> Integers:
+    """
+    `one_over_one_plus_x_for_x_in_0_1`: `1 / (1 + x)` for numbers from 0 to 1, both with 31
+    bits behind the point.
+    """
+    half = half_sum(values, INT32_MAX)
+    y = 1515870810 + doubling_high_product(half, -1010580540)
+    for _ in range(3):
+        error = (1 << 29) - doubling_high_product(half, y)
+        y = y + scaled_by_power(doubling_high_product(y, error), 2)
+    return scaled_by_power(y, 1)
+
+
+def inverse_square_root(values: Integers, direction: int) -> Multiplier:
+    """
+    `GetInvSqrtQuantizedMultiplierExp`: the square root of `1 / values` as a multiplier.
+    Values up to 1 become 1. The exponent is multiplied by `direction`.
+    """
+    exponent = np.full_like(values, 11)
+    v = values
+    while (is_large := v >= 1 << 29).any():
+        v = np.where(is_large, v >> 2, v)
+        exponent = exponent + is_large
+    pairs = ((leading_zeros(v) - 1) >> 1) - 1
+    exponent = exponent - pairs
+    v = v << (2 * pairs)
+    half = rounding_divide(v >> 1, 1)
+    y = np.full_like(values, 1 << 28)
+    for _ in range(5):
+        cube = doubling_high_product(doubling_high_product(y, y), y)
+        correction = doubling_high_product(half, scaled_by_power(cube, 6))
+        y = scaled_by_power(
+            doubling_high_product((1 << 28) + (1 << 27), y) - correction, 3
+        )
+    result = doubling_high_product(y, 1518500250) << np.maximum(-exponent, 0)
+    exponent = np.maximum(exponent, 0) * direction
+    return Multiplier(
+        np.where(values <= 1, INT32_MAX, result), np.where(values <= 1, 0, exponent)
+    )
+
+
+def log_from_one(values: Integers) -> Integers:
+    """
+    `log_x_for_x_greater_than_or_equal_to_1`: the natural logarithm of numbers from 1 with
+    19 bits behind the point, with 26 bits behind the point.
+    """
+    # exp(-0.5), in quarters of the exponent of two.
+    quarter = rounding_divide(536870912, 6)
+    zeros = leading_zeros(values)
+    root_half = 1518500250
+    normalized = saturated(values << (zeros - 1))
+    first = scaled_by_power(doubling_high_product(normalized, root_half), 1)
+    first_power = saturated(((12 - zeros) << 25) + quarter)
+    product = doubling_high_product(values, root_half)
+    room = leading_zeros(product) - 1
+    second = saturated(values << room)
+    second_power = saturated(((12 - room) << 25) - quarter)
+    r, power = np.minimum(first, second), np.maximum(first_power, second_power)
+    center = 1805811301
+    mean = half_sum(r, center)
+    d = 2 * (r - center)
+    d2 = doubling_high_product(d, d)
+    d3 = doubling_high_product(d, d2)
+    numerator = doubling_high_product(d, r) + doubling_high_product(d3, 117049297)
+    inner = 1057819769 + d + doubling_high_product(127690142, d2)
+    denominator = doubling_high_product(mean, inner) + doubling_high_product(
+        638450708, d
+    )
+    quotient = doubling_high_product(
+        rounding_divide(numerator, 6), reciprocal_of_one_plus(denominator)
+    )
+    return scaled_by_power(doubling_high_product(power, 1488522236) + quotient, 1)

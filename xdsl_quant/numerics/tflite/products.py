@@ -1,0 +1,299 @@
+"""The integer kernels that multiply and accumulate."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import (
+    Integers,
+    quantized_multiplier,
+    rescaled,
+    rescaled_wide,
+    saturated,
+)
+from .quantized import Quantized, activated, clamped, round_away, scale_of
+
+
+class Window(NamedTuple):
+    """How a window moves along height and width."""
+
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    padding: str = "VALID"
+
+    def result_size(self, size: int, window: int, axis: int) -> int:
+        """The number of places along one dimension."""
+        extent = (window - 1) * self.dilations[axis] + 1
+        stride = self.strides[axis]
+        if self.padding == "SAME":
+            return -(-size // stride)
+        return max((size - extent) // stride + 1, 0)
+
+    def padding_before(self, size: int, window: int, axis: int) -> tuple[int, int]:
+        """What is added before and behind a dimension."""
+        if self.padding != "SAME":
+            return 0, 0
+        extent = (window - 1) * self.dilations[axis] + 1
+        count = self.result_size(size, window, axis)
+        total = max((count - 1) * self.strides[axis] + extent - size, 0)
+        return total // 2, total - total // 2
+
+
+def windows(
+    values: NDArray[Any], sizes: tuple[int, int], window: Window, fill: int = 0
+) -> NDArray[Any]:
+    """
+    The elements below each place of a window.
+
+    Args:
+        values: an array `[batch, height, width, channels]`.
+        sizes: height and width of the window.
+        window: how it moves.
+        fill: what is outside of the image.
+
+    Returns:
+        A view `[batch, rows, columns, channels, window height, window width]`.
+    """
+    pads = [
+        window.padding_before(values.shape[axis + 1], sizes[axis], axis)
+        for axis in range(2)
+    ]
+    padded = np.pad(values, [(0, 0), *pads, (0, 0)], constant_values=fill)
+    extents = [(sizes[a] - 1) * window.dilations[a] + 1 for a in range(2)]
+    view = sliding_window_view(padded, extents, axis=(1, 2))
+    (sh, sw), (dh, dw) = window.strides, window.dilations
+    rows, columns = (
+        window.result_size(values.shape[axis + 1], sizes[axis], axis)
+        for axis in range(2)
+    )
+    return view[:, ::sh, ::sw, :, ::dh, ::dw][:, :rows, :columns]
+
+
+def _requantized(
+    accumulator: Integers,
+    x: Quantized,
+    weights: QuantizationParameters,
+    result: QuantizationParameters,
+    activation: str,
+    is_wide: bool,
+) -> Integers:
+    """Sums of products, whose last dimension is the channel, as stored values."""
+    scales = weights.scales.astype(np.float64)
+    ratio = float(x.scale) * scales / float(scale_of(result))
+    multiplier = quantized_multiplier(ratio)
+    rescale = rescaled_wide if is_wide else rescaled
+    return activated(rescale(accumulator, multiplier), result, activation)
+
+
+def convolution(
+    x: Quantized,
+    weights: Quantized,
+    bias: Integers | None,
+    result: QuantizationParameters,
+    window: Window,
+    activation: str = "NONE",
+    has_wide_accumulator: bool = False,
+) -> Integers:
+    """
+    A convolution of an image `[batch, height, width, channels]`.
+
+    Args:
+        x: the image, with stored values of 8 or 16 bits.
+        weights: `[outputs, height, width, channels of a group]`, with zero point 0, and one
+            scale or one for each output.
+        bias: what is added to the accumulator, in its scale.
+        result: the parameters of the result.
+        window: how the window moves.
+        activation: what is computed of the sums.
+        has_wide_accumulator: whether the accumulator has 64 bits, as it has for values of
+            16 bits without a bias of 32 bits.
+
+    Returns:
+        Stored values `[batch, rows, columns, outputs]`.
+    """
+    outputs, height, width, depth = weights.values.shape
+    groups = x.values.shape[-1] // depth
+    view = windows(x.corrected, (height, width), window)
+    view = view.reshape(*view.shape[:3], groups, depth, height, width)
+    kernels = weights.values.reshape(groups, outputs // groups, height, width, depth)
+    sums = np.einsum("byxgcij,goijc->byxgo", view, kernels, optimize=True)
+    sums = sums.reshape(*view.shape[:3], outputs)
+    if bias is not None:
+        sums = sums + bias
+    return _requantized(
+        sums, x, weights.parameters, result, activation, has_wide_accumulator
+    )
+
+
+def depthwise_convolution(
+    x: Quantized,
+    weights: Quantized,
+    bias: Integers | None,
+    result: QuantizationParameters,
+    window: Window,
+    activation: str = "NONE",
+    has_wide_accumulator: bool = False,
+) -> Integers:
+    """
+    A convolution of each channel, with the arguments of [`convolution`][..convolution] but
+    for weights `[1, height, width, outputs]`: output `c * multiplier + k` has channel `c`.
+    """
+    _, height, width, outputs = weights.values.shape
+    channels = x.values.shape[-1]
+    view = windows(x.corrected, (height, width), window)
+    kernels = weights.values[0].reshape(height, width, channels, outputs // channels)
+    sums = np.einsum("byxcij,ijck->byxck", view, kernels)
+    sums = sums.reshape(*view.shape[:3], outputs)
+    if bias is not None:
+        sums = sums + bias
+    return _requantized(
+        sums, x, weights.parameters, result, activation, has_wide_accumulator
+    )
+
+
+def transposed_convolution(
+    x: Quantized,
+    weights: Quantized,
+    bias: Integers | None,
+    result: QuantizationParameters,
+    shape: tuple[int, int, int, int],
+    window: Window,
+    activation: str = "NONE",
+) -> Integers:
+    """
+    The gradient of a convolution whose image has the given shape, with the arguments of
+    [`convolution`][..convolution]: each element of `x` adds the window times itself.
+    """
+    outputs, height, width, _ = weights.values.shape
+    batch, rows, columns, _ = x.values.shape
+    (top, _), (left, _) = (
+        window.padding_before(shape[axis + 1], (height, width)[axis], axis)
+        for axis in range(2)
+    )
+    (sh, sw) = window.strides
+    sums = np.zeros(
+        (batch, (rows - 1) * sh + height, (columns - 1) * sw + width, outputs), np.int64
+    )
+    for i in range(height):
+        for j in range(width):
+            part = x.corrected @ weights.values[:, i, j].T
+            stop_row, stop_column = i + rows * sh - sh + 1, j + columns * sw - sw + 1
+            sums[:, i:stop_row:sh, j:stop_column:sw] += part
+    behind = [
+        max(top + shape[1] - sums.shape[1], 0),
+        max(left + shape[2] - sums.shape[2], 0),
+    ]
+    sums = np.pad(sums, [(0, 0), (0, behind[0]), (0, behind[1]), (0, 0)])
+    sums = sums[:, top : top + shape[1], left : left + shape[2]]
+    if bias is not None:
+        sums = sums + bias
+    is_wide = x.parameters.storage_width == 16
+    return _requantized(sums, x, weights.parameters, result, activation, is_wide)
+
+
+def fully_connected(
+    x: Quantized,
+    weights: Quantized,
+    bias: Integers | None,
+    result: QuantizationParameters,
+    activation: str = "NONE",
+    keep_num_dims: bool = False,
+) -> Integers:
+    """
+    The product of rows with weights. The accumulator is multiplied with a number of 64
+    bits, and rounded half away from zero.
+
+    Args:
+        x: stored values, whose last dimension is that of the weights.
+        weights: `[outputs, inputs]`, with one scale, or one for each output.
+        bias: what is added to the accumulator, in its scale.
+        result: the parameters of the result.
+        activation: what is computed of the sums.
+        keep_num_dims: keep all but the last dimension instead of one for all of them.
+
+    Returns:
+        Stored values.
+    """
+    parameters = weights.parameters
+    matrix = weights.values
+    if parameters.quantized_dimension is None:
+        matrix = weights.corrected
+    rows = x.corrected.reshape(-1, matrix.shape[-1])
+    sums = rows @ matrix.T
+    if bias is not None:
+        sums = sums + bias
+    ratio = float(x.scale) * parameters.scales / float(scale_of(result))
+    values = round_away(sums * ratio).astype(np.int64)
+    shape = x.values.shape[:-1] if keep_num_dims else (-1,)
+    return activated(values, result, activation).reshape(*shape, matrix.shape[0])
+
+
+def batch_matmul(
+    x: Quantized,
+    y: Quantized,
+    result: QuantizationParameters,
+    adj_x: bool = False,
+    adj_y: bool = False,
+) -> Integers:
+    """
+    Products of matrices, whose other dimensions are broadcast.
+
+    Args:
+        x: the left ones.
+        y: the right ones.
+        result: the parameters of the result.
+        adj_x: transpose the left ones.
+        adj_y: transpose the right ones.
+
+    Returns:
+        Stored values.
+    """
+    lhs = x.corrected.swapaxes(-1, -2) if adj_x else x.corrected
+    rhs = y.corrected.swapaxes(-1, -2) if adj_y else y.corrected
+    multiplier = quantized_multiplier(
+        float(x.scale * y.scale) / float(scale_of(result))
+    )
+    rescale = rescaled_wide if x.parameters.storage_width == 16 else rescaled
+    return clamped(rescale(lhs @ rhs, multiplier), result)
+
+
+def svdf(
+    x: Quantized,
+    features: Quantized,
+    time: Quantized,
+    bias: Integers | None,
+    state: Quantized,
+    result: QuantizationParameters,
+    rank: int,
+) -> tuple[Integers, Integers]:
+    """
+    One step of a filter that is a sum of products of two vectors: of features and of time.
+
+    Args:
+        x: `[batch, inputs]`.
+        features: `[filters, inputs]`.
+        time: `[filters, memory]` with 16 bits.
+        bias: `[units]`, or none.
+        state: `[batch, filters * memory]` with 16 bits.
+        result: the parameters of the result.
+        rank: how many filters one unit has.
+
+    Returns:
+        Stored values `[batch, units]`, and the next state.
+    """
+    batch, filters = x.values.shape[0], features.values.shape[0]
+    first = quantized_multiplier(x.scale * features.scale / state.scale)
+    column = saturated(rescaled(x.corrected @ features.values.T, first), 16)
+    memory = state.values.reshape(batch, filters, -1)
+    memory = np.concatenate([memory[..., 1:], column[..., None]], axis=-1)
+    sums = (memory * time.values).sum(axis=-1).reshape(batch, -1, rank).sum(axis=-1)
+    if bias is not None:
+        sums = sums + bias
+    second = quantized_multiplier(state.scale * time.scale / scale_of(result))
+    return clamped(rescaled(sums, second), result), memory.reshape(state.values.shape)

@@ -1,0 +1,94 @@
+"""Stored values together with their parameters, and the bounds of activations."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import Integers
+
+Activation: TypeAlias = Literal["NONE", "RELU", "RELU_N1_TO_1", "RELU6"]
+"""A function that is computed together with an op, by the name that files have for it."""
+
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "NONE": (-np.inf, np.inf),
+    "RELU": (0, np.inf),
+    "RELU_N1_TO_1": (-1, 1),
+    "RELU6": (0, 6),
+    "RELU_0_TO_1": (0, 1),
+}
+
+
+class Quantized(NamedTuple):
+    """Stored values, and what they express."""
+
+    values: Integers
+    parameters: QuantizationParameters
+
+    @property
+    def scale(self) -> np.float32:
+        """The scale, which files have with 32 bits."""
+        return np.float32(self.parameters.scales)
+
+    @property
+    def zero_point(self) -> int:
+        return int(self.parameters.zero_points)
+
+    @property
+    def corrected(self) -> Integers:
+        """The stored values less the zero point."""
+        return self.values - self.zero_point
+
+
+def scale_of(parameters: QuantizationParameters) -> np.float32:
+    """The scale of a tensor, which files have with 32 bits."""
+    return np.float32(parameters.scales)
+
+
+def round_away(values: np.ndarray | np.float32) -> np.ndarray:
+    """Numbers of 32 bits rounded half away from zero, which is what C's `round` does."""
+    wide = np.asarray(values, np.float64)
+    return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
+
+
+def clamped(values: Integers, parameters: QuantizationParameters) -> Integers:
+    """Corrected values as stored ones: what is out of the storage range is its end."""
+    zero_point = int(parameters.zero_points)
+    low, high = parameters.storage_min, parameters.storage_max
+    return np.clip(values + zero_point, low, high)
+
+
+def activation_bounds(
+    parameters: QuantizationParameters, activation: str
+) -> tuple[int, int]:
+    """
+    `CalculateActivationRangeQuantized`: the smallest and largest stored value of what an
+    activation gives.
+
+    Raises:
+        ValueError: if there is no integer form of the activation.
+    """
+    if activation not in _BOUNDS:
+        raise ValueError(f"activation '{activation}' has no integer form")
+    low, high = parameters.storage_min, parameters.storage_max
+    smallest, largest = (
+        np.clip(
+            int(parameters.zero_points)
+            + round_away(np.float32(bound) / scale_of(parameters)),
+            low,
+            high,
+        )
+        for bound in _BOUNDS[activation]
+    )
+    return int(smallest), int(largest)
+
+
+def activated(
+    values: Integers, parameters: QuantizationParameters, activation: str
+) -> Integers:
+    """Corrected values as stored ones of an op with a fused activation."""
+    low, high = activation_bounds(parameters, activation)
+    return np.clip(values + int(parameters.zero_points), low, high)

@@ -1,0 +1,64 @@
+"""The integer kernels that reduce dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import (
+    Integers,
+    Multiplier,
+    quantized_multiplier,
+    rescaled,
+    rescaled_wide,
+    wrapped,
+)
+from .quantized import Quantized, clamped, scale_of
+
+
+def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
+    """The sum of corrected values with dimensions of size 1, and how many they are."""
+    distinct = tuple({axis % x.values.ndim for axis in axes})
+    count = math.prod(x.values.shape[axis] for axis in distinct)
+    return x.corrected.sum(axis=distinct, keepdims=True), count
+
+
+def total(
+    x: Quantized, axes: Sequence[int], result: QuantizationParameters
+) -> Integers:
+    """The sum along dimensions, which get size 1, as stored values."""
+    sums, _ = _centered_sum(x, axes)
+    ratio = float(x.scale) / float(scale_of(result))
+    return clamped(rescaled(sums, quantized_multiplier(ratio)), result)
+
+
+def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> Integers:
+    """The mean along dimensions, which get size 1, as stored values."""
+    sums, count = _centered_sum(x, axes)
+    value, exponent = quantized_multiplier(float(x.scale) / float(scale_of(result)))
+    bits = min(count.bit_length() - 1, 32, 31 + int(exponent))
+    divided = Multiplier((int(value) << bits) // count, int(exponent) - bits)
+    return clamped(rescaled(sums, divided), result)
+
+
+def product(
+    x: Quantized, axes: Sequence[int], result: QuantizationParameters
+) -> Integers:
+    """The product along dimensions, which get size 1, as stored values."""
+    rank = x.values.ndim
+    distinct = sorted({axis % rank for axis in axes})
+    kept = [axis for axis in range(rank) if axis not in distinct]
+    count = math.prod(x.values.shape[axis] for axis in distinct)
+    rows = x.corrected.transpose(*kept, *distinct)
+    rows = rows.reshape(*rows.shape[: len(kept)], count)
+    root = float(scale_of(result)) ** (1 / count)
+    multiplier = quantized_multiplier(float(x.scale) / root)
+    product = rows[..., 0]
+    for index in range(1, count):
+        product = wrapped(rescaled_wide(product * rows[..., index], multiplier))
+    values = clamped(wrapped(rescaled_wide(product, multiplier)), result)
+    return np.expand_dims(values, tuple(distinct))

@@ -1,0 +1,136 @@
+"""The integer kernels that normalize the elements along the last dimension."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import (
+    INT32_MAX,
+    Integers,
+    Multiplier,
+    doubling_high_product,
+    exp_of_negative,
+    inverse_square_root,
+    leading_zeros,
+    log_from_one,
+    quantized_multiplier,
+    reciprocal_of_one_plus,
+    rescaled,
+    rounding_divide,
+    saturated,
+    wrapped,
+)
+from .quantized import Quantized, clamped
+from .tables import interpolated_lookup, table_of_16_bits
+
+
+def softmax(x: Quantized, result: QuantizationParameters, beta: float = 1) -> Integers:
+    """
+    `exp(beta * x)` over the sum of these along the last dimension.
+
+    Args:
+        x: stored values of 8 or 16 bits.
+        result: the parameters that the op fixes: scale 1/256 and the smallest stored value
+            as zero point, or scale 2**-15 for 16 bits.
+        beta: the factor in front of `x`.
+
+    Returns:
+        Stored values.
+    """
+    if x.parameters.storage_width == 16:
+        return _softmax_16(x, beta)
+    differences = x.values - x.values.max(axis=-1, keepdims=True)
+    exponentials, is_counted = _exponentials(differences, float(x.scale), beta)
+    total = rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
+    zeros = leading_zeros(total)
+    reciprocal = reciprocal_of_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
+    quotient = doubling_high_product(exponentials, reciprocal)
+    low, high = result.storage_min, result.storage_max
+    values = rounding_divide(quotient, 12 - zeros + 31 - result.storage_width) + low
+    return np.where(is_counted, np.clip(values, low, high), low)
+
+
+def _exponentials(
+    differences: Integers, scale: float, beta: float
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """The exponentials of differences, 0 for the smallest ones, and which are counted."""
+    multiplier, least = _input_scaling(scale, beta)
+    is_counted = differences >= least
+    inside = np.maximum(differences, least)
+    scaled = doubling_high_product(
+        wrapped(inside << multiplier.exponent), multiplier.value
+    )
+    return np.where(is_counted, exp_of_negative(scaled), 0), is_counted
+
+
+def _input_scaling(scale: float, beta: float) -> tuple[Multiplier, int]:
+    """
+    `PreprocessSoftmaxScaling`: the multiplier of differences for 26 bits behind the point,
+    and the smallest difference that it takes.
+    """
+    real = min(float(np.float32(beta)) * scale * (1 << 26), INT32_MAX)
+    multiplier = quantized_multiplier(real)
+    return multiplier, -int(np.floor(31 * (1 << 26) / 2.0**multiplier.exponent))
+
+
+@cache
+def _softmax_tables() -> tuple[Integers, Integers]:
+    exponential = table_of_16_bits(
+        np.exp, (10 / 65535, 32767), (2 / 65535, 0), np.float64
+    )
+    reciprocal = table_of_16_bits(
+        lambda x: 1 / (1 + x), (1 / 65535, -32768), (2 / 65535, 0), np.float64
+    )
+    return exponential, reciprocal
+
+
+def _softmax_16(x: Quantized, beta: float) -> Integers:
+    exponential, reciprocal = _softmax_tables()
+    differences = x.values - x.values.max(axis=-1, keepdims=True)
+    ratio = float(x.scale * np.float32(beta)) / (10 / 65535)
+    scaled = rescaled(differences, quantized_multiplier(ratio))
+    exponentials = interpolated_lookup(exponential, saturated(scaled + 32767, 16))
+    total = exponentials.sum(axis=-1, keepdims=True)
+    zeros = leading_zeros(total)
+    normalized = (((total << (zeros - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
+    quotient = interpolated_lookup(reciprocal, saturated(normalized, 16))
+    shift = 31 - zeros
+    values = (exponentials * quotient + (1 << (shift - 1))) >> shift
+    return np.clip(values, 0, 32767)
+
+
+def log_softmax(x: Quantized, result: QuantizationParameters) -> Integers:
+    """
+    The logarithm of [`softmax`][..softmax], as stored values of 8 bits; the scale of the
+    result is 1/16.
+    """
+    multiplier, least = _input_scaling(float(x.scale), 1)
+    differences = x.values - x.values.max(axis=-1, keepdims=True)
+    exponentials, _ = _exponentials(differences, float(x.scale), 1)
+    logarithm = log_from_one(
+        rounding_divide(exponentials, 12).sum(axis=-1, keepdims=True)
+    )
+    inverse = quantized_multiplier(
+        2.0 ** (31 - int(multiplier.exponent)) / int(multiplier.value)
+    )
+    limit = np.maximum(least - 1, rescaled(logarithm - (1 << 31), inverse))
+    scaled = rescaled(np.maximum(differences, least), multiplier)
+    values = rounding_divide(scaled - logarithm, 22)
+    low, high = result.storage_min, result.storage_max
+    return np.where(differences > limit, np.clip(values + high, low, high), low)
+
+
+def l2_normalization(x: Quantized, result: QuantizationParameters) -> Integers:
+    """
+    Elements over the root of the sum of squares along the last dimension, as stored values
+    of 8 bits; the scale of the result is 1/128.
+    """
+    corrected = x.corrected
+    squares = wrapped((corrected * corrected).sum(axis=-1, keepdims=True))
+    value, exponent = inverse_square_root(squares, -1)
+    return clamped(rescaled(corrected, Multiplier(value, exponent + 7)), result)

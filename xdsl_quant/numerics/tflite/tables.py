@@ -1,0 +1,234 @@
+"""
+The integer kernels that look results up: tables of 256 results for 8 bits, tables of 513
+points for 16 bits, and the sigmoid of 16 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import Integers, wrapped
+from .quantized import Quantized, round_away, scale_of
+
+Function: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
+"""A real function of an array of floats, computed in its dtype or a wider one."""
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _gelu(x: NDArray[Any]) -> NDArray[Any]:
+    wide = x.astype(np.float64)
+    return 0.5 * wide * _erfc(wide * np.float32(-math.sqrt(0.5)))
+
+
+def _approximate_gelu(x: NDArray[Any]) -> NDArray[Any]:
+    wide = x.astype(np.float64)
+    factor = np.float32(math.sqrt(2 / math.pi))
+    return 0.5 * wide * (1 + np.tanh(factor * (wide + 0.044715 * wide**3)))
+
+
+def _elu(x: NDArray[Any]) -> NDArray[Any]:
+    wide = x.astype(np.float64)
+    return np.where(wide < 0, np.expm1(np.minimum(wide, 0)), wide)
+
+
+def _logistic(x: NDArray[Any]) -> NDArray[Any]:
+    exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
+    return np.float32(1) / (np.float32(1) + exponential)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "exp": lambda x: np.exp(x.astype(np.float64)),
+    "tanh": lambda x: np.tanh(x.astype(np.float64)),
+    "logistic": _logistic,
+    "elu": _elu,
+    "gelu": _gelu,
+    "approximate_gelu": _approximate_gelu,
+}
+"""Functions that are defined everywhere, by the names of ops."""
+
+
+def function(name: str, result: QuantizationParameters) -> Function:
+    """
+    The function of an op, given the parameters of its result: where a logarithm or a
+    reciprocal square root is not defined, it is the smallest or largest stored value.
+    """
+    scale, zero_point = scale_of(result), int(result.zero_points)
+    if name == "log":
+        least = np.float32(result.storage_min - zero_point) * scale
+        return lambda x: np.where(
+            x > 0, np.log(np.where(x > 0, x, 1).astype(np.float64)), least
+        )
+    if name == "rsqrt":
+        most = np.float32(result.storage_max) * scale
+        return lambda x: np.where(
+            x > 0, 1 / np.sqrt(np.where(x > 0, x, 1).astype(np.float64)), most
+        )
+    return FUNCTIONS[name]
+
+
+def table_of_8_bits(
+    name: str, x: QuantizationParameters, result: QuantizationParameters
+) -> Integers:
+    """`LUTPopulateInt8`: the result for each stored value, from the smallest one."""
+    stored = np.arange(x.storage_min, x.storage_max + 1)
+    corrected = (stored - int(x.zero_points)).astype(np.float32)
+    with np.errstate(over="ignore"):
+        values = function(name, result)(scale_of(x) * corrected).astype(np.float32)
+        steps = round_away(values * (np.float32(1) / scale_of(result)))
+    stored_results = steps + int(result.zero_points)
+    return np.clip(stored_results, result.storage_min, result.storage_max).astype(
+        np.int64
+    )
+
+
+def table_of_16_bits(
+    evaluate: Function,
+    x: tuple[float, int],
+    result: tuple[float, int],
+    dtype: type[np.floating[Any]],
+) -> Integers:
+    """
+    `LUTPopulateInt16`: 513 points, between which one interpolates.
+
+    Args:
+        evaluate: the function.
+        x: scale and zero point of the operand.
+        result: scale and zero point of the result.
+        dtype: the float type that is computed in.
+    """
+    (first, last), (low, high) = (
+        (dtype(s) * dtype(-32768 - z), dtype(s) * dtype(32767 - z))
+        for s, z in (x, result)
+    )
+    step = (last - first) / dtype(512)
+    inverse = dtype(65536) / (high - low)
+    half = step / dtype(2)
+    points = first + np.arange(513).astype(dtype) * step
+
+    def scaled(values: NDArray[Any]) -> NDArray[Any]:
+        return evaluate(values).astype(dtype) * inverse
+
+    values = _rounded(scaled(points[:-1]), dtype)
+    middle = _rounded(scaled(points[:-1] + half), dtype)
+    interpolated = _rounded((scaled(points[1:]) + values) / dtype(2), dtype)
+    bias = _rounded((interpolated - middle) / dtype(2), dtype)
+    entries = np.append(values - bias, _rounded(scaled(np.array([last])), dtype))
+    return np.clip(entries, -32768, 32767).astype(np.int64)
+
+
+def _rounded(values: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
+    return round_away(values).astype(dtype)
+
+
+def interpolated_lookup(table: Integers, values: Integers) -> Integers:
+    """`LUTLookup`: what a table of 513 points says about stored values of 16 bits."""
+    index = 256 + (values >> 7)
+    slope = wrapped(table[index + 1] - table[index], 16)
+    return wrapped(table[index] + ((slope * (values & 127) + 64) >> 7), 16)
+
+
+def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
+    """
+    The function of an op by a table.
+
+    Args:
+        name: `log`, `rsqrt` or a key of `FUNCTIONS`.
+        x: stored values of 8 or 16 bits.
+        result: the parameters of the result, of the same storage.
+
+    Returns:
+        Stored values.
+    """
+    if x.parameters.storage_width <= 8:
+        table = table_of_8_bits(name, x.parameters, result)
+        return table[x.values - x.parameters.storage_min]
+    if name in ("logistic", "tanh"):
+        return (_logistic_16 if name == "logistic" else _tanh_16)(x)
+    table = table_of_16_bits(
+        function(name, result),
+        (float(x.scale), x.zero_point),
+        (float(scale_of(result)), int(result.zero_points)),
+        np.float32,
+    )
+    return interpolated_lookup(table, x.values)
+
+
+# The sigmoid of 16 bits
+
+_ONE_MORE = (
+    *(4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37),
+    *(
+        39,
+        40,
+        41,
+        43,
+        44,
+        45,
+        46,
+        49,
+        50,
+        54,
+        62,
+        63,
+        64,
+        66,
+        82,
+        86,
+        93,
+        100,
+        103,
+        112,
+    ),
+    *(116, 135, 255),
+)
+"""Where the table of the kernel is 1 more than the nearest integer."""
+
+
+def sigmoid_table() -> Integers:
+    """`sigmoid_table_uint16`: the sigmoid of `i / 24` with 16 bits behind the point."""
+    exact = 65536 / (1 + np.exp(-np.arange(256) / 24))
+    table = np.minimum(65535, np.floor(exact + 0.5)).astype(np.int64)
+    table[[*_ONE_MORE]] += 1
+    return np.minimum(table, 65535)
+
+
+def _sigmoid_operand(x: Quantized, largest_power: int) -> Integers:
+    """Stored values as numbers whose unit is `1 / (3 * 2**12)`."""
+    mantissa, exponent = np.frexp(x.scale)
+    left = 12 + int(exponent) - 1
+    if mantissa == 0.5 and 0 <= left <= largest_power:
+        return x.values * (3 << left)
+    factor, shift = float(x.scale) * 4096 * 3, 0
+    while factor <= 32767 / 2 and shift <= 30:
+        factor, shift = 2 * factor, shift + 1
+    half = 1 << (shift - 1) if shift else 0
+    return (x.values * int(factor) + half) >> shift
+
+
+def _interpolated_sigmoid(magnitudes: Integers, bits: int, last: int) -> Integers:
+    table = sigmoid_table()
+    index, rest = magnitudes >> bits, magnitudes & ((1 << bits) - 1)
+    inside = np.minimum(index, 254)
+    slope = table[inside + 1] - table[inside]
+    return np.where(index >= 255, last, (table[inside] << bits) + rest * slope)
+
+
+def _logistic_16(x: Quantized) -> Integers:
+    values = _sigmoid_operand(x, 0)
+    result = _interpolated_sigmoid(np.abs(values), 9, 0x7FFF << 10)
+    negative = (1 << 25) - result + (1 << 9) - 1
+    return np.where(values >= 0, result + (1 << 9), negative) >> 10
+
+
+def _tanh_16(x: Quantized) -> Integers:
+    values = _sigmoid_operand(x, 1)
+    result = _interpolated_sigmoid(np.abs(values), 8, 0xFFFF << 8) - (1 << 23)
+    return np.where(values >= 0, result + (1 << 7), -result + (1 << 7) - 1) >> 8

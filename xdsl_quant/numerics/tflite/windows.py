@@ -1,0 +1,138 @@
+"""The integer kernels of pools, and of images that get another size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdsl_quant.numerics.parameters import QuantizationParameters
+
+from .fixed_point import Integers
+from .products import Window, windows
+from .quantized import activation_bounds
+
+
+def _quotient(values: Integers, divisors: Integers) -> Integers:
+    """Quotients rounded towards zero, as in C."""
+    return np.sign(values) * (np.abs(values) // divisors)
+
+
+def average_pool(
+    values: Integers,
+    result: QuantizationParameters,
+    sizes: tuple[int, int],
+    window: Window,
+    activation: str = "NONE",
+) -> Integers:
+    """
+    The mean of the stored values below each place of a window, of those inside of the
+    image, rounded half away from zero.
+
+    Args:
+        values: stored values `[batch, height, width, channels]`.
+        result: the parameters of the result, which are those of the operand.
+        sizes: height and width of the window.
+        window: how it moves.
+        activation: what is computed of the means.
+
+    Returns:
+        Stored values `[batch, rows, columns, channels]`.
+    """
+    sums: Integers = windows(values, sizes, window).sum(axis=(-2, -1))
+    counts: Integers = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
+    half = counts // 2
+    means = _quotient(np.where(sums > 0, sums + half, sums - half), counts)
+    return np.clip(means, *activation_bounds(result, activation))
+
+
+def max_pool(
+    values: Integers,
+    result: QuantizationParameters,
+    sizes: tuple[int, int],
+    window: Window,
+    activation: str = "NONE",
+) -> Integers:
+    """The largest stored value, with the arguments of [`average_pool`][..average_pool]."""
+    least = np.iinfo(np.int64).min
+    largest = windows(values, sizes, window, least).max(axis=(-2, -1))
+    return np.clip(largest, *activation_bounds(result, activation))
+
+
+def resize_bilinear(
+    values: Integers,
+    sizes: tuple[int, int],
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Integers:
+    """
+    Interpolate between the nearest two rows and columns, with 10 bits behind the point.
+
+    Args:
+        values: stored values `[batch, height, width, channels]`.
+        sizes: height and width of the result.
+        align_corners: the centers of the corners are the same.
+        half_pixel_centers: a place is the center of an element.
+
+    Returns:
+        Stored values of the same parameters.
+    """
+    (y, top, bottom), (x, left, right) = (
+        _places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        for axis, size in enumerate(sizes)
+    )
+    y, x = y[:, None, None], x[:, None]
+    rows, low = values[:, top], values[:, bottom]
+    total = (
+        rows[:, :, left] * (1024 - y) * (1024 - x)
+        + low[:, :, left] * y * (1024 - x)
+        + rows[:, :, right] * (1024 - y) * x
+        + low[:, :, right] * y * x
+    )
+    half = np.where(total > 0, 1 << 19, -(1 << 19))
+    return _quotient(total + half, np.asarray(1 << 20))
+
+
+def _places(
+    size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
+) -> tuple[Integers, Integers, Integers]:
+    """For each index of a result the fraction of 1024, and the elements on both sides."""
+    if align_corners and result_size > 1:
+        steps = result_size - 1
+        scale = (1024 * (size - 1) + steps // 2) // steps
+    else:
+        scale = (1024 * size + result_size // 2) // result_size
+    positions = np.arange(result_size, dtype=np.int64) * scale
+    if half_pixel_centers:
+        positions = positions + (scale // 2 - 512)
+    before = np.maximum(_quotient(positions, np.asarray(1024)), 0)
+    behind = np.minimum(_quotient(positions + 1023, np.asarray(1024)), size - 1)
+    return positions - 1024 * before, before, behind
+
+
+def resize_nearest_neighbor(
+    values: Integers,
+    sizes: tuple[int, int],
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Integers:
+    """
+    The nearest element, with the arguments of [`resize_bilinear`][..resize_bilinear].
+    """
+    rows, columns = (
+        _nearest(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        for axis, size in enumerate(sizes)
+    )
+    return values[:, rows][:, :, columns]
+
+
+def _nearest(
+    size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
+) -> Integers:
+    if align_corners and result_size > 1:
+        scale = np.float32(size - 1) / np.float32(result_size - 1)
+    else:
+        scale = np.float32(size) / np.float32(result_size)
+    offset = np.float32(0.5 if half_pixel_centers else 0)
+    positions = (np.arange(result_size).astype(np.float32) + offset) * scale
+    wide = positions.astype(np.float64)
+    indices = np.floor(wide + 0.5) if align_corners else np.floor(wide)
+    return np.clip(indices, 0, size - 1).astype(np.int64)
