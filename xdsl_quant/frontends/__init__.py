@@ -1,0 +1,1 @@
+"""Files of other tools, as modules and back."""

@@ -1,0 +1,331 @@
+"""A module of the `tfl` dialect as a `.tflite` file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    IntegerType,
+    ModuleOp,
+    NameLoc,
+    NoneType,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    UnregisteredOp,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+
+from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.types import (
+    PerAxisType,
+    ScaledQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
+from xdsl_quant.dialects.tfl.constants import NoValueOp, PseudoConstOp, PseudoQConstOp
+from xdsl_quant.xdsl_patches.resources import resource_data
+
+from .importer import ELEMENT_TYPES
+from .model import (
+    ABSENT,
+    Model,
+    Operator,
+    OptionValue,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+    TFLiteFileError,
+)
+from .options import options_of, plain_value
+from .reader import default_options
+from .schema import enumerators, options_name
+from .writer import write_model
+
+_TENSOR_TYPES: Mapping[Attribute, str] = {
+    type_: name for name, type_ in ELEMENT_TYPES.items()
+}
+
+Constant = PseudoConstOp | PseudoQConstOp
+
+
+def write_tflite(module: ModuleOp) -> bytes:
+    """
+    Write a TensorFlow Lite model.
+
+    Args:
+        module: functions of ops of the `tfl` dialect; `@main` is the one that is run.
+
+    Returns:
+        The bytes of the file.
+
+    Raises:
+        TFLiteFileError: if a file cannot have what the module has.
+        ImportError: if the package `tflite` is not installed.
+    """
+    functions = [op for op in module.ops if isinstance(op, FuncOp)]
+    functions.sort(key=lambda function: function.sym_name.data != "main")
+    if not functions or functions[0].sym_name.data != "main":
+        raise TFLiteFileError("a module needs a function '@main' to become a file")
+    names = [function.sym_name.data for function in functions]
+    exporters = [_FunctionExporter(function, names) for function in functions]
+    subgraphs = [exporter.subgraph() for exporter in exporters]
+    signatures = [
+        signature
+        for index, exporter in enumerate(exporters)
+        if (signature := exporter.signature(index)) is not None
+    ]
+    return write_model(Model(subgraphs, signatures, *_description(module)))
+
+
+def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
+    description = module.attributes.get("tfl.description")
+    metadata = module.attributes.get("tfl.metadata")
+    entries = metadata.data if isinstance(metadata, DictionaryAttr) else {}
+    return (
+        description.data if isinstance(description, StringAttr) else "",
+        {
+            name: value.data.encode("latin-1")
+            for name, value in entries.items()
+            if isinstance(value, StringAttr)
+        },
+    )
+
+
+def _strings(attribute: Attribute | None) -> Sequence[str]:
+    if not isinstance(attribute, ArrayAttr):
+        return ()
+    elements = cast(ArrayAttr[Attribute], attribute)
+    return [element.data for element in elements if isinstance(element, StringAttr)]
+
+
+# Types
+
+
+def _fail(op: Operation, message: str) -> TFLiteFileError:
+    return TFLiteFileError(f"'{op.name}' op {message}")
+
+
+def _tensor_type(type_: Attribute) -> str | None:
+    """The name of the type of the elements of a tensor in a file."""
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, StoredQuantizedType):
+        width = element_type.storage_type_integral_width
+        sign = "" if element_type.is_signed else "U"
+        name = f"{sign}INT{width}"
+        return name if name in ELEMENT_TYPES else None
+    return _TENSOR_TYPES.get(element_type)
+
+
+def _quantization(type_: Attribute) -> Quantization | None:
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, ScaledQuantizedType):
+        return None
+    return Quantization(
+        np.asarray(element_type.get_scales(), np.float32).ravel(),
+        np.asarray(element_type.get_zero_points(), np.int64).ravel(),
+        element_type.axis or 0 if isinstance(element_type, PerAxisType) else 0,
+    )
+
+
+def _name(op: Operation | None, value: SSAValue, default: str) -> str:
+    location = None if op is None or op.results[0] is not value else op.location
+    if isinstance(location, NameLoc):
+        return location.child_name.data
+    return value.name_hint or default
+
+
+class _FunctionExporter:
+    """Makes the subgraph of a function."""
+
+    def __init__(self, function: FuncOp, function_names: Sequence[str]):
+        self.function = function
+        self.function_names = function_names
+        self.tensors: list[Tensor] = []
+        self.indices: dict[SSAValue, int] = {}
+        self.operators: list[Operator] = []
+
+    def subgraph(self) -> Subgraph:
+        function = self.function
+        if len(function.body.blocks) != 1:
+            raise _fail(function, "must have one block to become a subgraph")
+        entry = function.attributes.get("tf.entry_function")
+        names = entry.data if isinstance(entry, DictionaryAttr) else {}
+        inputs = _split(names.get("inputs"))
+        for position, argument in enumerate(function.args):
+            name = inputs[position] if position < len(inputs) else ""
+            self.add_tensor(argument, function, name)
+        *ops, end = function.body.block.ops
+        if not isinstance(end, ReturnOp):
+            raise _fail(end, "must be 'func.return' to become the end of a subgraph")
+        for op in ops:
+            self.add_op(op)
+        outputs = [self.index(value) for value in end.operands]
+        for index, name in zip(outputs, _split(names.get("outputs")), strict=False):
+            self.tensors[index].name = name
+        is_main = function.sym_name.data == "main"
+        return Subgraph(
+            "main" if is_main else function.sym_name.data,
+            self.tensors,
+            [self.indices[argument] for argument in function.args],
+            outputs,
+            self.operators,
+        )
+
+    def signature(self, index: int) -> Signature | None:
+        """The signature that the attributes of the function say."""
+        keys = _strings(self.function.attributes.get("tf_saved_model.exported_names"))
+        if not keys:
+            return None
+        end = self.function.body.block.last_op
+        assert end is not None
+        return Signature(
+            keys[0],
+            index,
+            self.argument_names(self.function.arg_attrs, self.function.args),
+            self.argument_names(self.function.res_attrs, end.operands),
+        )
+
+    def argument_names(
+        self, attributes: ArrayAttr[DictionaryAttr] | None, values: Sequence[SSAValue]
+    ) -> Mapping[str, int]:
+        if attributes is None:
+            return {}
+        paths = [_strings(a.data.get("tf_saved_model.index_path")) for a in attributes]
+        return {
+            path[0]: self.index(value)
+            for path, value in zip(paths, values, strict=True)
+            if path
+        }
+
+    # Tensors
+
+    def index(self, value: SSAValue) -> int:
+        if isinstance(value.type, NoneType):
+            return ABSENT
+        return self.indices[value]
+
+    def add_tensor(
+        self,
+        value: SSAValue,
+        op: Operation,
+        name: str,
+        data: NDArray[np.uint8] | None = None,
+    ) -> int:
+        type_ = value.type
+        if (type_name := _tensor_type(type_)) is None:
+            raise _fail(op, f"has type '{type_}', which no file has")
+        shape = type_.get_shape() if isinstance(type_, TensorType) else ()
+        signature = None
+        if DYNAMIC_INDEX in shape:
+            signature = [-1 if size == DYNAMIC_INDEX else size for size in shape]
+            shape = [1 if size == DYNAMIC_INDEX else size for size in shape]
+        self.tensors.append(
+            Tensor(
+                name or f"tensor_{len(self.tensors)}",
+                type_name,
+                shape,
+                signature,
+                data,
+                _quantization(type_),
+                has_rank=not isinstance(type_, UnrankedTensorType),
+            )
+        )
+        self.indices[value] = len(self.tensors) - 1
+        return self.indices[value]
+
+    def add_constant(self, op: Constant) -> None:
+        value, (result,) = op.properties["value"], op.results
+        if isinstance(value, DenseResourceAttr):
+            data = resource_data(value) or b""
+            array = np.frombuffer(data, np.uint8)
+        else:
+            elements = cast("DenseIntOrFPElementsAttr", value)
+            array = np.frombuffer(elements.data.data, np.uint8)
+            type_ = cast("TensorType[Attribute]", elements.type)
+            count = int(np.prod(type_.get_shape(), dtype=object))
+            size = array.size // max(count, 1)
+            if elements.is_splat() and count > 1 and array.size == size:
+                array = np.tile(array, count)
+            array = _file_bytes(array, type_.element_type, count)
+        self.add_tensor(result, op, _name(op, result, ""), array)
+
+    # Operators
+
+    def add_op(self, op: Operation) -> None:
+        if isinstance(op, Constant):
+            return self.add_constant(op)
+        if isinstance(op, NoValueOp):
+            return None
+        code, custom_code, custom_options = self.code(op)
+        inputs = [self.index(operand) for operand in op.operands]
+        # Kernels count operands: what is absent at the end is no operand.
+        while inputs and inputs[-1] == ABSENT:
+            inputs.pop()
+        outputs = [
+            self.add_tensor(result, op, _name(op, result, "")) for result in op.results
+        ]
+        options = {} if custom_code else self.options(op, code)
+        self.operators.append(
+            Operator(code, inputs, outputs, options, custom_code, custom_options)
+        )
+        return None
+
+    def code(self, op: Operation) -> tuple[str, str, bytes]:
+        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+        dialect, _, mnemonic = name.partition(".")
+        code = mnemonic.upper()
+        if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
+            raise _fail(op, "is no op of a file: lower other dialects to 'tfl' first")
+        if code != "CUSTOM":
+            return code, "", b""
+        custom_code = cast(StringAttr, op.properties["custom_code"])
+        options = cast(ConstBytesAttr, op.properties["custom_option"])
+        return code, custom_code.data, options.to_bytes()
+
+    def options(self, op: Operation, code: str) -> Mapping[str, OptionValue]:
+        if (table := options_name(code)) is None:
+            return {}
+        values = default_options(table)
+        if code == "CALL_ONCE":
+            name = cast(StringAttr, op.properties["session_init_function"]).data
+            if name not in self.function_names:
+                raise _fail(op, f"calls '@{name}', which is no function of the module")
+            return {"init_subgraph_index": self.function_names.index(name)}
+        if isinstance(op, IRDLOperation) and not isinstance(op, UnregisteredOp):
+            found = options_of(op)
+        else:
+            found = {k: plain_value(a) for k, a in op.properties.items()}
+        # What the dialect does not have is as the real exporter writes it.
+        changes = {"pot_scale_int16": False} if "pot_scale_int16" in values else {}
+        known = {name: found[name] for name in values.keys() & found.keys()}
+        return {**values, **changes, **known}
+
+
+def _split(names: Attribute | None) -> Sequence[str]:
+    return names.data.split(",") if isinstance(names, StringAttr) and names.data else ()
+
+
+def _file_bytes(
+    array: NDArray[np.uint8], element_type: Attribute, count: int
+) -> NDArray[np.uint8]:
+    """The bytes of a constant as a file has them: two integers of 4 bits in one byte."""
+    if not isinstance(element_type, IntegerType):
+        return array
+    if element_type.width.data == 1:
+        return (array & 1).astype(np.uint8)
+    if element_type.width.data != 4:
+        return array
+    nibbles = np.append(array & 15, np.zeros(count % 2, np.uint8))
+    return nibbles[::2] | nibbles[1::2] << 4

@@ -1,0 +1,453 @@
+"""A `.tflite` file as a module of the `tfl` dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BFloat16Type,
+    BytesAttr,
+    ComplexType,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    DictionaryAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    NameLoc,
+    NoneType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnknownLoc,
+    UnrankedTensorType,
+    UnregisteredOp,
+    f32,
+    i32,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation
+
+from xdsl_quant import xdsl_patches
+from xdsl_quant.dialects.quant import (
+    UniformQuantizedPerAxisType,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.types import StorageOptions
+from xdsl_quant.dialects.tfl import TFL
+from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, StringType
+from xdsl_quant.dialects.tfl.constants import (
+    NoValueOp,
+    PseudoConstOp,
+    PseudoQConstOp,
+)
+from xdsl_quant.xdsl_patches.resources import new_resource
+
+from .model import (
+    ABSENT,
+    Model,
+    Operator,
+    Quantization,
+    Subgraph,
+    Tensor,
+    TFLiteFileError,
+)
+from .options import plain_attribute, properties_of
+from .reader import read_model
+
+RESOURCE_BYTES = 1 << 16
+"""The size from which a constant is a resource: not text, which is twice as long."""
+
+ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
+    "FLOAT32": f32,
+    "FLOAT16": Float16Type(),
+    "BFLOAT16": BFloat16Type(),
+    "FLOAT64": Float64Type(),
+    "INT4": IntegerType(4),
+    "INT8": IntegerType(8),
+    "INT16": IntegerType(16),
+    "INT32": IntegerType(32),
+    "INT64": IntegerType(64),
+    "UINT8": IntegerType(8, Signedness.UNSIGNED),
+    "UINT16": IntegerType(16, Signedness.UNSIGNED),
+    "UINT32": IntegerType(32, Signedness.UNSIGNED),
+    "UINT64": IntegerType(64, Signedness.UNSIGNED),
+    "BOOL": IntegerType(1),
+    "COMPLEX64": ComplexType(Float32Type()),
+    "COMPLEX128": ComplexType(Float64Type()),
+    "STRING": StringType(),
+    "RESOURCE": ResourceType(),
+}
+
+_SMALLEST_SCALE = float(np.finfo(np.float32).smallest_normal)
+"""What a scale of 0 becomes, which constants of zeros have in some files."""
+
+_NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
+    "CONV_2D": (1,),
+    "DEPTHWISE_CONV_2D": (1,),
+    "FULLY_CONNECTED": (1,),
+    "TRANSPOSE_CONV": (1,),
+    "PRELU": (1,),
+    "EMBEDDING_LOOKUP": (1,),
+}
+"""The operands whose constants of 8 bits do not use the smallest integer."""
+
+_OP_TYPES = {op.name: op for op in TFL.operations}
+
+
+def read_tflite(source: str | Path | bytes) -> ModuleOp:
+    """
+    Read a TensorFlow Lite model.
+
+    Each subgraph becomes a function, the first one `@main`. Names of tensors become
+    locations, scales and zero points `!quant.uniform` types.
+
+    Args:
+        source: a path, or the bytes of a file.
+
+    Returns:
+        The module.
+
+    Raises:
+        TFLiteFileError: if the file is damaged, or has what is not supported.
+        OSError: if the file cannot be read.
+        ImportError: if the package `tflite` is not installed.
+    """
+    name = "<bytes>" if isinstance(source, bytes) else str(source)
+    content = source if isinstance(source, bytes) else Path(source).read_bytes()
+    model = read_model(content, name)
+    xdsl_patches.apply()
+    try:
+        return _module(model)
+    except TFLiteFileError as e:
+        raise TFLiteFileError(f"{name}: error: {e}") from None
+
+
+def _module(model: Model) -> ModuleOp:
+    names = function_names(model)
+    functions = [
+        _FunctionImporter(model, index, names).function()
+        for index in range(len(model.subgraphs))
+    ]
+    metadata = {k: StringAttr(v.decode("latin-1")) for k, v in model.metadata.items()}
+    attributes: dict[str, Attribute] = {}
+    if model.signatures:
+        attributes["tf_saved_model.semantics"] = UnitAttr()
+    attributes["tfl.description"] = StringAttr(model.description)
+    if metadata:
+        attributes["tfl.metadata"] = DictionaryAttr(metadata)
+    attributes["tfl.schema_version"] = IntegerAttr(3, i32)
+    return ModuleOp(functions, attributes)
+
+
+def function_names(model: Model) -> Sequence[str]:
+    """The names of the functions of subgraphs: different ones, the first one `main`."""
+    names = ["main"]
+    for index, subgraph in enumerate(model.subgraphs[1:], 1):
+        name = subgraph.name or f"subgraph_{index}"
+        names.append(name if name not in names else f"{name}_{index}")
+    return names
+
+
+def _location(name: str) -> NameLoc | UnknownLoc:
+    return NameLoc(StringAttr(name), UnknownLoc()) if name else UnknownLoc()
+
+
+# Types
+
+
+def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
+    """
+    The type of the elements of a tensor, which is quantized if it has zero points.
+
+    Args:
+        tensor: the tensor.
+        where: what messages call it.
+        is_narrow: whether stored values of 8 bits leave out the smallest integer.
+
+    Raises:
+        TFLiteFileError: if there is no such type.
+    """
+    if (plain := ELEMENT_TYPES.get(tensor.type)) is None:
+        raise TFLiteFileError(f"{where} has type {tensor.type}, which is not supported")
+    quantization = tensor.quantization
+    if quantization is None or not quantization.zero_points.size:
+        return plain
+    if not isinstance(plain, IntegerType):
+        raise TFLiteFileError(f"{where} has zero points, but type {tensor.type}")
+    width = plain.width.data
+    if width > 32:
+        # The accumulator of products of 16 and 8 bits: no quantized type is so wide.
+        return plain
+    return _quantized_type(quantization, plain, is_narrow and tensor.type == "INT8")
+
+
+def _quantized_type(
+    quantization: Quantization, plain: IntegerType, is_narrow: bool
+) -> TypeAttribute:
+    width = plain.width.data
+    options: StorageOptions = {
+        "is_signed": plain.signedness.data is not Signedness.UNSIGNED
+    }
+    if is_narrow:
+        options["storage_type_min"] = 1 - (1 << (width - 1))
+    storage = IntegerType(width)
+    scales = quantization.scales.astype(np.float64)
+    scales[scales == 0] = _SMALLEST_SCALE
+    zero_points = quantization.zero_points
+    if scales.size == 1:
+        scale, zero_point = float(scales[0]), int(zero_points[0])
+        return UniformQuantizedType(storage, f32, scale, zero_point, **options)
+    return UniformQuantizedPerAxisType(
+        storage,
+        f32,
+        scales,
+        np.broadcast_to(zero_points, scales.shape),
+        quantized_dimension=quantization.axis,
+        **options,
+    )
+
+
+def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
+    """The type of a tensor; without rank if the file does not say one."""
+    element = element_type(tensor, where, is_narrow)
+    if isinstance(element, ResourceType):
+        return UnrankedTensorType(element)
+    if not tensor.shape and tensor.data is None and not tensor.has_rank:
+        return UnrankedTensorType(element)
+    shape = tensor.shape if tensor.signature is None else tensor.signature
+    return TensorType(element, [DYNAMIC_INDEX if size < 0 else size for size in shape])
+
+
+# Constants
+
+
+def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
+    """The bytes of a constant as MLIR has them: each integer has whole bytes."""
+    assert tensor.data is not None
+    if tensor.type == "BOOL":
+        return np.where(tensor.data != 0, 255, 0).astype(np.uint8)
+    if tensor.type != "INT4":
+        return tensor.data
+    pairs = np.stack([tensor.data << 4, tensor.data], axis=-1).view(np.int8) >> 4
+    return pairs.reshape(-1)[:count].view(np.uint8)
+
+
+def _constant_value(
+    tensor: Tensor, type_: TensorType
+) -> DenseIntOrFPElementsAttr | DenseResourceAttr:
+    elements = _elements(tensor, int(np.prod(type_.get_shape(), dtype=object)))
+    if elements.size >= RESOURCE_BYTES and tensor.type not in ("BOOL", "INT4"):
+        key = tensor.name or "constant"
+        dtype = np.dtype(f"u{type_.element_type.size}")  # pyright: ignore[reportAttributeAccessIssue] it has a size
+        return new_resource(key, elements.view(dtype), type_)
+    # pyright: the element type is an integer or a float
+    return DenseIntOrFPElementsAttr(
+        cast("TensorType[IntegerType]", type_), BytesAttr(elements.tobytes())
+    )
+
+
+def storage_of(type_: TypeAttribute, tensor: Tensor) -> TensorType:
+    """The type of the elements that a constant has: signless integers if quantized."""
+    assert isinstance(type_, TensorType)
+    plain = ELEMENT_TYPES[tensor.type]
+    if type_.element_type != plain and isinstance(plain, IntegerType):
+        plain = IntegerType(plain.width.data)
+    return TensorType(plain, type_.get_shape())
+
+
+# Functions
+
+
+class _FunctionImporter:
+    """Makes the function of a subgraph."""
+
+    def __init__(self, model: Model, index: int, names: Sequence[str]):
+        self.model = model
+        self.index = index
+        self.names = names
+        self.subgraph: Subgraph = model.subgraphs[index]
+        self.block = Block()
+        self.values: dict[int, SSAValue] = {}
+        self.constants: dict[tuple[int, bool], SSAValue] = {}
+
+    def where(self, index: int) -> str:
+        return f"tensor {index} ('{self.subgraph.tensors[index].name}')"
+
+    def type(self, index: int, is_narrow: bool = False) -> TypeAttribute:
+        return tensor_type(self.subgraph.tensors[index], self.where(index), is_narrow)
+
+    def add(self, op: Operation, name: str = "") -> Operation:
+        op.location = _location(name)  # pyright: ignore[reportAttributeAccessIssue] any location
+        self.block.add_op(op)
+        return op
+
+    def function(self) -> FuncOp:
+        subgraph = self.subgraph
+        for index in subgraph.inputs:
+            argument = self.block.insert_arg(self.type(index), len(self.block.args))
+            argument.name_hint = _hint(subgraph.tensors[index].name)
+            if self.values.setdefault(index, argument) is not argument:
+                raise TFLiteFileError(f"{self.where(index)} is an input twice")
+        for position, operator in enumerate(subgraph.operators):
+            self.operator(operator, f"operator {position} ({operator.code})")
+        results = [self.operand(index, False) for index in subgraph.outputs]
+        self.add(ReturnOp(*results))
+        input_types = self.block.arg_types
+        function = FuncOp(
+            self.names[self.index],
+            (input_types, [result.type for result in results]),
+            Region(self.block),
+            "private" if self.index else None,
+        )
+        self.annotate(function)
+        return function
+
+    def annotate(self, function: FuncOp) -> None:
+        """What callers know: names of tensors and of signatures."""
+        subgraph = self.subgraph
+        if not self.index:
+            function.attributes["tf.entry_function"] = DictionaryAttr(
+                {
+                    "inputs": StringAttr(self.tensor_names(subgraph.inputs)),
+                    "outputs": StringAttr(self.tensor_names(subgraph.outputs)),
+                }
+            )
+        signature = next(
+            (s for s in self.model.signatures if s.subgraph == self.index), None
+        )
+        if signature is None:
+            return
+        function.attributes["tf_saved_model.exported_names"] = ArrayAttr(
+            [StringAttr(signature.key)]
+        )
+        function.arg_attrs = _index_paths(subgraph.inputs, signature.inputs)
+        function.res_attrs = _index_paths(subgraph.outputs, signature.outputs)
+
+    def tensor_names(self, indices: Iterable[int]) -> str:
+        return ",".join(self.subgraph.tensors[index].name for index in indices)
+
+    # Operands
+
+    def operand(self, index: int, is_narrow: bool) -> SSAValue:
+        if index == ABSENT:
+            return self.no_value()
+        if (known := self.values.get(index)) is not None:
+            return known
+        tensor = self.subgraph.tensors[index]
+        if tensor.data is None:
+            raise TFLiteFileError(f"{self.where(index)} is used before it is computed")
+        key = index, is_narrow
+        if (constant := self.constants.get(key)) is None:
+            constant = self.constants[key] = self.constant(index, is_narrow)
+        return constant
+
+    def no_value(self) -> SSAValue:
+        return self.add(
+            NoValueOp.create(
+                result_types=[NoneType()], properties={"value": UnitAttr()}
+            )
+        ).results[0]
+
+    def constant(self, index: int, is_narrow: bool) -> SSAValue:
+        tensor = self.subgraph.tensors[index]
+        type_ = tensor_type(tensor, self.where(index), is_narrow)
+        if tensor.type in ("STRING", "RESOURCE") or not isinstance(type_, TensorType):
+            raise TFLiteFileError(
+                f"{self.where(index)} is a constant of type {tensor.type}, which is not "
+                "supported"
+            )
+        type_ = TensorType(type_.element_type, tensor.shape)
+        storage = storage_of(type_, tensor)
+        properties: dict[str, Attribute] = {"value": _constant_value(tensor, storage)}
+        op_type = PseudoConstOp
+        if storage != type_ and tensor.quantization is not None:
+            op_type, properties = PseudoQConstOp, {"qtype": type_, **properties}
+        op = op_type.create(result_types=[type_], properties=properties)
+        return self.add(op, tensor.name).results[0]
+
+    # Operators
+
+    def operator(self, operator: Operator, where: str) -> None:
+        narrow = _NARROW_OPERANDS.get(operator.code, ())
+        operands = [
+            self.operand(index, position in narrow)
+            for position, index in enumerate(operator.inputs)
+        ]
+        name = f"tfl.{operator.code.lower()}"
+        op_type = _OP_TYPES.get(name)
+        if op_type is not None and issubclass(op_type, IRDLOperation):
+            operands += [self.no_value() for _ in range(_missing(op_type, operands))]
+        result_types = [self.type(index) for index in operator.outputs]
+        properties = self.properties(op_type, operator, result_types, where)
+        op_class = op_type or UnregisteredOp.with_name(name)
+        op = op_class.create(
+            operands=operands, result_types=result_types, properties=properties
+        )
+        tensors = self.subgraph.tensors
+        self.add(op, tensors[operator.outputs[0]].name if operator.outputs else "")
+        for index, result in zip(operator.outputs, op.results, strict=True):
+            result.name_hint = _hint(tensors[index].name)
+            if self.values.setdefault(index, result) is not result:
+                raise TFLiteFileError(f"{self.where(index)} is computed twice")
+
+    def properties(
+        self,
+        op_type: type[Operation] | None,
+        operator: Operator,
+        result_types: Sequence[Attribute],
+        where: str,
+    ) -> dict[str, Attribute]:
+        options = operator.options
+        if operator.code == "CUSTOM":
+            return {
+                "custom_code": StringAttr(operator.custom_code),
+                "custom_option": ConstBytesAttr.from_bytes(operator.custom_options),
+            }
+        if operator.code == "CALL_ONCE":
+            subgraph = cast(int, options["init_subgraph_index"])
+            return {"session_init_function": StringAttr(self.names[subgraph])}
+        if operator.code == "QUANTIZE":
+            return {"qtype": result_types[0]}
+        if op_type is None or not issubclass(op_type, IRDLOperation):
+            return {name: plain_attribute(options[name]) for name in sorted(options)}
+        return properties_of(op_type, options, where)
+
+
+def _missing(op_type: type[IRDLOperation], operands: Sequence[SSAValue]) -> int:
+    """How many operands of an op a file leaves out at the end."""
+    return max(len(op_type.get_irdl_definition().operands) - len(operands), 0)
+
+
+def _hint(name: str) -> str | None:
+    """A name of a tensor as one of a value."""
+    hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
+    return hint if SSAValue.is_valid_name(hint) else None
+
+
+def _index_paths(
+    indices: Sequence[int], names: Mapping[str, int]
+) -> ArrayAttr[DictionaryAttr]:
+    """The names of a signature for arguments or results."""
+    by_index = {index: name for name, index in names.items()}
+    return ArrayAttr(
+        [
+            DictionaryAttr(
+                {"tf_saved_model.index_path": ArrayAttr([StringAttr(by_index[index])])}
+                if index in by_index
+                else {}
+            )
+            for index in indices
+        ]
+    )

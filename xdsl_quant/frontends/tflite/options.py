@@ -1,0 +1,105 @@
+"""Options of ops as the properties that the dialect has for them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    f32,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation
+
+from xdsl_quant.dialects.tfl import property_kinds as kinds
+from xdsl_quant.dialects.tfl.attributes import MirrorPadAttr
+
+from .model import OptionValue, TFLiteFileError
+
+_MIRROR_PAD_MODES = "REFLECT", "SYMMETRIC"
+
+
+def properties_of(
+    op_type: type[IRDLOperation], options: Mapping[str, OptionValue], where: str
+) -> dict[str, Attribute]:
+    """
+    The properties of an op that options of a file say, sorted by name.
+
+    Raises:
+        TFLiteFileError: if a number is none of an enumeration.
+    """
+    definitions = op_type.get_irdl_definition().properties
+    return {
+        name: _attribute(definitions[name].constr, options[name], f"{name} of {where}")
+        for name in sorted(definitions.keys() & options.keys())
+    }
+
+
+def _attribute(kind: object, value: OptionValue, where: str) -> Attribute:
+    if isinstance(kind, kinds.Enumeration):
+        return StringAttr(_member(kind.values, value, where))
+    if kind is kinds.MIRROR_PAD:
+        return MirrorPadAttr(_member(_MIRROR_PAD_MODES, value, where))
+    return plain_attribute(value)
+
+
+def plain_attribute(value: OptionValue) -> Attribute:
+    """A value as an attribute, without knowing what it means."""
+    match value:
+        case bool():
+            return BoolAttr.from_bool(value)
+        case int():
+            return IntegerAttr(value, i32)
+        case float():
+            return FloatAttr(value, f32)
+        case str():
+            return StringAttr(value)
+        case _:
+            return ArrayAttr([IntegerAttr(number, i64) for number in value])
+
+
+def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
+    assert isinstance(value, int)
+    if not 0 <= value < len(members):
+        raise TFLiteFileError(
+            f"{where} is {value}, but must be less than {len(members)}"
+        )
+    return members[value]
+
+
+def options_of(op: IRDLOperation) -> dict[str, OptionValue]:
+    """The options of a file that the properties of an op say."""
+    definitions = op.get_irdl_definition().properties
+    return {
+        name: _value(definitions[name].constr, attribute)
+        for name, attribute in op.properties.items()
+        if name in definitions
+    }
+
+
+def _value(kind: object, attribute: Attribute) -> OptionValue:
+    if isinstance(kind, kinds.Enumeration):
+        return kind.values.index(cast(StringAttr, attribute).data)
+    if isinstance(attribute, MirrorPadAttr):
+        return _MIRROR_PAD_MODES.index(attribute.data)
+    return plain_value(attribute)
+
+
+def plain_value(attribute: Attribute) -> Any:
+    """The value of an attribute that [`plain_attribute`][..plain_attribute] makes."""
+    if isinstance(attribute, ArrayAttr):
+        elements = cast(ArrayAttr[IntegerAttr], attribute)
+        return [element.value.data for element in elements]
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    number = cast("IntegerAttr | FloatAttr", attribute)
+    if number.type == i32 or isinstance(number, FloatAttr):
+        return number.value.data
+    return bool(number.value.data)

@@ -1,0 +1,348 @@
+"""
+The bytes of a `.tflite` file as a model.
+
+What reads the tables of the file checks nothing: a number that is wrong leads anywhere in
+the file, or out of it. So each index is checked here, each constant must have as many bytes
+as its type, and no more elements are read than a file of its size can have.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .model import (
+    ABSENT,
+    ITEM_BITS,
+    Model,
+    Operator,
+    OptionValue,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+    TFLiteFileError,
+)
+from .schema import enumerators, option_fields, options_name, schema
+
+_DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
+"""What the reader of tables raises where it is led out of the file."""
+
+_BLOCKWISE = 2
+"""The number of the details of scales for blocks, which the package does not have."""
+
+
+def read_model(content: bytes, name: str) -> Model:
+    """
+    Read a file.
+
+    Args:
+        content: its bytes.
+        name: what messages call it.
+
+    Raises:
+        TFLiteFileError: if the file is damaged or too new.
+        ImportError: if the package `tflite` is not installed.
+    """
+    tables = schema()
+    try:
+        return _Reader(content).model(tables.Model)
+    except TFLiteFileError as e:
+        raise TFLiteFileError(f"{name}: error: {e}") from None
+    except _DAMAGE:
+        raise TFLiteFileError(
+            f"{name}: error: the file is damaged: an offset leads out of it"
+        ) from None
+
+
+def _enumerator(enumeration: str, number: int, where: str) -> str:
+    if (name := enumerators(enumeration).get(number)) is None:
+        raise TFLiteFileError(f"{where} has unknown {enumeration} {number}")
+    return name
+
+
+def _check_index(index: int, count: int, what: str, where: str) -> int:
+    if not 0 <= index < count:
+        raise TFLiteFileError(f"{where} has {what} {index}, but there are {count}")
+    return index
+
+
+class _Reader:
+    """Reads tables, and counts what is read."""
+
+    def __init__(self, content: bytes):
+        self.content = content
+        self.left = len(content)
+
+    def spend(self, count: int) -> None:
+        """Count elements: tables that overlap could have any number of them."""
+        self.left -= count
+        if self.left < 0:
+            raise TFLiteFileError(
+                "the file is damaged: its tables have more elements than bytes"
+            )
+
+    # Fields
+
+    def tables(self, table: Any, field: str) -> Sequence[Any]:
+        """The tables of a vector."""
+        count = getattr(table, f"{field}Length")()
+        self.spend(count)
+        get: Callable[[int], Any] = getattr(table, field)
+        return [get(index) for index in range(count)]
+
+    def array(self, table: Any, field: str) -> NDArray[Any] | None:
+        """The numbers of a vector; `None` if it is not there."""
+        if getattr(table, f"{field}IsNone")():
+            return None
+        self.spend(getattr(table, f"{field}Length")())
+        return getattr(table, f"{field}AsNumpy")()
+
+    def integers(self, table: Any, field: str) -> Sequence[int]:
+        """The integers of a vector, none if it is not there."""
+        array = self.array(table, field)
+        return [] if array is None else array.tolist()
+
+    def text(self, value: bytes | None) -> str:
+        """A string, empty if it is not there."""
+        self.spend(len(value or b""))
+        return (value or b"").decode(errors="replace")
+
+    # Tables
+
+    def model(self, model_table: Any) -> Model:
+        content = self.content
+        if len(content) < 8 or content[4:8] != b"TFL3":
+            raise TFLiteFileError(
+                "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"
+            )
+        table = model_table.GetRootAs(content, 0)
+        if (version := table.Version()) != 3:
+            raise TFLiteFileError(f"the schema has version {version}, but 3 is read")
+        self.buffers = [
+            self._data(b, i) for i, b in enumerate(self.tables(table, "Buffers"))
+        ]
+        self.codes = [*map(self._code, self.tables(table, "OperatorCodes"))]
+        subgraph_tables = self.tables(table, "Subgraphs")
+        self.subgraph_count = len(subgraph_tables)
+        if not subgraph_tables:
+            raise TFLiteFileError("the model has no subgraph")
+        subgraphs = [self._subgraph(s, i) for i, s in enumerate(subgraph_tables)]
+        return Model(
+            subgraphs,
+            [
+                self._signature(s, subgraphs)
+                for s in self.tables(table, "SignatureDefs")
+            ],
+            self.text(table.Description()),
+            dict(map(self._metadata, self.tables(table, "Metadata"))),
+        )
+
+    def _data(self, table: Any, index: int) -> NDArray[np.uint8] | None:
+        if table.Offset() > 1 or table.Size() > 1:
+            raise TFLiteFileError(
+                f"buffer {index} is behind the tables, as in files of more than 2 GB, "
+                "which are not read"
+            )
+        return self.array(table, "Data")
+
+    def _code(self, table: Any) -> tuple[str, str]:
+        number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
+        code = enumerators("BuiltinOperator").get(number, f"BUILTIN_{number}")
+        return code, self.text(table.CustomCode())
+
+    def _metadata(self, table: Any) -> tuple[str, bytes]:
+        name = self.text(table.Name())
+        data = self._buffer(table.Buffer(), f"metadata '{name}'")
+        return name, b"" if data is None else data.tobytes()
+
+    def _buffer(self, index: int, where: str) -> NDArray[np.uint8] | None:
+        return self.buffers[_check_index(index, len(self.buffers), "buffer", where)]
+
+    def _subgraph(self, table: Any, index: int) -> Subgraph:
+        name = self.text(table.Name())
+        tensors = [
+            self._tensor(t, i) for i, t in enumerate(self.tables(table, "Tensors"))
+        ]
+        where = f"subgraph {index}"
+        count = len(tensors)
+        return Subgraph(
+            name,
+            tensors,
+            self._tensor_indices(table, "Inputs", count, where),
+            self._tensor_indices(table, "Outputs", count, where),
+            [
+                self._operator(operator, i, count)
+                for i, operator in enumerate(self.tables(table, "Operators"))
+            ],
+        )
+
+    def _tensor_indices(
+        self,
+        table: Any,
+        field: str,
+        count: int,
+        where: str,
+        may_be_absent: bool = False,
+    ) -> Sequence[int]:
+        indices = self.integers(table, field)
+        for index in indices:
+            if not (may_be_absent and index == ABSENT):
+                _check_index(index, count, "tensor", where)
+        return indices
+
+    def _tensor(self, table: Any, index: int) -> Tensor:
+        name = self.text(table.Name())
+        where = f"tensor {index} ('{name}')"
+        type_ = _enumerator("TensorType", table.Type(), where)
+        if table.Sparsity() is not None:
+            raise TFLiteFileError(f"{where} is sparse, which is not supported")
+        shape = self.integers(table, "Shape")
+        signature = self.integers(table, "ShapeSignature") or None
+        if min(shape, default=0) < 0 or min(signature or (), default=0) < -1:
+            raise TFLiteFileError(f"{where} has a negative size: {[*shape]}")
+        if signature is not None and len(signature) != len(shape):
+            raise TFLiteFileError(
+                f"{where} has {len(shape)} sizes, but {len(signature)} in its signature"
+            )
+        data = self._buffer(table.Buffer(), where)
+        if data is not None and not data.size:
+            data = None
+        self._check_size(type_, shape, data, where)
+        return Tensor(
+            name,
+            type_,
+            shape,
+            signature,
+            data,
+            self._quantization(table.Quantization(), len(shape), where),
+            table.IsVariable(),
+            table.HasRank(),
+        )
+
+    def _check_size(
+        self,
+        type_: str,
+        shape: Sequence[int],
+        data: NDArray[np.uint8] | None,
+        where: str,
+    ) -> None:
+        if data is None or (bits := ITEM_BITS.get(type_)) is None:
+            return
+        expected = -(-math.prod(shape) * bits // 8)
+        if data.size != expected:
+            raise TFLiteFileError(
+                f"{where} has {data.size} bytes, but {expected} are needed for type "
+                f"{type_} and shape {[*shape]}"
+            )
+
+    def _quantization(
+        self, table: Any | None, rank: int, where: str
+    ) -> Quantization | None:
+        if table is None:
+            return None
+        if table.DetailsType() == _BLOCKWISE:
+            raise TFLiteFileError(
+                f"{where} has scales for blocks, which are not supported"
+            )
+        scales, zero_points = self.array(table, "Scale"), self.array(table, "ZeroPoint")
+        minimum, maximum = self.array(table, "Min"), self.array(table, "Max")
+        scales = np.empty(0, np.float32) if scales is None else scales
+        zero_points = np.empty(0, np.int64) if zero_points is None else zero_points
+        if not (scales.size or zero_points.size or minimum is not None):
+            return None
+        axis = table.QuantizedDimension()
+        if zero_points.size:
+            if zero_points.size not in (1, scales.size) or not scales.size:
+                raise TFLiteFileError(
+                    f"{where} has {scales.size} scales and {zero_points.size} zero points"
+                )
+            if not (np.isfinite(scales) & (scales >= 0)).all():
+                raise TFLiteFileError(f"{where} has a scale that is no positive number")
+            if scales.size > 1:
+                _check_index(axis, rank, "quantized dimension", where)
+        return Quantization(scales, zero_points, axis, minimum, maximum)
+
+    def _operator(self, table: Any, index: int, tensor_count: int) -> Operator:
+        where = f"operator {index}"
+        code_index = _check_index(
+            table.OpcodeIndex(), len(self.codes), "operator code", where
+        )
+        code, custom_code = self.codes[code_index]
+        where = f"{where} ({custom_code or code})"
+        custom_options = self.array(table, "CustomOptions")
+        return Operator(
+            code,
+            self._tensor_indices(table, "Inputs", tensor_count, where, True),
+            self._tensor_indices(table, "Outputs", tensor_count, where),
+            self._options(table, code, where),
+            custom_code,
+            b"" if custom_options is None else custom_options.tobytes(),
+        )
+
+    def _options(self, table: Any, code: str, where: str) -> Mapping[str, OptionValue]:
+        if (name := options_name(code)) is None:
+            return {}
+        number = table.BuiltinOptionsType()
+        if not number or (union := table.BuiltinOptions()) is None:
+            return default_options(name)
+        found = _enumerator("BuiltinOptions", number, where)
+        if found != name:
+            raise TFLiteFileError(f"{where} has {found}, but takes {name}")
+        options = getattr(schema(), name)()
+        options.Init(union.Bytes, union.Pos)
+        values = self.options(options, name)
+        for field, value in values.items():
+            if field.endswith("subgraph_index"):
+                assert isinstance(value, int)
+                _check_index(value, self.subgraph_count, "subgraph", where)
+        return values
+
+    def options(self, options: Any, name: str) -> Mapping[str, OptionValue]:
+        """The fields of a table of options."""
+        values: dict[str, OptionValue] = {}
+        for field, accessor in option_fields(name).items():
+            if hasattr(options, f"{accessor}Length"):
+                values[field] = self.integers(options, accessor)
+                continue
+            value = getattr(options, accessor)()
+            if value is None or isinstance(value, bytes):
+                value = self.text(value)
+            values[field] = value
+        return values
+
+    def _signature(self, table: Any, subgraphs: Sequence[Subgraph]) -> Signature:
+        key = self.text(table.SignatureKey())
+        where = f"signature '{key}'"
+        index = _check_index(table.SubgraphIndex(), len(subgraphs), "subgraph", where)
+        count = len(subgraphs[index].tensors)
+
+        def names(field: str) -> Mapping[str, int]:
+            return {
+                self.text(entry.Name()): _check_index(
+                    entry.TensorIndex(), count, "tensor", where
+                )
+                for entry in self.tables(table, field)
+            }
+
+        return Signature(key, index, names("Inputs"), names("Outputs"))
+
+
+@cache
+def default_options(name: str) -> Mapping[str, OptionValue]:
+    """What the fields of a table of options are where a file does not have them."""
+    import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no hints
+
+    builder: Any = flatbuffers.Builder(0)
+    tables = schema()
+    getattr(tables, f"{name}Start")(builder)
+    builder.Finish(getattr(tables, f"{name}End")(builder))
+    content = bytes(builder.Output())
+    options = getattr(tables, name).GetRootAs(content, 0)
+    return _Reader(content).options(options, name)

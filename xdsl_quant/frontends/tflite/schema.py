@@ -1,0 +1,93 @@
+"""
+The schema of `.tflite` files, as the package `tflite` has it: enumerators, and the tables
+of options by the names of ops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from xdsl_quant.runtime.extras import missing_package
+
+
+@cache
+def schema() -> Any:
+    """
+    The package `tflite`, which has no type annotations.
+
+    Raises:
+        ImportError: if it is not installed.
+    """
+    try:
+        import tflite  # pyright: ignore[reportMissingTypeStubs] it has neither stubs nor hints
+    except ImportError:
+        raise missing_package("reading a '.tflite' file", "tflite", "tflite") from None
+    return tflite
+
+
+@cache
+def enumerators(name: str) -> Mapping[int, str]:
+    """The names of an enumeration of the schema by their numbers."""
+    enumeration = getattr(schema(), name)
+    return {
+        number: name
+        for name, number in vars(enumeration).items()
+        if isinstance(number, int)
+    }
+
+
+@cache
+def enumerator(enumeration: str, name: str) -> int:
+    """The number of a name."""
+    return getattr(getattr(schema(), enumeration), name)
+
+
+_OPTIONS = {
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_POOL_2D": "Pool2DOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    "MEAN": "ReducerOptions",
+    "SUM": "ReducerOptions",
+    "REDUCE_PROD": "ReducerOptions",
+    "REDUCE_MAX": "ReducerOptions",
+    "REDUCE_MIN": "ReducerOptions",
+    "REDUCE_ANY": "ReducerOptions",
+    "REDUCE_ALL": "ReducerOptions",
+}
+"""The tables of options that are not named after the op."""
+
+
+@cache
+def _options_by_name() -> Mapping[str, str]:
+    names = enumerators("BuiltinOptions").values()
+    return {name.removesuffix("Options").lower(): name for name in names}
+
+
+@cache
+def options_name(code: str) -> str | None:
+    """The table of the options of an op; `None` if it has none."""
+    known = _OPTIONS.get(code)
+    return known or _options_by_name().get(code.replace("_", "").lower())
+
+
+_SUFFIXES = ("AsNumpy", "Length", "IsNone", "BufferHasIdentifier")
+
+
+@cache
+def option_fields(table: str) -> Mapping[str, str]:
+    """The accessors of a table of options by the names of its fields in snake case."""
+    accessors = [
+        name
+        for name in vars(getattr(schema(), table))
+        if name[0].isupper()
+        and not name.startswith("GetRootAs")
+        and not name.endswith(_SUFFIXES)
+        and name != "Init"
+    ]
+    return {re.sub(r"(?<=.)(?=[A-Z])", "_", name).lower(): name for name in accessors}

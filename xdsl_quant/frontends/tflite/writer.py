@@ -1,0 +1,229 @@
+"""A model as the bytes of a `.tflite` file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .model import Model, Operator, Quantization, Signature, Subgraph, Tensor
+from .schema import enumerator, option_fields, options_name, schema
+
+_FIRST_VERSIONS = {"BROADCAST_TO": 2}
+"""The ops whose first version is not 1."""
+
+_OLD_CODE_LIMIT = 127
+"""The largest number that the old field of operator codes has."""
+
+_DATA_ALIGNMENT = 16
+
+
+def write_model(model: Model) -> bytes:
+    """
+    The bytes of a file.
+
+    Raises:
+        ImportError: if the package `tflite` is not installed.
+    """
+    return _Writer(model).content()
+
+
+def version(operator: Operator) -> int:
+    """The version of an op that has what the operator needs, and that all runtimes have."""
+    if (
+        operator.code == "TRANSPOSE_CONV"
+        and operator.options["fused_activation_function"]
+    ):
+        return 4
+    return _FIRST_VERSIONS.get(operator.code, 1)
+
+
+class _Writer:
+    """Writes tables from the innermost ones outwards, as the format demands."""
+
+    def __init__(self, model: Model):
+        import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no hints
+
+        self.model = model
+        self.tables = schema()
+        self.builder: Any = flatbuffers.Builder(1024)
+        self.buffers: list[NDArray[np.uint8] | None] = [None]
+        self.buffer_indices: dict[int, int] = {}
+        self.codes: dict[tuple[str, str, int], int] = {}
+
+    # Parts of tables
+
+    def table(self, name: str, fields: Mapping[str, Any]) -> int:
+        """A table of which all parts are written; `None` for a field that is left out."""
+        getattr(self.tables, f"{name}Start")(self.builder)
+        for field, value in fields.items():
+            if value is not None:
+                getattr(self.tables, f"{name}Add{field}")(self.builder, value)
+        return getattr(self.tables, f"{name}End")(self.builder)
+
+    def vector(self, offsets: Iterable[int]) -> int:
+        """A vector of tables that are written."""
+        offsets = [*offsets]
+        self.builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self.builder.PrependUOffsetTRelative(offset)
+        return self.builder.EndVector()
+
+    def numbers(self, values: Any, dtype: type[Any]) -> int:
+        return self.builder.CreateNumpyVector(np.asarray(values, dtype))
+
+    def text(self, value: str) -> int:
+        return self.builder.CreateString(value)
+
+    # Tables
+
+    def content(self) -> bytes:
+        model = self.model
+        subgraphs = self.vector([*map(self.subgraph, model.subgraphs)])
+        signatures = self.vector([*map(self.signature, model.signatures)])
+        metadata = self.vector(
+            [self.metadata(name, data) for name, data in model.metadata.items()]
+        )
+        codes = self.vector([self.code(*code) for code in self.codes])
+        buffers = self.vector([*map(self.buffer, self.buffers)])
+        root = self.table(
+            "Model",
+            {
+                "Version": 3,
+                "Description": self.text(model.description),
+                "OperatorCodes": codes,
+                "Subgraphs": subgraphs,
+                "Buffers": buffers,
+                "SignatureDefs": signatures,
+                "Metadata": metadata,
+            },
+        )
+        self.builder.Finish(root, file_identifier=b"TFL3")
+        return bytes(self.builder.Output())
+
+    def add_buffer(self, data: NDArray[np.uint8] | None) -> int:
+        """The index of the buffer of data; that of the empty one if there are none."""
+        if data is None:
+            return 0
+        # Tensors that have the same array share a buffer.
+        index = self.buffer_indices.setdefault(id(data), len(self.buffers))
+        if index == len(self.buffers):
+            self.buffers.append(data)
+        return index
+
+    def buffer(self, data: NDArray[np.uint8] | None) -> int:
+        if data is None:
+            return self.table("Buffer", {})
+        # Kernels read constants in place, with instructions that want them aligned.
+        self.builder.Prep(_DATA_ALIGNMENT, data.size)
+        return self.table("Buffer", {"Data": self.numbers(data, np.uint8)})
+
+    def code(self, name: str, custom_code: str, version: int) -> int:
+        number = enumerator("BuiltinOperator", name)
+        custom = self.text(custom_code) if custom_code else None
+        return self.table(
+            "OperatorCode",
+            {
+                "DeprecatedBuiltinCode": min(number, _OLD_CODE_LIMIT),
+                "CustomCode": custom,
+                "Version": version,
+                "BuiltinCode": number,
+            },
+        )
+
+    def metadata(self, name: str, data: bytes) -> int:
+        buffer = self.add_buffer(np.frombuffer(data, np.uint8))
+        return self.table("Metadata", {"Name": self.text(name), "Buffer": buffer})
+
+    def subgraph(self, subgraph: Subgraph) -> int:
+        fields = {
+            "Tensors": self.vector([*map(self.tensor, subgraph.tensors)]),
+            "Inputs": self.numbers(subgraph.inputs, np.int32),
+            "Outputs": self.numbers(subgraph.outputs, np.int32),
+            "Operators": self.vector([*map(self.operator, subgraph.operators)]),
+            "Name": self.text(subgraph.name),
+        }
+        return self.table("SubGraph", fields)
+
+    def tensor(self, tensor: Tensor) -> int:
+        signature = tensor.signature
+        fields = {
+            "Shape": self.numbers(tensor.shape, np.int32),
+            "ShapeSignature": None
+            if signature is None
+            else self.numbers(signature, np.int32),
+            "Name": self.text(tensor.name),
+            "Quantization": self.quantization(tensor.quantization),
+            "Type": enumerator("TensorType", tensor.type),
+            "Buffer": self.add_buffer(tensor.data),
+            "IsVariable": tensor.is_variable,
+            "HasRank": tensor.has_rank,
+        }
+        return self.table("Tensor", fields)
+
+    def quantization(self, quantization: Quantization | None) -> int | None:
+        if quantization is None:
+            return None
+        ranges = {"Min": quantization.minimum, "Max": quantization.maximum}
+        fields = {
+            "Scale": self.numbers(quantization.scales, np.float32),
+            "ZeroPoint": self.numbers(quantization.zero_points, np.int64),
+            "QuantizedDimension": quantization.axis,
+            **{
+                name: None if values is None else self.numbers(values, np.float32)
+                for name, values in ranges.items()
+            },
+        }
+        return self.table("QuantizationParameters", fields)
+
+    def operator(self, operator: Operator) -> int:
+        key = operator.code, operator.custom_code, version(operator)
+        index = self.codes.setdefault(key, len(self.codes))
+        name = options_name(operator.code)
+        custom = np.frombuffer(operator.custom_options, np.uint8)
+        fields = {
+            "OpcodeIndex": index,
+            "Inputs": self.numbers(operator.inputs, np.int32),
+            "Outputs": self.numbers(operator.outputs, np.int32),
+            "BuiltinOptionsType": enumerator("BuiltinOptions", name) if name else None,
+            "BuiltinOptions": self.options(name, operator) if name else None,
+            "CustomOptions": self.numbers(custom, np.uint8) if custom.size else None,
+        }
+        return self.table("Operator", fields)
+
+    def options(self, name: str, operator: Operator) -> int:
+        accessors = option_fields(name)
+        return self.table(
+            name,
+            {
+                accessors[field]: self.option(value)
+                for field, value in operator.options.items()
+            },
+        )
+
+    def option(self, value: Any) -> Any:
+        """A number, or a string or integers that are written."""
+        if isinstance(value, str):
+            return self.text(value)
+        return self.numbers(value, np.int32) if isinstance(value, Sequence) else value
+
+    def signature(self, signature: Signature) -> int:
+        def names(indices: Mapping[str, int]) -> int:
+            return self.vector(
+                [
+                    self.table(
+                        "TensorMap", {"Name": self.text(name), "TensorIndex": index}
+                    )
+                    for name, index in indices.items()
+                ]
+            )
+
+        fields = {
+            "Inputs": names(signature.inputs),
+            "Outputs": names(signature.outputs),
+            "SignatureKey": self.text(signature.key),
+            "SubgraphIndex": signature.subgraph,
+        }
+        return self.table("SignatureDef", fields)
