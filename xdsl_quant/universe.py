@@ -25,6 +25,8 @@ _DIALECTS = {
     "quant": _lazy("dialects.quant", "Quant"),
     "shape": _lazy("dialects.shape", "Shape"),
     "stablehlo": _lazy("dialects.stablehlo", "StableHLO"),
+    "tf_type": _lazy("dialects.tfl", "TFType"),
+    "tfl": _lazy("dialects.tfl", "TFL"),
 }
 
 _PASS_CLASSES = {

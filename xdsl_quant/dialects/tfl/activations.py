@@ -1,0 +1,445 @@
+"""Activation functions: elementwise ones, and those along the last dimension."""
+
+from __future__ import annotations
+
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from xdsl_quant.dialects.quant import traits as quant
+
+from . import property_kinds as props
+from . import tensor_kinds as kinds
+from .base import (
+    BROADCAST,
+    SAME_FIRST,
+    SAME_INPUT,
+    SAME_OPERANDS,
+    SAME_SHAPE,
+    SAME_X_Y,
+    Requires,
+    TFLOp,
+    has_rank,
+    result_like,
+    static_shape_of,
+)
+
+_F32_QUI8_QI8_QI16 = kinds.tensor_of("f32 QUI8 QI8 QI16")
+
+
+@irdl_op_definition
+class ReluOp(TFLOp):
+    """
+    `max(x, 0)`
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.relu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu_tflreluop).
+    """
+
+    name = "tfl.relu"
+
+    x = operand_def(_F32_QUI8_QI8_QI16)
+    y = result_def(_F32_QUI8_QI8_QI16)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_F32_QUI8_QI8 = kinds.tensor_of("f32 QUI8 QI8")
+
+
+@irdl_op_definition
+class Relu6Op(TFLOp):
+    """
+    `min(max(x, 0), 6)`
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.relu6"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu6_tflrelu6op).
+    """
+
+    name = "tfl.relu6"
+
+    x = operand_def(_F32_QUI8_QI8)
+    y = result_def(_F32_QUI8_QI8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class Relu1Op(TFLOp):
+    """
+    `min(max(x, -1), 1)`
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.relu_n1_to_1"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu_n1_to_1_tflrelun1to1op).
+    """
+
+    name = "tfl.relu_n1_to_1"
+
+    x = operand_def(_F32_QUI8_QI8)
+    y = result_def(_F32_QUI8_QI8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class Relu0To1Op(TFLOp):
+    """
+    `min(max(x, 0), 1)`
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.relu_0_to_1"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu_0_to_1_tflrelu0to1op).
+    """
+
+    name = "tfl.relu_0_to_1"
+
+    x = operand_def(_F32_QUI8_QI8)
+    y = result_def(_F32_QUI8_QI8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_LEAKY_RELU_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 quint8 QI16")
+
+
+@irdl_op_definition
+class LeakyReluOp(TFLOp):
+    """
+    `x` if it is positive, else `alpha * x`.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.leaky_relu"(%0) <{alpha = 0.1 : f32}> : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflleaky_relu_tflleakyreluop).
+    """
+
+    name = "tfl.leaky_relu"
+
+    input = operand_def(_LEAKY_RELU_ELEMENTS)
+    alpha = prop_def(props.F32)
+    output = result_def(_LEAKY_RELU_ELEMENTS)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_F32_QI8_QUI8_QUINT8 = kinds.tensor_of("f32 QI8 QUI8 quint8")
+
+
+@irdl_op_definition
+class PReluOp(TFLOp):
+    """
+    `x` if it is positive, else `alpha * x` with an `alpha` that is learned.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.prelu"(%0, %1)
+        : (tensor<1x4x8xf32>, tensor<4x8xf32>) -> tensor<1x4x8xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflprelu_tflpreluop).
+    """
+
+    name = "tfl.prelu"
+
+    input = operand_def(_F32_QI8_QUI8_QUINT8)
+    alpha = operand_def(_F32_QI8_QUI8_QUINT8)
+    output = result_def(_F32_QI8_QUI8_QUINT8)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            SAME_OPERANDS,
+            result_like(0, "input and output must have the same element type"),
+            BROADCAST,
+        ),
+        quant.ComputesElementwise(),
+        quant.AffineOpCoefficient(),
+    )
+
+    def verify_(self) -> None:
+        shape, alpha = static_shape_of(self.input), static_shape_of(self.alpha)
+        if shape is not None and alpha is not None:
+            self.require(
+                len(shape) == len(alpha) + 1,
+                "'alpha' should have one less rank than 'input'.",
+            )
+            for i, (size, full_size) in enumerate(zip(alpha, shape[1:], strict=True)):
+                self.require(
+                    size in (1, full_size),
+                    f"'alpha' is not broadcastable at dimension {i}.",
+                )
+        result = static_shape_of(self.output)
+        if shape is not None and result is not None:
+            self.require(
+                len(shape) == len(result),
+                "'input' and 'output' should have the same rank.",
+            )
+            self.require(
+                shape == result, "'input' and 'output' should have the same shape."
+            )
+
+
+@irdl_op_definition
+class HardSwishOp(TFLOp):
+    """
+    `x * min(max(x + 3, 0), 6) / 6`
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.hard_swish"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflhard_swish_tflhardswishop).
+    """
+
+    name = "tfl.hard_swish"
+
+    input = operand_def(_F32_QUI8_QI8)
+    output = result_def(_F32_QUI8_QI8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_F32_I8 = kinds.tensor_of("f32 i8")
+
+
+@irdl_op_definition
+class EluOp(TFLOp):
+    """
+    `x` if it is positive, else `exp(x) - 1`.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.elu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflelu_tfleluop).
+    """
+
+    name = "tfl.elu"
+
+    x = operand_def(_F32_I8)
+    y = result_def(_F32_I8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_F32_F16_QI8_QUI8 = kinds.tensor_of("f32 f16 QI8 QUI8")
+
+
+@irdl_op_definition
+class GeluOp(TFLOp):
+    """
+    `x` times the normal distribution function of it.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.gelu"(%0) <{approximate = false}> : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgelu_tflgeluop).
+    """
+
+    name = "tfl.gelu"
+
+    input = operand_def(_F32_F16_QI8_QUI8)
+    approximate = opt_prop_def(props.BOOL)
+    output = result_def(_F32_F16_QI8_QUI8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_LOGISTIC_ELEMENTS = kinds.tensor_of("f32 QI8 QUI8 QI16 quint8")
+
+
+@irdl_op_definition
+class LogisticOp(TFLOp):
+    """
+    `1 / (1 + exp(-x))`
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.logistic"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogistic_tfllogisticop).
+    """
+
+    name = "tfl.logistic"
+
+    x = operand_def(_LOGISTIC_ELEMENTS)
+    y = result_def(_LOGISTIC_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_X_Y, SAME_SHAPE),
+        quant.ComputesElementwise(),
+        quant.FixedResultUniformScale(0, 1),
+    )
+
+
+_TANH_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QUI8 QI16 quint8")
+
+
+@irdl_op_definition
+class TanhOp(TFLOp):
+    """
+    Hyperbolic tangent.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.tanh"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfltanh_tfltanhop).
+    """
+
+    name = "tfl.tanh"
+
+    input = operand_def(_TANH_ELEMENTS)
+    output = result_def(_TANH_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_INPUT, SAME_SHAPE),
+        quant.ComputesElementwise(),
+        quant.FixedResultUniformScale(-1, 1),
+    )
+
+
+_SOFTMAX_ELEMENTS = kinds.tensor_of("f32 f16 QI8 QUI8 quint8 QI16")
+
+
+@irdl_op_definition
+class SoftmaxOp(TFLOp):
+    """
+    `exp(beta * x)` by the sum of it along the last dimension.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.softmax"(%0) <{beta = 1.0 : f32}> : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsoftmax_tflsoftmaxop).
+    """
+
+    name = "tfl.softmax"
+
+    input = operand_def(_SOFTMAX_ELEMENTS)
+    beta = prop_def(props.F32)
+    output = result_def(_SOFTMAX_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            SAME_INPUT, has_rank(0, 1, None, "operand 0 is at least 1-D"), SAME_SHAPE
+        ),
+        quant.FixedResultUniformScale(0, 1),
+    )
+
+
+_F32_QUI8_QI8_QUINT8 = kinds.tensor_of("f32 QUI8 QI8 quint8")
+
+
+@irdl_op_definition
+class LogSoftmaxOp(TFLOp):
+    """
+    Logarithm of softmax.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.log_softmax"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllog_softmax_tfllogsoftmaxop).
+    """
+
+    name = "tfl.log_softmax"
+
+    input = operand_def(_F32_QUI8_QI8_QUINT8)
+    output = result_def(_F32_QUI8_QI8_QUINT8)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_X_Y, SAME_SHAPE),
+        quant.FixedResultUniformScale(-15.9375, 0.0625),
+    )
+
+
+_L2_NORMALIZATION_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 QUI16 QI16 i8")
+
+
+@irdl_op_definition
+class L2NormalizationOp(TFLOp):
+    """
+    `x` by its Euclidean norm along the last dimension.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.l2_normalization"(%0) <{fused_activation_function = "NONE"}>
+        : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfll2_normalization_tfll2normalizationop).
+    """
+
+    name = "tfl.l2_normalization"
+
+    input = operand_def(_L2_NORMALIZATION_ELEMENTS)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    output = result_def(_L2_NORMALIZATION_ELEMENTS)
+
+    traits = traits_def(Pure(), quant.FixedResultUniformScale(-1, 1))

@@ -1,0 +1,203 @@
+"""Constants, tensors that are made of few numbers, and operators of other libraries."""
+
+from __future__ import annotations
+
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import ConstantLike, Pure
+
+from xdsl_quant.dialects.quant import traits as quant
+
+from . import property_kinds as props
+from . import tensor_kinds as kinds
+from .base import ALL_ALIKE, SAME_SCALE, Requires, TFLOp, rank_is, result_like
+
+
+class _HasValue(ConstantLike):
+    """The result is the constant `value`."""
+
+
+@irdl_op_definition
+class ConstOp(TFLOp):
+    """
+    A constant.
+
+    Example:
+
+    ```mlir
+    %0 = "tfl.pseudo_const"() <{value = dense<1> : tensor<4xi32>}> : () -> tensor<4xi32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpseudo_const_tflpseudoconstop).
+    """
+
+    name = "tfl.pseudo_const"
+
+    value = prop_def(props.ELEMENTS)
+    output = result_def(kinds.ANY)
+
+    traits = traits_def(Pure(), _HasValue(), quant.AcceptsStoredValues())
+
+
+@irdl_op_definition
+class QConstOp(TFLOp):
+    """
+    A quantized constant, with its stored values.
+
+    Example:
+
+    ```mlir
+    %0 = "tfl.pseudo_qconst"() <{
+        qtype = tensor<4x!quant.uniform<i8:f32, 0.5>>, value = dense<1> : tensor<4xi8>
+    }> : () -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpseudo_qconst_tflpseudoqconstop).
+    """
+
+    name = "tfl.pseudo_qconst"
+
+    qtype = prop_def(props.TENSOR_TYPE)
+    value = prop_def(props.ELEMENTS)
+    output = result_def(kinds.tensor_of("QUI8 QI8 QUI4 QI4 QI16 QUI16 quint8"))
+
+    traits = traits_def(Pure(), quant.AcceptsStoredValues())
+
+
+@irdl_op_definition
+class NoValueOp(TFLOp):
+    """
+    What stands for an operand that is absent.
+
+    Example:
+
+    ```mlir
+    %0 = "tfl.no_value"() <{value}> : () -> none
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflno_value_tflnovalueop).
+    """
+
+    name = "tfl.no_value"
+
+    value = opt_prop_def(props.UNIT)
+    none_val = result_def(kinds.NONE)
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ShapeOp(TFLOp):
+    """
+    The shape of a tensor.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.shape"(%0) : (tensor<2x3xf32>) -> tensor<2xi32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflshape_tflshapeop).
+    """
+
+    name = "tfl.shape"
+
+    input = operand_def(kinds.ANY)
+    output = result_def(kinds.tensor_of("i32 i64"))
+
+    traits = traits_def(Pure(), quant.AcceptsStoredValues())
+
+
+_FILL_ELEMENTS = kinds.tensor_of("f32 f16 f8E4M3FN f8E5M2 i32 i64 i1 QI8 QI16 string")
+
+
+@irdl_op_definition
+class FillOp(TFLOp):
+    """
+    A tensor whose elements are all the same.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.fill"(%0, %1) : (tensor<2xi32>, tensor<f32>) -> tensor<2x3xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfill_tflfillop).
+    """
+
+    name = "tfl.fill"
+
+    dims = operand_def(kinds.INDEX)
+    input = operand_def(_FILL_ELEMENTS)
+    result = result_def(_FILL_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            result_like(1, "input and result must have same element type"), SAME_SCALE
+        ),
+        quant.MovesElements((1,)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+_I32_F32_I64 = kinds.tensor_of("i32 f32 i64")
+
+
+@irdl_op_definition
+class RangeOp(TFLOp):
+    """
+    Numbers from `start` to before `limit` in steps of `delta`.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.range"(%0, %1, %2)
+        : (tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<?xi32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrange_tflrangeop).
+    """
+
+    name = "tfl.range"
+
+    start = operand_def(_I32_F32_I64)
+    limit = operand_def(_I32_F32_I64)
+    delta = operand_def(_I32_F32_I64)
+    result = result_def(_I32_F32_I64)
+
+    traits = traits_def(
+        Pure(), Requires(rank_is(0, 0), rank_is(1, 0), rank_is(2, 0), ALL_ALIKE)
+    )
+
+
+@irdl_op_definition
+class CustomOp(TFLOp):
+    """
+    An operator that the runtime does not have itself, but is given.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.custom"(%0) <{
+        custom_code = "MyOp", custom_option = #tfl<const_bytes : "0x616263">
+    }> : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcustom_tflcustomop).
+    """
+
+    name = "tfl.custom"
+
+    input = var_operand_def(kinds.CUSTOM_INPUTS)
+    custom_code = prop_def(props.STRING)
+    custom_option = prop_def(props.BYTES)
+    output = var_result_def(kinds.variadic_of("any"))

@@ -1,0 +1,1054 @@
+"""
+Ops that compute each element of the result from those at the same position: arithmetic,
+comparison and selection, and the casts between floating-point and quantized tensors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Self
+
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Commutative, NoMemoryEffect, Pure
+
+from xdsl_quant.dialects.quant import traits as quant
+
+from . import property_kinds as props
+from . import tensor_kinds as kinds
+from .base import (
+    BROADCAST,
+    COMPARABLE,
+    COMPATIBLE_ELEMENTS,
+    SAME_FIRST,
+    SAME_OPERANDS,
+    SAME_SCALE,
+    SAME_SHAPE,
+    SAME_TYPE,
+    Requires,
+    TFLOp,
+    operands_alike,
+    result_like,
+)
+
+
+class SameTypeFormOp(TFLOp, ABC):
+    """
+    An op with a text that has one type, if that is the type of all operands and the
+    result: `tfl.add %0, %1 {...} : tensor<4xf32>`. Otherwise it has the generic form, and
+    may have that without quotes.
+    """
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parse either form after the name of the op."""
+        operands = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        if operands is None:
+            op = parser._parse_generic_operation(cls)  # pyright: ignore[reportPrivateUsage] no public way
+            assert isinstance(op, cls)
+            return op
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        names = cls.get_irdl_definition().properties.keys() & attributes.keys()
+        return cls.create(
+            operands=[parser.resolve_operand(operand, type_) for operand in operands],
+            result_types=[type_],
+            properties={name: attributes.pop(name) for name in names},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Print what follows the name of the op."""
+        if {*self.operand_types} != {*self.result_types}:
+            return printer.print_op_with_default_format(self)
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        attributes = self.attributes | self.properties
+        printer.print_op_attributes(dict(sorted(attributes.items())))
+        printer.print_string(" : ")
+        printer.print_attribute(self.result_types[0])
+
+
+_ADD_ELEMENTS = kinds.tensor_of("f32 f16 i16 i32 i64 QI8 QUI8 QI16")
+
+
+@irdl_op_definition
+class AddOp(SameTypeFormOp):
+    """
+    Sum.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.add %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfladd_tfladdop).
+    """
+
+    name = "tfl.add"
+
+    lhs = operand_def(_ADD_ELEMENTS)
+    rhs = operand_def(_ADD_ELEMENTS)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    output = result_def(_ADD_ELEMENTS)
+
+    traits = traits_def(Pure(), Requires(BROADCAST), Commutative(), quant.Adds())
+
+
+_SUB_ELEMENTS = kinds.tensor_of("f32 f16 i32 i64 QI8 QUI8 QI16")
+
+
+@irdl_op_definition
+class SubOp(SameTypeFormOp):
+    """
+    Difference.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.sub %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsub_tflsubop).
+    """
+
+    name = "tfl.sub"
+
+    lhs = operand_def(_SUB_ELEMENTS)
+    rhs = operand_def(_SUB_ELEMENTS)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    output = result_def(_SUB_ELEMENTS)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_OPERANDS, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+_MUL_ELEMENTS = kinds.tensor_of("f32 f16 i32 ui32 i64 QI8 QUI8 QI16 i16 c64")
+
+
+@irdl_op_definition
+class MulOp(SameTypeFormOp):
+    """
+    Product.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.mul %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmul_tflmulop).
+    """
+
+    name = "tfl.mul"
+
+    lhs = operand_def(_MUL_ELEMENTS)
+    rhs = operand_def(_MUL_ELEMENTS)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    output = result_def(_MUL_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_OPERANDS, BROADCAST),
+        Commutative(),
+        quant.ComputesElementwise(),
+    )
+
+
+_DIV_ELEMENTS = kinds.tensor_of("f32 f16 i32 QUI8 QI8 QI16")
+
+
+@irdl_op_definition
+class DivOp(SameTypeFormOp):
+    """
+    Quotient, of integers towards zero.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.div %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldiv_tfldivop).
+    """
+
+    name = "tfl.div"
+
+    lhs = operand_def(_DIV_ELEMENTS)
+    rhs = operand_def(_DIV_ELEMENTS)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    output = result_def(_DIV_ELEMENTS)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_OPERANDS, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+_F32_I8_I16_I32 = kinds.tensor_of("f32 i8 i16 i32")
+
+
+@irdl_op_definition
+class FloorDivOp(SameTypeFormOp):
+    """
+    Quotient, rounded down.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.floor_div %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfloor_div_tflfloordivop).
+    """
+
+    name = "tfl.floor_div"
+
+    lhs = operand_def(_F32_I8_I16_I32)
+    rhs = operand_def(_F32_I8_I16_I32)
+    output = result_def(_F32_I8_I16_I32)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            SAME_OPERANDS,
+            result_like(0, "lhs and output must have same element type"),
+            BROADCAST,
+        ),
+        quant.ComputesElementwise(),
+    )
+
+
+_FLOOR_MOD_ELEMENTS = kinds.tensor_of("i8 i16 i32 i64 f32")
+
+
+@irdl_op_definition
+class FloorModOp(TFLOp):
+    """
+    Remainder that has the sign of the divisor.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.floor_mod"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfloor_mod_tflfloormodop).
+    """
+
+    name = "tfl.floor_mod"
+
+    lhs = operand_def(_FLOOR_MOD_ELEMENTS)
+    rhs = operand_def(_FLOOR_MOD_ELEMENTS)
+    output = result_def(_FLOOR_MOD_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            SAME_OPERANDS,
+            result_like(0, "lhs and output must have same element type"),
+            BROADCAST,
+        ),
+        quant.ComputesElementwise(),
+    )
+
+
+_F32_I32 = kinds.tensor_of("f32 i32")
+
+
+@irdl_op_definition
+class PowOp(SameTypeFormOp):
+    """
+    Power.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.pow %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpow_tflpowop).
+    """
+
+    name = "tfl.pow"
+
+    lhs = operand_def(_F32_I32)
+    rhs = operand_def(_F32_I32)
+    output = result_def(_F32_I32)
+
+    traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
+
+
+_F32_I32_QI8 = kinds.tensor_of("f32 i32 QI8")
+
+
+@irdl_op_definition
+class SquaredDifferenceOp(SameTypeFormOp):
+    """
+    Square of the difference.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.squared_difference %0, %1 : tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsquared_difference_tflsquareddifferenceop).
+    """
+
+    name = "tfl.squared_difference"
+
+    lhs = operand_def(_F32_I32_QI8)
+    rhs = operand_def(_F32_I32_QI8)
+    output = result_def(_F32_I32_QI8)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_OPERANDS, SAME_FIRST, BROADCAST),
+        quant.ComputesElementwise(),
+    )
+
+
+_MAXIMUM_ELEMENTS = kinds.tensor_of("f32 f16 i32|i64 QI8 QUI8 QI16")
+
+
+@irdl_op_definition
+class MaximumOp(TFLOp):
+    """
+    The greater of two values.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.maximum"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmaximum_tflmaximumop).
+    """
+
+    name = "tfl.maximum"
+
+    lhs = operand_def(_MAXIMUM_ELEMENTS)
+    rhs = operand_def(_MAXIMUM_ELEMENTS)
+    max = result_def(_MAXIMUM_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(BROADCAST, SAME_SCALE),
+        Commutative(),
+        quant.OrdersElements(),
+        quant.ComputesElementwise(),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+_MINIMUM_ELEMENTS = kinds.tensor_of("f32 i32|i64 QI8 QUI8 QI16")
+
+
+@irdl_op_definition
+class MinimumOp(TFLOp):
+    """
+    The lesser of two values.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.minimum"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflminimum_tflminimumop).
+    """
+
+    name = "tfl.minimum"
+
+    lhs = operand_def(_MINIMUM_ELEMENTS)
+    rhs = operand_def(_MINIMUM_ELEMENTS)
+    min = result_def(_MINIMUM_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(BROADCAST, SAME_SCALE),
+        Commutative(),
+        quant.OrdersElements(),
+        quant.ComputesElementwise(),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+_EQUAL_ELEMENTS = kinds.tensor_of("i1 f32 i16 i32 i64 QI8 QUI8 QI16 ui8 string")
+
+
+@irdl_op_definition
+class EqualOp(TFLOp):
+    """
+    Whether two values are equal.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.equal"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflequal_tflequalop).
+    """
+
+    name = "tfl.equal"
+
+    x = operand_def(_EQUAL_ELEMENTS)
+    y = operand_def(_EQUAL_ELEMENTS)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(),
+        Requires(COMPARABLE, BROADCAST),
+        Commutative(),
+        quant.ComputesElementwise(),
+    )
+
+
+_NOT_EQUAL_ELEMENTS = kinds.tensor_of("i1 f32 i32 i64 QUI8 QI8 QI16 quint8 string")
+
+
+@irdl_op_definition
+class NotEqualOp(SameTypeFormOp):
+    """
+    Whether two values are not equal.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.not_equal(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflnot_equal_tflnotequalop).
+    """
+
+    name = "tfl.not_equal"
+
+    lhs = operand_def(_NOT_EQUAL_ELEMENTS)
+    rhs = operand_def(_NOT_EQUAL_ELEMENTS)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(),
+        Requires(COMPARABLE, BROADCAST),
+        Commutative(),
+        quant.ComputesElementwise(),
+    )
+
+
+_GREATER_ELEMENTS = kinds.tensor_of("f32 i32 i64 QUI8 QI8 quint8")
+
+
+@irdl_op_definition
+class GreaterOp(SameTypeFormOp):
+    """
+    Whether the first value is the greater one.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.greater(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgreater_tflgreaterop).
+    """
+
+    name = "tfl.greater"
+
+    lhs = operand_def(_GREATER_ELEMENTS)
+    rhs = operand_def(_GREATER_ELEMENTS)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+_GREATER_EQUAL_ELEMENTS = kinds.tensor_of("f32 i16 i32 i64 QUI8 QI8")
+
+
+@irdl_op_definition
+class GreaterEqualOp(SameTypeFormOp):
+    """
+    Whether the first value is not the lesser one.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.greater_equal(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgreater_equal_tflgreaterequalop).
+    """
+
+    name = "tfl.greater_equal"
+
+    lhs = operand_def(_GREATER_EQUAL_ELEMENTS)
+    rhs = operand_def(_GREATER_EQUAL_ELEMENTS)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+_LESS_ELEMENTS = kinds.tensor_of("f32 i16 i32 i64 QUI8 QI8 quint8")
+
+
+@irdl_op_definition
+class LessOp(SameTypeFormOp):
+    """
+    Whether the first value is the lesser one.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.less(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflless_tfllessop).
+    """
+
+    name = "tfl.less"
+
+    lhs = operand_def(_LESS_ELEMENTS)
+    rhs = operand_def(_LESS_ELEMENTS)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+_LESS_EQUAL_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8")
+
+
+@irdl_op_definition
+class LessEqualOp(SameTypeFormOp):
+    """
+    Whether the first value is not the greater one.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.less_equal(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflless_equal_tfllessequalop).
+    """
+
+    name = "tfl.less_equal"
+
+    lhs = operand_def(_LESS_EQUAL_ELEMENTS)
+    rhs = operand_def(_LESS_EQUAL_ELEMENTS)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class LogicalAndOp(SameTypeFormOp):
+    """
+    Conjunction.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.logical_and %0, %1 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogical_and_tfllogicalandop).
+    """
+
+    name = "tfl.logical_and"
+
+    lhs = operand_def(kinds.BOOL)
+    rhs = operand_def(kinds.BOOL)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
+
+
+@irdl_op_definition
+class LogicalOrOp(SameTypeFormOp):
+    """
+    Disjunction.
+
+    Example:
+
+    ```mlir
+    %2 = tfl.logical_or %0, %1 : tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogical_or_tfllogicalorop).
+    """
+
+    name = "tfl.logical_or"
+
+    lhs = operand_def(kinds.BOOL)
+    rhs = operand_def(kinds.BOOL)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
+
+
+@irdl_op_definition
+class LogicalNotOp(TFLOp):
+    """
+    Negation of a truth value.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.logical_not"(%0) : (tensor<4xi1>) -> tensor<4xi1>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogical_not_tfllogicalnotop).
+    """
+
+    name = "tfl.logical_not"
+
+    lhs = operand_def(kinds.BOOL)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(Pure(), Requires(SAME_TYPE), quant.ComputesElementwise())
+
+
+_F32_F16_I32_I64 = kinds.tensor_of("f32 f16 i32 i64")
+
+
+@irdl_op_definition
+class NegOp(TFLOp):
+    """
+    Negation. Scales stay as they are.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflneg_tflnegop).
+    """
+
+    name = "tfl.neg"
+
+    x = operand_def(_F32_F16_I32_I64)
+    y = result_def(_F32_F16_I32_I64)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+_ABS_ELEMENTS = kinds.tensor_of("i16 i32 f32 QI8 QI16")
+
+
+@irdl_op_definition
+class AbsOp(TFLOp):
+    """
+    Absolute value.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.abs"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflabs_tflabsop).
+    """
+
+    name = "tfl.abs"
+
+    x = operand_def(_ABS_ELEMENTS)
+    y = result_def(_ABS_ELEMENTS)
+
+    traits = traits_def(Pure(), Requires(SAME_SHAPE), quant.ComputesElementwise())
+
+
+_F32_QI8_QI16 = kinds.tensor_of("f32 QI8 QI16")
+
+
+@irdl_op_definition
+class SqrtOp(TFLOp):
+    """
+    Square root.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.sqrt"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsqrt_tflsqrtop).
+    """
+
+    name = "tfl.sqrt"
+
+    x = operand_def(_F32_QI8_QI16)
+    y = result_def(_F32_QI8_QI16)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class RsqrtOp(TFLOp):
+    """
+    Reciprocal of the square root.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.rsqrt"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrsqrt_tflrsqrtop).
+    """
+
+    name = "tfl.rsqrt"
+
+    x = operand_def(_F32_QI8_QI16)
+    y = result_def(_F32_QI8_QI16)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+_F32_F16_QI8_QI16 = kinds.tensor_of("f32 f16 QI8 QI16")
+
+
+@irdl_op_definition
+class ExpOp(TFLOp):
+    """
+    Exponential function.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflexp_tflexpop).
+    """
+
+    name = "tfl.exp"
+
+    x = operand_def(_F32_F16_QI8_QI16)
+    y = result_def(_F32_F16_QI8_QI16)
+
+    traits = traits_def(Pure(), Requires(SAME_FIRST), quant.ComputesElementwise())
+
+
+_F32_QI8 = kinds.tensor_of("f32 QI8")
+
+
+@irdl_op_definition
+class LogOp(TFLOp):
+    """
+    Natural logarithm.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.log"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllog_tfllogop).
+    """
+
+    name = "tfl.log"
+
+    x = operand_def(_F32_QI8)
+    y = result_def(_F32_QI8)
+
+    traits = traits_def(Pure(), Requires(SAME_FIRST), quant.ComputesElementwise())
+
+
+_F32_F16 = kinds.tensor_of("f32 f16")
+
+
+@irdl_op_definition
+class SinOp(TFLOp):
+    """
+    Sine.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.sin"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsin_tflsinop).
+    """
+
+    name = "tfl.sin"
+
+    x = operand_def(_F32_F16)
+    y = result_def(_F32_F16)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class CosOp(TFLOp):
+    """
+    Cosine.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.cos"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcos_tflcosop).
+    """
+
+    name = "tfl.cos"
+
+    x = operand_def(_F32_F16)
+    y = result_def(_F32_F16)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class FloorOp(TFLOp):
+    """
+    Round down.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.floor"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfloor_tflfloorop).
+    """
+
+    name = "tfl.floor"
+
+    x = operand_def(kinds.FLOAT)
+    y = result_def(kinds.FLOAT)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class CeilOp(TFLOp):
+    """
+    Round up.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.ceil"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflceil_tflceilop).
+    """
+
+    name = "tfl.ceil"
+
+    x = operand_def(kinds.FLOAT)
+    y = result_def(kinds.FLOAT)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+@irdl_op_definition
+class RoundOp(TFLOp):
+    """
+    Round to an integer, half to even.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.round"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflround_tflroundop).
+    """
+
+    name = "tfl.round"
+
+    x = operand_def(kinds.FLOAT)
+    y = result_def(kinds.FLOAT)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+_CAST_ELEMENTS = kinds.tensor_of(
+    "f16 bf16 f8E4M3FN f8E5M2 f32 f64 i1 i2 i4 ui4 i16 ui16 i32 ui32 i64 quint8 ui8 i8 c64"
+)
+
+
+@irdl_op_definition
+class CastOp(TFLOp):
+    """
+    The same numbers in another element type. It takes no quantized tensors.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.cast"(%0) : (tensor<4xi32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcast_tflcastop).
+    """
+
+    name = "tfl.cast"
+
+    input = operand_def(_CAST_ELEMENTS)
+    output = result_def(_CAST_ELEMENTS)
+
+    traits = traits_def(Pure(), Requires(SAME_SHAPE), quant.ComputesElementwise())
+
+
+_SELECT_ELEMENTS = kinds.tensor_of("f32 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8")
+
+
+@irdl_op_definition
+class SelectOp(TFLOp):
+    """
+    One of two values, as a condition says. The condition may have one dimension only,
+    which is the first one.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.select"(%0, %1, %2)
+        : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflselect_tflselectop).
+    """
+
+    name = "tfl.select"
+
+    condition = operand_def(kinds.BOOL)
+    x = operand_def(_SELECT_ELEMENTS)
+    y = operand_def(_SELECT_ELEMENTS)
+    output = result_def(_SELECT_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            operands_alike(1, 2, "operands have same element type"),
+            result_like(1, "operands and result have same element type"),
+            SAME_SCALE,
+        ),
+        quant.MovesElements((1, 2)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+_SELECT_V2_ELEMENTS = kinds.tensor_of(
+    "f32 f16 i1 i8 i16 i32 i64 ui32 QI8 QUI8 QI16 quint8"
+)
+
+
+@irdl_op_definition
+class SelectV2Op(TFLOp):
+    """
+    One of two values, as a condition says; shapes are broadcast.
+
+    Example:
+
+    ```mlir
+    %3 = "tfl.select_v2"(%0, %1, %2)
+        : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflselect_v2_tflselectv2op).
+    """
+
+    name = "tfl.select_v2"
+
+    condition = operand_def(kinds.BOOL)
+    x = operand_def(_SELECT_V2_ELEMENTS)
+    y = operand_def(_SELECT_V2_ELEMENTS)
+    output = result_def(_SELECT_V2_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(
+            operands_alike(1, 2, "operands have same element type"),
+            result_like(1, "operands and result have same element type"),
+            BROADCAST,
+            SAME_SCALE,
+        ),
+        quant.MovesElements((1, 2)),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+@irdl_op_definition
+class QuantizeOp(TFLOp):
+    """
+    Quantize floating-point numbers, or requantize quantized ones.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.quantize"(%0) <{qtype = tensor<4x!quant.uniform<i8:f32, 0.5>>}>
+        : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflquantize_tflquantizeop).
+    """
+
+    name = "tfl.quantize"
+
+    input = operand_def(kinds.tensor_of("f32 QI4 QUI4 QI8 QUI8 QI16 quint8"))
+    qtype = prop_def(props.TENSOR_TYPE)
+    output = result_def(kinds.tensor_of("QI4 QUI4 QI8 QUI8 QI16 quint8"))
+
+    traits = traits_def(
+        NoMemoryEffect(), Requires(SAME_SHAPE), quant.CastsQuantization()
+    )
+
+
+@irdl_op_definition
+class DequantizeOp(TFLOp):
+    """
+    Numbers that quantized ones stand for, or those of a smaller float type.
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.dequantize"(%0)
+        : (tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldequantize_tfldequantizeop).
+    """
+
+    name = "tfl.dequantize"
+
+    input = operand_def(
+        kinds.tensor_of("QI2 QI4 QUI4 QI8 QUI8 QI16 f16 f8E4M3FN f8E5M2")
+    )
+    output = result_def(kinds.FLOAT)
+
+    traits = traits_def(NoMemoryEffect(), quant.CastsQuantization())

@@ -1,0 +1,137 @@
+"""What the properties of TensorFlow Lite's ops must be, in the words of the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import TypeVar
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnrankedTensorType,
+    f32,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext
+from xdsl.utils.exceptions import VerifyException
+
+from .attributes import ConstBytesAttr, MirrorPadAttr
+
+PropertyT = TypeVar("PropertyT", bound=Attribute, covariant=True)
+
+
+class PropertyError(VerifyException):
+    """An attribute is not what a property must be."""
+
+    def __init__(self, kind: PropertyKind[Attribute], attribute: Attribute):
+        super().__init__(f"failed to satisfy constraint: {kind.description}")
+        self.kind = kind
+        self.attribute = attribute
+
+
+@dataclass(frozen=True)
+class PropertyKind(AttrConstraint[PropertyT]):
+    """What a property must be."""
+
+    description: str
+    has: Callable[[Attribute], bool]
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not self.has(attr):
+            raise PropertyError(self, attr)
+
+    def mapping_type_vars(
+        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
+    ) -> PropertyKind[PropertyT]:
+        return self
+
+
+@dataclass(frozen=True)
+class Enumeration(PropertyKind[StringAttr]):
+    """One of several texts."""
+
+    values: Sequence[str]
+    """The texts in the order of their numbers in a file."""
+
+
+def _one_of(*values: str) -> Enumeration:
+    return Enumeration(
+        f"string attribute whose value is {', or '.join(values)}",
+        lambda attr: isinstance(attr, StringAttr) and attr.data in values,
+        values,
+    )
+
+
+def _is_integer(
+    attr: Attribute, type_: IntegerType, minimum: int | None = None
+) -> bool:
+    return (
+        isinstance(attr, IntegerAttr)
+        and attr.type == type_
+        and (minimum is None or attr.value.data >= minimum)
+    )
+
+
+def _i32(condition: str = "", minimum: int | None = None) -> PropertyKind[Integer]:
+    return PropertyKind(
+        f"32-bit signless integer attribute{condition}",
+        lambda attr: _is_integer(attr, i32, minimum),
+    )
+
+
+Integer = IntegerAttr[IntegerType]
+
+ACTIVATION = _one_of("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
+PADDING = _one_of("SAME", "VALID")
+WEIGHTS_FORMAT = _one_of("DEFAULT", "SHUFFLED4x16INT8")
+I32 = _i32()
+POSITIVE_I32 = _i32(" whose value is positive", 1)
+NON_NEGATIVE_I32 = _i32(" whose value is non-negative", 0)
+F32: PropertyKind[FloatAttr] = PropertyKind(
+    "32-bit float attribute",
+    lambda attr: isinstance(attr, FloatAttr) and attr.type == f32,
+)
+BOOL: PropertyKind[BoolAttr] = PropertyKind(
+    "bool attribute", lambda attr: _is_integer(attr, i1)
+)
+STRING: PropertyKind[StringAttr] = PropertyKind(
+    "string attribute", lambda attr: isinstance(attr, StringAttr)
+)
+UNIT: PropertyKind[UnitAttr] = PropertyKind(
+    "unit attribute", lambda attr: isinstance(attr, UnitAttr)
+)
+BYTES: PropertyKind[ConstBytesAttr] = PropertyKind(
+    "A string attribute representation of compiled bytes",
+    lambda attr: isinstance(attr, ConstBytesAttr),
+)
+MIRROR_PAD: PropertyKind[MirrorPadAttr] = PropertyKind(
+    "TFL_MirrorPaddingAttr", lambda attr: isinstance(attr, MirrorPadAttr)
+)
+TENSOR_TYPE: PropertyKind[TypeAttribute] = PropertyKind(
+    "Tensor type attribute",
+    lambda attr: isinstance(attr, TensorType | UnrankedTensorType),
+)
+ELEMENTS: PropertyKind[DenseIntOrFPElementsAttr | DenseResourceAttr] = PropertyKind(
+    "constant vector/tensor attribute",
+    lambda attr: isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr),
+)
+DIMENSIONS: PropertyKind[ArrayAttr[Integer]] = PropertyKind(
+    "64-bit integer array attribute whose size is at most 8",
+    lambda attr: (
+        isinstance(attr, ArrayAttr)
+        and len(attr.data) <= 8
+        and all(_is_integer(element, i64) for element in attr.data)
+    ),
+)

@@ -1,0 +1,163 @@
+"""Ops on windows of images: pooling and resizing."""
+
+from __future__ import annotations
+
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+
+from xdsl_quant.dialects.quant import traits as quant
+
+from . import property_kinds as props
+from . import tensor_kinds as kinds
+from .base import SAME_INPUT, SAME_SCALE, Requires, TFLOp, rank_is
+
+_F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
+
+
+@irdl_op_definition
+class AveragePool2DOp(TFLOp):
+    """
+    Averages of windows that lie inside of images (NHWC).
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.average_pool_2d"(%0) <{
+        filter_height = 2 : i32, filter_width = 2 : i32, fused_activation_function = "NONE",
+        padding = "VALID", stride_h = 2 : i32, stride_w = 2 : i32
+    }> : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflaverage_pool_2d_tflaveragepool2dop).
+    """
+
+    name = "tfl.average_pool_2d"
+
+    input = operand_def(_F32_QI8_QUI8_QI16)
+    filter_height = prop_def(props.I32)
+    filter_width = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.I32)
+    stride_w = prop_def(props.I32)
+    output = result_def(_F32_QI8_QUI8_QI16)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_SCALE),
+        quant.SameOperandsAndResultsScale(),
+        quant.QuantizableResult(),
+    )
+
+
+_MAX_POOL_2D_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 QI16 quint8")
+
+
+@irdl_op_definition
+class MaxPool2DOp(TFLOp):
+    """
+    Maxima of windows that lie inside of images (NHWC).
+
+    Example:
+
+    ```mlir
+    %1 = "tfl.max_pool_2d"(%0) <{
+        filter_height = 2 : i32, filter_width = 2 : i32, fused_activation_function = "NONE",
+        padding = "VALID", stride_h = 2 : i32, stride_w = 2 : i32
+    }> : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmax_pool_2d_tflmaxpool2dop).
+    """
+
+    name = "tfl.max_pool_2d"
+
+    input = operand_def(_MAX_POOL_2D_ELEMENTS)
+    filter_height = prop_def(props.I32)
+    filter_width = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.I32)
+    stride_w = prop_def(props.I32)
+    output = result_def(_MAX_POOL_2D_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(rank_is(0, 4), SAME_INPUT, SAME_SCALE),
+        quant.SameOperandsAndResultsScale(),
+        quant.OrdersElements(),
+    )
+
+
+_RESIZE_BILINEAR_ELEMENTS = kinds.tensor_of("f32 quint8 QUI8 QI8 QI16")
+
+
+@irdl_op_definition
+class ResizeBilinearOp(TFLOp):
+    """
+    Images (NHWC) of another size, with elements that are interpolated.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.resize_bilinear"(%0, %1) <{
+        align_corners = false, half_pixel_centers = true
+    }> : (tensor<1x4x4x3xf32>, tensor<2xi32>) -> tensor<1x8x8x3xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflresize_bilinear_tflresizebilinearop).
+    """
+
+    name = "tfl.resize_bilinear"
+
+    input = operand_def(_RESIZE_BILINEAR_ELEMENTS)
+    size = operand_def(kinds.I32)
+    align_corners = prop_def(props.BOOL)
+    half_pixel_centers = opt_prop_def(props.BOOL)
+    output = result_def(_RESIZE_BILINEAR_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), SAME_SCALE),
+        quant.SameOperandsAndResultsScale(),
+        quant.QuantizableResult(),
+    )
+
+
+@irdl_op_definition
+class ResizeNearestNeighborOp(TFLOp):
+    """
+    Images (NHWC) of another size, with the nearest elements.
+
+    Example:
+
+    ```mlir
+    %2 = "tfl.resize_nearest_neighbor"(%0, %1) <{
+        align_corners = false, half_pixel_centers = true
+    }> : (tensor<1x4x4x3xf32>, tensor<2xi32>) -> tensor<1x8x8x3xf32>
+    ```
+
+    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflresize_nearest_neighbor_tflresizenearestneighborop).
+    """
+
+    name = "tfl.resize_nearest_neighbor"
+
+    input = operand_def(_RESIZE_BILINEAR_ELEMENTS)
+    size = operand_def(kinds.I32)
+    align_corners = prop_def(props.BOOL)
+    half_pixel_centers = opt_prop_def(props.BOOL)
+    output = result_def(_RESIZE_BILINEAR_ELEMENTS)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), SAME_SCALE),
+        quant.SameOperandsAndResultsScale(),
+        quant.MovesElements((0,)),
+    )
