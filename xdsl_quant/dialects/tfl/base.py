@@ -139,18 +139,18 @@ def _storage(type_: Attribute) -> Attribute | None:
     return type_.signless_storage_type
 
 
+def _width(type_: Attribute) -> int | None:
+    if isinstance(type_, StoredQuantizedType):
+        return type_.storage_type_integral_width
+    return cast(IntegerType, type_).bitwidth if isinstance(type_, IntegerType) else None
+
+
 def _is_byte(type_: Attribute) -> bool:
-    return isinstance(type_, Quint8Type) or (
-        isinstance(type_, IntegerType)
-        and type_.width.data == 8
-        and type_.signedness.data is Signedness.UNSIGNED
-    )
+    return type_ in (IntegerType(8, Signedness.UNSIGNED), Quint8Type())
 
 
 def _is_half_byte(type_: Attribute) -> bool:
-    if isinstance(type_, StoredQuantizedType):
-        return type_.storage_type_integral_width == 4
-    return isinstance(type_, IntegerType) and type_.width.data == 4
+    return _width(type_) == 4
 
 
 def _have_one_storage(a: Attribute, b: Attribute) -> bool:
@@ -209,6 +209,16 @@ def has_rank(operand: int, least: int, most: int | None, words: str) -> Relation
 def rank_is(operand: int, rank: int) -> Relation:
     """An operand has a rank."""
     return has_rank(operand, rank, rank, f"operand {operand} is {rank}-D")
+
+
+def size_is(operand: int, size: int) -> Relation:
+    """The only dimension of an operand may have a size."""
+    return _verified(
+        f"operand {operand}'s dimension 0 is dynamic or equals {size}",
+        lambda op: (
+            (shape_of(op.operands[operand]) or (size,))[0] in (size, DYNAMIC_INDEX)
+        ),
+    )
 
 
 def rank_is_at_most(operand: int, rank: int) -> Relation:
@@ -386,24 +396,14 @@ class TFLOp(IRDLOperation, ABC):
             for name in sorted(self.attributes.keys() - known)
         }
 
-    def _in_words(self, message: str, error: Exception) -> str:
-        if not isinstance(error, PropertyError):
-            return mlir_message(self, message)
-        kinds = self.get_irdl_definition().properties
-        name = next(
-            name
-            for name, attribute in self.properties.items()
-            if attribute is error.attribute and kinds[name].constr == error.kind
-        )
-        return message.replace(
-            str(error), f"'{self.name}' op attribute '{name}' {error}"
-        )
-
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """xDSL names operands and results, MLIR numbers them."""
-        message = self._in_words(message, underlying_error)
-        text = self._in_words(str(underlying_error), underlying_error)
-        super().emit_error(message, VerifyException(text))
+        """Report in the words of MLIR."""
+        text = str(underlying_error)
+        if isinstance(underlying_error, PropertyError):
+            text = underlying_error.message(self)
+        message = message.replace(str(underlying_error), text)
+        error = VerifyException(mlir_message(self, text))
+        super().emit_error(mlir_message(self, message), error)
 
     def require(self, holds: bool, message: str) -> None:
         """

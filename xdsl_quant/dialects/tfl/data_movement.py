@@ -8,6 +8,7 @@ from math import prod
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    IntAttr,
     TensorType,
     UnrankedTensorType,
 )
@@ -110,15 +111,15 @@ def _reshaped(element_type: Attribute, shape: Shape, sizes: Sequence[int]) -> At
     """A per-axis element type with the axis that it has after a reshape."""
     if not isinstance(element_type, UniformQuantizedPerAxisType):
         return element_type
-    axis = element_type.axis
+    axis = element_type.quantized_dimension.data
     for index, size in enumerate(sizes):
         if size == shape[axis] and prod(sizes[:index]) == prod(shape[:axis]):
-            return UniformQuantizedPerAxisType(
-                element_type.storage_type,
-                element_type.expressed_type,
-                element_type.scale_array(),
-                index,
-                element_type.zero_point_array(),
+            dimension = element_type.quantized_dimension
+            return element_type.new(
+                [
+                    IntAttr(index) if parameter is dimension else parameter
+                    for parameter in element_type.parameters
+                ]
             )
     raise VerifyException(
         f"'tfl.reshape' op expects the quantized dimension {axis} to be one of the result"
@@ -149,9 +150,9 @@ class ReshapeOp(MovingOp):
 
     def verify_(self) -> None:
         inferred = self._inferred_type()
-        result = self.output.type
-        if not isinstance(result, TensorType):
+        if shape_of(self.output) is None:
             return
+        result = self.output.type
         shape, result_shape = static_shape_of(self.input), static_shape_of(self.output)
         if shape is not None and result_shape is not None:
             count, result_count = prod(shape), prod(result_shape)
@@ -318,8 +319,9 @@ class TransposeOp(MovingOp):
         types = map(scalar_or_element_type, (self.input.type, self.output.type))
         match tuple(types):
             case UniformQuantizedPerAxisType() as a, UniformQuantizedPerAxisType() as b:
+                axis = b.quantized_dimension.data
                 self.require(
-                    b.axis >= len(axes) or axes[b.axis] == a.axis,
+                    axis >= len(axes) or axes[axis] == a.quantized_dimension.data,
                     "has mismatched quantized axes of input and output",
                 )
             case _:

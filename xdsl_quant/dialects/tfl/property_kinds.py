@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     BoolAttr,
     DenseIntOrFPElementsAttr,
@@ -24,7 +26,12 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext
+from xdsl.irdl import (
+    AttrConstraint,
+    IntConstraint,
+    IRDLOperation,
+    VerificationContext,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import ConstBytesAttr, MirrorPadAttr
@@ -40,6 +47,24 @@ class PropertyError(VerifyException):
         self.kind = kind
         self.attribute = attribute
 
+    def message(self, op: IRDLOperation) -> str:
+        """The message about an op that has the attribute as a property."""
+        kinds = op.get_irdl_definition().properties
+        name = next(
+            name
+            for name, attribute in op.properties.items()
+            if attribute is self.attribute and kinds[name].constr == self.kind
+        )
+        if (self.kind.is_stored or self.kind.has)(self.attribute):
+            return f"'{op.name}' op attribute '{name}' {self}"
+        properties = ", ".join(
+            f"{key} = {value}" for key, value in op.properties.items()
+        )
+        return (
+            f"invalid properties {{{properties}}} for op {op.name}: Invalid attribute "
+            f"`{name}` in property conversion: {self.attribute}"
+        )
+
 
 @dataclass(frozen=True)
 class PropertyKind(AttrConstraint[PropertyT]):
@@ -47,6 +72,8 @@ class PropertyKind(AttrConstraint[PropertyT]):
 
     description: str
     has: Callable[[Attribute], bool]
+    is_stored: Callable[[Attribute], bool] | None = None
+    """Which attributes MLIR can store in the property at all; `None` for those it has."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not self.has(attr):
@@ -62,14 +89,19 @@ class PropertyKind(AttrConstraint[PropertyT]):
 class Enumeration(PropertyKind[StringAttr]):
     """One of several texts."""
 
-    values: Sequence[str]
+    values: Sequence[str] = ()
     """The texts in the order of their numbers in a file."""
+
+
+def _is(*classes: type[Attribute]) -> Callable[[Attribute], bool]:
+    return lambda attr: isinstance(attr, classes)
 
 
 def _one_of(*values: str) -> Enumeration:
     return Enumeration(
         f"string attribute whose value is {', or '.join(values)}",
         lambda attr: isinstance(attr, StringAttr) and attr.data in values,
+        _is(StringAttr),
         values,
     )
 
@@ -79,7 +111,7 @@ def _is_integer(
 ) -> bool:
     return (
         isinstance(attr, IntegerAttr)
-        and attr.type == type_
+        and cast(Integer, attr).type == type_
         and (minimum is None or attr.value.data >= minimum)
     )
 
@@ -88,6 +120,7 @@ def _i32(condition: str = "", minimum: int | None = None) -> PropertyKind[Intege
     return PropertyKind(
         f"32-bit signless integer attribute{condition}",
         lambda attr: _is_integer(attr, i32, minimum),
+        _is(IntegerAttr),
     )
 
 
@@ -101,37 +134,38 @@ POSITIVE_I32 = _i32(" whose value is positive", 1)
 NON_NEGATIVE_I32 = _i32(" whose value is non-negative", 0)
 F32: PropertyKind[FloatAttr] = PropertyKind(
     "32-bit float attribute",
-    lambda attr: isinstance(attr, FloatAttr) and attr.type == f32,
+    lambda attr: (
+        isinstance(attr, FloatAttr) and cast(FloatAttr[AnyFloat], attr).type == f32
+    ),
+    _is(FloatAttr),
 )
 BOOL: PropertyKind[BoolAttr] = PropertyKind(
     "bool attribute", lambda attr: _is_integer(attr, i1)
 )
-STRING: PropertyKind[StringAttr] = PropertyKind(
-    "string attribute", lambda attr: isinstance(attr, StringAttr)
-)
-UNIT: PropertyKind[UnitAttr] = PropertyKind(
-    "unit attribute", lambda attr: isinstance(attr, UnitAttr)
-)
+STRING: PropertyKind[StringAttr] = PropertyKind("string attribute", _is(StringAttr))
+UNIT: PropertyKind[UnitAttr] = PropertyKind("unit attribute", _is(UnitAttr))
 BYTES: PropertyKind[ConstBytesAttr] = PropertyKind(
     "A string attribute representation of compiled bytes",
-    lambda attr: isinstance(attr, ConstBytesAttr),
+    _is(ConstBytesAttr),
 )
 MIRROR_PAD: PropertyKind[MirrorPadAttr] = PropertyKind(
-    "TFL_MirrorPaddingAttr", lambda attr: isinstance(attr, MirrorPadAttr)
+    "TFL_MirrorPaddingAttr", _is(MirrorPadAttr)
 )
 TENSOR_TYPE: PropertyKind[TypeAttribute] = PropertyKind(
     "Tensor type attribute",
-    lambda attr: isinstance(attr, TensorType | UnrankedTensorType),
+    _is(TensorType, UnrankedTensorType),
+    _is(TypeAttribute),
 )
 ELEMENTS: PropertyKind[DenseIntOrFPElementsAttr | DenseResourceAttr] = PropertyKind(
     "constant vector/tensor attribute",
-    lambda attr: isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr),
+    _is(DenseIntOrFPElementsAttr, DenseResourceAttr),
 )
 DIMENSIONS: PropertyKind[ArrayAttr[Integer]] = PropertyKind(
     "64-bit integer array attribute whose size is at most 8",
     lambda attr: (
         isinstance(attr, ArrayAttr)
-        and len(attr.data) <= 8
-        and all(_is_integer(element, i64) for element in attr.data)
+        and len(numbers := cast(ArrayAttr[Attribute], attr)) <= 8
+        and all(_is_integer(number, i64) for number in numbers)
     ),
+    _is(ArrayAttr),
 )

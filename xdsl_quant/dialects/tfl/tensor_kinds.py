@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
 from xdsl.dialects.builtin import (
     NoneType,
@@ -111,15 +112,13 @@ def variadic_of(elements: str) -> VariadicOf[Attribute]:
 
 
 def _i32_of_rank(rank: int) -> TensorKind:
-    return TensorKind(
-        f"{rank}D {_words('i32')}",
-        lambda type_: (
-            isinstance(type_, TensorType)
-            and type_.element_type == i32
-            and len(type_.get_shape()) == rank
-        ),
-        _elements("i32"),
-    )
+    def has(type_: Attribute) -> bool:
+        if not isinstance(type_, TensorType):
+            return False
+        tensor_type = cast(TensorType[Attribute], type_)
+        return tensor_type.element_type == i32 and tensor_type.get_num_dims() == rank
+
+    return TensorKind(f"{rank}D {_words('i32')}", has, _elements("i32"))
 
 
 ANY = tensor_of("any")

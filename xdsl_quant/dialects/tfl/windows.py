@@ -16,7 +16,7 @@ from xdsl_quant.dialects.quant import traits as quant
 
 from . import property_kinds as props
 from . import tensor_kinds as kinds
-from .base import SAME_INPUT, SAME_SCALE, Requires, TFLOp, rank_is
+from .base import SAME_INPUT, SAME_SCALE, Requires, TFLOp, rank_is, size_is
 
 _F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
 
@@ -125,7 +125,7 @@ class ResizeBilinearOp(TFLOp):
 
     traits = traits_def(
         Pure(),
-        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), SAME_SCALE),
+        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), size_is(1, 2), SAME_SCALE),
         quant.SameOperandsAndResultsScale(),
         quant.QuantizableResult(),
     )
@@ -157,7 +157,7 @@ class ResizeNearestNeighborOp(TFLOp):
 
     traits = traits_def(
         Pure(),
-        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), SAME_SCALE),
+        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), size_is(1, 2), SAME_SCALE),
         quant.SameOperandsAndResultsScale(),
         quant.MovesElements((0,)),
     )
