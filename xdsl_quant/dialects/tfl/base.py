@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, OptionalDef, VerificationContext
 from xdsl.traits import ConstantLike, OpTrait
 from xdsl.utils.exceptions import VerifyException
 
@@ -81,6 +81,11 @@ def constant_integers(value: SSAValue) -> Sequence[int] | None:
     if not isinstance(attribute.get_element_type(), IntegerType):
         return None
     return cast(Sequence[int], attribute.get_values())
+
+
+def known_sizes(sizes: Sequence[int]) -> Shape:
+    """The shape that a constant says, where -1 is a size that is not known."""
+    return tuple(DYNAMIC_INDEX if size == -1 else size for size in sizes)
 
 
 def axis_in(axis: int, rank: int) -> int | None:
@@ -396,6 +401,18 @@ class TFLOp(IRDLOperation, ABC):
             for name in sorted(self.attributes.keys() - known)
         }
 
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """Verify properties before operands and results, as MLIR does."""
+        try:
+            for name, definition in self.get_irdl_definition().properties.items():
+                if (attribute := self.properties.get(name)) is not None:
+                    definition.constr.verify(attribute, VerificationContext())
+                elif not isinstance(definition, OptionalDef):
+                    require(False, f"'{self.name}' op requires attribute '{name}'")
+        except VerifyException as e:
+            self.emit_error(f"Operation does not verify: {e}", e)
+        super().verify(verify_nested_ops)
+
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
         """Report in the words of MLIR."""
         text = str(underlying_error)
@@ -413,17 +430,21 @@ class TFLOp(IRDLOperation, ABC):
         require(holds, f"'{self.name}' op {message}")
 
     def verify_type_of(
-        self, result: SSAValue, shape: Sequence[int], like: SSAValue | None = None
+        self, result: SSAValue, sizes: Sequence[int], like: SSAValue | None = None
     ) -> None:
         """
+        Args:
+            sizes: the shape that a result must have, with -1 for what is not known.
+            like: the value whose element type the message has.
+
         Raises:
-            VerifyException: if a result cannot have a shape; the message has the element
-                type of another value.
+            VerifyException: if the result cannot have the shape.
         """
         element_type = scalar_or_element_type((like or result).type)
+        type_ = TensorType(element_type, known_sizes(sizes))
         self.require(
-            may_have_shape(result, tuple(shape)),
-            f"expect output type {TensorType(element_type, shape)}, got {result.type}",
+            may_have_shape(result, type_.get_shape()),
+            f"expect output type {type_}, got {result.type}",
         )
 
 

@@ -53,6 +53,7 @@ from .base import (
     constant_integers,
     first_size_is_at_most,
     has_rank,
+    known_sizes,
     may_have_shape,
     operands_alike,
     rank_is,
@@ -185,7 +186,7 @@ class ReshapeOp(MovingOp):
             return TensorType(element_type, [DYNAMIC_INDEX] * sizes_shape[0])
         self._verify_sizes(sizes)
         if (shape := static_shape_of(self.input)) is None:
-            return TensorType(element_type, sizes)
+            return TensorType(element_type, known_sizes(sizes))
         if -1 in sizes:
             sizes = self._with_size(sizes, shape)
         return TensorType(_reshaped(element_type, shape, sizes), sizes)

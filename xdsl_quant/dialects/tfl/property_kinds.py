@@ -58,7 +58,8 @@ class PropertyError(VerifyException):
         if (self.kind.is_stored or self.kind.has)(self.attribute):
             return f"'{op.name}' op attribute '{name}' {self}"
         properties = ", ".join(
-            f"{key} = {value}" for key, value in op.properties.items()
+            key if isinstance(value, UnitAttr) else f"{key} = {value}"
+            for key, value in op.properties.items()
         )
         return (
             f"invalid properties {{{properties}}} for op {op.name}: Invalid attribute "
