@@ -2,7 +2,7 @@
 TensorFlow Lite models: `.tflite` files.
 
 [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite] makes a module of the `tfl` dialect
-of a file, and [`write_tflite`][xdsl_quant.frontends.tflite.write_tflite] a file of a module.
+of a file, [`write_tflite`][xdsl_quant.frontends.tflite.write_tflite] a file of a module.
 """
 
 from .exporter import write_tflite

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
@@ -33,7 +34,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
-from xdsl_quant.dialects.tfl.constants import NoValueOp, PseudoConstOp, PseudoQConstOp
+from xdsl_quant.dialects.tfl.constants import NoValueOp, ConstOp, QConstOp
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .importer import ELEMENT_TYPES
@@ -48,7 +49,7 @@ from .model import (
     Tensor,
     TFLiteFileError,
 )
-from .options import options_of, plain_value
+from .options import options_of
 from .reader import default_options
 from .schema import enumerators, options_name
 from .writer import write_model
@@ -57,7 +58,7 @@ _TENSOR_TYPES: Mapping[Attribute, str] = {
     type_: name for name, type_ in ELEMENT_TYPES.items()
 }
 
-Constant = PseudoConstOp | PseudoQConstOp
+Constant = ConstOp | QConstOp
 
 
 def write_tflite(module: ModuleOp) -> bytes:
@@ -96,9 +97,9 @@ def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
     return (
         description.data if isinstance(description, StringAttr) else "",
         {
-            name: value.data.encode("latin-1")
+            name: value.data.encode() if isinstance(value, StringAttr) else value.data
             for name, value in entries.items()
-            if isinstance(value, StringAttr)
+            if isinstance(value, StringAttr | BytesAttr)
         },
     )
 
@@ -142,7 +143,7 @@ def _quantization(type_: Attribute) -> Quantization | None:
 def _name(op: Operation | None, value: SSAValue, default: str) -> str:
     location = None if op is None or op.results[0] is not value else op.location
     if isinstance(location, NameLoc):
-        return location.child_name.data
+        return location.desc.data
     return value.name_hint or default
 
 
@@ -292,7 +293,7 @@ class _FunctionExporter:
             return code, "", b""
         custom_code = cast(StringAttr, op.properties["custom_code"])
         options = cast(ConstBytesAttr, op.properties["custom_option"])
-        return code, custom_code.data, options.to_bytes()
+        return code, custom_code.data, options.value.data
 
     def options(self, op: Operation, code: str) -> Mapping[str, OptionValue]:
         if (table := options_name(code)) is None:
@@ -303,14 +304,7 @@ class _FunctionExporter:
             if name not in self.function_names:
                 raise _fail(op, f"calls '@{name}', which is no function of the module")
             return {"init_subgraph_index": self.function_names.index(name)}
-        if isinstance(op, IRDLOperation) and not isinstance(op, UnregisteredOp):
-            found = options_of(op)
-        else:
-            found = {k: plain_value(a) for k, a in op.properties.items()}
-        # What the dialect does not have is as the real exporter writes it.
-        changes = {"pot_scale_int16": False} if "pot_scale_int16" in values else {}
-        known = {name: found[name] for name in values.keys() & found.keys()}
-        return {**values, **changes, **known}
+        return {**values, **options_of(op, values)}
 
 
 def _split(names: Attribute | None) -> Sequence[str]:

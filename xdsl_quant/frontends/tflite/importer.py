@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     NameLoc,
+    NoneAttr,
     NoneType,
     Signedness,
     StringAttr,
@@ -49,8 +50,8 @@ from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, StringType
 from xdsl_quant.dialects.tfl.constants import (
     NoValueOp,
-    PseudoConstOp,
-    PseudoQConstOp,
+    ConstOp,
+    QConstOp,
 )
 from xdsl_quant.xdsl_patches.resources import new_resource
 
@@ -140,7 +141,7 @@ def _module(model: Model) -> ModuleOp:
         _FunctionImporter(model, index, names).function()
         for index in range(len(model.subgraphs))
     ]
-    metadata = {k: StringAttr(v.decode("latin-1")) for k, v in model.metadata.items()}
+    metadata = {name: _string(data) for name, data in model.metadata.items()}
     attributes: dict[str, Attribute] = {}
     if model.signatures:
         attributes["tf_saved_model.semantics"] = UnitAttr()
@@ -160,8 +161,15 @@ def function_names(model: Model) -> Sequence[str]:
     return names
 
 
+def _string(data: bytes) -> StringAttr | BytesAttr:
+    try:
+        return StringAttr(data.decode())
+    except UnicodeDecodeError:
+        return BytesAttr(data)
+
+
 def _location(name: str) -> NameLoc | UnknownLoc:
-    return NameLoc(StringAttr(name), UnknownLoc()) if name else UnknownLoc()
+    return NameLoc(StringAttr(name), NoneAttr()) if name else UnknownLoc()
 
 
 # Types
@@ -371,9 +379,9 @@ class _FunctionImporter:
         type_ = TensorType(type_.element_type, tensor.shape)
         storage = storage_of(type_, tensor)
         properties: dict[str, Attribute] = {"value": _constant_value(tensor, storage)}
-        op_type = PseudoConstOp
+        op_type = ConstOp
         if storage != type_ and tensor.quantization is not None:
-            op_type, properties = PseudoQConstOp, {"qtype": type_, **properties}
+            op_type, properties = QConstOp, {"qtype": type_, **properties}
         op = op_type.create(result_types=[type_], properties=properties)
         return self.add(op, tensor.name).results[0]
 
@@ -413,7 +421,7 @@ class _FunctionImporter:
         if operator.code == "CUSTOM":
             return {
                 "custom_code": StringAttr(operator.custom_code),
-                "custom_option": ConstBytesAttr.from_bytes(operator.custom_options),
+                "custom_option": ConstBytesAttr(BytesAttr(operator.custom_options)),
             }
         if operator.code == "CALL_ONCE":
             subgraph = cast(int, options["init_subgraph_index"])

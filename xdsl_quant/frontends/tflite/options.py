@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -15,15 +15,15 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 
 from xdsl_quant.dialects.tfl import property_kinds as kinds
-from xdsl_quant.dialects.tfl.attributes import MirrorPadAttr
+from xdsl_quant.dialects.tfl.attributes import MirrorPad, MirrorPadAttr
 
 from .model import OptionValue, TFLiteFileError
 
-_MIRROR_PAD_MODES = "REFLECT", "SYMMETRIC"
+_MIRROR_PAD_MODES = [*MirrorPad]
 
 
 def properties_of(
@@ -46,7 +46,7 @@ def _attribute(kind: object, value: OptionValue, where: str) -> Attribute:
     if isinstance(kind, kinds.Enumeration):
         return StringAttr(_member(kind.values, value, where))
     if kind is kinds.MIRROR_PAD:
-        return MirrorPadAttr(_member(_MIRROR_PAD_MODES, value, where))
+        return MirrorPadAttr(MirrorPad(_member(_MIRROR_PAD_MODES, value, where)))
     return plain_attribute(value)
 
 
@@ -74,13 +74,16 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
     return members[value]
 
 
-def options_of(op: IRDLOperation) -> dict[str, OptionValue]:
-    """The options of a file that the properties of an op say."""
-    definitions = op.get_irdl_definition().properties
+def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
+    """The options of a file, of those that it can have, that the properties of an op say."""
+    kinds_of = {}
+    if isinstance(op, IRDLOperation):
+        definitions = op.get_irdl_definition().properties
+        kinds_of = {name: definition.constr for name, definition in definitions.items()}
     return {
-        name: _value(definitions[name].constr, attribute)
+        name: _value(kinds_of.get(name), attribute)
         for name, attribute in op.properties.items()
-        if name in definitions
+        if name in fields
     }
 
 

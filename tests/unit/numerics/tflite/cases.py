@@ -26,6 +26,8 @@ class Tensor(NamedTuple):
     scales: list[float]
     zero_points: list[int]
     axis: int | None
+    is_constant: bool
+    is_variable: bool
 
     @property
     def parameters(self) -> QuantizationParameters:
@@ -64,6 +66,8 @@ def _tensor(data: dict[str, Any] | None) -> Tensor | None:
         scales,
         data.get("zero_point", []),
         data.get("axis", 0) if has_axis and scales else None,
+        bool(data.get("const")),
+        bool(data.get("variable")),
     )
 
 
