@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -25,7 +26,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import (
@@ -34,7 +34,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
-from xdsl_quant.dialects.tfl.constants import NoValueOp, ConstOp, QConstOp
+from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .importer import ELEMENT_TYPES
@@ -51,14 +51,37 @@ from .model import (
 )
 from .options import options_of
 from .reader import default_options
-from .schema import enumerators, options_name
+from .schema import enumerator, enumerators, options_name
 from .writer import write_model
 
 _TENSOR_TYPES: Mapping[Attribute, str] = {
     type_: name for name, type_ in ELEMENT_TYPES.items()
 }
 
+_SVDF_STATE = 4
+"""The operand of `svdf` that is its state."""
+
 Constant = ConstOp | QConstOp
+
+
+def _number_of(value: SSAValue) -> int:
+    return enumerator("TensorType", _tensor_type(value.type) or "FLOAT32")
+
+
+def _bias_number(op: Operation) -> int:
+    """The type of a bias, which says how many bits the accumulator has: 0 for any."""
+    is_wide = _tensor_type(op.operands[0].type) == "INT16"
+    return _number_of(op.operands[2]) if is_wide and len(op.operands) > 2 else 0
+
+
+_TYPE_OPTIONS: Mapping[str, Callable[[Operation], int]] = {
+    "in_data_type": lambda op: _number_of(op.operands[0]),
+    "out_data_type": lambda op: _number_of(op.results[0]),
+    "out_type": lambda op: _number_of(op.results[0]),
+    "output_type": lambda op: _number_of(op.results[0]),
+    "quantized_bias_type": _bias_number,
+}
+"""The options that the types of operands and results say."""
 
 
 def write_tflite(module: ModuleOp) -> bytes:
@@ -274,6 +297,11 @@ class _FunctionExporter:
         # Kernels count operands: what is absent at the end is no operand.
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
+        if code == "SVDF":
+            # Its state is a tensor that the op changes in place.
+            self.tensors[inputs[_SVDF_STATE]] = replace(
+                self.tensors[inputs[_SVDF_STATE]], data=None, is_variable=True
+            )
         outputs = [
             self.add_tensor(result, op, _name(op, result, "")) for result in op.results
         ]
@@ -304,7 +332,10 @@ class _FunctionExporter:
             if name not in self.function_names:
                 raise _fail(op, f"calls '@{name}', which is no function of the module")
             return {"init_subgraph_index": self.function_names.index(name)}
-        return {**values, **options_of(op, values)}
+        types = {
+            field: kind(op) for field, kind in _TYPE_OPTIONS.items() if field in values
+        }
+        return {**values, **options_of(op, values), **types}
 
 
 def _split(names: Attribute | None) -> Sequence[str]:

@@ -49,14 +49,15 @@ from xdsl_quant.dialects.quant.types import StorageOptions
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, StringType
 from xdsl_quant.dialects.tfl.constants import (
-    NoValueOp,
     ConstOp,
+    NoValueOp,
     QConstOp,
 )
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 from .model import (
     ABSENT,
+    ITEM_BITS,
     Model,
     Operator,
     Quantization,
@@ -145,7 +146,8 @@ def _module(model: Model) -> ModuleOp:
     attributes: dict[str, Attribute] = {}
     if model.signatures:
         attributes["tf_saved_model.semantics"] = UnitAttr()
-    attributes["tfl.description"] = StringAttr(model.description)
+    if model.description:
+        attributes["tfl.description"] = StringAttr(model.description)
     if metadata:
         attributes["tfl.metadata"] = DictionaryAttr(metadata)
     attributes["tfl.schema_version"] = IntegerAttr(3, i32)
@@ -243,7 +245,9 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
 
 def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
     """The bytes of a constant as MLIR has them: each integer has whole bytes."""
-    assert tensor.data is not None
+    if tensor.data is None:
+        # A variable is 0 at first. One element stands for all.
+        return np.zeros(ITEM_BITS[tensor.type] // 8, np.uint8)
     if tensor.type == "BOOL":
         return np.where(tensor.data != 0, 255, 0).astype(np.uint8)
     if tensor.type != "INT4":
@@ -326,10 +330,12 @@ class _FunctionImporter:
         """What callers know: names of tensors and of signatures."""
         subgraph = self.subgraph
         if not self.index:
+            names = {"inputs": subgraph.inputs, "outputs": subgraph.outputs}
             function.attributes["tf.entry_function"] = DictionaryAttr(
                 {
-                    "inputs": StringAttr(self.tensor_names(subgraph.inputs)),
-                    "outputs": StringAttr(self.tensor_names(subgraph.outputs)),
+                    key: self.tensor_names(indices)
+                    for key, indices in names.items()
+                    if indices
                 }
             )
         signature = next(
@@ -343,8 +349,9 @@ class _FunctionImporter:
         function.arg_attrs = _index_paths(subgraph.inputs, signature.inputs)
         function.res_attrs = _index_paths(subgraph.outputs, signature.outputs)
 
-    def tensor_names(self, indices: Iterable[int]) -> str:
-        return ",".join(self.subgraph.tensors[index].name for index in indices)
+    def tensor_names(self, indices: Iterable[int]) -> StringAttr:
+        names = (self.subgraph.tensors[index].name for index in indices)
+        return StringAttr(",".join(names))
 
     # Operands
 
@@ -354,7 +361,7 @@ class _FunctionImporter:
         if (known := self.values.get(index)) is not None:
             return known
         tensor = self.subgraph.tensors[index]
-        if tensor.data is None:
+        if tensor.data is None and not tensor.is_variable:
             raise TFLiteFileError(f"{self.where(index)} is used before it is computed")
         key = index, is_narrow
         if (constant := self.constants.get(key)) is None:

@@ -75,8 +75,8 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
 
 
 def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
-    """The options of a file, of those that it can have, that the properties of an op say."""
-    kinds_of = {}
+    """The options that the properties of an op say, of those that a file has."""
+    kinds_of: dict[str, object] = {}
     if isinstance(op, IRDLOperation):
         definitions = op.get_irdl_definition().properties
         kinds_of = {name: definition.constr for name, definition in definitions.items()}
