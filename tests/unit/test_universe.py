@@ -9,7 +9,13 @@ from xdsl_quant.universe import XDSL_QUANT_UNIVERSE
 
 
 def test_what_the_plugin_offers():
-    assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {"quant", "shape", "stablehlo"}
+    assert set(XDSL_QUANT_UNIVERSE.all_dialects) == {
+        "quant",
+        "shape",
+        "stablehlo",
+        "tf_type",
+        "tfl",
+    }
     assert set(XDSL_QUANT_UNIVERSE.all_passes) == {
         "convert-quantized-stablehlo-to-linalg",
         "convert-stablehlo-to-linalg",
@@ -81,7 +87,8 @@ def _python(script: str) -> str:
 
 def test_a_name_that_xdsl_has_is_left_to_xdsl():
     assert _python(_LATER_XDSL) == (
-        f"['shape', 'stablehlo'] False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n[]\n"
+        "['shape', 'stablehlo', 'tf_type', 'tfl'] "
+        f"False {len(XDSL_QUANT_UNIVERSE.all_passes) - 1}\n[]\n"
     )
 
 

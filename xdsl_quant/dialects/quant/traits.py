@@ -172,10 +172,6 @@ def _coefficients(dimension: int) -> Sequence[QuantizationTrait]:
     return MultipliesAndAccumulates(), AffineOpCoefficient(1, dimension)
 
 
-def _coefficients_and_bias(dimension: int) -> Sequence[QuantizationTrait]:
-    return *_coefficients(dimension), AccumulatorUniformScale(2)
-
-
 _MOVES_FIRST = (MovesElements((0,)), SameOperandsAndResultsScale())
 
 _OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
@@ -221,20 +217,20 @@ _OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
         ),
         _MOVES_FIRST,
     ),
-    "tfl.conv_2d": _coefficients_and_bias(0),
-    "tfl.depthwise_conv_2d": _coefficients_and_bias(3),
-    "tfl.fully_connected": _coefficients_and_bias(0),
 }
 """Traits of ops by name."""
 
 _DIALECT_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
     **dict.fromkeys(("arith", "math"), (ComputesElementwise(),)),
     **dict.fromkeys(("cf", "func", "scf", "tensor"), (AcceptsStoredValues(),)),
-    **dict.fromkeys(("stablehlo", "tfl"), (QuantizableResult(),)),
+    "stablehlo": (QuantizableResult(),),
 }
 """Traits of the other ops of a dialect."""
 
-_DECLARATIONS = {"stablehlo": ("xdsl_quant.dialects.stablehlo", "StableHLO")}
+_DECLARATIONS = {
+    "stablehlo": ("xdsl_quant.dialects.stablehlo", "StableHLO"),
+    "tfl": ("xdsl_quant.dialects.tfl", "TFL"),
+}
 """Dialects here that speak for ops with the same names in another package."""
 
 
