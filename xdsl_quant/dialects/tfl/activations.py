@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -30,11 +32,33 @@ from .base import (
     static_shape_of,
 )
 
+_F32_QUI8_QI8 = kinds.tensor_of("f32 QUI8 QI8")
+
+
+class RectifierOp(TFLOp, ABC):
+    """An op that keeps values in a range."""
+
+    x = operand_def(_F32_QUI8_QI8)
+    y = result_def(_F32_QUI8_QI8)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
+class ActivationOp(TFLOp, ABC):
+    """An elementwise activation function."""
+
+    traits = traits_def(
+        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
 _F32_QUI8_QI8_QI16 = kinds.tensor_of("f32 QUI8 QI8 QI16")
 
 
 @irdl_op_definition
-class ReluOp(TFLOp):
+class ReluOp(RectifierOp):
     """
     `max(x, 0)`
 
@@ -43,8 +67,6 @@ class ReluOp(TFLOp):
     ```mlir
     %1 = "tfl.relu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu_tflreluop).
     """
 
     name = "tfl.relu"
@@ -52,16 +74,9 @@ class ReluOp(TFLOp):
     x = operand_def(_F32_QUI8_QI8_QI16)
     y = result_def(_F32_QUI8_QI8_QI16)
 
-    traits = traits_def(
-        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
-    )
-
-
-_F32_QUI8_QI8 = kinds.tensor_of("f32 QUI8 QI8")
-
 
 @irdl_op_definition
-class Relu6Op(TFLOp):
+class Relu6Op(RectifierOp):
     """
     `min(max(x, 0), 6)`
 
@@ -70,22 +85,13 @@ class Relu6Op(TFLOp):
     ```mlir
     %1 = "tfl.relu6"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu6_tflrelu6op).
     """
 
     name = "tfl.relu6"
 
-    x = operand_def(_F32_QUI8_QI8)
-    y = result_def(_F32_QUI8_QI8)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class Relu1Op(TFLOp):
+class Relu1Op(RectifierOp):
     """
     `min(max(x, -1), 1)`
 
@@ -94,22 +100,13 @@ class Relu1Op(TFLOp):
     ```mlir
     %1 = "tfl.relu_n1_to_1"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu_n1_to_1_tflrelun1to1op).
     """
 
     name = "tfl.relu_n1_to_1"
 
-    x = operand_def(_F32_QUI8_QI8)
-    y = result_def(_F32_QUI8_QI8)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class Relu0To1Op(TFLOp):
+class Relu0To1Op(RectifierOp):
     """
     `min(max(x, 0), 1)`
 
@@ -118,25 +115,16 @@ class Relu0To1Op(TFLOp):
     ```mlir
     %1 = "tfl.relu_0_to_1"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrelu_0_to_1_tflrelu0to1op).
     """
 
     name = "tfl.relu_0_to_1"
-
-    x = operand_def(_F32_QUI8_QI8)
-    y = result_def(_F32_QUI8_QI8)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
-    )
 
 
 _LEAKY_RELU_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 quint8 QI16")
 
 
 @irdl_op_definition
-class LeakyReluOp(TFLOp):
+class LeakyReluOp(ActivationOp):
     """
     `x` if it is positive, else `alpha * x`.
 
@@ -145,8 +133,6 @@ class LeakyReluOp(TFLOp):
     ```mlir
     %1 = "tfl.leaky_relu"(%0) <{alpha = 0.1 : f32}> : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflleaky_relu_tflleakyreluop).
     """
 
     name = "tfl.leaky_relu"
@@ -154,10 +140,6 @@ class LeakyReluOp(TFLOp):
     input = operand_def(_LEAKY_RELU_ELEMENTS)
     alpha = prop_def(props.F32)
     output = result_def(_LEAKY_RELU_ELEMENTS)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
-    )
 
 
 _F32_QI8_QUI8_QUINT8 = kinds.tensor_of("f32 QI8 QUI8 quint8")
@@ -174,8 +156,6 @@ class PReluOp(TFLOp):
     %2 = "tfl.prelu"(%0, %1)
         : (tensor<1x4x8xf32>, tensor<4x8xf32>) -> tensor<1x4x8xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflprelu_tflpreluop).
     """
 
     name = "tfl.prelu"
@@ -219,7 +199,7 @@ class PReluOp(TFLOp):
 
 
 @irdl_op_definition
-class HardSwishOp(TFLOp):
+class HardSwishOp(ActivationOp):
     """
     `x * min(max(x + 3, 0), 6) / 6`
 
@@ -228,18 +208,12 @@ class HardSwishOp(TFLOp):
     ```mlir
     %1 = "tfl.hard_swish"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflhard_swish_tflhardswishop).
     """
 
     name = "tfl.hard_swish"
 
     input = operand_def(_F32_QUI8_QI8)
     output = result_def(_F32_QUI8_QI8)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
-    )
 
 
 _F32_I8 = kinds.tensor_of("f32 i8")
@@ -255,8 +229,6 @@ class EluOp(TFLOp):
     ```mlir
     %1 = "tfl.elu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflelu_tfleluop).
     """
 
     name = "tfl.elu"
@@ -273,7 +245,7 @@ _F32_F16_QI8_QUI8 = kinds.tensor_of("f32 f16 QI8 QUI8")
 
 
 @irdl_op_definition
-class GeluOp(TFLOp):
+class GeluOp(ActivationOp):
     """
     `x` times the normal distribution function of it.
 
@@ -282,8 +254,6 @@ class GeluOp(TFLOp):
     ```mlir
     %1 = "tfl.gelu"(%0) <{approximate = false}> : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgelu_tflgeluop).
     """
 
     name = "tfl.gelu"
@@ -291,10 +261,6 @@ class GeluOp(TFLOp):
     input = operand_def(_F32_F16_QI8_QUI8)
     approximate = opt_prop_def(props.BOOL)
     output = result_def(_F32_F16_QI8_QUI8)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_INPUT, SAME_SHAPE), quant.ComputesElementwise()
-    )
 
 
 _LOGISTIC_ELEMENTS = kinds.tensor_of("f32 QI8 QUI8 QI16 quint8")
@@ -310,8 +276,6 @@ class LogisticOp(TFLOp):
     ```mlir
     %1 = "tfl.logistic"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogistic_tfllogisticop).
     """
 
     name = "tfl.logistic"
@@ -340,8 +304,6 @@ class TanhOp(TFLOp):
     ```mlir
     %1 = "tfl.tanh"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfltanh_tfltanhop).
     """
 
     name = "tfl.tanh"
@@ -370,8 +332,6 @@ class SoftmaxOp(TFLOp):
     ```mlir
     %1 = "tfl.softmax"(%0) <{beta = 1.0 : f32}> : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsoftmax_tflsoftmaxop).
     """
 
     name = "tfl.softmax"
@@ -402,8 +362,6 @@ class LogSoftmaxOp(TFLOp):
     ```mlir
     %1 = "tfl.log_softmax"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllog_softmax_tfllogsoftmaxop).
     """
 
     name = "tfl.log_softmax"
@@ -432,8 +390,6 @@ class L2NormalizationOp(TFLOp):
     %1 = "tfl.l2_normalization"(%0) <{fused_activation_function = "NONE"}>
         : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfll2_normalization_tfll2normalizationop).
     """
 
     name = "tfl.l2_normalization"

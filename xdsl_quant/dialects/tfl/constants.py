@@ -35,8 +35,6 @@ class ConstOp(TFLOp):
     ```mlir
     %0 = "tfl.pseudo_const"() <{value = dense<1> : tensor<4xi32>}> : () -> tensor<4xi32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpseudo_const_tflpseudoconstop).
     """
 
     name = "tfl.pseudo_const"
@@ -59,8 +57,6 @@ class QConstOp(TFLOp):
         qtype = tensor<4x!quant.uniform<i8:f32, 0.5>>, value = dense<1> : tensor<4xi8>
     }> : () -> tensor<4x!quant.uniform<i8:f32, 0.5>>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpseudo_qconst_tflpseudoqconstop).
     """
 
     name = "tfl.pseudo_qconst"
@@ -82,8 +78,6 @@ class NoValueOp(TFLOp):
     ```mlir
     %0 = "tfl.no_value"() <{value}> : () -> none
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflno_value_tflnovalueop).
     """
 
     name = "tfl.no_value"
@@ -104,8 +98,6 @@ class ShapeOp(TFLOp):
     ```mlir
     %1 = "tfl.shape"(%0) : (tensor<2x3xf32>) -> tensor<2xi32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflshape_tflshapeop).
     """
 
     name = "tfl.shape"
@@ -129,8 +121,6 @@ class FillOp(TFLOp):
     ```mlir
     %2 = "tfl.fill"(%0, %1) : (tensor<2xi32>, tensor<f32>) -> tensor<2x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfill_tflfillop).
     """
 
     name = "tfl.fill"
@@ -163,8 +153,6 @@ class RangeOp(TFLOp):
     %3 = "tfl.range"(%0, %1, %2)
         : (tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<?xi32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrange_tflrangeop).
     """
 
     name = "tfl.range"
@@ -191,8 +179,6 @@ class CustomOp(TFLOp):
         custom_code = "MyOp", custom_option = #tfl<const_bytes : "0x616263">
     }> : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcustom_tflcustomop).
     """
 
     name = "tfl.custom"

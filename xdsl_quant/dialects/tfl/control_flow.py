@@ -30,8 +30,6 @@ class YieldOp(TFLOp):
     ```mlir
     "tfl.yield"(%0) : (tensor<4xf32>) -> ()
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflyield_tflyieldop).
     """
 
     name = "tfl.yield"
@@ -55,8 +53,6 @@ class IfOp(TFLOp):
       "tfl.yield"(%1) : (tensor<4xf32>) -> ()
     }) : (tensor<i1>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflif_tflifop).
     """
 
     name = "tfl.if"
@@ -101,8 +97,6 @@ class WhileOp(TFLOp):
       "tfl.yield"(%1) : (tensor<i32>) -> ()
     }) : (tensor<i32>) -> tensor<i32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflwhile_tflwhileop).
     """
 
     name = "tfl.while"

@@ -137,8 +137,6 @@ class ReshapeOp(MovingOp):
     ```mlir
     %2 = "tfl.reshape"(%0, %1) : (tensor<2x6xf32>, tensor<2xi32>) -> tensor<3x4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflreshape_tflreshapeop).
     """
 
     name = "tfl.reshape"
@@ -232,8 +230,6 @@ class SqueezeOp(MovingOp):
     ```mlir
     %1 = "tfl.squeeze"(%0) <{squeeze_dims = [0]}> : (tensor<1x4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsqueeze_tflsqueezeop).
     """
 
     name = "tfl.squeeze"
@@ -255,8 +251,6 @@ class ExpandDimsOp(MovingOp):
     ```mlir
     %2 = "tfl.expand_dims"(%0, %1) : (tensor<4xf32>, tensor<i32>) -> tensor<1x4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflexpand_dims_tflexpanddimsop).
     """
 
     name = "tfl.expand_dims"
@@ -283,8 +277,6 @@ class TransposeOp(MovingOp):
     ```mlir
     %2 = "tfl.transpose"(%0, %1) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<3x2xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfltranspose_tfltransposeop).
     """
 
     name = "tfl.transpose"
@@ -346,8 +338,6 @@ class SliceOp(MovingOp):
     %3 = "tfl.slice"(%0, %1, %2)
         : (tensor<4x6xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflslice_tflsliceop).
     """
 
     name = "tfl.slice"
@@ -409,8 +399,6 @@ class StridedSliceOp(MovingOp):
         new_axis_mask = 0 : i32, offset = false, shrink_axis_mask = 0 : i32
     }> : (tensor<4x6xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflstrided_slice_tflstridedsliceop).
     """
 
     name = "tfl.strided_slice"
@@ -459,8 +447,6 @@ class DynamicUpdateSliceOp(TFLOp):
     %3 = "tfl.dynamic_update_slice"(%0, %1, %2)
         : (tensor<4x6xf32>, tensor<2x3xf32>, tensor<2xi32>) -> tensor<4x6xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldynamic_update_slice_tfldynamicupdatesliceop).
     """
 
     name = "tfl.dynamic_update_slice"
@@ -490,8 +476,6 @@ class ConcatenationOp(TFLOp):
         axis = 0 : i32, fused_activation_function = "NONE"
     }> : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflconcatenation_tflconcatenationop).
     """
 
     name = "tfl.concatenation"
@@ -564,8 +548,6 @@ class PackOp(TFLOp):
     %2 = "tfl.pack"(%0, %1) <{axis = 0 : i32, values_count = 2 : i32}>
         : (tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpack_tflpackop).
     """
 
     name = "tfl.pack"
@@ -619,8 +601,6 @@ class UnpackOp(InferredTypesOp, MovingOp):
     %1:2 = "tfl.unpack"(%0) <{axis = 0 : i32, num = 2 : i32}>
         : (tensor<2x3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflunpack_tflunpackop).
     """
 
     name = "tfl.unpack"
@@ -668,8 +648,6 @@ class SplitOp(TFLOp):
     %2:2 = "tfl.split"(%0, %1) <{num_splits = 2 : i32}>
         : (tensor<i32>, tensor<4x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsplit_tflsplitop).
     """
 
     name = "tfl.split"
@@ -713,8 +691,6 @@ class SplitVOp(TFLOp):
         : (tensor<4x3xf32>, tensor<2xi32>, tensor<i32>)
         -> (tensor<1x3xf32>, tensor<3x3xf32>)
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsplit_v_tflsplitvop).
     """
 
     name = "tfl.split_v"
@@ -775,8 +751,6 @@ class PadOp(MovingOp):
     ```mlir
     %2 = "tfl.pad"(%0, %1) : (tensor<2x3xf32>, tensor<2x2xi32>) -> tensor<4x5xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpad_tflpadop).
     """
 
     name = "tfl.pad"
@@ -811,8 +785,6 @@ class PadV2Op(TFLOp):
     %3 = "tfl.padv2"(%0, %1, %2)
         : (tensor<2x3xf32>, tensor<2x2xi32>, tensor<f32>) -> tensor<4x5xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpadv2_tflpadv2op).
     """
 
     name = "tfl.padv2"
@@ -855,8 +827,6 @@ class MirrorPadOp(MovingOp):
     %2 = "tfl.mirror_pad"(%0, %1) <{mode = #tfl<mirror_pad_attr REFLECT>}>
         : (tensor<2x3xf32>, tensor<2x2xi32>) -> tensor<4x5xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmirror_pad_tflmirrorpadop).
     """
 
     name = "tfl.mirror_pad"
@@ -886,8 +856,6 @@ class GatherOp(MovingOp):
     %2 = "tfl.gather"(%0, %1) <{axis = 0 : i32, batch_dims = 0 : i32}>
         : (tensor<10x8xf32>, tensor<3xi32>) -> tensor<3x8xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgather_tflgatherop).
     """
 
     name = "tfl.gather"
@@ -919,8 +887,6 @@ class GatherNdOp(MovingOp):
     %2 = "tfl.gather_nd"(%0, %1)
         : (tensor<10x8xf32>, tensor<3x2xi32>) -> tensor<3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgather_nd_tflgatherndop).
     """
 
     name = "tfl.gather_nd"
@@ -945,8 +911,6 @@ class TileOp(MovingOp):
     ```mlir
     %2 = "tfl.tile"(%0, %1) : (tensor<2x3xf32>, tensor<2xi32>) -> tensor<4x9xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfltile_tfltileop).
     """
 
     name = "tfl.tile"
@@ -973,8 +937,6 @@ class BroadcastToOp(MovingOp):
     ```mlir
     %2 = "tfl.broadcast_to"(%0, %1) : (tensor<3xf32>, tensor<2xi32>) -> tensor<2x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflbroadcast_to_tflbroadcasttoop).
     """
 
     name = "tfl.broadcast_to"
@@ -1010,8 +972,6 @@ class ReverseV2Op(MovingOp):
     ```mlir
     %2 = "tfl.reverse_v2"(%0, %1) : (tensor<4xf32>, tensor<1xi32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflreverse_v2_tflreversev2op).
     """
 
     name = "tfl.reverse_v2"
@@ -1037,8 +997,6 @@ class SpaceToDepthOp(MovingOp):
     %1 = "tfl.space_to_depth"(%0) <{block_size = 2 : i32}>
         : (tensor<1x4x4x3xf32>) -> tensor<1x2x2x12xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflspace_to_depth_tflspacetodepthop).
     """
 
     name = "tfl.space_to_depth"
@@ -1064,8 +1022,6 @@ class DepthToSpaceOp(MovingOp):
     %1 = "tfl.depth_to_space"(%0) <{block_size = 2 : i32}>
         : (tensor<1x2x2x12xf32>) -> tensor<1x4x4x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldepth_to_space_tfldepthtospaceop).
     """
 
     name = "tfl.depth_to_space"
@@ -1091,8 +1047,6 @@ class SpaceToBatchNdOp(MovingOp):
     %3 = "tfl.space_to_batch_nd"(%0, %1, %2)
         : (tensor<1x4x4x3xf32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<4x2x2x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflspace_to_batch_nd_tflspacetobatchndop).
     """
 
     name = "tfl.space_to_batch_nd"
@@ -1120,8 +1074,6 @@ class BatchToSpaceNdOp(MovingOp):
     %3 = "tfl.batch_to_space_nd"(%0, %1, %2)
         : (tensor<4x2x2x3xf32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<1x4x4x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflbatch_to_space_nd_tflbatchtospacendop).
     """
 
     name = "tfl.batch_to_space_nd"

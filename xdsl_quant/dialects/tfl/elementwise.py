@@ -73,6 +73,71 @@ class SameTypeFormOp(TFLOp, ABC):
         printer.print_attribute(self.result_types[0])
 
 
+class ArithmeticOp(SameTypeFormOp, ABC):
+    """An op on two numbers, which an activation function may follow."""
+
+    fused_activation_function = prop_def(props.ACTIVATION)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_OPERANDS, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+class ComparisonOp(SameTypeFormOp, ABC):
+    """A relation between two numbers."""
+
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(
+        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
+    )
+
+
+class LogicalOp(SameTypeFormOp, ABC):
+    """An op on two truth values."""
+
+    lhs = operand_def(kinds.BOOL)
+    rhs = operand_def(kinds.BOOL)
+    output = result_def(kinds.BOOL)
+
+    traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
+
+
+class ExtremeOp(TFLOp, ABC):
+    """An op that takes one of two numbers."""
+
+    traits = traits_def(
+        Pure(),
+        Requires(BROADCAST, SAME_SCALE),
+        Commutative(),
+        quant.OrdersElements(),
+        quant.ComputesElementwise(),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
+class SameElementsOp(TFLOp, ABC):
+    """A function of one number whose result has the same element type."""
+
+    x = operand_def(kinds.FLOAT)
+    y = result_def(kinds.FLOAT)
+
+    traits = traits_def(
+        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
+    )
+
+
+class RootOp(TFLOp, ABC):
+    """A function of the square root."""
+
+    x = operand_def(kinds.tensor_of("f32 QI8 QI16"))
+    y = result_def(kinds.tensor_of("f32 QI8 QI16"))
+
+    traits = traits_def(
+        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
+    )
+
+
 _ADD_ELEMENTS = kinds.tensor_of("f32 f16 i16 i32 i64 QI8 QUI8 QI16")
 
 
@@ -86,8 +151,6 @@ class AddOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.add %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfladd_tfladdop).
     """
 
     name = "tfl.add"
@@ -104,7 +167,7 @@ _SUB_ELEMENTS = kinds.tensor_of("f32 f16 i32 i64 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class SubOp(SameTypeFormOp):
+class SubOp(ArithmeticOp):
     """
     Difference.
 
@@ -113,27 +176,20 @@ class SubOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.sub %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsub_tflsubop).
     """
 
     name = "tfl.sub"
 
     lhs = operand_def(_SUB_ELEMENTS)
     rhs = operand_def(_SUB_ELEMENTS)
-    fused_activation_function = prop_def(props.ACTIVATION)
     output = result_def(_SUB_ELEMENTS)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_OPERANDS, BROADCAST), quant.ComputesElementwise()
-    )
 
 
 _MUL_ELEMENTS = kinds.tensor_of("f32 f16 i32 ui32 i64 QI8 QUI8 QI16 i16 c64")
 
 
 @irdl_op_definition
-class MulOp(SameTypeFormOp):
+class MulOp(ArithmeticOp):
     """
     Product.
 
@@ -142,30 +198,22 @@ class MulOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.mul %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmul_tflmulop).
     """
 
     name = "tfl.mul"
 
     lhs = operand_def(_MUL_ELEMENTS)
     rhs = operand_def(_MUL_ELEMENTS)
-    fused_activation_function = prop_def(props.ACTIVATION)
     output = result_def(_MUL_ELEMENTS)
 
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_OPERANDS, BROADCAST),
-        Commutative(),
-        quant.ComputesElementwise(),
-    )
+    traits = traits_def(Commutative())
 
 
 _DIV_ELEMENTS = kinds.tensor_of("f32 f16 i32 QUI8 QI8 QI16")
 
 
 @irdl_op_definition
-class DivOp(SameTypeFormOp):
+class DivOp(ArithmeticOp):
     """
     Quotient, of integers towards zero.
 
@@ -174,20 +222,13 @@ class DivOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.div %0, %1 {fused_activation_function = "NONE"} : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldiv_tfldivop).
     """
 
     name = "tfl.div"
 
     lhs = operand_def(_DIV_ELEMENTS)
     rhs = operand_def(_DIV_ELEMENTS)
-    fused_activation_function = prop_def(props.ACTIVATION)
     output = result_def(_DIV_ELEMENTS)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_OPERANDS, BROADCAST), quant.ComputesElementwise()
-    )
 
 
 _F32_I8_I16_I32 = kinds.tensor_of("f32 i8 i16 i32")
@@ -203,8 +244,6 @@ class FloorDivOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.floor_div %0, %1 : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfloor_div_tflfloordivop).
     """
 
     name = "tfl.floor_div"
@@ -237,8 +276,6 @@ class FloorModOp(TFLOp):
     ```mlir
     %2 = "tfl.floor_mod"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfloor_mod_tflfloormodop).
     """
 
     name = "tfl.floor_mod"
@@ -271,8 +308,6 @@ class PowOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.pow %0, %1 : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflpow_tflpowop).
     """
 
     name = "tfl.pow"
@@ -297,8 +332,6 @@ class SquaredDifferenceOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.squared_difference %0, %1 : tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsquared_difference_tflsquareddifferenceop).
     """
 
     name = "tfl.squared_difference"
@@ -318,7 +351,7 @@ _MAXIMUM_ELEMENTS = kinds.tensor_of("f32 f16 i32|i64 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class MaximumOp(TFLOp):
+class MaximumOp(ExtremeOp):
     """
     The greater of two values.
 
@@ -327,8 +360,6 @@ class MaximumOp(TFLOp):
     ```mlir
     %2 = "tfl.maximum"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmaximum_tflmaximumop).
     """
 
     name = "tfl.maximum"
@@ -337,21 +368,12 @@ class MaximumOp(TFLOp):
     rhs = operand_def(_MAXIMUM_ELEMENTS)
     max = result_def(_MAXIMUM_ELEMENTS)
 
-    traits = traits_def(
-        Pure(),
-        Requires(BROADCAST, SAME_SCALE),
-        Commutative(),
-        quant.OrdersElements(),
-        quant.ComputesElementwise(),
-        quant.SameOperandsAndResultsScale(),
-    )
-
 
 _MINIMUM_ELEMENTS = kinds.tensor_of("f32 i32|i64 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class MinimumOp(TFLOp):
+class MinimumOp(ExtremeOp):
     """
     The lesser of two values.
 
@@ -360,8 +382,6 @@ class MinimumOp(TFLOp):
     ```mlir
     %2 = "tfl.minimum"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflminimum_tflminimumop).
     """
 
     name = "tfl.minimum"
@@ -369,15 +389,6 @@ class MinimumOp(TFLOp):
     lhs = operand_def(_MINIMUM_ELEMENTS)
     rhs = operand_def(_MINIMUM_ELEMENTS)
     min = result_def(_MINIMUM_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(BROADCAST, SAME_SCALE),
-        Commutative(),
-        quant.OrdersElements(),
-        quant.ComputesElementwise(),
-        quant.SameOperandsAndResultsScale(),
-    )
 
 
 _EQUAL_ELEMENTS = kinds.tensor_of("i1 f32 i16 i32 i64 QI8 QUI8 QI16 ui8 string")
@@ -393,8 +404,6 @@ class EqualOp(TFLOp):
     ```mlir
     %2 = "tfl.equal"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflequal_tflequalop).
     """
 
     name = "tfl.equal"
@@ -415,7 +424,7 @@ _NOT_EQUAL_ELEMENTS = kinds.tensor_of("i1 f32 i32 i64 QUI8 QI8 QI16 quint8 strin
 
 
 @irdl_op_definition
-class NotEqualOp(SameTypeFormOp):
+class NotEqualOp(ComparisonOp):
     """
     Whether two values are not equal.
 
@@ -424,29 +433,21 @@ class NotEqualOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.not_equal(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflnot_equal_tflnotequalop).
     """
 
     name = "tfl.not_equal"
 
     lhs = operand_def(_NOT_EQUAL_ELEMENTS)
     rhs = operand_def(_NOT_EQUAL_ELEMENTS)
-    output = result_def(kinds.BOOL)
 
-    traits = traits_def(
-        Pure(),
-        Requires(COMPARABLE, BROADCAST),
-        Commutative(),
-        quant.ComputesElementwise(),
-    )
+    traits = traits_def(Commutative())
 
 
 _GREATER_ELEMENTS = kinds.tensor_of("f32 i32 i64 QUI8 QI8 quint8")
 
 
 @irdl_op_definition
-class GreaterOp(SameTypeFormOp):
+class GreaterOp(ComparisonOp):
     """
     Whether the first value is the greater one.
 
@@ -455,26 +456,19 @@ class GreaterOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.greater(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgreater_tflgreaterop).
     """
 
     name = "tfl.greater"
 
     lhs = operand_def(_GREATER_ELEMENTS)
     rhs = operand_def(_GREATER_ELEMENTS)
-    output = result_def(kinds.BOOL)
-
-    traits = traits_def(
-        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
-    )
 
 
 _GREATER_EQUAL_ELEMENTS = kinds.tensor_of("f32 i16 i32 i64 QUI8 QI8")
 
 
 @irdl_op_definition
-class GreaterEqualOp(SameTypeFormOp):
+class GreaterEqualOp(ComparisonOp):
     """
     Whether the first value is not the lesser one.
 
@@ -483,26 +477,19 @@ class GreaterEqualOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.greater_equal(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflgreater_equal_tflgreaterequalop).
     """
 
     name = "tfl.greater_equal"
 
     lhs = operand_def(_GREATER_EQUAL_ELEMENTS)
     rhs = operand_def(_GREATER_EQUAL_ELEMENTS)
-    output = result_def(kinds.BOOL)
-
-    traits = traits_def(
-        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
-    )
 
 
 _LESS_ELEMENTS = kinds.tensor_of("f32 i16 i32 i64 QUI8 QI8 quint8")
 
 
 @irdl_op_definition
-class LessOp(SameTypeFormOp):
+class LessOp(ComparisonOp):
     """
     Whether the first value is the lesser one.
 
@@ -511,26 +498,19 @@ class LessOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.less(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflless_tfllessop).
     """
 
     name = "tfl.less"
 
     lhs = operand_def(_LESS_ELEMENTS)
     rhs = operand_def(_LESS_ELEMENTS)
-    output = result_def(kinds.BOOL)
-
-    traits = traits_def(
-        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
-    )
 
 
 _LESS_EQUAL_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8")
 
 
 @irdl_op_definition
-class LessEqualOp(SameTypeFormOp):
+class LessEqualOp(ComparisonOp):
     """
     Whether the first value is not the greater one.
 
@@ -539,23 +519,16 @@ class LessEqualOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.less_equal(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflless_equal_tfllessequalop).
     """
 
     name = "tfl.less_equal"
 
     lhs = operand_def(_LESS_EQUAL_ELEMENTS)
     rhs = operand_def(_LESS_EQUAL_ELEMENTS)
-    output = result_def(kinds.BOOL)
-
-    traits = traits_def(
-        Pure(), Requires(COMPARABLE, BROADCAST), quant.ComputesElementwise()
-    )
 
 
 @irdl_op_definition
-class LogicalAndOp(SameTypeFormOp):
+class LogicalAndOp(LogicalOp):
     """
     Conjunction.
 
@@ -564,21 +537,13 @@ class LogicalAndOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.logical_and %0, %1 : tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogical_and_tfllogicalandop).
     """
 
     name = "tfl.logical_and"
 
-    lhs = operand_def(kinds.BOOL)
-    rhs = operand_def(kinds.BOOL)
-    output = result_def(kinds.BOOL)
-
-    traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
-
 
 @irdl_op_definition
-class LogicalOrOp(SameTypeFormOp):
+class LogicalOrOp(LogicalOp):
     """
     Disjunction.
 
@@ -587,17 +552,9 @@ class LogicalOrOp(SameTypeFormOp):
     ```mlir
     %2 = tfl.logical_or %0, %1 : tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogical_or_tfllogicalorop).
     """
 
     name = "tfl.logical_or"
-
-    lhs = operand_def(kinds.BOOL)
-    rhs = operand_def(kinds.BOOL)
-    output = result_def(kinds.BOOL)
-
-    traits = traits_def(Pure(), Requires(BROADCAST), quant.ComputesElementwise())
 
 
 @irdl_op_definition
@@ -610,8 +567,6 @@ class LogicalNotOp(TFLOp):
     ```mlir
     %1 = "tfl.logical_not"(%0) : (tensor<4xi1>) -> tensor<4xi1>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllogical_not_tfllogicalnotop).
     """
 
     name = "tfl.logical_not"
@@ -626,7 +581,7 @@ _F32_F16_I32_I64 = kinds.tensor_of("f32 f16 i32 i64")
 
 
 @irdl_op_definition
-class NegOp(TFLOp):
+class NegOp(SameElementsOp):
     """
     Negation. Scales stay as they are.
 
@@ -635,18 +590,12 @@ class NegOp(TFLOp):
     ```mlir
     %1 = "tfl.neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflneg_tflnegop).
     """
 
     name = "tfl.neg"
 
     x = operand_def(_F32_F16_I32_I64)
     y = result_def(_F32_F16_I32_I64)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
 
 
 _ABS_ELEMENTS = kinds.tensor_of("i16 i32 f32 QI8 QI16")
@@ -662,8 +611,6 @@ class AbsOp(TFLOp):
     ```mlir
     %1 = "tfl.abs"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflabs_tflabsop).
     """
 
     name = "tfl.abs"
@@ -674,11 +621,8 @@ class AbsOp(TFLOp):
     traits = traits_def(Pure(), Requires(SAME_SHAPE), quant.ComputesElementwise())
 
 
-_F32_QI8_QI16 = kinds.tensor_of("f32 QI8 QI16")
-
-
 @irdl_op_definition
-class SqrtOp(TFLOp):
+class SqrtOp(RootOp):
     """
     Square root.
 
@@ -687,22 +631,13 @@ class SqrtOp(TFLOp):
     ```mlir
     %1 = "tfl.sqrt"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsqrt_tflsqrtop).
     """
 
     name = "tfl.sqrt"
 
-    x = operand_def(_F32_QI8_QI16)
-    y = result_def(_F32_QI8_QI16)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class RsqrtOp(TFLOp):
+class RsqrtOp(RootOp):
     """
     Reciprocal of the square root.
 
@@ -711,18 +646,9 @@ class RsqrtOp(TFLOp):
     ```mlir
     %1 = "tfl.rsqrt"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflrsqrt_tflrsqrtop).
     """
 
     name = "tfl.rsqrt"
-
-    x = operand_def(_F32_QI8_QI16)
-    y = result_def(_F32_QI8_QI16)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_FIRST, SAME_SHAPE), quant.ComputesElementwise()
-    )
 
 
 _F32_F16_QI8_QI16 = kinds.tensor_of("f32 f16 QI8 QI16")
@@ -738,8 +664,6 @@ class ExpOp(TFLOp):
     ```mlir
     %1 = "tfl.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflexp_tflexpop).
     """
 
     name = "tfl.exp"
@@ -763,8 +687,6 @@ class LogOp(TFLOp):
     ```mlir
     %1 = "tfl.log"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfllog_tfllogop).
     """
 
     name = "tfl.log"
@@ -779,7 +701,7 @@ _F32_F16 = kinds.tensor_of("f32 f16")
 
 
 @irdl_op_definition
-class SinOp(TFLOp):
+class SinOp(SameElementsOp):
     """
     Sine.
 
@@ -788,8 +710,6 @@ class SinOp(TFLOp):
     ```mlir
     %1 = "tfl.sin"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsin_tflsinop).
     """
 
     name = "tfl.sin"
@@ -797,13 +717,9 @@ class SinOp(TFLOp):
     x = operand_def(_F32_F16)
     y = result_def(_F32_F16)
 
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class CosOp(TFLOp):
+class CosOp(SameElementsOp):
     """
     Cosine.
 
@@ -812,8 +728,6 @@ class CosOp(TFLOp):
     ```mlir
     %1 = "tfl.cos"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcos_tflcosop).
     """
 
     name = "tfl.cos"
@@ -821,13 +735,9 @@ class CosOp(TFLOp):
     x = operand_def(_F32_F16)
     y = result_def(_F32_F16)
 
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class FloorOp(TFLOp):
+class FloorOp(SameElementsOp):
     """
     Round down.
 
@@ -836,22 +746,13 @@ class FloorOp(TFLOp):
     ```mlir
     %1 = "tfl.floor"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfloor_tflfloorop).
     """
 
     name = "tfl.floor"
 
-    x = operand_def(kinds.FLOAT)
-    y = result_def(kinds.FLOAT)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class CeilOp(TFLOp):
+class CeilOp(SameElementsOp):
     """
     Round up.
 
@@ -860,22 +761,13 @@ class CeilOp(TFLOp):
     ```mlir
     %1 = "tfl.ceil"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflceil_tflceilop).
     """
 
     name = "tfl.ceil"
 
-    x = operand_def(kinds.FLOAT)
-    y = result_def(kinds.FLOAT)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
-
 
 @irdl_op_definition
-class RoundOp(TFLOp):
+class RoundOp(SameElementsOp):
     """
     Round to an integer, half to even.
 
@@ -884,18 +776,9 @@ class RoundOp(TFLOp):
     ```mlir
     %1 = "tfl.round"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflround_tflroundop).
     """
 
     name = "tfl.round"
-
-    x = operand_def(kinds.FLOAT)
-    y = result_def(kinds.FLOAT)
-
-    traits = traits_def(
-        Pure(), Requires(SAME_SHAPE, COMPATIBLE_ELEMENTS), quant.ComputesElementwise()
-    )
 
 
 _CAST_ELEMENTS = kinds.tensor_of(
@@ -913,8 +796,6 @@ class CastOp(TFLOp):
     ```mlir
     %1 = "tfl.cast"(%0) : (tensor<4xi32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcast_tflcastop).
     """
 
     name = "tfl.cast"
@@ -940,8 +821,6 @@ class SelectOp(TFLOp):
     %3 = "tfl.select"(%0, %1, %2)
         : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflselect_tflselectop).
     """
 
     name = "tfl.select"
@@ -979,8 +858,6 @@ class SelectV2Op(TFLOp):
     %3 = "tfl.select_v2"(%0, %1, %2)
         : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflselect_v2_tflselectv2op).
     """
 
     name = "tfl.select_v2"
@@ -1014,8 +891,6 @@ class QuantizeOp(TFLOp):
     %1 = "tfl.quantize"(%0) <{qtype = tensor<4x!quant.uniform<i8:f32, 0.5>>}>
         : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflquantize_tflquantizeop).
     """
 
     name = "tfl.quantize"
@@ -1040,8 +915,6 @@ class DequantizeOp(TFLOp):
     %1 = "tfl.dequantize"(%0)
         : (tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldequantize_tfldequantizeop).
     """
 
     name = "tfl.dequantize"

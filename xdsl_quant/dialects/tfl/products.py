@@ -57,8 +57,6 @@ class Conv2DOp(InferredTypesOp):
         stride_h = 1 : i32, stride_w = 1 : i32
     }> : (tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<1x8x8x4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflconv_2d_tflconv2dop).
     """
 
     name = "tfl.conv_2d"
@@ -126,8 +124,6 @@ class DepthwiseConv2DOp(TFLOp):
         stride_h = 1 : i32, stride_w = 1 : i32
     }> : (tensor<1x8x8x3xf32>, tensor<1x3x3x3xf32>, tensor<3xf32>) -> tensor<1x8x8x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfldepthwise_conv_2d_tfldepthwiseconv2dop).
     """
 
     name = "tfl.depthwise_conv_2d"
@@ -167,8 +163,6 @@ class TransposeConvOp(TFLOp):
     }> : (tensor<4xi32>, tensor<3x2x2x4xf32>, tensor<1x4x4x4xf32>, none)
         -> tensor<1x8x8x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfltranspose_conv_tfltransposeconvop).
     """
 
     name = "tfl.transpose_conv"
@@ -221,8 +215,6 @@ class FullyConnectedOp(TFLOp):
         weights_format = "DEFAULT"
     }> : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<1x4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflfully_connected_tflfullyconnectedop).
     """
 
     name = "tfl.fully_connected"
@@ -289,8 +281,6 @@ class BatchMatMulOp(TFLOp):
     %2 = "tfl.batch_matmul"(%0, %1) <{adj_x = false, adj_y = false}>
         : (tensor<2x4x8xf32>, tensor<8x3xf32>) -> tensor<2x4x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflbatch_matmul_tflbatchmatmulop).
     """
 
     name = "tfl.batch_matmul"
@@ -364,8 +354,6 @@ class SVDFOp(TFLOp):
     }> : (tensor<1x8xf32>, tensor<4x8xf32>, tensor<4x3xf32>, none, tensor<1x12xf32>)
         -> tensor<1x4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsvdf_tflsvdfop).
     """
 
     name = "tfl.svdf"
@@ -401,8 +389,6 @@ class EmbeddingLookupOp(TFLOp):
     %2 = "tfl.embedding_lookup"(%0, %1)
         : (tensor<3xi32>, tensor<10x8xf32>) -> tensor<3x8xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflembedding_lookup_tflembeddinglookupop).
     """
 
     name = "tfl.embedding_lookup"

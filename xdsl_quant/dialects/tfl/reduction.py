@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -19,11 +21,43 @@ from .base import (
     result_like,
 )
 
+
+class ReductionOp(TFLOp, ABC):
+    """An op that combines the elements along dimensions."""
+
+    keep_dims = prop_def(props.BOOL)
+
+    traits = traits_def(Pure(), Requires(SAME_INPUT), quant.QuantizableResult())
+
+
+class ArgOp(TFLOp, ABC):
+    """An op that finds one of the elements along a dimension."""
+
+    input = operand_def(kinds.tensor_of("i1 f32 i32 i8 ui8 QI8 QUI8"))
+    dim = operand_def(kinds.INDEX)
+    output = result_def(kinds.INDEX)
+
+    traits = traits_def(Pure(), quant.QuantizableResult())
+
+
+class ExtremeReductionOp(TFLOp, ABC):
+    """An op that takes one of the elements along dimensions."""
+
+    keep_dims = prop_def(props.BOOL)
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_INPUT, SAME_SCALE),
+        quant.OrdersElements(),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
 _MEAN_ELEMENTS = kinds.tensor_of("f32 f16 i32 i64 QI8 QUI8 ui8 QI16")
 
 
 @irdl_op_definition
-class MeanOp(TFLOp):
+class MeanOp(ReductionOp):
     """
     Mean along dimensions.
 
@@ -33,25 +67,20 @@ class MeanOp(TFLOp):
     %2 = "tfl.mean"(%0, %1) <{keep_dims = false}>
         : (tensor<1x8x8x3xf32>, tensor<2xi32>) -> tensor<1x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmean_tflmeanop).
     """
 
     name = "tfl.mean"
 
     input = operand_def(_MEAN_ELEMENTS)
     axis = operand_def(kinds.I32)
-    keep_dims = prop_def(props.BOOL)
     output = result_def(_MEAN_ELEMENTS)
-
-    traits = traits_def(Pure(), Requires(SAME_INPUT), quant.QuantizableResult())
 
 
 _SUM_ELEMENTS = kinds.tensor_of("f32 f16 i32 i64 QI8 QUI8 quint8 QI16")
 
 
 @irdl_op_definition
-class SumOp(TFLOp):
+class SumOp(ReductionOp):
     """
     Sum along dimensions.
 
@@ -61,25 +90,20 @@ class SumOp(TFLOp):
     %2 = "tfl.sum"(%0, %1) <{keep_dims = false}>
         : (tensor<1x8x8x3xf32>, tensor<2xi32>) -> tensor<1x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflsum_tflsumop).
     """
 
     name = "tfl.sum"
 
     input = operand_def(_SUM_ELEMENTS)
     axes = operand_def(kinds.I32)
-    keep_dims = prop_def(props.BOOL)
     output = result_def(_SUM_ELEMENTS)
-
-    traits = traits_def(Pure(), Requires(SAME_INPUT), quant.QuantizableResult())
 
 
 _REDUCE_PROD_ELEMENTS = kinds.tensor_of("f32 i32 i64 QI8 QUI8 quint8 QI16")
 
 
 @irdl_op_definition
-class ReduceProdOp(TFLOp):
+class ReduceProdOp(ReductionOp):
     """
     Product along dimensions.
 
@@ -89,22 +113,17 @@ class ReduceProdOp(TFLOp):
     %2 = "tfl.reduce_prod"(%0, %1) <{keep_dims = false}>
         : (tensor<1x8x8x3xf32>, tensor<2xi32>) -> tensor<1x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflreduce_prod_tflreduceprodop).
     """
 
     name = "tfl.reduce_prod"
 
     input = operand_def(_REDUCE_PROD_ELEMENTS)
     axes = operand_def(kinds.I32)
-    keep_dims = prop_def(props.BOOL)
     output = result_def(_REDUCE_PROD_ELEMENTS)
-
-    traits = traits_def(Pure(), Requires(SAME_INPUT), quant.QuantizableResult())
 
 
 @irdl_op_definition
-class ReduceMaxOp(TFLOp):
+class ReduceMaxOp(ExtremeReductionOp):
     """
     Maximum along dimensions.
 
@@ -114,27 +133,17 @@ class ReduceMaxOp(TFLOp):
     %2 = "tfl.reduce_max"(%0, %1) <{keep_dims = false}>
         : (tensor<1x8x8x3xf32>, tensor<2xi32>) -> tensor<1x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflreduce_max_tflreducemaxop).
     """
 
     name = "tfl.reduce_max"
 
     input = operand_def(_SUM_ELEMENTS)
     axes = operand_def(kinds.I32)
-    keep_dims = prop_def(props.BOOL)
     output = result_def(_SUM_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_INPUT, SAME_SCALE),
-        quant.OrdersElements(),
-        quant.SameOperandsAndResultsScale(),
-    )
 
 
 @irdl_op_definition
-class ReduceMinOp(TFLOp):
+class ReduceMinOp(ExtremeReductionOp):
     """
     Minimum along dimensions.
 
@@ -144,30 +153,17 @@ class ReduceMinOp(TFLOp):
     %2 = "tfl.reduce_min"(%0, %1) <{keep_dims = false}>
         : (tensor<1x8x8x3xf32>, tensor<2xi32>) -> tensor<1x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflreduce_min_tflreduceminop).
     """
 
     name = "tfl.reduce_min"
 
     input = operand_def(_REDUCE_PROD_ELEMENTS)
     axes = operand_def(kinds.I32)
-    keep_dims = prop_def(props.BOOL)
     output = result_def(_REDUCE_PROD_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_INPUT, SAME_SCALE),
-        quant.OrdersElements(),
-        quant.SameOperandsAndResultsScale(),
-    )
-
-
-_ARG_MAX_ELEMENTS = kinds.tensor_of("i1 f32 i32 i8 ui8 QI8 QUI8")
 
 
 @irdl_op_definition
-class ArgMaxOp(TFLOp):
+class ArgMaxOp(ArgOp):
     """
     The first index of the maximum along a dimension.
 
@@ -176,21 +172,13 @@ class ArgMaxOp(TFLOp):
     ```mlir
     %2 = "tfl.arg_max"(%0, %1) : (tensor<1x8xf32>, tensor<i32>) -> tensor<1xi32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflarg_max_tflargmaxop).
     """
 
     name = "tfl.arg_max"
 
-    input = operand_def(_ARG_MAX_ELEMENTS)
-    dim = operand_def(kinds.INDEX)
-    output = result_def(kinds.INDEX)
-
-    traits = traits_def(Pure(), quant.QuantizableResult())
-
 
 @irdl_op_definition
-class ArgMinOp(TFLOp):
+class ArgMinOp(ArgOp):
     """
     The first index of the minimum along a dimension.
 
@@ -199,17 +187,9 @@ class ArgMinOp(TFLOp):
     ```mlir
     %2 = "tfl.arg_min"(%0, %1) : (tensor<1x8xf32>, tensor<i32>) -> tensor<1xi32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflarg_min_tflargminop).
     """
 
     name = "tfl.arg_min"
-
-    input = operand_def(_ARG_MAX_ELEMENTS)
-    dim = operand_def(kinds.INDEX)
-    output = result_def(kinds.INDEX)
-
-    traits = traits_def(Pure(), quant.QuantizableResult())
 
 
 _TOPK_V2_ELEMENTS = kinds.tensor_of("f32 i8 i16 i32 i64 ui8 QI8 QUI8")
@@ -227,8 +207,6 @@ class TopKV2Op(TFLOp):
     %values, %indices = "tfl.topk_v2"(%0, %1)
         : (tensor<1x8xf32>, tensor<i32>) -> (tensor<1x3xf32>, tensor<1x3xi32>)
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tfltopk_v2_tfltopkv2op).
     """
 
     name = "tfl.topk_v2"

@@ -23,8 +23,6 @@ class VarHandleOp(TFLOp):
     %0 = "tfl.var_handle"() <{container = "", shared_name = "state"}>
         : () -> tensor<*x!tf_type.resource>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflvar_handle_tflvarhandleop).
     """
 
     name = "tfl.var_handle"
@@ -49,8 +47,6 @@ class ReadVariableOp(TFLOp):
     ```mlir
     %1 = "tfl.read_variable"(%0) : (tensor<*x!tf_type.resource>) -> tensor<4xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflread_variable_tflreadvariableop).
     """
 
     name = "tfl.read_variable"
@@ -71,8 +67,6 @@ class AssignVariableOp(TFLOp):
     ```mlir
     "tfl.assign_variable"(%0, %1) : (tensor<*x!tf_type.resource>, tensor<4xf32>) -> ()
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflassign_variable_tflassignvariableop).
     """
 
     name = "tfl.assign_variable"
@@ -93,8 +87,6 @@ class CallOnceOp(TFLOp):
     ```mlir
     "tfl.call_once"() <{session_init_function = "NoOp"}> : () -> ()
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflcall_once_tflcallonceop).
     """
 
     name = "tfl.call_once"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -18,11 +20,39 @@ from . import property_kinds as props
 from . import tensor_kinds as kinds
 from .base import SAME_INPUT, SAME_SCALE, Requires, TFLOp, rank_is, size_is
 
+
+class PoolOp(TFLOp, ABC):
+    """An op that makes one element of each window."""
+
+    filter_height = prop_def(props.I32)
+    filter_width = prop_def(props.I32)
+    fused_activation_function = prop_def(props.ACTIVATION)
+    padding = prop_def(props.PADDING)
+    stride_h = prop_def(props.I32)
+    stride_w = prop_def(props.I32)
+
+
+class ResizeOp(TFLOp, ABC):
+    """An op that gives images another size."""
+
+    input = operand_def(kinds.tensor_of("f32 quint8 QUI8 QI8 QI16"))
+    size = operand_def(kinds.I32)
+    align_corners = prop_def(props.BOOL)
+    half_pixel_centers = opt_prop_def(props.BOOL)
+    output = result_def(kinds.tensor_of("f32 quint8 QUI8 QI8 QI16"))
+
+    traits = traits_def(
+        Pure(),
+        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), size_is(1, 2), SAME_SCALE),
+        quant.SameOperandsAndResultsScale(),
+    )
+
+
 _F32_QI8_QUI8_QI16 = kinds.tensor_of("f32 QI8 QUI8 QI16")
 
 
 @irdl_op_definition
-class AveragePool2DOp(TFLOp):
+class AveragePool2DOp(PoolOp):
     """
     Averages of windows that lie inside of images (NHWC).
 
@@ -34,19 +64,11 @@ class AveragePool2DOp(TFLOp):
         padding = "VALID", stride_h = 2 : i32, stride_w = 2 : i32
     }> : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflaverage_pool_2d_tflaveragepool2dop).
     """
 
     name = "tfl.average_pool_2d"
 
     input = operand_def(_F32_QI8_QUI8_QI16)
-    filter_height = prop_def(props.I32)
-    filter_width = prop_def(props.I32)
-    fused_activation_function = prop_def(props.ACTIVATION)
-    padding = prop_def(props.PADDING)
-    stride_h = prop_def(props.I32)
-    stride_w = prop_def(props.I32)
     output = result_def(_F32_QI8_QUI8_QI16)
 
     traits = traits_def(
@@ -61,7 +83,7 @@ _MAX_POOL_2D_ELEMENTS = kinds.tensor_of("f32 QUI8 QI8 QI16 quint8")
 
 
 @irdl_op_definition
-class MaxPool2DOp(TFLOp):
+class MaxPool2DOp(PoolOp):
     """
     Maxima of windows that lie inside of images (NHWC).
 
@@ -73,19 +95,11 @@ class MaxPool2DOp(TFLOp):
         padding = "VALID", stride_h = 2 : i32, stride_w = 2 : i32
     }> : (tensor<1x8x8x3xf32>) -> tensor<1x4x4x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflmax_pool_2d_tflmaxpool2dop).
     """
 
     name = "tfl.max_pool_2d"
 
     input = operand_def(_MAX_POOL_2D_ELEMENTS)
-    filter_height = prop_def(props.I32)
-    filter_width = prop_def(props.I32)
-    fused_activation_function = prop_def(props.ACTIVATION)
-    padding = prop_def(props.PADDING)
-    stride_h = prop_def(props.I32)
-    stride_w = prop_def(props.I32)
     output = result_def(_MAX_POOL_2D_ELEMENTS)
 
     traits = traits_def(
@@ -96,11 +110,8 @@ class MaxPool2DOp(TFLOp):
     )
 
 
-_RESIZE_BILINEAR_ELEMENTS = kinds.tensor_of("f32 quint8 QUI8 QI8 QI16")
-
-
 @irdl_op_definition
-class ResizeBilinearOp(TFLOp):
+class ResizeBilinearOp(ResizeOp):
     """
     Images (NHWC) of another size, with elements that are interpolated.
 
@@ -111,28 +122,15 @@ class ResizeBilinearOp(TFLOp):
         align_corners = false, half_pixel_centers = true
     }> : (tensor<1x4x4x3xf32>, tensor<2xi32>) -> tensor<1x8x8x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflresize_bilinear_tflresizebilinearop).
     """
 
     name = "tfl.resize_bilinear"
 
-    input = operand_def(_RESIZE_BILINEAR_ELEMENTS)
-    size = operand_def(kinds.I32)
-    align_corners = prop_def(props.BOOL)
-    half_pixel_centers = opt_prop_def(props.BOOL)
-    output = result_def(_RESIZE_BILINEAR_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), size_is(1, 2), SAME_SCALE),
-        quant.SameOperandsAndResultsScale(),
-        quant.QuantizableResult(),
-    )
+    traits = traits_def(quant.QuantizableResult())
 
 
 @irdl_op_definition
-class ResizeNearestNeighborOp(TFLOp):
+class ResizeNearestNeighborOp(ResizeOp):
     """
     Images (NHWC) of another size, with the nearest elements.
 
@@ -143,21 +141,8 @@ class ResizeNearestNeighborOp(TFLOp):
         align_corners = false, half_pixel_centers = true
     }> : (tensor<1x4x4x3xf32>, tensor<2xi32>) -> tensor<1x8x8x3xf32>
     ```
-
-    See external [documentation](https://www.tensorflow.org/mlir/tfl_ops#tflresize_nearest_neighbor_tflresizenearestneighborop).
     """
 
     name = "tfl.resize_nearest_neighbor"
 
-    input = operand_def(_RESIZE_BILINEAR_ELEMENTS)
-    size = operand_def(kinds.I32)
-    align_corners = prop_def(props.BOOL)
-    half_pixel_centers = opt_prop_def(props.BOOL)
-    output = result_def(_RESIZE_BILINEAR_ELEMENTS)
-
-    traits = traits_def(
-        Pure(),
-        Requires(SAME_INPUT, rank_is(0, 4), rank_is(1, 1), size_is(1, 2), SAME_SCALE),
-        quant.SameOperandsAndResultsScale(),
-        quant.MovesElements((0,)),
-    )
+    traits = traits_def(quant.MovesElements((0,)))
