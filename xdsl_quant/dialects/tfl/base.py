@@ -43,7 +43,6 @@ from ..stablehlo.base import (
     have_one_shape,
     require,
 )
-from ..stablehlo.syntax import dimension_size_text
 from .attributes import Quint8Type
 from .property_kinds import PropertyError
 
@@ -257,7 +256,8 @@ def _same_elements(words: str) -> Relation:
 
 
 def _shape_text(shape: Shape) -> str:
-    return f"'{'x'.join(map(dimension_size_text, shape))}'"
+    sizes = ("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
+    return f"'{'x'.join(sizes)}'"
 
 
 def _broadcast(op: Operation) -> str | None:
