@@ -17,14 +17,21 @@ from typing import NoReturn, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ArrayAttr,
     BoolAttr,
     DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
     IntegerType,
     Signedness,
+    StringAttr,
     TensorType,
     UnrankedTensorType,
+    f32,
+    i32,
+    i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, OptionalDef, VerificationContext
 from xdsl.traits import ConstantLike, OpTrait
 from xdsl.utils.exceptions import VerifyException
@@ -382,8 +389,50 @@ AT_MOST_5_DIMENSIONS = first_size_is_at_most(
 # Ops
 
 
+Operand = SSAValue | Operation
+"""An operand when an op is made: a value, or the op that has it as its only result."""
+
+PropertyValue = Attribute | bool | int | float | str | Sequence[int] | None
+"""A property when an op is made, `None` if the op does not have it."""
+
+
+def _property(value: PropertyValue) -> Attribute | None:
+    match value:
+        case Attribute() | None:
+            return value
+        case bool():
+            return BoolAttr.from_bool(value)
+        case int():
+            return IntegerAttr(value, i32)
+        case float():
+            return FloatAttr(value, f32)
+        case str():
+            return StringAttr(value)
+        case _:
+            return ArrayAttr([IntegerAttr(number, i64) for number in value])
+
+
 class TFLOp(IRDLOperation, ABC):
     """An op whose constraints are reported as those of the dialect."""
+
+    def __init__(
+        self,
+        *operands: Operand | Sequence[Operand],
+        result_types: Sequence[Attribute | Sequence[Attribute]] = (),
+        regions: Sequence[Region] = (),
+        **properties: PropertyValue,
+    ):
+        """
+        Operands are in the order of their declarations, and a sequence where there are
+        any number of them. Of the properties, a `bool` becomes an `i1`, an `int` an
+        `i32`, a `float` an `f32`, and a sequence an array of `i64`.
+        """
+        super().__init__(
+            operands=operands,
+            result_types=result_types,
+            regions=regions,
+            properties={name: _property(value) for name, value in properties.items()},
+        )
 
     def __post_init__(self):
         """

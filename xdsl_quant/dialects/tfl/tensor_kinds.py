@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute
+from xdsl.irdl import RangeConstraint, RangeLengthConstraint, RangeOf
 
 from ..stablehlo.tensor_kinds import Kind, VariadicOf
 
@@ -119,6 +120,20 @@ def _i32_of_rank(rank: int) -> TensorKind:
         return tensor_type.element_type == i32 and tensor_type.get_num_dims() == rank
 
     return TensorKind(f"{rank}D {_words('i32')}", has, _elements("i32"))
+
+
+def elements_of(constraint: RangeConstraint) -> Sequence[ElementKind]:
+    """
+    The element types that the runtime computes with.
+
+    Args:
+        constraint: that of an operand or a result in the definition of an op.
+    """
+    while isinstance(constraint, RangeLengthConstraint):
+        constraint = constraint.constraint
+    if isinstance(constraint, RangeOf) and isinstance(constraint.constr, TensorKind):
+        return constraint.constr.elements
+    return ()
 
 
 ANY = tensor_of("any")
