@@ -21,7 +21,7 @@ from xdsl_quant.numerics.float_dtypes import rounded
 
 from .arith import floats
 from .implementations import interpreter_functions
-from .values import failure, numbers, signed, wrapped
+from .values import failure, numbers, signed, unsigned, width_of, wrapped
 
 
 def _in_f64(function: Callable[..., NDArray[Any]], op: Operation, *args: Any) -> Any:
@@ -80,11 +80,23 @@ def _reciprocal_root(values: NDArray[Any]) -> NDArray[Any]:
     return 1.0 / np.sqrt(values)
 
 
+def _leading_zeros(op: math.CountLeadingZerosOp, value: Any) -> Any:
+    type_ = op.result.type
+    bits = unsigned(value, type_)
+    # A half of 64 bits is exact in f64, whose exponent is the position of the first one.
+    low = bits.astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    high = bits.astype(np.uint64) >> np.uint64(32)
+    _, exponents = np.frexp(np.where(high > 0, high, low).astype(np.float64))
+    used = exponents + np.where(high > 0, 32, 0)
+    return wrapped((width_of(type_) - used).astype(bits.dtype), type_)
+
+
 MATH = interpreter_functions(
     {
         math.AbsFOp: partial(floats, np.abs),
         math.AbsIOp: _absolute_integers,
         math.CeilOp: partial(floats, np.ceil),
+        math.CountLeadingZerosOp: _leading_zeros,
         math.CopySignOp: partial(floats, np.copysign),
         math.FloorOp: partial(floats, np.floor),
         math.FmaOp: _fma,

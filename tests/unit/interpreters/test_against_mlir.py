@@ -134,6 +134,7 @@ def test_integers(width: int):
     add("overflow", f"%s, %v = arith.addui_extended %x, %y : {type_}, i1", 1)
     add("mulsi_extended", f"%l, %v = arith.mulsi_extended %x, %y : {type_}")
     add("mului_extended", f"%l, %v = arith.mului_extended %x, %y : {type_}")
+    add("ctlz", f"%v = math.ctlz %x : {type_}")
     if width > 1:
         add(
             "absi",

@@ -147,6 +147,16 @@ def test_absolute_integers():
     assert same_bits(result, np.array([3, 7, -8], np.int8))
 
 
+def test_leading_zeros():
+    values = [0, 1, (1 << 32) - 1, 1 << 32, (1 << 53) - 1, -1]
+    (result,) = run_body(
+        "%r0 = math.ctlz %a0 : tensor<6xi64>",
+        "tensor<6xi64>",
+        (np.array(values, np.int64), "tensor<6xi64>"),
+    )
+    assert same_bits(result, np.array([64, 63, 32, 31, 11, 0], np.int64))
+
+
 @pytest.mark.parametrize("type_", ["f16", "bf16", "f32"])
 def test_fma_is_rounded_once(type_: str):
     random = np.random.default_rng(2)

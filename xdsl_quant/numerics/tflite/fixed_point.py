@@ -2,7 +2,8 @@
 The fixed-point arithmetic that the integer kernels of TensorFlow Lite are made of.
 
 Values are integers of 64 bits in arrays of any shape. Each function is written with
-operators of arrays and some of NumPy's functions alone. The names of the kernels' own
+operators of arrays and some of NumPy's functions alone, so it takes whatever has these:
+lowerings build ops with the same functions. The names of the kernels' own
 functions, from gemmlowp and from TensorFlow Lite, are in the docstrings.
 """
 
@@ -43,8 +44,10 @@ def quantized_multiplier(real: ArrayLike) -> Multiplier:
     )
 
 
-def wrapped(values: Integers, bits: int = 32) -> Integers:
+def wrapped(values: Any, bits: int = 32) -> Integers:
     """The lowest bits of integers, as signed ones."""
+    if (wrap := getattr(values, "wrapped", None)) is not None:
+        return wrap(bits)
     half = 1 << (bits - 1)
     return ((values + half) & (2 * half - 1)) - half
 
@@ -64,6 +67,8 @@ def doubling_high_product(lhs: Any, rhs: Any) -> Integers:
 
 def rounding_divide(values: Any, exponent: Any) -> Integers:
     """`RoundingDivideByPOT`: `values / 2**exponent`, rounded half away from zero."""
+    if np.ndim(exponent) == 0 and exponent == 0:
+        return values
     # What is added before the shift is 1 less for negative values.
     half = (1 << exponent) >> 1
     return (values + half - ((values < 0) & (exponent > 0))) >> exponent
@@ -105,6 +110,8 @@ def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
 
 def leading_zeros(values: Any) -> Integers:
     """The zeros before the first one of the 32 bits of integers from 0."""
+    if (count := getattr(values, "leading_zeros", None)) is not None:
+        return count()
     return 32 - np.frexp(np.asarray(values, np.float64))[1].astype(np.int64)
 
 

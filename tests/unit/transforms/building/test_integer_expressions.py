@@ -1,0 +1,228 @@
+"""Formulas of numerics, built as ops and interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    UnknownLoc,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.rewriter import InsertPoint
+
+from tests.unit.numerics.tflite.cases import Case, Tensor, cases
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.numerics.tflite import elementwise, fixed_point
+from xdsl_quant.numerics.tflite.quantized import Quantized
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.integer_expressions import (
+    Condition,
+    IntegerExpression,
+)
+
+ACTIVATIONS = "NONE", "RELU", "RELU_N1_TO_1", "RELU6"
+RELU_OPS = "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"
+
+
+def computed(case: Case, x: list[Quantized]) -> Any:
+    """The formula of a case."""
+    result = case.results[0]
+    if result.type == "BOOL":
+        return elementwise.compare(case.op.lower(), *x)
+    if case.op in RELU_OPS:
+        return elementwise.relu(x[0], result.parameters, case.op)
+    kernels: dict[str, Callable[..., Any]] = {
+        "ADD": elementwise.add,
+        "SUB": elementwise.subtract,
+        "MUL": elementwise.multiply,
+        "SQUARED_DIFFERENCE": elementwise.squared_difference,
+        "LEAKY_RELU": elementwise.leaky_relu,
+        "PRELU": elementwise.prelu,
+        "ABS": elementwise.absolute,
+        "QUANTIZE": elementwise.requantize,
+        "HARD_SWISH": elementwise.hard_swish,
+    }
+    options = dict(case.options)
+    if (index := options.pop("fused_activation_function", None)) is not None:
+        options["activation"] = ACTIVATIONS[index]
+    return kernels[case.op](*x, result.parameters, **options)
+
+
+BINARY_AND_UNARY = {
+    *RELU_OPS,
+    *("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE", "LEAKY_RELU", "PRELU", "ABS"),
+    *("QUANTIZE", "HARD_SWISH", "EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL"),
+    *("LESS", "LESS_EQUAL"),
+}
+CASES = [
+    case
+    for case in cases()
+    if case.op in BINARY_AND_UNARY
+    if case.operands[0] is not None and case.operands[0].type != "FLOAT32"
+]
+
+
+def element_type(tensor: Tensor) -> IntegerType:
+    if tensor.type == "BOOL":
+        return i1
+    return IntegerType(tensor.parameters.storage_width)
+
+
+def tensor_type(tensor: Tensor) -> TensorType:
+    return TensorType(element_type(tensor), tensor.array.shape)
+
+
+def indices(tensor: Tensor, rank: int) -> list[AffineExpr]:
+    first = rank - tensor.array.ndim
+    return [
+        AffineConstantExpr(0) if size == 1 else AffineDimExpr(first + dimension)
+        for dimension, size in enumerate(tensor.array.shape)
+    ]
+
+
+def expression(
+    builder: LoweringBuilder, value: SSAValue, tensor: Tensor
+) -> IntegerExpression:
+    parameters = tensor.parameters
+    if not parameters.is_signed:
+        value = builder.op(arith.ExtUIOp, (value,), i32)
+    bounds = parameters.storage_min, parameters.storage_max
+    return IntegerExpression(builder, value, bounds)
+
+
+def module_of(case: Case, operands: list[Tensor]) -> ModuleOp:
+    result = case.results[0]
+    types, result_type = [*map(tensor_type, operands)], tensor_type(result)
+    block = Block(arg_types=types)
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+
+    def body(inner: LoweringBuilder, args: Any) -> SSAValue:
+        stored = [
+            Quantized(expression(inner, arg, tensor), tensor.parameters)  # pyright: ignore[reportArgumentType] in the place of an array
+            for arg, tensor in zip(args, operands, strict=False)
+        ]
+        value = computed(case, stored)
+        if isinstance(value, Condition):
+            return value.value
+        return value.as_type(element_type(result))
+
+    rank = result.array.ndim
+    inputs = [
+        (arg, indices(tensor, rank))
+        for arg, tensor in zip(block.args, operands, strict=True)
+    ]
+    value = builder.map(inputs, result_type, [*result.array.shape], body)
+    block.add_op(ReturnOp(value))
+    return ModuleOp([FuncOp("main", (types, [result_type]), Region(block))])
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_kernels(case: Case):
+    operands = [operand for operand in case.operands if operand is not None]
+    module = module_of(case, operands)
+    module.verify()
+    arrays = [
+        tensor.array.astype(tensor.parameters.storage_dtype).view(
+            f"i{tensor.parameters.storage_dtype.itemsize}"
+        )
+        for tensor in operands
+    ]
+    expected = case.results[0].array
+    (array,) = run_function(module, "main", *arrays)
+    bits = expected if expected.dtype == np.bool_ else expected.astype(array.dtype)
+    np.testing.assert_array_equal(array, bits)
+
+
+# Parts
+
+
+def evaluated(formula: Callable[[Any], Any], low: int, high: int, value: int) -> Any:
+    """What a formula of one number gives, once as ops, with the bounds that it has."""
+    block = Block(arg_types=[i64])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    result = formula(IntegerExpression(builder, block.args[0], (low, high)))
+    block.add_op(ReturnOp(result.value))
+    function = FuncOp("main", ([i64], [result.value.type]), Region(block))
+    (number,) = run_function(ModuleOp([function]), "main", np.int64(value))
+    assert result.bounds[0] <= number <= result.bounds[1]
+    return number
+
+
+def negative(x: Any) -> Any:
+    return -x * 3 + 1
+
+
+def extremes(x: Any) -> Any:
+    return np.minimum(3, x) + np.maximum(x, 4)
+
+
+FORMULAS: list[Callable[[Any], Any]] = [
+    lambda x: 5 - x,
+    negative,
+    lambda x: (x << 20) >> 3,
+    lambda x: np.int64(7) * x,
+    lambda x: np.int64(7) + x,
+    np.abs,
+    lambda x: x & 255,
+    lambda x: np.clip(x, -7, 100),
+    extremes,
+    lambda x: np.where(x > 2, x, -x),
+    lambda x: x + (x == 3),
+    lambda x: x - ((x >= 1) & (x != 9)),
+    lambda x: fixed_point.wrapped(x << 12, 16),
+    lambda x: fixed_point.rounding_divide(x, 5),
+    lambda x: fixed_point.leading_zeros(np.abs(x)),
+    lambda x: fixed_point.rescaled(x, fixed_point.quantized_multiplier(0.37)),
+    lambda x: fixed_point.rescaled_wide(x, fixed_point.quantized_multiplier(3.7)),
+    lambda x: 1 << np.clip(x, 0, 30),
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids=range(len(FORMULAS)))
+@given(value=st.integers(-(1 << 17), 1 << 17))
+def test_formulas(formula: Callable[[Any], Any], value: int):
+    expected = formula(np.array(value, np.int64))
+    assert evaluated(formula, -(1 << 17), 1 << 17, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("bits", "type_"), [(30, i32), (31, i64), (62, i64)], ids=["30", "31", "62"]
+)
+def test_width(bits: int, type_: IntegerType):
+    block = Block(arg_types=[i32])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    x = IntegerExpression(builder, block.args[0], (-1, 1))
+    assert (x << bits).value.type == type_
+
+
+def test_more_than_64_bits():
+    block = Block(arg_types=[i32])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    x = IntegerExpression(builder, block.args[0], (-1, 1))
+    with pytest.raises(ValueError, match="need more than 64 bits"):
+        x << 63  # pyright: ignore[reportUnusedExpression] it raises
+
+
+def test_nothing_to_do():
+    """What changes no number builds no op."""
+    block = Block(arg_types=[i32])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    x = IntegerExpression(builder, block.args[0], (-8, 7))
+    for same in (x + 0, x - 0, x * 1, x << 0, x >> 0, x.wrapped(4), x.minimum(7)):
+        assert same is x
+    assert x.maximum(-8) is x
+    assert not [*block.ops]
