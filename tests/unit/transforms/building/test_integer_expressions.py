@@ -170,6 +170,12 @@ def extremes(x: Any) -> Any:
     return np.minimum(3, x) + np.maximum(x, 4)
 
 
+def selected(x: Any) -> Any:
+    # NumPy's annotations do not know that `x` says what this returns.
+    where: Any = np.where
+    return where(x > 2, x, -x)
+
+
 FORMULAS: list[Callable[[Any], Any]] = [
     lambda x: 5 - x,
     negative,
@@ -180,7 +186,7 @@ FORMULAS: list[Callable[[Any], Any]] = [
     lambda x: x & 255,
     lambda x: np.clip(x, -7, 100),
     extremes,
-    lambda x: np.where(x > 2, x, -x),
+    selected,
     lambda x: x + (x == 3),
     lambda x: x - ((x >= 1) & (x != 9)),
     lambda x: fixed_point.wrapped(x << 12, 16),
