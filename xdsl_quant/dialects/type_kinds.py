@@ -6,15 +6,27 @@ xDSL's constraints could say the same, but the messages about them are xDSL's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from typing_extensions import TypeVar
 from xdsl.ir import Attribute, Operation
+from xdsl.irdl import AttrConstraint, IntConstraint, RangeOf, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 
+class ParsedTypes(VerificationContext):
+    """
+    Types of a text. xDSL verifies these before there is an op, MLIR with the op, of which
+    its messages speak: constraints accept them in this context.
+    """
+
+
+KindT = TypeVar("KindT", bound=Attribute, covariant=True, default=Attribute)
+
+
 @dataclass(frozen=True)
-class TypeKind:
+class TypeKind(AttrConstraint[KindT]):
     """A group of types: a constraint of TableGen, with its summary."""
 
     description: str
@@ -22,6 +34,29 @@ class TypeKind:
 
     has: Callable[[Attribute], bool]
     """Whether a type belongs to the group."""
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
+            raise VerifyException(f"must be {self.description}, but got '{attr}'")
+
+    def mapping_type_vars(
+        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
+    ) -> TypeKind[KindT]:
+        return self
+
+
+class VariadicOf(RangeOf[KindT]):
+    """Any number of values of a kind."""
+
+    def verify(
+        self, attrs: Sequence[Attribute], constraint_context: VerificationContext
+    ) -> None:
+        for index, attr in enumerate(attrs):
+            try:
+                self.constr.verify(attr, constraint_context)
+            except VerifyException as e:
+                words = str(e).replace("must be", "must be variadic of", 1)
+                raise VerifyException(f"#{index} {words}") from e
 
 
 def verify_kinds(

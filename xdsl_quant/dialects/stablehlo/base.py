@@ -9,9 +9,8 @@ checks of dimension numbers, which no quantized type is part of, have fewer of t
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
@@ -21,7 +20,6 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     ComplexType,
     IntegerAttr,
-    TensorType,
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -32,11 +30,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType
 
+from ..op_messages import mlir_message
+from ..verification import RankedTensor, are_compatible_shapes, have_one_shape, require
 from .attributes import TypeExtensionsAttr, dimensions_attr, dimensions_text
 from .syntax import DIRECTIVES
-
-RankedTensor = TensorType[Attribute]
-
 
 # Types that belong together
 
@@ -46,32 +43,6 @@ def real_type(element_type: Attribute) -> Attribute:
     if isinstance(element_type, ComplexType):
         return cast(ComplexType[AnyFloat], element_type).element_type
     return element_type
-
-
-def are_compatible_sizes(a: int, b: int) -> bool:
-    """Whether two sizes may be the same at run time."""
-    return a == b or a == DYNAMIC_INDEX or b == DYNAMIC_INDEX
-
-
-def are_compatible_shapes(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether two shapes may be the same at run time."""
-    return a == b or (len(a) == len(b) and all(map(are_compatible_sizes, a, b)))
-
-
-def have_one_shape(types: Sequence[RankedTensor]) -> bool:
-    """Whether the shapes of all tensors may be the same at run time."""
-    shapes = {type_.get_shape() for type_ in types}
-    return len({len(shape) for shape in shapes}) < 2 and all(
-        len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
-    )
-
-
-def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The known sizes of shapes that belong together."""
-    return tuple(
-        next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
-        for sizes in zip(*shapes, strict=True)
-    )
 
 
 def are_compatible_elements(a: Attribute, b: Attribute) -> bool:
@@ -163,15 +134,6 @@ SAME_ELEMENTS = TypeRelation(
 # Verification
 
 
-def require(holds: bool, message: str) -> None:
-    """
-    Raises:
-        VerifyException: with the message, if something does not hold.
-    """
-    if not holds:
-        raise VerifyException(message)
-
-
 def verify_dimensions(name: str, dimensions: Sequence[int], rank: int) -> None:
     """
     Raises:
@@ -194,12 +156,6 @@ def verify_count(name: str, values: Sequence[object], count: int) -> None:
 
 
 # Ops
-
-_POSITION = re.compile(
-    r"(operand|result) '\w+' at positions? (\d+)(?: to \d+)? does not verify:\n"
-    r"(?:#(\d+) )?"
-)
-
 
 Operand = SSAValue | Operation
 """An operand when an op is made: a value, or the op that has it as its only result."""
@@ -268,15 +224,9 @@ class StableHLOOp(IRDLOperation, ABC):
             )
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """xDSL names operands and results, StableHLO numbers them."""
-
-        def number(match: re.Match[str]) -> str:
-            index = int(match[2]) + int(match[3] or 0)
-            return f"'{self.name}' op {match[1]} #{index} "
-
-        if _POSITION.match(text := str(underlying_error)):
-            underlying_error = VerifyException(_POSITION.sub(number, text))
-        super().emit_error(_POSITION.sub(number, message), underlying_error)
+        """Report in the words of MLIR."""
+        error = VerifyException(mlir_message(self, str(underlying_error)))
+        super().emit_error(mlir_message(self, message), error)
 
 
 class InferredTypeOp(StableHLOOp, ABC):

@@ -20,8 +20,9 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 
+from ..verification import RankedTensor
 from . import tensor_kinds as kinds
-from .base import InferredTypeOp, Operand, RankedTensor, StableHLOOp, verify_dimensions
+from .base import InferredTypeOp, Operand, StableHLOOp, verify_dimensions
 from .syntax import FUNCTIONAL_TYPE, parse_attributes
 
 ElementsAttr = DenseIntOrFPElementsAttr | DenseResourceAttr

@@ -30,8 +30,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import EffectInstance, MemoryEffect
 
+from ..verification import require
 from .attributes import OutputOperandAliasAttr
-from .base import StableHLOOp, require
+from .base import StableHLOOp
 from .syntax import FUNCTIONAL_TYPE
 
 _TYPED_FFI = 4

@@ -34,6 +34,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.traits import MovesElements, SameOperandsAndResultsScale
 
+from ..type_kinds import VariadicOf
+from ..verification import RankedTensor, are_compatible_shapes, merged_shape, require
 from . import quantized_constraints as rules
 from . import tensor_kinds as kinds
 from .attributes import Dimensions, GatherDimensionNumbersAttr
@@ -42,11 +44,7 @@ from .base import (
     SAME_ELEMENTS,
     InferredTypeOp,
     Operand,
-    RankedTensor,
     StableHLOOp,
-    are_compatible_shapes,
-    merged_shape,
-    require,
     verify_count,
     verify_dimensions,
 )
@@ -229,7 +227,7 @@ class ConcatenateOp(PartsOp):
 
     name = "stablehlo.concatenate"
 
-    inputs = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
+    inputs = var_operand_def(VariadicOf(kinds.TENSOR))
     dimension = prop_def(IntegerAttr[I64])
 
     assembly_format = (

@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant import traits as quant
 
+from ..verification import RankedTensor, are_compatible_shapes, merged_shape, require
 from . import tensor_kinds as kinds
 from .attributes import (
     ComparisonDirection,
@@ -39,13 +40,9 @@ from .base import (
     SAME_SHAPE,
     InferredTypeOp,
     Operand,
-    RankedTensor,
     StableHLOOp,
     are_compatible_elements,
-    are_compatible_shapes,
-    merged_shape,
     real_type,
-    require,
 )
 from .quantized_constraints import has_quantized, verify_quantized_add
 from .syntax import FUNCTIONAL_TYPE, SAME_TYPE

@@ -34,6 +34,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import PerAxisType
 
+from ..verification import are_compatible_shapes, require
 from . import quantized_constraints as rules
 from . import tensor_kinds as kinds
 from .attributes import (
@@ -49,8 +50,6 @@ from .base import (
     Operand,
     StableHLOOp,
     are_compatible_elements,
-    are_compatible_shapes,
-    require,
     verify_count,
     verify_dimensions,
 )

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
 
-from .base import RankedTensor, require
+from ..verification import RankedTensor, require
 
 
 def has_quantized(types: Sequence[RankedTensor]) -> bool:

@@ -35,19 +35,16 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, Reduces
 
-from . import tensor_kinds as kinds
-from .attributes import dimensions_attr, dimensions_text, parse_dimensions
-from .base import (
-    Operand,
-    PropertyValue,
+from ..type_kinds import VariadicOf
+from ..verification import (
     RankedTensor,
-    StableHLOOp,
     are_compatible_shapes,
     are_compatible_sizes,
     require,
-    verify_count,
-    verify_dimensions,
 )
+from . import tensor_kinds as kinds
+from .attributes import dimensions_attr, dimensions_text, parse_dimensions
+from .base import Operand, PropertyValue, StableHLOOp, verify_count, verify_dimensions
 from .elementwise import BinaryOp
 from .syntax import parse_attributes
 from .window import window_positions
@@ -67,7 +64,7 @@ class ReturnOp(StableHLOOp):
 
     name = "stablehlo.return"
 
-    results_ = var_operand_def(kinds.VariadicOf(kinds.RETURNED))
+    results_ = var_operand_def(VariadicOf(kinds.RETURNED))
 
     assembly_format = "$results_ attr-dict (`:` type($results_)^)? custom<CompleteOp>()"
 
@@ -117,9 +114,9 @@ def applied_op(reduce: ReduceOp) -> BinaryOp | None:
 class ReducingOp(StableHLOOp, ABC):
     """An op that folds elements of tensors with a function, which the region is."""
 
-    inputs = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
-    init_values = var_operand_def(kinds.VariadicOf(kinds.TENSOR))
-    results_ = var_result_def(kinds.VariadicOf(kinds.TENSOR))
+    inputs = var_operand_def(VariadicOf(kinds.TENSOR))
+    init_values = var_operand_def(VariadicOf(kinds.TENSOR))
+    results_ = var_result_def(VariadicOf(kinds.TENSOR))
     body = region_def("single_block")
 
     irdl_options = (SameVariadicOperandSize(),)

@@ -18,13 +18,14 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import IRDLOperation, VerificationContext
+from xdsl.irdl import IRDLOperation
 from xdsl.irdl import declarative_assembly_format as assembly
 from xdsl.irdl.declarative_assembly_format import ParsingState, PrintingState
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.hints import isa
 
+from ..type_kinds import ParsedTypes
 from .attributes import (
     ConvDimensionNumbersAttr,
     Dimensions,
@@ -60,13 +61,6 @@ def parse_attributes(
                 parser.pos,
             )
     return attributes, {name: attributes.pop(name) for name in names}
-
-
-class ParsedTypes(VerificationContext):
-    """
-    Types of a text. xDSL verifies these before there is an op, MLIR with the op, of which
-    its messages speak: constraints accept them in this context.
-    """
 
 
 @assembly.irdl_custom_directive

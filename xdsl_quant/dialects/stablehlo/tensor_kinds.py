@@ -10,13 +10,11 @@ floats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import chain
 from typing import cast
 
-from typing_extensions import TypeVar
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -29,14 +27,13 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import AttrConstraint, IntConstraint, RangeOf, VerificationContext
-from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant.types import PerAxisType, PerTensorType
 
+from ..type_kinds import TypeKind
+from ..verification import RankedTensor
 from .attributes import TokenType, TypeExtensionsAttr
-from .base import RankedTensor, real_type
-from .syntax import ParsedTypes
+from .base import real_type
 
 
 class ElementKind(Enum):
@@ -94,45 +91,11 @@ def _fits(element_type: Attribute, shape: Sequence[int]) -> bool:
     )
 
 
-KindT = TypeVar("KindT", bound=Attribute, covariant=True)
-
-
-@dataclass(frozen=True)
-class Kind(AttrConstraint[KindT]):
-    """What the type of an operand or a result must be, in the words of StableHLO."""
-
-    description: str
-    has: Callable[[Attribute], bool]
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
-            raise VerifyException(f"must be {self.description}, but got '{attr}'")
-
-    def mapping_type_vars(
-        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
-    ) -> Kind[KindT]:
-        return self
-
-
-def _either(*kinds: Kind[Attribute]) -> Kind[Attribute]:
-    return Kind(
+def _either(*kinds: TypeKind[Attribute]) -> TypeKind[Attribute]:
+    return TypeKind(
         " or ".join(kind.description for kind in kinds),
         lambda type_: any(kind.has(type_) for kind in kinds),
     )
-
-
-class VariadicOf(RangeOf[KindT]):
-    """Any number of values of a kind."""
-
-    def verify(
-        self, attrs: Sequence[Attribute], constraint_context: VerificationContext
-    ) -> None:
-        for index, attr in enumerate(attrs):
-            try:
-                self.constr.verify(attr, constraint_context)
-            except VerifyException as e:
-                words = str(e).replace("must be", "must be variadic of", 1)
-                raise VerifyException(f"#{index} {words}") from e
 
 
 def _is_scalar(type_: RankedTensor) -> bool:
@@ -171,7 +134,7 @@ def _tensor_of(
     *element_kinds: ElementKind | tuple[ElementKind, ...],
     shape: str = "ranked",
     has_shape: Callable[[RankedTensor], bool] | None = None,
-) -> Kind[RankedTensor]:
+) -> TypeKind[RankedTensor]:
     groups = (kind if isinstance(kind, tuple) else (kind,) for kind in element_kinds)
     kinds = frozenset(chain.from_iterable(groups))
 
@@ -186,7 +149,7 @@ def _tensor_of(
             and (has_shape is None or has_shape(tensor_type))
         )
 
-    return Kind(f"{shape} tensor of {_values_of(element_kinds)}", has)
+    return TypeKind(f"{shape} tensor of {_values_of(element_kinds)}", has)
 
 
 _INTEGER = (ElementKind.SIGNED, ElementKind.UNSIGNED)
@@ -224,7 +187,7 @@ SIGNED_NUMBER = _tensor_of(ElementKind.SIGNED, *_FLOAT)
 SIGNED_REAL_NUMBER = _tensor_of(
     ElementKind.SIGNED, ElementKind.FLOAT, ElementKind.PER_TENSOR
 )
-I32_TENSOR: Kind[RankedTensor] = Kind(
+I32_TENSOR: TypeKind[RankedTensor] = TypeKind(
     "ranked tensor of 32-bit signless integer values",
     lambda type_: (
         INTEGER_TENSOR.has(type_) and cast(RankedTensor, type_).element_type == i32
@@ -242,7 +205,7 @@ def _is_buffer(type_: Attribute) -> bool:
 RETURNED = _either(
     TENSOR,
     _tensor_of(ElementKind.PER_AXIS),
-    Kind("token", lambda type_: isinstance(type_, TokenType)),
-    Kind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer),
+    TypeKind("token", lambda type_: isinstance(type_, TokenType)),
+    TypeKind(f"memref of {_values_of(_PER_TENSOR)}", _is_buffer),
 )
 """What the region of an op gives."""

@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 
+from ..verification import require
 from .attributes import dimensions_text
-from .base import require, verify_count
+from .base import verify_count
 
 
 def _padding(attribute: DenseIntOrFPElementsAttr | None) -> Sequence[tuple[int, int]]:

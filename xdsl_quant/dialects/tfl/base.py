@@ -44,12 +44,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 
 from ..op_messages import mlir_message
-from ..stablehlo.base import (
-    RankedTensor,
-    are_compatible_shapes,
-    have_one_shape,
-    require,
-)
+from ..verification import RankedTensor, are_compatible_shapes, have_one_shape, require
 from .attributes import Quint8Type
 from .property_kinds import PropertyError
 

@@ -30,7 +30,7 @@ from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant import traits as quant
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from ..stablehlo.base import are_compatible_sizes, require
+from ..verification import are_compatible_sizes, require
 from . import property_kinds as props
 from . import tensor_kinds as kinds
 from .base import (

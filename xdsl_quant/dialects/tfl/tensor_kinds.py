@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import RangeConstraint, RangeLengthConstraint, RangeOf
 
-from ..stablehlo.tensor_kinds import Kind, VariadicOf
+from ..type_kinds import TypeKind, VariadicOf
 
 
 class ElementKind(Enum):
@@ -68,7 +68,7 @@ def is_tensor(type_: Attribute) -> bool:
 
 
 @dataclass(frozen=True)
-class TensorKind(Kind[Attribute]):
+class TensorKind(TypeKind[Attribute]):
     """What the type of an operand or a result must be."""
 
     elements: Sequence[ElementKind]
@@ -145,5 +145,5 @@ I32_VECTOR = _i32_of_rank(1)
 INDEX = tensor_of("i32|i64")
 RESOURCE = tensor_of("resource")
 STATE = TensorKind("stateful tensor", is_tensor, _elements("any"))
-NONE = Kind[NoneType]("none type", lambda type_: isinstance(type_, NoneType))
+NONE = TypeKind[NoneType]("none type", lambda type_: isinstance(type_, NoneType))
 CUSTOM_INPUTS = VariadicOf[Attribute](tensor_of_or_none("any"))

@@ -1,0 +1,46 @@
+"""What verifiers of several dialects share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+RankedTensor = TensorType[Attribute]
+
+
+def are_compatible_sizes(a: int, b: int) -> bool:
+    """Whether two sizes may be the same at run time."""
+    return a == b or a == DYNAMIC_INDEX or b == DYNAMIC_INDEX
+
+
+def are_compatible_shapes(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two shapes may be the same at run time."""
+    return a == b or (len(a) == len(b) and all(map(are_compatible_sizes, a, b)))
+
+
+def have_one_shape(types: Sequence[RankedTensor]) -> bool:
+    """Whether the shapes of all tensors may be the same at run time."""
+    shapes = {type_.get_shape() for type_ in types}
+    return len({len(shape) for shape in shapes}) < 2 and all(
+        len({*sizes} - {DYNAMIC_INDEX}) < 2 for sizes in zip(*shapes, strict=True)
+    )
+
+
+def merged_shape(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """The known sizes of shapes that belong together."""
+    return tuple(
+        next((size for size in sizes if size != DYNAMIC_INDEX), DYNAMIC_INDEX)
+        for sizes in zip(*shapes, strict=True)
+    )
+
+
+def require(holds: bool, message: str) -> None:
+    """
+    Raises:
+        VerifyException: with the message, if something does not hold.
+    """
+    if not holds:
+        raise VerifyException(message)
