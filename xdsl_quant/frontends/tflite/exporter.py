@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -15,18 +16,17 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
-    IntegerType,
     ModuleOp,
     NameLoc,
     NoneType,
     StringAttr,
     TensorType,
     UnrankedTensorType,
-    UnregisteredOp,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
@@ -35,11 +35,13 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
 from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
+from xdsl_quant.dialects.tfl.control_flow import IfOp
 from xdsl_quant.xdsl_patches.resources import resource_data
 
-from .importer import ELEMENT_TYPES
+from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS
 from .model import (
     ABSENT,
+    ITEM_BITS,
     Model,
     Operator,
     OptionValue,
@@ -58,8 +60,14 @@ _TENSOR_TYPES: Mapping[Attribute, str] = {
     type_: name for name, type_ in ELEMENT_TYPES.items()
 }
 
-_SVDF_STATE = 4
-"""The operand of `svdf` that is its state."""
+_STATES: Mapping[str, Sequence[int]] = {
+    "SVDF": (4,),
+    "LSTM": (18, 19),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
+}
+"""The operands that are the state of an op, which it changes in place."""
 
 Constant = ConstOp | QConstOp
 
@@ -115,8 +123,7 @@ def write_tflite(module: ModuleOp) -> bytes:
 
 def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
     description = module.attributes.get("tfl.description")
-    metadata = module.attributes.get("tfl.metadata")
-    entries = metadata.data if isinstance(metadata, DictionaryAttr) else {}
+    entries = _entries(module.attributes.get("tfl.metadata"))
     return (
         description.data if isinstance(description, StringAttr) else "",
         {
@@ -125,6 +132,10 @@ def _description(module: ModuleOp) -> tuple[str, Mapping[str, bytes]]:
             if isinstance(value, StringAttr | BytesAttr)
         },
     )
+
+
+def _entries(attribute: Attribute | None) -> Mapping[str, Attribute]:
+    return attribute.data if isinstance(attribute, DictionaryAttr) else {}
 
 
 def _strings(attribute: Attribute | None) -> Sequence[str]:
@@ -138,7 +149,9 @@ def _strings(attribute: Attribute | None) -> Sequence[str]:
 
 
 def _fail(op: Operation, message: str) -> TFLiteFileError:
-    return TFLiteFileError(f"'{op.name}' op {message}")
+    prefix = location_prefix(op.location)
+    start = f"{prefix}error: " if prefix else ""
+    return TFLiteFileError(f"{start}'{op_name(op)}' op {message}")
 
 
 def _tensor_type(type_: Attribute) -> str | None:
@@ -173,23 +186,31 @@ def _name(op: Operation | None, value: SSAValue, default: str) -> str:
 class _FunctionExporter:
     """Makes the subgraph of a function."""
 
+    tensors: list[Tensor]
+    indices: dict[SSAValue, int]
+    """The tensors of values."""
+
+    operators: list[Operator]
+    states: set[int]
+    """The tensors that an op changes in place."""
+
     def __init__(self, function: FuncOp, function_names: Sequence[str]):
         self.function = function
         self.function_names = function_names
-        self.tensors: list[Tensor] = []
-        self.indices: dict[SSAValue, int] = {}
-        self.operators: list[Operator] = []
+        self.tensors = []
+        self.indices = {}
+        self.operators = []
+        self.states = set()
 
     def subgraph(self) -> Subgraph:
         function = self.function
         if len(function.body.blocks) != 1:
             raise _fail(function, "must have one block to become a subgraph")
-        entry = function.attributes.get("tf.entry_function")
-        names = entry.data if isinstance(entry, DictionaryAttr) else {}
+        names = _entries(function.attributes.get("tf.entry_function"))
         inputs = _split(names.get("inputs"))
         for position, argument in enumerate(function.args):
-            name = inputs[position] if position < len(inputs) else ""
-            self.add_tensor(argument, function, name)
+            name = inputs[position] if position < len(inputs) else argument.name_hint
+            self.add_tensor(argument, function, name or "")
         *ops, end = function.body.block.ops
         if not isinstance(end, ReturnOp):
             raise _fail(end, "must be 'func.return' to become the end of a subgraph")
@@ -240,13 +261,7 @@ class _FunctionExporter:
             return ABSENT
         return self.indices[value]
 
-    def add_tensor(
-        self,
-        value: SSAValue,
-        op: Operation,
-        name: str,
-        data: NDArray[np.uint8] | None = None,
-    ) -> int:
+    def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
         type_ = value.type
         if (type_name := _tensor_type(type_)) is None:
             raise _fail(op, f"has type '{type_}', which no file has")
@@ -261,8 +276,8 @@ class _FunctionExporter:
                 type_name,
                 shape,
                 signature,
-                data,
-                _quantization(type_),
+                None,
+                _quantization(value.type),
                 has_rank=not isinstance(type_, UnrankedTensorType),
             )
         )
@@ -272,48 +287,80 @@ class _FunctionExporter:
     def add_constant(self, op: Constant) -> None:
         value, (result,) = op.properties["value"], op.results
         if isinstance(value, DenseResourceAttr):
-            data = resource_data(value) or b""
-            array = np.frombuffer(data, np.uint8)
+            if (data := resource_data(value)) is None:
+                raise _fail(op, f"has no data for '{value.resource_handle.data}'")
         else:
-            elements = cast("DenseIntOrFPElementsAttr", value)
-            array = np.frombuffer(elements.data.data, np.uint8)
-            type_ = cast("TensorType[Attribute]", elements.type)
-            count = int(np.prod(type_.get_shape(), dtype=object))
-            size = array.size // max(count, 1)
-            if elements.is_splat() and count > 1 and array.size == size:
-                array = np.tile(array, count)
-            array = _file_bytes(array, type_.element_type, count)
-        self.add_tensor(result, op, _name(op, result, ""), array)
+            data = cast(DenseIntOrFPElementsAttr, value).data.data
+        index = self.add_tensor(result, op, _name(op, result, ""))
+        tensor = self.tensors[index]
+        tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))
 
     # Operators
 
     def add_op(self, op: Operation) -> None:
-        if isinstance(op, Constant):
-            return self.add_constant(op)
         if isinstance(op, NoValueOp):
-            return None
+            return
+        if isinstance(op, Constant):
+            self.add_constant(op)
+            return
         code, custom_code, custom_options = self.code(op)
-        inputs = [self.index(operand) for operand in op.operands]
+        inputs = [self.index(operand) for operand in self.operands(op)]
         # Kernels count operands: what is absent at the end is no operand.
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
-        if code == "SVDF":
-            # Its state is a tensor that the op changes in place.
-            self.tensors[inputs[_SVDF_STATE]] = replace(
-                self.tensors[inputs[_SVDF_STATE]], data=None, is_variable=True
-            )
+        for position in _STATES.get(code, ()):
+            if position < len(inputs) and inputs[position] != ABSENT:
+                inputs[position] = self.state(inputs[position])
         outputs = [
             self.add_tensor(result, op, _name(op, result, "")) for result in op.results
         ]
-        options = {} if custom_code else self.options(op, code)
+        options: Mapping[str, OptionValue] = {}
+        if code != "CUSTOM":
+            options = self.options(op, code)
         self.operators.append(
             Operator(code, inputs, outputs, options, custom_code, custom_options)
         )
-        return None
+
+    def state(self, index: int) -> int:
+        """The tensor of a state whose initial value is a constant: each op has its own."""
+        variable = replace(self.tensors[index], data=None, is_variable=True)
+        if index in self.states:
+            self.tensors.append(variable)
+            index = len(self.tensors) - 1
+        self.tensors[index] = variable
+        self.states.add(index)
+        return index
+
+    def operands(self, op: Operation) -> Sequence[SSAValue]:
+        """The operands of an op, with those that a condition passes to functions."""
+        if not isinstance(op, IfOp):
+            return op.operands
+        then_call, else_call = (self.call(region, op) for region in op.regions)
+        if [*then_call.arguments] != [*else_call.arguments]:
+            raise _fail(op, "must pass the same values to both functions")
+        return [*op.operands, *then_call.arguments]
+
+    def call(self, region: Region, op: Operation) -> CallOp:
+        """The call that is all of a region, so that a subgraph can stand for it."""
+        ops = [*region.block.ops] if region.blocks else []
+        if len(ops) == 2 and isinstance(call := ops[0], CallOp):
+            arguments = call.arguments if isinstance(op, IfOp) else region.block.args
+            passed, returned = [*call.arguments], [*ops[1].operands]
+            if passed == [*arguments] and returned == [*call.results]:
+                return call
+        raise _fail(
+            op,
+            "has a region that is more than a call, expected a call of a function with "
+            "all arguments, and its results",
+        )
+
+    def function_index(self, op: Operation, name: str) -> int:
+        if name not in self.function_names:
+            raise _fail(op, f"calls '@{name}', which is no function of the module")
+        return self.function_names.index(name)
 
     def code(self, op: Operation) -> tuple[str, str, bytes]:
-        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
-        dialect, _, mnemonic = name.partition(".")
+        dialect, _, mnemonic = op_name(op).partition(".")
         code = mnemonic.upper()
         if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
             raise _fail(op, "is no op of a file: lower other dialects to 'tfl' first")
@@ -329,9 +376,13 @@ class _FunctionExporter:
         values = default_options(table)
         if code == "CALL_ONCE":
             name = cast(StringAttr, op.properties["session_init_function"]).data
-            if name not in self.function_names:
-                raise _fail(op, f"calls '@{name}', which is no function of the module")
-            return {"init_subgraph_index": self.function_names.index(name)}
+            return {"init_subgraph_index": self.function_index(op, name)}
+        if (fields := SUBGRAPH_FIELDS.get(code)) is not None:
+            calls = [self.call(region, op) for region in op.regions]
+            return {
+                field: self.function_index(op, call.callee.string_value())
+                for field, call in zip(fields, calls, strict=True)
+            }
         types = {
             field: kind(op) for field, kind in _TYPE_OPTIONS.items() if field in values
         }
@@ -342,15 +393,15 @@ def _split(names: Attribute | None) -> Sequence[str]:
     return names.data.split(",") if isinstance(names, StringAttr) and names.data else ()
 
 
-def _file_bytes(
-    array: NDArray[np.uint8], element_type: Attribute, count: int
-) -> NDArray[np.uint8]:
+def _file_bytes(data: bytes, type_name: str, count: int) -> NDArray[np.uint8]:
     """The bytes of a constant as a file has them: two integers of 4 bits in one byte."""
-    if not isinstance(element_type, IntegerType):
+    array = np.frombuffer(data, np.uint8)
+    if array.size == max(ITEM_BITS[type_name] // 8, 1):
+        # One element stands for all.
+        array = np.tile(array, count)
+    if type_name == "BOOL":
+        return array & np.uint8(1)
+    if type_name != "INT4":
         return array
-    if element_type.width.data == 1:
-        return (array & 1).astype(np.uint8)
-    if element_type.width.data != 4:
-        return array
-    nibbles = np.append(array & 15, np.zeros(count % 2, np.uint8))
-    return nibbles[::2] | nibbles[1::2] << 4
+    nibbles = np.append(array & np.uint8(15), np.zeros(array.size % 2, np.uint8))
+    return nibbles[::2] | nibbles[1::2] << np.uint8(4)

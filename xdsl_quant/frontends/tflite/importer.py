@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
     BFloat16Type,
+    BoolAttr,
     BytesAttr,
     ComplexType,
     DenseIntOrFPElementsAttr,
@@ -36,23 +38,21 @@ from xdsl.dialects.builtin import (
     f32,
     i32,
 )
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.dialects.quant import (
+    QuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import StorageOptions
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, StringType
-from xdsl_quant.dialects.tfl.constants import (
-    ConstOp,
-    NoValueOp,
-    QConstOp,
-)
+from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
+from xdsl_quant.dialects.tfl.control_flow import YieldOp
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 from .model import (
@@ -67,6 +67,7 @@ from .model import (
 )
 from .options import plain_attribute, properties_of
 from .reader import read_model
+from .sizes import with_input_shapes, with_static_sizes
 
 RESOURCE_BYTES = 1 << 16
 """The size from which a constant is a resource: not text, which is twice as long."""
@@ -105,10 +106,21 @@ _NARROW_OPERANDS: Mapping[str, Sequence[int]] = {
 }
 """The operands whose constants of 8 bits do not use the smallest integer."""
 
-_OP_TYPES = {op.name: op for op in TFL.operations}
+SUBGRAPH_FIELDS: Mapping[str, Sequence[str]] = {
+    "IF": ("then_subgraph_index", "else_subgraph_index"),
+    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
+}
+"""The options with the subgraphs that become regions, in the order of the regions."""
+
+_OP_TYPES = {op.name: op for op in TFL.operations if issubclass(op, IRDLOperation)}
 
 
-def read_tflite(source: str | Path | bytes) -> ModuleOp:
+def read_tflite(
+    source: str | Path | bytes,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    static: bool = False,
+) -> ModuleOp:
     """
     Read a TensorFlow Lite model.
 
@@ -117,12 +129,18 @@ def read_tflite(source: str | Path | bytes) -> ModuleOp:
 
     Args:
         source: a path, or the bytes of a file.
+        shapes: shapes of inputs of `@main` by their names, those of tensors or of the
+            signature. If they are the shapes that the file has for all dynamic inputs, the
+            whole module is static; else results of ops keep their dynamic sizes.
+        static: whether each tensor has the shape for which the file was written, in which
+            unknown sizes are 1, instead of dynamic sizes (`?`).
 
     Returns:
-        The module.
+        The module. It is not verified.
 
     Raises:
-        TFLiteFileError: if the file is damaged, or has what is not supported.
+        TFLiteFileError: if the file is damaged, or has what is not supported, or an input
+            cannot have the shape.
         OSError: if the file cannot be read.
         ImportError: if the package `tflite` is not installed.
     """
@@ -131,7 +149,9 @@ def read_tflite(source: str | Path | bytes) -> ModuleOp:
     model = read_model(content, name)
     xdsl_patches.apply()
     try:
-        return _module(model)
+        if shapes:
+            model = with_input_shapes(model, shapes)
+        return _module(with_static_sizes(model) if static else model)
     except TFLiteFileError as e:
         raise TFLiteFileError(f"{name}: error: {e}") from None
 
@@ -194,25 +214,21 @@ def element_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAtt
     quantization = tensor.quantization
     if quantization is None or not quantization.zero_points.size:
         return plain
-    if not isinstance(plain, IntegerType):
+    if "INT" not in tensor.type:
         raise TFLiteFileError(f"{where} has zero points, but type {tensor.type}")
-    width = plain.width.data
-    if width > 32:
+    if ITEM_BITS[tensor.type] > 32:
         # The accumulator of products of 16 and 8 bits: no quantized type is so wide.
         return plain
-    return _quantized_type(quantization, plain, is_narrow and tensor.type == "INT8")
+    return _quantized_type(quantization, tensor.type, is_narrow)
 
 
 def _quantized_type(
-    quantization: Quantization, plain: IntegerType, is_narrow: bool
+    quantization: Quantization, type_name: str, is_narrow: bool
 ) -> TypeAttribute:
-    width = plain.width.data
-    options: StorageOptions = {
-        "is_signed": plain.signedness.data is not Signedness.UNSIGNED
-    }
-    if is_narrow:
-        options["storage_type_min"] = 1 - (1 << (width - 1))
-    storage = IntegerType(width)
+    options: StorageOptions = {"is_signed": not type_name.startswith("U")}
+    if is_narrow and type_name == "INT8":
+        options["storage_type_min"] = -127
+    storage = IntegerType(ITEM_BITS[type_name])
     scales = quantization.scales.astype(np.float64)
     scales[scales == 0] = _SMALLEST_SCALE
     zero_points = quantization.zero_points
@@ -245,6 +261,8 @@ def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttr
 
 def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
     """The bytes of a constant as MLIR has them: each integer has whole bytes."""
+    if not count:
+        return np.empty(0, np.uint8)
     if tensor.data is None:
         # A variable is 0 at first. One element stands for all.
         return np.zeros(ITEM_BITS[tensor.type] // 8, np.uint8)
@@ -257,26 +275,17 @@ def _elements(tensor: Tensor, count: int) -> NDArray[np.uint8]:
 
 
 def _constant_value(
-    tensor: Tensor, type_: TensorType
+    tensor: Tensor, type_: TensorType[Attribute]
 ) -> DenseIntOrFPElementsAttr | DenseResourceAttr:
-    elements = _elements(tensor, int(np.prod(type_.get_shape(), dtype=object)))
+    elements = _elements(tensor, math.prod(tensor.shape))
     if elements.size >= RESOURCE_BYTES and tensor.type not in ("BOOL", "INT4"):
         key = tensor.name or "constant"
-        dtype = np.dtype(f"u{type_.element_type.size}")  # pyright: ignore[reportAttributeAccessIssue] it has a size
-        return new_resource(key, elements.view(dtype), type_)
-    # pyright: the element type is an integer or a float
+        items = elements.view(f"u{min(ITEM_BITS[tensor.type] // 8, 8)}")
+        return new_resource(key, items, type_)
+    # Its elements are integers or floats, which `type_` does not say.
     return DenseIntOrFPElementsAttr(
-        cast("TensorType[IntegerType]", type_), BytesAttr(elements.tobytes())
+        cast(TensorType[IntegerType], type_), BytesAttr(elements.tobytes())
     )
-
-
-def storage_of(type_: TypeAttribute, tensor: Tensor) -> TensorType:
-    """The type of the elements that a constant has: signless integers if quantized."""
-    assert isinstance(type_, TensorType)
-    plain = ELEMENT_TYPES[tensor.type]
-    if type_.element_type != plain and isinstance(plain, IntegerType):
-        plain = IntegerType(plain.width.data)
-    return TensorType(plain, type_.get_shape())
 
 
 # Functions
@@ -301,7 +310,7 @@ class _FunctionImporter:
         return tensor_type(self.subgraph.tensors[index], self.where(index), is_narrow)
 
     def add(self, op: Operation, name: str = "") -> Operation:
-        op.location = _location(name)  # pyright: ignore[reportAttributeAccessIssue] any location
+        op.location = _location(name)
         self.block.add_op(op)
         return op
 
@@ -361,7 +370,8 @@ class _FunctionImporter:
         if (known := self.values.get(index)) is not None:
             return known
         tensor = self.subgraph.tensors[index]
-        if tensor.data is None and not tensor.is_variable:
+        has_elements = math.prod(tensor.shape) > 0
+        if tensor.data is None and has_elements and not tensor.is_variable:
             raise TFLiteFileError(f"{self.where(index)} is used before it is computed")
         key = index, is_narrow
         if (constant := self.constants.get(key)) is None:
@@ -377,19 +387,22 @@ class _FunctionImporter:
 
     def constant(self, index: int, is_narrow: bool) -> SSAValue:
         tensor = self.subgraph.tensors[index]
-        type_ = tensor_type(tensor, self.where(index), is_narrow)
-        if tensor.type in ("STRING", "RESOURCE") or not isinstance(type_, TensorType):
+        if tensor.type not in ITEM_BITS:
             raise TFLiteFileError(
                 f"{self.where(index)} is a constant of type {tensor.type}, which is not "
                 "supported"
             )
-        type_ = TensorType(type_.element_type, tensor.shape)
-        storage = storage_of(type_, tensor)
-        properties: dict[str, Attribute] = {"value": _constant_value(tensor, storage)}
-        op_type = ConstOp
-        if storage != type_ and tensor.quantization is not None:
-            op_type, properties = QConstOp, {"qtype": type_, **properties}
-        op = op_type.create(result_types=[type_], properties=properties)
+        element = element_type(tensor, self.where(index), is_narrow)
+        type_ = TensorType(element, tensor.shape)
+        if isinstance(element, QuantizedType):
+            storage = IntegerType(ITEM_BITS[tensor.type])
+            value = _constant_value(tensor, TensorType(storage, tensor.shape))
+            op = QConstOp.create(
+                result_types=[type_], properties={"qtype": type_, "value": value}
+            )
+        else:
+            value = _constant_value(tensor, type_)
+            op = ConstOp.create(result_types=[type_], properties={"value": value})
         return self.add(op, tensor.name).results[0]
 
     # Operators
@@ -402,13 +415,17 @@ class _FunctionImporter:
         ]
         name = f"tfl.{operator.code.lower()}"
         op_type = _OP_TYPES.get(name)
-        if op_type is not None and issubclass(op_type, IRDLOperation):
+        if op_type is not None:
             operands += [self.no_value() for _ in range(_missing(op_type, operands))]
         result_types = [self.type(index) for index in operator.outputs]
         properties = self.properties(op_type, operator, result_types, where)
         op_class = op_type or UnregisteredOp.with_name(name)
         op = op_class.create(
-            operands=operands, result_types=result_types, properties=properties
+            operands=operands[:1] if operator.code == "IF" else operands,
+            result_types=result_types,
+            properties=properties,
+            attributes=self.discardable(operator),
+            regions=self.regions(operator, operands, where),
         )
         tensors = self.subgraph.tensors
         self.add(op, tensors[operator.outputs[0]].name if operator.outputs else "")
@@ -419,7 +436,7 @@ class _FunctionImporter:
 
     def properties(
         self,
-        op_type: type[Operation] | None,
+        op_type: type[IRDLOperation] | None,
         operator: Operator,
         result_types: Sequence[Attribute],
         where: str,
@@ -435,9 +452,60 @@ class _FunctionImporter:
             return {"session_init_function": StringAttr(self.names[subgraph])}
         if operator.code == "QUANTIZE":
             return {"qtype": result_types[0]}
-        if op_type is None or not issubclass(op_type, IRDLOperation):
+        if op_type is None:
             return {name: plain_attribute(options[name]) for name in sorted(options)}
         return properties_of(op_type, options, where)
+
+    def discardable(self, operator: Operator) -> dict[str, Attribute]:
+        """
+        Options that the dialect does not have, where they change results: whether sums of
+        16 bits are shifted, if all scales are powers of two.
+        """
+        if operator.options.get("pot_scale_int16", True):
+            return {}
+        tensors = [self.subgraph.tensors[i] for i in operator.inputs if i != ABSENT]
+        tensors += [self.subgraph.tensors[index] for index in operator.outputs]
+        if not all(map(_has_power_of_two_scale, tensors)):
+            return {}
+        return {"pot_scale_int16": BoolAttr.from_bool(False)}
+
+    def regions(
+        self, operator: Operator, operands: Sequence[SSAValue], where: str
+    ) -> list[Region]:
+        """The regions of a condition or loop, which call the functions of subgraphs."""
+        fields = SUBGRAPH_FIELDS.get(operator.code, ())
+        indices = [cast(int, operator.options[field]) for field in fields]
+        if operator.code == "IF":
+            return [self.call(index, operands[1:], where) for index in indices]
+        return [self.call(index, None, where) for index in indices]
+
+    def call(
+        self, index: int, arguments: Sequence[SSAValue] | None, where: str
+    ) -> Region:
+        """A region that calls a function with values, or else with its own arguments."""
+        callee = _FunctionImporter(self.model, index, self.names)
+        types = [callee.type(i) for i in callee.subgraph.inputs]
+        block = Block(arg_types=types if arguments is None else ())
+        arguments = block.args if arguments is None else arguments
+        if len(arguments) != len(types):
+            raise TFLiteFileError(
+                f"{where} calls '{self.names[index]}' with {len(arguments)} values, "
+                f"expected {len(types)}"
+            )
+        result_types = [callee.type(i) for i in callee.subgraph.outputs]
+        call = CallOp(self.names[index], arguments, result_types)
+        block.add_ops([call, YieldOp.create(operands=call.results)])
+        return Region(block)
+
+
+def _has_power_of_two_scale(tensor: Tensor) -> bool:
+    quantization = tensor.quantization
+    return (
+        tensor.type == "INT16"
+        and quantization is not None
+        and quantization.scales.size == 1
+        and math.frexp(quantization.scales[0])[0] == 0.5
+    )
 
 
 def _missing(op_type: type[IRDLOperation], operands: Sequence[SSAValue]) -> int:

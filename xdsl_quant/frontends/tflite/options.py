@@ -75,14 +75,17 @@ def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
 
 
 def options_of(op: Operation, fields: Collection[str]) -> dict[str, OptionValue]:
-    """The options that the properties of an op say, of those that a file has."""
+    """
+    The options that the properties of an op say, or other attributes, of those that a
+    file has.
+    """
     kinds_of: dict[str, object] = {}
     if isinstance(op, IRDLOperation):
         definitions = op.get_irdl_definition().properties
         kinds_of = {name: definition.constr for name, definition in definitions.items()}
     return {
         name: _value(kinds_of.get(name), attribute)
-        for name, attribute in op.properties.items()
+        for name, attribute in (op.attributes | op.properties).items()
         if name in fields
     }
 

@@ -128,7 +128,10 @@ class _Reader:
         self.buffers = [
             self._data(b, i) for i, b in enumerate(self.tables(table, "Buffers"))
         ]
-        self.codes = [*map(self._code, self.tables(table, "OperatorCodes"))]
+        self.codes = [
+            self._code(code, i)
+            for i, code in enumerate(self.tables(table, "OperatorCodes"))
+        ]
         subgraph_tables = self.tables(table, "Subgraphs")
         self.subgraph_count = len(subgraph_tables)
         if not subgraph_tables:
@@ -152,9 +155,9 @@ class _Reader:
             )
         return self.array(table, "Data")
 
-    def _code(self, table: Any) -> tuple[str, str]:
+    def _code(self, table: Any, index: int) -> tuple[str, str]:
         number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
-        code = enumerators("BuiltinOperator").get(number, f"BUILTIN_{number}")
+        code = _enumerator("BuiltinOperator", number, f"operator code {index}")
         return code, self.text(table.CustomCode())
 
     def _metadata(self, table: Any) -> tuple[str, bytes]:
@@ -276,6 +279,10 @@ class _Reader:
         )
         code, custom_code = self.codes[code_index]
         where = f"{where} ({custom_code or code})"
+        if table.IntermediatesLength():
+            raise TFLiteFileError(
+                f"{where} has intermediate tensors, which are not supported"
+            )
         custom_options = self.array(table, "CustomOptions")
         return Operator(
             code,
@@ -287,14 +294,17 @@ class _Reader:
         )
 
     def _options(self, table: Any, code: str, where: str) -> Mapping[str, OptionValue]:
-        if (name := options_name(code)) is None:
-            return {}
+        if number := table.BuiltinOptions2Type():
+            found = _enumerator("BuiltinOptions2", number, where)
+            raise TFLiteFileError(f"{where} has {found}, which are not supported")
+        name = options_name(code)
         number = table.BuiltinOptionsType()
         if not number or (union := table.BuiltinOptions()) is None:
-            return default_options(name)
+            return default_options(name) if name else {}
         found = _enumerator("BuiltinOptions", number, where)
-        if found != name:
-            raise TFLiteFileError(f"{where} has {found}, but takes {name}")
+        if name is None or found != name:
+            expected = f"takes {name}" if name else "takes no options"
+            raise TFLiteFileError(f"{where} has {found}, but {expected}")
         options = getattr(schema(), name)()
         options.Init(union.Bytes, union.Pos)
         values = self.options(options, name)
@@ -337,7 +347,7 @@ class _Reader:
 @cache
 def default_options(name: str) -> Mapping[str, OptionValue]:
     """What the fields of a table of options are where a file does not have them."""
-    import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no hints
+    import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
 
     builder: Any = flatbuffers.Builder(0)
     tables = schema()

@@ -13,6 +13,11 @@ from typing import Any
 from xdsl_quant.runtime.extras import missing_package
 
 
+def _members(holder: object) -> Mapping[str, Any]:
+    """What a class or module without type annotations has, by name."""
+    return vars(holder)
+
+
 @cache
 def schema() -> Any:
     """
@@ -33,8 +38,8 @@ def enumerators(name: str) -> Mapping[int, str]:
     """The names of an enumeration of the schema by their numbers."""
     enumeration = getattr(schema(), name)
     return {
-        number: name
-        for name, number in vars(enumeration).items()
+        number: member
+        for member, number in _members(enumeration).items()
         if isinstance(number, int)
     }
 
@@ -59,6 +64,11 @@ _OPTIONS = {
     "REDUCE_MIN": "ReducerOptions",
     "REDUCE_ANY": "ReducerOptions",
     "REDUCE_ALL": "ReducerOptions",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
+    "RANDOM_UNIFORM": "RandomOptions",
+    "RANDOM_STANDARD_NORMAL": "RandomOptions",
+    "MULTINOMIAL": "RandomOptions",
 }
 """The tables of options that are not named after the op."""
 
@@ -84,7 +94,7 @@ def option_fields(table: str) -> Mapping[str, str]:
     """The accessors of a table of options by the names of its fields in snake case."""
     accessors = [
         name
-        for name in vars(getattr(schema(), table))
+        for name in _members(getattr(schema(), table))
         if name[0].isupper()
         and not name.startswith("GetRootAs")
         and not name.endswith(_SUFFIXES)

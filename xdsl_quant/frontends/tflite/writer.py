@@ -44,7 +44,7 @@ class _Writer:
     """Writes tables from the innermost ones outwards, as the format demands."""
 
     def __init__(self, model: Model):
-        import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no hints
+        import flatbuffers  # pyright: ignore[reportMissingTypeStubs] it has no type annotations
 
         self.model = model
         self.tables = schema()

@@ -1,0 +1,100 @@
+"""Sizes of dynamic dimensions that the caller, or the file itself, makes static."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .model import Model, Subgraph, Tensor, TFLiteFileError
+
+_DATA_DEPENDENT = {
+    "WHERE",
+    "UNIQUE",
+    "NON_MAX_SUPPRESSION_V4",
+    "NON_MAX_SUPPRESSION_V5",
+    "CUSTOM",
+}
+"""Ops with results of as many elements as their operands say."""
+
+
+def with_static_sizes(model: Model) -> Model:
+    """
+    A model in which each tensor has the shape that the file gives it beside the dynamic
+    one: the one for which the file was written, with 1 for unknown batch sizes.
+
+    Raises:
+        TFLiteFileError: if an op has results whose sizes depend on data.
+    """
+    for subgraph in model.subgraphs:
+        for position, operator in enumerate(subgraph.operators):
+            if operator.code in _DATA_DEPENDENT and any(
+                _is_dynamic(subgraph.tensors[index]) for index in operator.outputs
+            ):
+                raise TFLiteFileError(
+                    f"operator {position} ({operator.custom_code or operator.code}) has "
+                    "results whose sizes depend on data, so they cannot be static"
+                )
+    subgraphs = [
+        replace(
+            subgraph,
+            tensors=[replace(tensor, signature=None) for tensor in subgraph.tensors],
+        )
+        for subgraph in model.subgraphs
+    ]
+    return replace(model, subgraphs=subgraphs)
+
+
+def with_input_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
+    """
+    A model whose main function has inputs of some shapes. If these are the shapes that the
+    file gives all its dynamic inputs, all tensors have those of the file.
+
+    Args:
+        shapes: shapes by the names of tensors, or those of the signature.
+
+    Raises:
+        TFLiteFileError: if there is no such input, or it cannot have the shape.
+    """
+    main = model.subgraphs[0]
+    tensors = [*main.tensors]
+    for name, shape in shapes.items():
+        index = _input_index(model, name)
+        _check_shape(tensors[index], name, shape)
+        tensors[index] = replace(tensors[index], shape=[*shape], signature=None)
+    if all(
+        not _is_dynamic(tensors[index])
+        and [*tensors[index].shape] == [*main.tensors[index].shape]
+        for index in main.inputs
+    ):
+        return with_static_sizes(model)
+    subgraphs = [replace(main, tensors=tensors), *model.subgraphs[1:]]
+    return replace(model, subgraphs=subgraphs)
+
+
+def _is_dynamic(tensor: Tensor) -> bool:
+    return tensor.signature is not None and -1 in tensor.signature
+
+
+def _input_index(model: Model, name: str) -> int:
+    main: Subgraph = model.subgraphs[0]
+    names = {main.tensors[index].name: index for index in main.inputs}
+    for signature in model.signatures:
+        if signature.subgraph == 0:
+            names |= signature.inputs
+    if name not in names:
+        known = ", ".join(f"'{known}'" for known in names)
+        raise TFLiteFileError(f"unknown input '{name}'; available: {known}")
+    return names[name]
+
+
+def _check_shape(tensor: Tensor, name: str, shape: Sequence[int]) -> None:
+    known = tensor.shape if tensor.signature is None else tensor.signature
+    if len(shape) != len(known) or any(
+        size < 0 or expected not in (-1, size)
+        for size, expected in zip(shape, known, strict=True)
+    ):
+        expected = "x".join("?" if size < 0 else str(size) for size in known)
+        raise TFLiteFileError(
+            f"input '{name}' cannot have shape {'x'.join(map(str, shape)) or '()'}, "
+            f"expected {expected or '()'}"
+        )
