@@ -8,6 +8,7 @@ request gets a new child. Forking a process that has loaded MLIR already takes a
 millisecond, starting one takes half a second.
 """
 
+import base64
 import json
 import os
 import resource
@@ -42,14 +43,32 @@ def _diagnostics(error: Any) -> list[tuple[int, int, str]]:
 
 
 def _run(request: Request) -> str:
-    """The text of a type, or of a module after the passes of a pipeline."""
+    """
+    The text of a type, or of a module after the passes of a pipeline, or of the module of
+    a TensorFlow Lite file; or the file of a module, in Base64.
+    """
     if request["kind"] == "type":
         return str(_ir.Type.parse(request["text"]))
+    if request["kind"] in ("import", "export"):
+        # Also before exporting, as it loads dialects that exporting needs.
+        imported = _imported(base64.b64decode(request["file"]))
+        if request["kind"] == "import":
+            return imported
     module = _ir.Module.parse(request["text"])
+    if request["kind"] == "export":
+        libraries = f"{_package}._mlir_libs.converter_api_ext"
+        exported = import_module(libraries).export_flatbuffer_to_bytes(module.operation)
+        return base64.b64encode(exported).decode()
     if request["pipeline"]:
         pipeline = f"builtin.module({request['pipeline']})"
         _passmanager.PassManager.parse(pipeline).run(module.operation)
     return module.operation.get_asm(print_generic_op_form=request["generic"])
+
+
+def _imported(content: bytes) -> str:
+    libraries = f"{_package}._mlir_libs.model_utils_ext"
+    module = import_module(libraries).flatbuffer_to_mlir(content, _ir.Context.current)
+    return str(module)
 
 
 def _new_context() -> Any:
@@ -70,6 +89,9 @@ def _respond(request: Request) -> Response:
         return {"text": _run(request)}
     except _ir.MLIRError as e:
         return {"errors": _diagnostics(e)}
+    except (RuntimeError, ValueError) as e:
+        # Of reading and writing files.
+        return {"errors": [(0, 0, str(e))]}
 
 
 def _answer_requests() -> None:

@@ -1,5 +1,6 @@
 """Questions to real MLIR."""
 
+import base64
 import json
 import os
 import selectors
@@ -65,18 +66,28 @@ class Mlir:
         """
         return self._ask("module", text, pipeline, generic)
 
+    def imported(self, file: bytes) -> Answer:
+        """The module of a TensorFlow Lite file, as `litert_converter.mlir` has it."""
+        return self._ask("import", "", file=file)
+
+    def exported(self, text: str, file: bytes) -> Answer:
+        """The TensorFlow Lite file of a module in Base64, after importing another one."""
+        return self._ask("export", text, file=file)
+
     def _ask(
         self,
-        kind: Literal["type", "module"],
+        kind: Literal["type", "module", "import", "export"],
         text: str,
         pipeline: str | None = None,
         generic: bool = False,
+        file: bytes = b"",
     ) -> Answer:
         request = {
             "kind": kind,
             "text": text,
             "pipeline": pipeline,
             "generic": generic,
+            "file": base64.b64encode(file).decode(),
         }
         line = self._exchange(json.dumps(request))
         if line is None:

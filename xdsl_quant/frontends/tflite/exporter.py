@@ -363,7 +363,7 @@ class _FunctionExporter:
         dialect, _, mnemonic = op_name(op).partition(".")
         code = mnemonic.upper()
         if dialect != "tfl" or code not in enumerators("BuiltinOperator").values():
-            raise _fail(op, "is no op of a file: lower other dialects to 'tfl' first")
+            raise _fail(op, "is not an op of TensorFlow Lite; lower it to 'tfl' first")
         if code != "CUSTOM":
             return code, "", b""
         custom_code = cast(StringAttr, op.properties["custom_code"])
