@@ -104,6 +104,8 @@ def _run(options: argparse.Namespace) -> None:
     ctx = multiverse_context()
     # Ops of a file that the dialect does not have.
     ctx.allow_unregistered = True
+    # It prints resources.
+    ctx.load_registered_dialect("builtin")
     with reported(source, IRError):
         passes = parse_passes(options.passes)
         if is_file:

@@ -1,0 +1,175 @@
+"""`xdsl-quant-import`, in this process and once as a command."""
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
+from xdsl_quant.frontends.tflite.schema import schema
+from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.tools.import_model import main
+
+TEXT = """\
+builtin.module attributes {tfl.schema_version = 3 : i32} {
+  func.func @main(%x: tensor<SIZEx2xf32>) -> tensor<SIZEx2xf32> attributes \
+{tf.entry_function = {inputs = "x", outputs = "y"}} {
+    %y = "tfl.relu"(%x) : (tensor<SIZEx2xf32>) -> tensor<SIZEx2xf32>
+    func.return %y : tensor<SIZEx2xf32>
+  }
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A directory with a file, and a module."""
+    monkeypatch.chdir(tmp_path)
+    tensors = [Tensor(name, "FLOAT32", [1, 2], [-1, 2]) for name in "xy"]
+    graph = Subgraph("main", tensors, [0], [1], [Operator("RELU", [0], [1])])
+    Path("m.tflite").write_bytes(write_model(Model([graph])))
+    Path("m.mlir").write_text(TEXT.replace("SIZE", "?"))
+
+
+def output(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """What the command prints; it must succeed."""
+    code = main(args)
+    captured = capsys.readouterr()
+    assert (code, captured.err) == (0, "")
+    return captured.out
+
+
+def error(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """The one line that the command prints to stderr; it must fail."""
+    code = main(args)
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (1, "")
+    (line,) = captured.err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ((), "?"),
+        (("--static",), "1"),
+        (("--shape", "x=1x2"), "1"),
+        (("-p", "canonicalize"), "?"),
+    ],
+)
+def test_file_to_text(
+    options: tuple[str, ...], size: str, capsys: pytest.CaptureFixture[str]
+):
+    expected = TEXT.replace("SIZE", size)
+    assert output(capsys, "m.tflite", *options) == expected
+    assert output(capsys, "m.tflite", *options, "-o", "new.mlir") == ""
+    assert Path("new.mlir").read_text() == expected
+
+
+def test_text_to_file(capsys: pytest.CaptureFixture[str]):
+    assert output(capsys, "m.mlir", "-o", "new.tflite") == ""
+    assert str(read_tflite("new.tflite")) == str(read_tflite("m.tflite"))
+    assert output(capsys, "new.tflite", "-o", "newer.tflite") == ""
+    assert Path("newer.tflite").read_bytes() == Path("new.tflite").read_bytes()
+
+
+def test_large_constants(capsys: pytest.CaptureFixture[str]):
+    data = np.arange(1 << 18, dtype=np.float32).view(np.uint8)
+    tensors = [Tensor("w", "FLOAT32", [1 << 18], data=data)]
+    file = write_model(Model([Subgraph("main", tensors, [], [0], [])]))
+    Path("large.tflite").write_bytes(file)
+    output(capsys, "large.tflite", "-o", "large.mlir")
+    assert "dense_resource<w" in Path("large.mlir").read_text()[:400]
+    output(capsys, "large.mlir", "-o", "again.tflite")
+    assert data.tobytes() in Path("again.tflite").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("no.tflite",), "no.tflite: error: no such file or directory"),
+        (("no.mlir",), "no.mlir: error: no such file or directory"),
+        (
+            ("m.tflite", "-o", "m.tflite"),
+            "-o m.tflite: error: output would overwrite the input module; use another file",
+        ),
+        (("m.tflite", "-o", "no/m.mlir"), "no/m.mlir: error: missing directory"),
+        (
+            ("m.tflite", "--shape", "x"),
+            "--shape x: error: expected NAME=SIZES, e.g. x=1x16x16x3",
+        ),
+        (
+            ("m.tflite", "--shape", "x=1x?"),
+            "--shape x=1x?: error: expected NAME=SIZES, e.g. x=1x16x16x3",
+        ),
+        (
+            ("m.tflite", "--shape", "z=1x2"),
+            "m.tflite: error: unknown input 'z'; available: 'x'",
+        ),
+        (
+            ("m.mlir", "--static"),
+            "m.mlir: error: --shape and --static are for .tflite files; the sizes of a "
+            "module are in its types",
+        ),
+        (
+            ("bad.tflite",),
+            "bad.tflite: error: this is no TensorFlow Lite model: bytes 4 to 8 are not "
+            "'TFL3'",
+        ),
+        (
+            ("arith.mlir", "-o", "arith.tflite"),
+            "arith.mlir:2:3: error: 'arith.addf' op is not an op of TensorFlow Lite; lower "
+            "it to 'tfl' first",
+        ),
+        (
+            ("m.tflite", "-p", "no"),
+            "pass-pipeline: error: Unrecognized passes: ['no']",
+        ),
+    ],
+)
+def test_errors(
+    args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+):
+    Path("bad.tflite").write_text("no model")
+    Path("arith.mlir").write_text(
+        "func.func @main(%a: f32) -> f32 {\n  %b = arith.addf %a, %a : f32\n"
+        "  func.return %b : f32\n}"
+    )
+    assert error(capsys, *args) == message
+    assert not Path("arith.tflite").exists()
+
+
+def test_missing_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    schema.cache_clear()
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    try:
+        assert error(capsys, "m.tflite") == (
+            "m.tflite: error: reading a '.tflite' file needs tflite, which is not "
+            "installed; run pip install '.[tflite]' in a checkout of xdsl-quant"
+        )
+    finally:
+        schema.cache_clear()
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_options_without_an_input(option: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as e:
+        main([option])
+    assert e.value.code == 0
+    printed = capsys.readouterr().out
+    assert "xdsl-quant-import" in printed
+    if option == "--version":
+        assert printed == f"xdsl-quant-import {metadata.version('xdsl-quant')}\n"
+
+
+def test_as_a_command():
+    command = [sys.executable, "-m", "xdsl_quant.tools.import_model", "m.tflite"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == TEXT.replace("SIZE", "?")
