@@ -27,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="compile without execution.scheduling, which must change no result",
     )
+    parser.addoption(
+        "--all-cases",
+        action="store_true",
+        help="compare all files of single ops with TensorFlow Lite, not every seventh",
+    )
 
 
 @pytest.fixture(autouse=True, scope="session")
