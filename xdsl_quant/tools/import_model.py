@@ -1,4 +1,13 @@
-"""`xdsl-quant-import`: TensorFlow Lite files as modules, and modules as files."""
+"""
+Turn a TensorFlow Lite file into a module of the tfl dialect, or a module into a file.
+
+What is called .tflite is a file, anything else the text of a module.
+
+examples:
+  xdsl-quant-import model.tflite -o model.mlir
+  xdsl-quant-import model.tflite --shape x=1x16x16x3 -p canonicalize
+  xdsl-quant-import model.mlir -o model.tflite
+"""
 
 from __future__ import annotations
 
@@ -28,17 +37,6 @@ from .failures import Failure, exit_code, read_text, reported
 
 _SUFFIX = ".tflite"
 
-_DESCRIPTION = """\
-Turn a TensorFlow Lite file into a module of the tfl dialect, or a module into a file.
-
-What is called .tflite is a file, anything else the text of a module."""
-
-_EPILOG = """\
-examples:
-  xdsl-quant-import model.tflite -o model.mlir
-  xdsl-quant-import model.tflite --shape x=1x16x16x3 -p canonicalize
-  xdsl-quant-import model.mlir -o model.tflite"""
-
 
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code of the command: 0, or 1 after an error message."""
@@ -48,8 +46,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="xdsl-quant-import",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -87,14 +84,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PIPELINE",
         help="passes to apply, as for xdsl-opt",
     )
+    # It has no arrays among its files.
+    parser.set_defaults(inputs=[])
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
     source, output = options.module, options.output
     is_file = source.endswith(_SUFFIX)
-    with reported("-o", ValueError):
-        check_files(source, ("", ()), {"-o": output})
+    check_files(options, "", {"-o": output})
     shapes = dict(map(_shape, options.shape))
     if not is_file and (shapes or options.static):
         raise Failure(
