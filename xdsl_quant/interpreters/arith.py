@@ -23,22 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    AnyFloat,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
-    ShapedType,
 )
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.float_dtypes import rounded
 from xdsl_quant.runtime.array_types import integer_dtype, numpy_dtype
 from xdsl_quant.xdsl_patches.arith import RemFOp
-from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .implementations import interpreter_functions
-from .values import Load, failure, numbers, resized, signed, unsigned, width_of, wrapped
+from .values import (
+    Load,
+    dense_elements,
+    failure,
+    numbers,
+    resized,
+    signed,
+    unsigned,
+    width_of,
+    wrapped,
+)
 
 Binary = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
@@ -52,28 +57,13 @@ def _constant(op: arith.ConstantOp) -> Any:
     if isinstance(value, FloatAttr):
         double = np.array(value.value.data, np.float64)
         return rounded(double, numpy_dtype(value.type))[()]
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        return _tensor(value.data.data, value.type)
-    if (data := resource_data(value)) is None:
-        key = value.resource_handle.data
-        raise failure(op, f"has no data for the resource '{key}'")
-    return _tensor(data, value.type)
+    return dense_elements(op, value)
 
 
 def _integer(value: int, type_: Attribute) -> NDArray[Any]:
     # An attribute may have either of the numbers with the same bits, -1 or 255 : i8.
     bits = np.array(value & ((1 << 64) - 1), np.uint64)
     return resized(bits, type_)[()]
-
-
-def _tensor(data: bytes, type_: ShapedType) -> NDArray[Any]:
-    element_type = scalar_or_element_type(type_)
-    dtype = numpy_dtype(element_type)
-    if isinstance(element_type, AnyFloat):
-        return np.frombuffer(data, dtype).reshape(type_.get_shape())
-    size = 1 if dtype == np.bool_ else dtype.itemsize
-    integers = np.frombuffer(data, f"int{8 * size}")
-    return wrapped(integers, element_type).reshape(type_.get_shape())
 
 
 # Integers

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 from xdsl.context import Context
-from xdsl.interpreter import Interpreter
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interpreter import Interpreter, InterpreterFunctions
 from xdsl.interpreters import builtin, cf, func, scf
 from xdsl.interpreters import register_implementations as register_all_of_xdsl
 
@@ -33,8 +37,8 @@ def register_implementations(
     Let an interpreter compute on NumPy arrays.
 
     It gets functions for the dialects arith, linalg, math, quant, shape and tensor, for
-    `cf.assert` and `scf.for`, and xDSL's own for all else of func, cf, scf and builtin.
-    They take the place of any that are registered.
+    `cf.assert` and `scf.for`, and xDSL's own for all else of func, cf, scf and builtin; and
+    for tfl, if that dialect is loaded. They take the place of any that are registered.
 
     Args:
         interpreter: the interpreter of a module.
@@ -62,9 +66,18 @@ def register_implementations(
         MATH,
         quant_functions(Rounding(rounding_mode, zero_point_order, nan)),
         TENSOR,
+        *_tfl_functions(interpreter.module),
     ):
         interpreter.register_implementations(functions, override=True)
     if host_functions:
         interpreter.register_implementations(
             host_implementations(host_functions), override=True
         )
+
+
+def _tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
+    """Those of the dialect tfl, if any op can be one of its."""
+    if "xdsl_quant.dialects.tfl" in sys.modules:
+        from .tfl import tfl_functions
+
+        yield from tfl_functions(module)

@@ -142,5 +142,8 @@ def depth_to_space(values: Array, block: int) -> Array:
 
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """The largest elements along the last dimension and their indices, lower ones first."""
-    order = np.argsort(-values.astype(np.int64), axis=-1, kind="stable")[..., :count]
+    last = values.shape[-1] - 1
+    # Of equal elements, the last one in the reversed order comes first.
+    reversed_order = np.argsort(values[..., ::-1], axis=-1, kind="stable")
+    order = last - reversed_order[..., ::-1][..., :count]
     return np.take_along_axis(values, order, -1), order.astype(np.int32)

@@ -46,7 +46,7 @@ class Window(NamedTuple):
 
 
 def windows(
-    values: NDArray[Any], sizes: tuple[int, int], window: Window, fill: int = 0
+    values: NDArray[Any], sizes: tuple[int, int], window: Window, fill: float = 0
 ) -> NDArray[Any]:
     """
     The elements below each place of a window.
@@ -73,6 +73,84 @@ def windows(
         for axis in range(2)
     )
     return view[:, ::sh, ::sw, :, ::dh, ::dw][:, :rows, :columns]
+
+
+# Sums of products, of integers or floats
+
+
+def convolution_sums(
+    values: NDArray[Any], weights: NDArray[Any], window: Window
+) -> NDArray[Any]:
+    """
+    The accumulators of [`convolution`][..convolution].
+
+    Args:
+        values: `[batch, height, width, channels]`.
+        weights: `[outputs, height, width, channels of a group]`, of the same dtype.
+        window: how the window moves.
+
+    Returns:
+        `[batch, rows, columns, outputs]`.
+    """
+    outputs, height, width, depth = weights.shape
+    groups = values.shape[-1] // depth
+    view = windows(values, (height, width), window)
+    view = view.reshape(*view.shape[:3], groups, depth, height, width)
+    kernels = weights.reshape(groups, outputs // groups, height, width, depth)
+    sums = np.einsum("byxgcij,goijc->byxgo", view, kernels, optimize=True)
+    return sums.reshape(*view.shape[:3], outputs)
+
+
+def depthwise_sums(
+    values: NDArray[Any], weights: NDArray[Any], window: Window
+) -> NDArray[Any]:
+    """
+    The accumulators of [`depthwise_convolution`][..depthwise_convolution]: as
+    [`convolution_sums`][..convolution_sums], for weights `[1, height, width, outputs]`.
+    """
+    _, height, width, outputs = weights.shape
+    channels = values.shape[-1]
+    view = windows(values, (height, width), window)
+    kernels = weights[0].reshape(height, width, channels, outputs // channels)
+    sums = np.einsum("byxcij,ijck->byxck", view, kernels)
+    return sums.reshape(*view.shape[:3], outputs)
+
+
+def transposed_sums(
+    values: NDArray[Any],
+    weights: NDArray[Any],
+    shape: tuple[int, int, int, int],
+    window: Window,
+) -> NDArray[Any]:
+    """
+    The accumulators of [`transposed_convolution`][..transposed_convolution]: as
+    [`convolution_sums`][..convolution_sums], for a result of the given shape.
+    """
+    outputs, height, width, _ = weights.shape
+    batch, rows, columns, _ = values.shape
+    (top, _), (left, _) = (
+        window.padding_before(shape[axis + 1], (height, width)[axis], axis)
+        for axis in range(2)
+    )
+    (sh, sw) = window.strides
+    sums = np.zeros(
+        (batch, (rows - 1) * sh + height, (columns - 1) * sw + width, outputs),
+        values.dtype,
+    )
+    for i in range(height):
+        for j in range(width):
+            part = values @ weights[:, i, j].T
+            stop_row, stop_column = i + rows * sh - sh + 1, j + columns * sw - sw + 1
+            sums[:, i:stop_row:sh, j:stop_column:sw] += part
+    behind = [
+        max(top + shape[1] - sums.shape[1], 0),
+        max(left + shape[2] - sums.shape[2], 0),
+    ]
+    sums = np.pad(sums, [(0, 0), (0, behind[0]), (0, behind[1]), (0, 0)])
+    return sums[:, top : top + shape[1], left : left + shape[2]]
+
+
+# Kernels
 
 
 def _requantized(
@@ -117,13 +195,7 @@ def convolution(
     Returns:
         Stored values `[batch, rows, columns, outputs]`.
     """
-    outputs, height, width, depth = weights.values.shape
-    groups = x.values.shape[-1] // depth
-    view = windows(x.corrected, (height, width), window)
-    view = view.reshape(*view.shape[:3], groups, depth, height, width)
-    kernels = weights.values.reshape(groups, outputs // groups, height, width, depth)
-    sums = np.einsum("byxgcij,goijc->byxgo", view, kernels, optimize=True)
-    sums = sums.reshape(*view.shape[:3], outputs)
+    sums = convolution_sums(x.corrected, weights.values, window)
     if bias is not None:
         sums = sums + bias
     return _requantized(
@@ -144,12 +216,7 @@ def depthwise_convolution(
     A convolution of each channel, with the arguments of [`convolution`][..convolution] but
     for weights `[1, height, width, outputs]`: output `c * multiplier + k` has channel `c`.
     """
-    _, height, width, outputs = weights.values.shape
-    channels = x.values.shape[-1]
-    view = windows(x.corrected, (height, width), window)
-    kernels = weights.values[0].reshape(height, width, channels, outputs // channels)
-    sums = np.einsum("byxcij,ijck->byxck", view, kernels)
-    sums = sums.reshape(*view.shape[:3], outputs)
+    sums = depthwise_sums(x.corrected, weights.values, window)
     if bias is not None:
         sums = sums + bias
     return _requantized(
@@ -170,27 +237,7 @@ def transposed_convolution(
     The gradient of a convolution whose image has the given shape, with the arguments of
     [`convolution`][..convolution]: each element of `x` adds the window times itself.
     """
-    outputs, height, width, _ = weights.values.shape
-    batch, rows, columns, _ = x.values.shape
-    (top, _), (left, _) = (
-        window.padding_before(shape[axis + 1], (height, width)[axis], axis)
-        for axis in range(2)
-    )
-    (sh, sw) = window.strides
-    sums = np.zeros(
-        (batch, (rows - 1) * sh + height, (columns - 1) * sw + width, outputs), np.int64
-    )
-    for i in range(height):
-        for j in range(width):
-            part = x.corrected @ weights.values[:, i, j].T
-            stop_row, stop_column = i + rows * sh - sh + 1, j + columns * sw - sw + 1
-            sums[:, i:stop_row:sh, j:stop_column:sw] += part
-    behind = [
-        max(top + shape[1] - sums.shape[1], 0),
-        max(left + shape[2] - sums.shape[2], 0),
-    ]
-    sums = np.pad(sums, [(0, 0), (0, behind[0]), (0, behind[1]), (0, 0)])
-    sums = sums[:, top : top + shape[1], left : left + shape[2]]
+    sums = transposed_sums(x.corrected, weights.values, shape, window)
     if bias is not None:
         sums = sums + bias
     is_wide = x.parameters.storage_width == 16

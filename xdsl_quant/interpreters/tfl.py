@@ -1,0 +1,193 @@
+"""
+The tfl dialect on NumPy arrays, with the integers of TensorFlow Lite's reference kernels.
+
+Variables belong to an interpreter: they live as long as it does, and `tfl.call_once` calls
+its function once in this time. A handle is a pair of texts, an absent operand is `None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    PythonValues,
+    ReturnedValues,
+    TerminatorValue,
+    impl_terminator,
+    register_impls,
+)
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects import tfl
+from xdsl_quant.numerics.tflite import floats, products
+from xdsl_quant.numerics.tflite.quantized import Quantized
+
+from .implementations import Implementation, interpreter_functions
+from .tfl_arithmetic import ARITHMETIC
+from .tfl_computing import has_one_scale, parameters_of, typed
+from .tfl_moving import MOVING
+from .values import failure
+
+# State
+
+
+@register_impls
+class _State(InterpreterFunctions):
+    """The key of the state of an interpreter, and the terminator of regions."""
+
+    @impl_terminator(tfl.YieldOp)
+    def run_yield(
+        self, _interpreter: Interpreter, _op: tfl.YieldOp, args: PythonValues
+    ) -> tuple[TerminatorValue, PythonValues]:
+        return ReturnedValues(args), ()
+
+
+def _kept(interpreter: Interpreter, key: str, factory: Callable[[], Any]) -> Any:
+    return interpreter.get_data(_State, key, factory)
+
+
+def _var_handle(op: tfl.VarHandleOp) -> Any:
+    # A tuple would be a tuple of results.
+    return ((op.container.data, op.shared_name.data),)
+
+
+def _read_variable(
+    interpreter: Interpreter, op: tfl.ReadVariableOp, handle: Any
+) -> Any:
+    variables = _kept(interpreter, "variables", dict)
+    if handle not in variables:
+        raise failure(op, f"reads variable '{handle[1]}' before it is assigned")
+    return typed(op, variables[handle])
+
+
+def _assign_variable(
+    interpreter: Interpreter, op: tfl.AssignVariableOp, handle: Any, value: Any
+) -> Any:
+    # Whoever passed the value may write to it later.
+    _kept(interpreter, "variables", dict)[handle] = np.array(value)
+    return ()
+
+
+def _call_once(interpreter: Interpreter, op: tfl.CallOnceOp) -> Any:
+    called: set[str] = _kept(interpreter, "called", set)
+    name = op.session_init_function.data
+    if name not in called:
+        interpreter.call_op(name)
+        called.add(name)
+    return ()
+
+
+def _svdf(
+    interpreter: Interpreter,
+    op: tfl.SVDFOp,
+    x: Any,
+    features: Any,
+    time: Any,
+    bias: Any,
+    state: Any,
+) -> Any:
+    """The state operand is what the state is at first, after that it belongs to the op."""
+    states: dict[Operation, Any] = _kept(interpreter, "states", dict)
+    state = states.get(op, state)
+    if parameters_of(op.input.type) is None:
+        values, states[op] = _svdf_of_floats(op, x, features, time, bias, state)
+        return typed(op, values)
+    values = x, features, time, state
+    operands = op.input, op.feature_weights, op.time_weights, op.activation_state
+    parameters = [parameters_of(operand.type) for operand in operands]
+    result = parameters_of(op.output.type)
+    if None in parameters or result is None or not all(map(has_one_scale, parameters)):
+        raise failure(op, "has operands that are not quantized per tensor")
+    quantized = [
+        Quantized(value.astype(np.int64), parameters)
+        for value, parameters in zip(values, parameters, strict=True)
+        if parameters is not None
+    ]
+    sums, new_state = products.svdf(
+        *quantized[:3], bias, quantized[3], result, op.rank.value.data
+    )
+    states[op] = new_state.astype(state.dtype)
+    return typed(op, sums)
+
+
+def _svdf_of_floats(
+    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
+) -> Any:
+    if any(parameters_of(type_) is not None for type_ in op.operand_types):
+        raise failure(op, "has quantized weights, but an input that is not quantized")
+    sums, new_state = floats.svdf(x, features, time, state, op.rank.value.data)
+    if bias is not None:
+        sums = sums + bias
+    return floats.activated(sums, op.fused_activation_function.data), new_state
+
+
+# Control flow
+
+
+def _if(interpreter: Interpreter, op: tfl.IfOp, condition: Any) -> Any:
+    region = op.then_region if np.all(condition) else op.else_region
+    return interpreter.run_ssacfg_region(region, (), "tfl.if")
+
+
+def _while(interpreter: Interpreter, op: tfl.WhileOp, *args: Any) -> Any:
+    values = args
+    while np.all(*interpreter.run_ssacfg_region(op.cond, values, "tfl.while")):
+        values = interpreter.run_ssacfg_region(op.body, values, "tfl.while")
+    return tuple(values)
+
+
+# All ops
+
+
+def _no_value(op: tfl.NoValueOp) -> Any:
+    return None
+
+
+def _custom(op: tfl.CustomOp, *args: Any) -> Any:
+    raise failure(
+        op, f"cannot be run: unsupported custom operator '{op.custom_code.data}'"
+    )
+
+
+def _unknown(op: UnregisteredOp, *args: Any) -> Any:
+    raise failure(op, f"cannot be run: unsupported operator '{op.op_name.data}'")
+
+
+_NESTED: Mapping[type[Operation], Implementation] = {
+    tfl.ReadVariableOp: _read_variable,
+    tfl.AssignVariableOp: _assign_variable,
+    tfl.CallOnceOp: _call_once,
+    tfl.SVDFOp: _svdf,
+    tfl.IfOp: _if,
+    tfl.WhileOp: _while,
+}
+
+
+@cache
+def _functions() -> InterpreterFunctions:
+    plain = {
+        tfl.NoValueOp: _no_value,
+        tfl.VarHandleOp: _var_handle,
+        tfl.CustomOp: _custom,
+        **ARITHMETIC,
+        **MOVING,
+    }
+    return interpreter_functions(plain, _NESTED)
+
+
+def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
+    """
+    The functions of the dialect, and of ops in a module that files have, but not the
+    dialect: these say that they cannot be run.
+    """
+    yield _functions()
+    yield _State()
+    # Each name is a class of its own, but all classes have the same name.
+    for op_type in {type(op) for op in module.walk() if isinstance(op, UnregisteredOp)}:
+        yield interpreter_functions({op_type: _unknown})

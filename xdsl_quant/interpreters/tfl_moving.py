@@ -1,0 +1,310 @@
+"""The ops of TensorFlow Lite that move elements, or make tensors of few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.tfl import MirrorPad
+from xdsl_quant.numerics.tflite import data_movement, windows
+from xdsl_quant.numerics.tflite.data_movement import SliceMasks
+from xdsl_quant.numerics.tflite.quantized import activation_bounds, round_away, scale_of
+from xdsl_quant.runtime.array_types import numpy_dtype
+
+from .implementations import Implementation
+from .tfl_computing import expressed, has_one_scale, parameters_of, typed
+from .values import dense_elements, failure
+
+Function: TypeAlias = Callable[..., Any]
+"""Returns a result or a tuple of results, given an op and the values of its operands."""
+
+
+def _list(values: Any) -> list[int]:
+    return np.ravel(values).tolist()
+
+
+def _zero(type_: Attribute) -> int:
+    """
+    The stored value of 0.
+
+    Raises:
+        ValueError: if there are several.
+    """
+    if (parameters := parameters_of(type_)) is None:
+        return 0
+    zero_points: set[int] = {*parameters.zero_points.ravel().tolist()}
+    if len(zero_points) > 1:
+        raise ValueError("padding has more than one zero point")
+    return zero_points.pop()
+
+
+def _by_numbers(function: Callable[..., Any]) -> Function:
+    """What a function makes of a tensor and the integers of an operand."""
+
+    def run(op: Operation, value: Any, numbers: Any) -> Any:
+        return function(value, tuple(_list(numbers)))
+
+    return run
+
+
+# Shapes
+
+
+def _shape(op: tfl.ShapeOp, value: Any) -> Any:
+    return np.array(np.shape(value))
+
+
+def _squeeze(op: tfl.SqueezeOp, value: Any) -> Any:
+    dims = [d.value.data for d in op.squeeze_dims or ()]
+    return np.squeeze(value, tuple(dims) if dims else None)
+
+
+# Parts
+
+
+def _slice(op: tfl.SliceOp, value: Any, begin: Any, size: Any) -> Any:
+    parts: list[slice] = []
+    for first, count, whole in zip(
+        _list(begin), _list(size), np.shape(value), strict=True
+    ):
+        stop = whole if count == -1 else first + count
+        if not 0 <= first <= stop <= whole:
+            raise failure(
+                op, f"has a slice from {first} to {stop} of a dimension of size {whole}"
+            )
+        parts.append(slice(first, stop))
+    return value[tuple(parts)]
+
+
+def _strided_slice(
+    op: tfl.StridedSliceOp, value: Any, begin: Any, end: Any, strides: Any
+) -> Any:
+    masks = SliceMasks(
+        *(getattr(op, name).value.data for name in SliceMasks._fields),
+    )
+    if op.offset.value.data:
+        end = begin + end
+    return data_movement.strided_slice(
+        value, _list(begin), _list(end), _list(strides), masks
+    )
+
+
+def _unpack(op: tfl.UnpackOp, value: Any) -> Any:
+    return tuple(np.moveaxis(value, op.axis.value.data, 0))
+
+
+def _split(op: tfl.SplitOp, dim: Any, value: Any) -> Any:
+    return tuple(np.split(value, op.num_splits.value.data, _list(dim)[0]))
+
+
+def _split_v(op: tfl.SplitVOp, value: Any, sizes: Any, dim: Any) -> Any:
+    (axis,) = _list(dim)
+    counts = _list(sizes)
+    if -1 in counts:
+        counts[counts.index(-1)] = np.shape(value)[axis] - sum(counts) - 1
+    return tuple(np.split(value, np.cumsum(counts)[:-1].tolist(), axis))
+
+
+def _checked_indices(indices: Any) -> Any:
+    # NumPy takes negative indices from the end.
+    if np.any(indices < 0):
+        raise ValueError(f"index {indices.min()} is negative")
+    return indices
+
+
+def _gather(op: tfl.GatherOp, values: Any, indices: Any) -> Any:
+    batch_dims = 0 if op.batch_dims is None else op.batch_dims.value.data
+    indices = _checked_indices(indices)
+    return data_movement.gather(values, indices, op.axis.value.data, batch_dims)
+
+
+def _gather_nd(op: tfl.GatherNdOp, values: Any, indices: Any) -> Any:
+    return data_movement.gather_nd(values, _checked_indices(indices))
+
+
+def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> Any:
+    if parameters_of(op.output.type) is None:
+        table = expressed(table, op.value.type)
+    return table[_checked_indices(indices)]
+
+
+def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
+    (k,) = _list(count)
+    return data_movement.top_k(values, k)
+
+
+# Parts that are put together
+
+
+def _concatenation(op: tfl.ConcatenationOp, *parts: Any) -> Any:
+    axis, activation = op.axis.value.data, op.fused_activation_function.data
+    result = parameters_of(op.output.type)
+    if result is not None:
+        pairs = zip(parts, op.values.types, strict=True)
+        parts = tuple(_rescaled(op, *pair) for pair in pairs)
+    whole = np.concatenate(parts, axis)
+    if activation == "NONE":
+        return whole
+    if result is None or not has_one_scale(result):
+        raise failure(op, f"has the activation '{activation}', which is not supported")
+    return np.clip(whole, *activation_bounds(result, activation))
+
+
+def _rescaled(op: tfl.ConcatenationOp, values: Any, type_: Attribute) -> Any:
+    """Stored values with the parameters of the result, in arithmetic of `f32`."""
+    source, result = parameters_of(type_), parameters_of(op.output.type)
+    if source is None or result is None:
+        raise failure(op, "has quantized operands or results beside others")
+    scales = source.scales, result.scales
+    points = source.zero_points, result.zero_points
+    if all(np.array_equal(*pair) for pair in (scales, points)):
+        return values
+    if not (has_one_scale(source) and has_one_scale(result)):
+        raise failure(op, "has operands with other scales per axis than its result")
+    ratio = scale_of(source) * (np.float32(1) / scale_of(result))
+    offset = np.float32(-int(source.zero_points)) * ratio
+    steps = round_away(values.astype(np.float32) * ratio + offset)
+    low, high = result.storage_min, result.storage_max
+    stored = np.clip(steps + int(result.zero_points), low, high)
+    return stored.astype(numpy_dtype(op.output.type))
+
+
+def _pack(op: tfl.PackOp, *parts: Any) -> Any:
+    return np.stack(parts, op.axis.value.data)
+
+
+def _pad_with(value: Any, widths: Any, fill: Any) -> Any:
+    pairs = np.asarray(widths).tolist()
+    return np.pad(value, pairs, constant_values=fill)
+
+
+def _pad(op: tfl.PadOp, value: Any, widths: Any) -> Any:
+    return _pad_with(value, widths, _zero(op.output.type))
+
+
+def _pad_v2(op: tfl.PadV2Op, value: Any, widths: Any, fill: Any) -> Any:
+    return _pad_with(value, widths, np.asarray(fill).item())
+
+
+def _mirror_pad(op: tfl.MirrorPadOp, value: Any, widths: Any) -> Any:
+    mode = "reflect" if op.mode.data is MirrorPad.REFLECT else "symmetric"
+    return np.pad(value, np.asarray(widths).tolist(), mode=mode)
+
+
+def _dynamic_update_slice(
+    op: tfl.DynamicUpdateSliceOp, value: Any, update: Any, start: Any
+) -> Any:
+    return data_movement.dynamic_update_slice(value, update, _list(start))
+
+
+# Blocks and images
+
+
+def _by_blocks(function: Callable[..., Any]) -> Function:
+    def run(op: tfl.SpaceToDepthOp | tfl.DepthToSpaceOp, value: Any) -> Any:
+        return function(value, op.block_size.value.data)
+
+    return run
+
+
+def _space_to_batch(
+    op: tfl.SpaceToBatchNdOp, value: Any, block: Any, paddings: Any
+) -> Any:
+    fill = _zero(op.output.type)
+    return data_movement.space_to_batch(value, _list(block), paddings, fill)
+
+
+def _batch_to_space(
+    op: tfl.BatchToSpaceNdOp, value: Any, block: Any, crops: Any
+) -> Any:
+    return data_movement.batch_to_space(value, _list(block), crops)
+
+
+def _resize_nearest_neighbor(
+    op: tfl.ResizeNearestNeighborOp, value: Any, size: Any
+) -> Any:
+    options = (
+        attribute is not None and bool(attribute.value.data)
+        for attribute in (op.align_corners, op.half_pixel_centers)
+    )
+    rows, columns = _list(size)
+    return windows.resize_nearest_neighbor(value, (rows, columns), *options)
+
+
+# Tensors of few numbers
+
+
+def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Any:
+    elements = dense_elements(op, op.value)
+    dtype = numpy_dtype(op.output.type)
+    # Stored values are signless in the attribute.
+    return elements if elements.dtype == dtype else elements.view(dtype)
+
+
+def _fill(op: tfl.FillOp, dims: Any, value: Any) -> Any:
+    return np.full(_list(dims), value)
+
+
+def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
+    if not delta:
+        raise failure(op, "has delta 0")
+    return np.arange(*(np.asarray(x)[()] for x in (start, limit, delta)))
+
+
+_FUNCTIONS: Mapping[type[Operation], Function] = {
+    tfl.ReshapeOp: _by_numbers(np.reshape),
+    tfl.SqueezeOp: _squeeze,
+    tfl.ExpandDimsOp: _by_numbers(np.expand_dims),
+    tfl.TransposeOp: _by_numbers(np.transpose),
+    tfl.SliceOp: _slice,
+    tfl.StridedSliceOp: _strided_slice,
+    tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
+    tfl.ConcatenationOp: _concatenation,
+    tfl.PackOp: _pack,
+    tfl.UnpackOp: _unpack,
+    tfl.SplitOp: _split,
+    tfl.SplitVOp: _split_v,
+    tfl.PadOp: _pad,
+    tfl.PadV2Op: _pad_v2,
+    tfl.MirrorPadOp: _mirror_pad,
+    tfl.GatherOp: _gather,
+    tfl.GatherNdOp: _gather_nd,
+    tfl.EmbeddingLookupOp: _embedding_lookup,
+    tfl.TopKV2Op: _top_k,
+    tfl.TileOp: _by_numbers(np.tile),
+    tfl.BroadcastToOp: _by_numbers(np.broadcast_to),
+    tfl.ReverseV2Op: _by_numbers(np.flip),
+    tfl.SpaceToDepthOp: _by_blocks(data_movement.space_to_depth),
+    tfl.DepthToSpaceOp: _by_blocks(data_movement.depth_to_space),
+    tfl.SpaceToBatchNdOp: _space_to_batch,
+    tfl.BatchToSpaceNdOp: _batch_to_space,
+    tfl.ResizeNearestNeighborOp: _resize_nearest_neighbor,
+    tfl.ConstOp: _constant,
+    tfl.QConstOp: _constant,
+    tfl.ShapeOp: _shape,
+    tfl.FillOp: _fill,
+    tfl.RangeOp: _range,
+}
+
+
+def _moved(function: Function) -> Implementation:
+    """Results with the dtypes of their types; an index out of bounds is a `ValueError`."""
+
+    def run(op: Operation, *args: Any) -> Any:
+        try:
+            results = function(op, *args)
+        except IndexError as e:
+            raise ValueError(str(e)) from e
+        return typed(op, *(results if isinstance(results, tuple) else (results,)))
+
+    return run
+
+
+MOVING: Mapping[type[Operation], Implementation] = {
+    op_type: _moved(function) for op_type, function in _FUNCTIONS.items()
+}
+"""The ops whose results have elements of operands or of attributes."""

@@ -1,0 +1,287 @@
+"""
+What the ops of TensorFlow Lite compute of floats, and of plain integers.
+
+Results have the dtype of the operands. They are as close as NumPy's functions are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .products import Window, windows
+
+Array = NDArray[Any]
+
+
+# Activations
+
+_CLIPPED: Mapping[str, tuple[float, float]] = {
+    "RELU": (0, np.inf),
+    "RELU_N1_TO_1": (-1, 1),
+    "RELU6": (0, 6),
+    "RELU_0_TO_1": (0, 1),
+}
+
+
+def activated(values: Array, activation: str) -> Array:
+    """
+    What an activation gives, by the name that files have for it.
+
+    Raises:
+        ValueError: if there is no such activation.
+    """
+    if activation == "NONE":
+        return values
+    if (bounds := _CLIPPED.get(activation)) is not None:
+        low, high = bounds
+        values = np.maximum(values, values.dtype.type(low))
+        return values if high == np.inf else np.minimum(values, values.dtype.type(high))
+    if activation == "TANH":
+        return np.tanh(values)
+    if activation == "SIGN_BIT":
+        return np.signbit(values).astype(values.dtype)
+    raise ValueError(f"unknown activation '{activation}'")
+
+
+def prelu(values: Array, alpha: Array) -> Array:
+    """`x`, or `alpha * x` where it is negative."""
+    return np.where(values >= 0, values, values * alpha).astype(values.dtype)
+
+
+def logistic(values: Array) -> Array:
+    """`1 / (1 + exp(-x))`"""
+    return 1 / (1 + np.exp(-values))
+
+
+def elu(values: Array) -> Array:
+    """`x`, or `exp(x) - 1` where it is negative."""
+    return np.where(values < 0, np.expm1(np.minimum(values, 0)), values)
+
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def gelu(values: Array, approximate: bool = False) -> Array:
+    """`x` times the normal distribution function of it, or of the formula with `tanh`."""
+    wide = values.astype(np.float64)
+    if approximate:
+        inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+        factor = 1 + np.tanh(inner)
+    else:
+        factor = _erfc(-wide * math.sqrt(0.5))
+    return (0.5 * wide * factor).astype(values.dtype)
+
+
+def hard_swish(values: Array) -> Array:
+    """`x * min(max(x + 3, 0), 6) / 6`"""
+    return values * np.clip(values + 3, 0, 6) / values.dtype.type(6)
+
+
+# Arithmetic
+
+
+def divide(lhs: Array, rhs: Array) -> Array:
+    """
+    Quotients, rounded towards zero for integers.
+
+    Raises:
+        ValueError: if an integer is divided by zero.
+    """
+    if lhs.dtype.kind == "f":
+        return lhs / rhs
+    remainder = np.fmod(lhs, _checked_divisor(rhs))
+    return (lhs - remainder) // rhs
+
+
+def floor_divide(lhs: Array, rhs: Array) -> Array:
+    """
+    Quotients, rounded down.
+
+    Raises:
+        ValueError: if an integer is divided by zero.
+    """
+    if lhs.dtype.kind == "f":
+        return np.floor(lhs / rhs)
+    return lhs // _checked_divisor(rhs)
+
+
+def floor_modulo(lhs: Array, rhs: Array) -> Array:
+    """
+    Remainders with the sign of the divisor.
+
+    Raises:
+        ValueError: if an integer is divided by zero.
+    """
+    return lhs % (rhs if lhs.dtype.kind == "f" else _checked_divisor(rhs))
+
+
+def _checked_divisor(values: Array) -> Array:
+    if not np.all(values):
+        raise ValueError("division by zero")
+    return values
+
+
+# Along the last dimension
+
+
+def softmax(values: Array, beta: float = 1) -> Array:
+    """`exp(beta * x)` over the sum of these along the last dimension."""
+    differences = values - values.max(axis=-1, keepdims=True)
+    exponentials = np.exp(differences * values.dtype.type(beta))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def log_softmax(values: Array) -> Array:
+    """The logarithm of [`softmax`][..softmax]."""
+    differences = values - values.max(axis=-1, keepdims=True)
+    return differences - np.log(np.exp(differences).sum(axis=-1, keepdims=True))
+
+
+def l2_normalization(values: Array) -> Array:
+    """Elements over the root of the sum of squares, or `1e-6`, of the last dimension."""
+    norms = np.sqrt((values * values).sum(axis=-1, keepdims=True))
+    return values / np.maximum(norms, values.dtype.type(1e-6))
+
+
+# Products
+
+
+def fully_connected(values: Array, weights: Array, keep_num_dims: bool) -> Array:
+    """
+    The product of rows with weights.
+
+    Args:
+        values: floats, whose last dimension is that of the weights, or any that can be
+            reshaped to it.
+        weights: `[outputs, inputs]`.
+        keep_num_dims: keep all but the last dimension instead of one for all of them.
+    """
+    rows = values.reshape(-1, weights.shape[-1])
+    shape = values.shape[:-1] if keep_num_dims else (-1,)
+    return (rows @ weights.T).reshape(*shape, weights.shape[0])
+
+
+def batch_matmul(x: Array, y: Array, adj_x: bool, adj_y: bool) -> Array:
+    """Products of matrices, transposed or not, whose other dimensions are broadcast."""
+    lhs = x.swapaxes(-1, -2) if adj_x else x
+    return lhs @ (y.swapaxes(-1, -2) if adj_y else y)
+
+
+def svdf(
+    values: Array, features: Array, time: Array, state: Array, rank: int
+) -> tuple[Array, Array]:
+    """
+    One step of a filter that is a sum of products of two vectors: of features and of time.
+
+    Args:
+        values: `[batch, inputs]`.
+        features: `[filters, inputs]`.
+        time: `[filters, memory]`.
+        state: `[batch, filters * memory]`.
+        rank: how many filters one unit has.
+
+    Returns:
+        Sums `[batch, units]`, and the next state.
+    """
+    batch, filters = values.shape[0], features.shape[0]
+    memory = state.reshape(batch, filters, -1)[..., 1:]
+    memory = np.concatenate([memory, (values @ features.T)[..., None]], axis=-1)
+    sums = (memory * time).sum(axis=-1).reshape(batch, -1, rank).sum(axis=-1)
+    return sums, memory.reshape(state.shape)
+
+
+# Images and reduction
+
+
+def average_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
+    """The mean of the elements below each place of a window, inside of the image."""
+    sums = windows(values, sizes, window).sum(axis=(-2, -1))
+    counts = windows(np.ones_like(values), sizes, window).sum(axis=(-2, -1))
+    return sums / counts
+
+
+def max_pool(values: Array, sizes: tuple[int, int], window: Window) -> Array:
+    """The largest element below each place of a window, inside of the image."""
+    return windows(values, sizes, window, -np.inf).max(axis=(-2, -1))
+
+
+def mean(values: Array, axes: Sequence[int]) -> Array:
+    """The mean along dimensions, which get size 1; rounded towards zero for integers."""
+    distinct = tuple({axis % values.ndim for axis in axes})
+    if values.dtype.kind == "f":
+        return values.mean(axis=distinct, keepdims=True, dtype=values.dtype)
+    count = np.array(math.prod(values.shape[axis] for axis in distinct))
+    return divide(values.sum(axis=distinct, keepdims=True, dtype=np.int64), count)
+
+
+def resize_bilinear(
+    values: Array,
+    sizes: tuple[int, int],
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Array:
+    """
+    Interpolate between the nearest two rows and columns, in `f32`.
+
+    Args:
+        values: `[batch, height, width, channels]`.
+        sizes: height and width of the result.
+        align_corners: the centers of the corners are the same.
+        half_pixel_centers: a place is the center of an element.
+    """
+    (y, top, bottom), (x, left, right) = (
+        _places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
+        for axis, size in enumerate(sizes)
+    )
+    y, x = y[:, None, None], x[:, None]
+    one = np.float32(1)
+    rows, low = values[:, top], values[:, bottom]
+    return (
+        rows[:, :, left] * (one - y) * (one - x)
+        + low[:, :, left] * y * (one - x)
+        + rows[:, :, right] * (one - y) * x
+        + low[:, :, right] * y * x
+    )
+
+
+def _places(
+    size: int, result_size: int, align_corners: bool, half_pixel_centers: bool
+) -> tuple[Array, Array, Array]:
+    """For each index of a result the fraction, and the elements on both sides."""
+    is_aligned = align_corners and result_size > 1
+    scale = np.float32(size - is_aligned) / np.float32(result_size - is_aligned)
+    positions = np.arange(result_size).astype(np.float32)
+    if half_pixel_centers:
+        positions = (positions + np.float32(0.5)) * scale - np.float32(0.5)
+    else:
+        positions = positions * scale
+    before = np.maximum(np.floor(positions).astype(np.int64), 0)
+    behind = np.minimum(np.ceil(positions).astype(np.int64), size - 1)
+    return positions - before.astype(np.float32), before, behind
+
+
+Unary = Callable[[Array], Array]
+
+UNARY: Mapping[str, Unary] = {
+    "abs": np.abs,
+    "neg": np.negative,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "exp": np.exp,
+    "log": np.log,
+    "sin": np.sin,
+    "cos": np.cos,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "tanh": np.tanh,
+    "logistic": logistic,
+    "elu": elu,
+    "hard_swish": hard_swish,
+}
+"""Functions of one tensor by the names of ops."""
