@@ -8,7 +8,8 @@ register_implementations(interpreter)
 (result,) = interpreter.call_op("f", (np.float32(0.3),))
 ```
 
-or, with arguments that are checked first, `run_function(module, "f", 0.3)`.
+or, with arguments that are checked first, `run_function(module, "f", 0.3)`; and where a
+function keeps state, `StatefulModel(module, "f").step(0.3)` again and again.
 
 Values of the interpreter are what
 [`check_argument`][xdsl_quant.runtime.array_types.check_argument] makes of an argument:
@@ -25,7 +26,7 @@ Values of the interpreter are what
   interpreter may be a view of an argument or of a constant.
 """
 
-from .functions import run_function
+from .functions import StatefulModel, run_function
 from .registration import register_implementations
 
-__all__ = ["register_implementations", "run_function"]
+__all__ = ["StatefulModel", "register_implementations", "run_function"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -71,39 +72,121 @@ def run_function(
             calls are nested too deeply.
         Exception: whatever a Python function raises that the module calls.
     """
-    check_rounding(Rounding(rounding_mode, zero_point_order, nan))
-    host_functions = checked_host_functions(host_functions)
-    module = as_module(module)
-    function = entry_function(module, name)
-    check_host_functions(module, host_functions)
-    if (message := missing_lowering(functions_run(module, function))) is not None:
-        raise InterpretationError(message)
-    values = _check_arguments(function, arguments)
-    interpreter = Interpreter(module)
-    register_implementations(
-        interpreter,
+    model = StatefulModel(
+        module,
+        name,
         rounding_mode=rounding_mode,
         zero_point_order=zero_point_order,
         nan=nan,
         host_functions=host_functions,
     )
-    try:
-        results = interpreter.call_op(function, values)
-    except InterpretationError as error:
-        # xDSL's has the whole module as a note, for each region that the op is in.
-        raise InterpretationError(str(error)) from error.__cause__
-    except HostFailure as failure:
-        raise failure.cause from None
-    except RecursionError:
-        raise InterpretationError(
-            f"function '{function.sym_name.data}' is nested too deeply, maybe a function "
-            "calls itself without an end"
-        ) from None
-    types = function.function_type.outputs
-    return tuple(
-        _result(result, type_, values)
-        for result, type_ in zip(results, types, strict=True)
-    )
+    return model.step(*arguments)
+
+
+class StatefulModel:
+    """
+    A function of a module that is called again and again, and keeps state from one call to
+    the next: variables of the dialect tfl, and what its `svdf` remembers.
+
+    ```python
+    model = StatefulModel(read_tflite("streaming.tflite"))
+    for frame in frames:
+        (probability,) = model.step(frame)
+    ```
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp | str,
+        name: str | None = None,
+        *,
+        rounding_mode: RoundingMode = "nearest-even",
+        zero_point_order: ZeroPointOrder = "before-rounding",
+        nan: NanResult = "storage-min",
+        host_functions: HostFunctions | None = None,
+    ):
+        """
+        All variables are without a value at first.
+
+        Args:
+            module: the module of the function, or its text, lowered or not.
+            name: the function; `None` for the only public one, or else `main`.
+            rounding_mode: as for
+                [`run_function`][xdsl_quant.interpreters.functions.run_function], like all
+                that follow.
+            zero_point_order: when casts that are not lowered add the zero point.
+            nan: what they make of NaN.
+            host_functions: the Python functions that the module declares and calls.
+
+        Raises:
+            ValueError: if there is no such function or rounding, Python cannot define
+                one of `host_functions`, or a text is no module.
+            InterpretationError: if the module needs a lowering first.
+        """
+        check_rounding(Rounding(rounding_mode, zero_point_order, nan))
+        host_functions = checked_host_functions(host_functions)
+        module = as_module(module)
+        function = entry_function(module, name)
+        check_host_functions(module, host_functions)
+        if (message := missing_lowering(functions_run(module, function))) is not None:
+            raise InterpretationError(message)
+        self._function = function
+        self._interpreter = Interpreter(module)
+        register_implementations(
+            self._interpreter,
+            rounding_mode=rounding_mode,
+            zero_point_order=zero_point_order,
+            nan=nan,
+            host_functions=host_functions,
+        )
+
+    def step(self, *arguments: ArrayLike) -> tuple[NDArray[Any], ...]:
+        """
+        Interpret the function once, with the state that the calls before have left.
+
+        Args:
+            arguments: as for
+                [`run_function`][xdsl_quant.interpreters.functions.run_function].
+
+        Returns:
+            An array for each result, a NumPy scalar for a scalar. They share memory neither
+            with the arguments nor with the state.
+
+        Raises:
+            ValueError: if an argument has the wrong shape.
+            TypeError: if the number of arguments or the type of one is wrong.
+            InterpretationError: if an op cannot be computed, or has no interpretation, or
+                calls are nested too deeply. Variables keep what was assigned before that.
+            Exception: whatever a Python function raises that the module calls.
+        """
+        function = self._function
+        values = _check_arguments(function, arguments)
+        try:
+            results = self._interpreter.call_op(function, values)
+        except InterpretationError as error:
+            # xDSL's has the whole module as a note, for each region that the op is in.
+            raise InterpretationError(str(error)) from error.__cause__
+        except HostFailure as failure:
+            raise failure.cause from None
+        except RecursionError:
+            raise InterpretationError(
+                f"function '{function.sym_name.data}' is nested too deeply, maybe a "
+                "function calls itself without an end"
+            ) from None
+        finally:
+            _leave_scopes(self._interpreter)
+        types = function.function_type.outputs
+        return tuple(
+            _result(result, type_, values)
+            for result, type_ in zip(results, types, strict=True)
+        )
+
+
+def _leave_scopes(interpreter: Interpreter) -> None:
+    """Forget the values of regions in which an op failed."""
+    with suppress(InterpretationError):
+        while True:
+            interpreter.pop_scope()
 
 
 def _check_arguments(

@@ -22,7 +22,7 @@ from xdsl.interpreter import (
     impl_terminator,
     register_impls,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
 from xdsl_quant.numerics.tflite import floats, products
@@ -69,8 +69,10 @@ def _read_variable(
 def _assign_variable(
     interpreter: Interpreter, op: tfl.AssignVariableOp, handle: Any, value: Any
 ) -> Any:
-    # Whoever passed the value may write to it later.
-    _kept(interpreter, "variables", dict)[handle] = np.array(value)
+    # Whoever passed the value, or gets it as a result, may write to its array later.
+    kept = np.array(value)
+    kept.setflags(write=False)
+    _kept(interpreter, "variables", dict)[handle] = kept
     return ()
 
 
@@ -98,22 +100,33 @@ def _svdf(
     if parameters_of(op.input.type) is None:
         values, states[op] = _svdf_of_floats(op, x, features, time, bias, state)
         return typed(op, values)
-    values = x, features, time, state
-    operands = op.input, op.feature_weights, op.time_weights, op.activation_state
-    parameters = [parameters_of(operand.type) for operand in operands]
     result = parameters_of(op.output.type)
-    if None in parameters or result is None or not all(map(has_one_scale, parameters)):
-        raise failure(op, "has operands that are not quantized per tensor")
-    quantized = [
-        Quantized(value.astype(np.int64), parameters)
-        for value, parameters in zip(values, parameters, strict=True)
-        if parameters is not None
+    operands = [
+        _per_tensor(op, *pair)
+        for pair in (
+            (x, op.input),
+            (features, op.feature_weights),
+            (time, op.time_weights),
+            (state, op.activation_state),
+        )
     ]
+    if result is None or not has_one_scale(result):
+        raise failure(op, "has a result that is not quantized per tensor")
+    signal, features, time, memory = operands
     sums, new_state = products.svdf(
-        *quantized[:3], bias, quantized[3], result, op.rank.value.data
+        signal, features, time, bias, memory, result, op.rank.value.data
     )
     states[op] = new_state.astype(state.dtype)
     return typed(op, sums)
+
+
+def _per_tensor(op: tfl.SVDFOp, value: Any, operand: SSAValue) -> Quantized:
+    parameters = parameters_of(operand.type)
+    if parameters is None or not has_one_scale(parameters):
+        raise failure(
+            op, f"has type '{operand.type}', which is not quantized per tensor"
+        )
+    return Quantized(value.astype(np.int64), parameters)
 
 
 def _svdf_of_floats(

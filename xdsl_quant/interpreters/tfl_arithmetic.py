@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import Operation
@@ -26,6 +27,7 @@ from xdsl_quant.runtime.array_types import numpy_dtype
 
 from .implementations import Implementation
 from .tfl_computing import (
+    Formula,
     Kernel,
     Operands,
     computed,
@@ -63,9 +65,20 @@ def _window(op: Any) -> Window:
 
 def _kernel(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Kernel:
     """A function of operands, of the parameters of the result, and of options of the op."""
-    return lambda op, result, *operands: function(
-        *operands, result, *(option(op) for option in options)
-    )
+
+    def kernel(op: Operation, result: Parameters, *operands: Any) -> Any:
+        return function(*operands, result, *(option(op) for option in options))
+
+    return kernel
+
+
+def _formula(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Formula:
+    """A function of operands and of options of the op."""
+
+    def formula(op: Operation, *operands: Any) -> Any:
+        return function(*operands, *(option(op) for option in options))
+
+    return formula
 
 
 def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
@@ -100,14 +113,19 @@ def _on_stored_values(function: Callable[..., Any]) -> Kernel:
 # Elementwise
 
 
-def _binary(function: Callable[..., Any], kernel: Kernel | None = None):
-    return computed(lambda op, *values: function(*values), kernel)
+def _binary(
+    function: Callable[..., Any], kernel: Kernel | None = None
+) -> Implementation:
+    return computed(_formula(function), kernel)
 
 
-def _fused(function: Callable[..., Any], kernel: Kernel | None = None):
-    return computed(
-        lambda op, *values: floats.activated(function(*values), _activation(op)), kernel
-    )
+def _fused(
+    function: Callable[..., Any], kernel: Kernel | None = None
+) -> Implementation:
+    def formula(op: Operation, *values: Any) -> Any:
+        return floats.activated(function(*values), _activation(op))
+
+    return computed(formula, kernel)
 
 
 def _sum(function: Callable[..., Any]) -> Kernel:
@@ -140,7 +158,7 @@ def _unary(name: str, kernel: Kernel | None = None) -> Implementation:
 
 
 def _looked_up(name: str) -> Kernel:
-    return lambda op, result, x: looked_up(name, x, result)
+    return _kernel(partial(looked_up, name))
 
 
 def _sigmoid(name: str) -> Kernel:
@@ -175,26 +193,30 @@ def _hard_swish(op: Operation, result: Parameters, x: Quantized) -> Any:
 
 
 def _relu(activation: str) -> Implementation:
-    return computed(
-        lambda op, x: floats.activated(x, activation),
-        lambda op, result, x: elementwise.relu(x, result, activation),
-    )
+    def fixed(op: Operation) -> str:
+        return activation
+
+    return computed(_formula(floats.activated, fixed), _kernel(elementwise.relu, fixed))
 
 
 def _alpha(op: tfl.LeakyReluOp) -> Any:
-    return _number(op.alpha)
+    return np.float32(_number(op.alpha))
+
+
+def _is_approximate(op: tfl.GeluOp) -> bool:
+    return _flag(op.approximate)
 
 
 def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Any:
-    name = "approximate_gelu" if _flag(op.approximate) else "gelu"
+    name = "approximate_gelu" if _is_approximate(op) else "gelu"
     return looked_up(name, x, result)
 
 
 def _selected(op: tfl.SelectOp | tfl.SelectV2Op, condition: Any, x: Any, y: Any) -> Any:
     if isinstance(op, tfl.SelectOp) and np.ndim(condition) == 1:
         # It chooses rows.
-        condition = np.reshape(condition, (-1,) + (1,) * (np.ndim(x) - 1))
-    return np.where(condition, x, y)
+        condition = condition.reshape(-1, *(1,) * (np.ndim(x) - 1))
+    return cast("Any", np.where(condition, x, y))
 
 
 def _cast(op: tfl.CastOp, value: Any) -> Any:
@@ -343,14 +365,12 @@ def _fully_connected_kernel(
     )
 
 
-def _adjoints(op: tfl.BatchMatMulOp) -> tuple[bool, bool]:
-    return _flag(op.adj_x), _flag(op.adj_y)
+def _adj_x(op: tfl.BatchMatMulOp) -> bool:
+    return _flag(op.adj_x)
 
 
-_BATCH_MATMUL = computed(
-    lambda op, x, y: floats.batch_matmul(x, y, *_adjoints(op)),
-    lambda op, result, x, y: products.batch_matmul(x, y, result, *_adjoints(op)),
-)
+def _adj_y(op: tfl.BatchMatMulOp) -> bool:
+    return _flag(op.adj_y)
 
 
 # Images
@@ -378,14 +398,18 @@ def _centers(op: Any) -> tuple[bool, bool]:
     return _flag(op.align_corners), _flag(op.half_pixel_centers)
 
 
+def _resize_bilinear_of_floats(op: Any, x: Any, size: Any) -> Any:
+    return floats.resize_bilinear(x, _shape(size), *_centers(op))
+
+
 def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> Any:
     if not _have_one_scale(result, x):
         return None
     if not result.is_signed:
         # The kernel of unsigned stored values computes with floats.
         values = x.values.astype(np.float32)
-        resized = floats.resize_bilinear(values, _shape(size), *_centers(op))
-        return np.floor(resized + np.float32(0.5))
+        means = floats.resize_bilinear(values, _shape(size), *_centers(op))
+        return np.floor(means + np.float32(0.5))
     return windows.resize_bilinear(x.values, _shape(size), *_centers(op))
 
 
@@ -450,12 +474,8 @@ ARITHMETIC: Mapping[type[Operation], Implementation] = {
     tfl.SquaredDifferenceOp: _binary(
         _squared_difference, _kernel(elementwise.squared_difference)
     ),
-    tfl.MaximumOp: _binary(
-        np.maximum, _on_stored_values(lambda op, *values: np.maximum(*values))
-    ),
-    tfl.MinimumOp: _binary(
-        np.minimum, _on_stored_values(lambda op, *values: np.minimum(*values))
-    ),
+    tfl.MaximumOp: _binary(np.maximum, _on_stored_values(_formula(np.maximum))),
+    tfl.MinimumOp: _binary(np.minimum, _on_stored_values(_formula(np.minimum))),
     tfl.EqualOp: _compared("equal"),
     tfl.NotEqualOp: _compared("not_equal"),
     tfl.GreaterOp: _compared("greater"),
@@ -486,16 +506,15 @@ ARITHMETIC: Mapping[type[Operation], Implementation] = {
     tfl.Relu1Op: _relu("RELU_N1_TO_1"),
     tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
     tfl.LeakyReluOp: computed(
-        lambda op, x: floats.prelu(x, np.float32(_alpha(op))),
-        _kernel(elementwise.leaky_relu, _alpha),
+        _formula(floats.prelu, _alpha), _kernel(elementwise.leaky_relu, _alpha)
     ),
     tfl.PReluOp: _binary(floats.prelu, _kernel(elementwise.prelu)),
     tfl.HardSwishOp: _unary("hard_swish", _hard_swish),
     tfl.EluOp: _unary("elu", _looked_up("elu")),
-    tfl.GeluOp: computed(lambda op, x: floats.gelu(x, _flag(op.approximate)), _gelu),
+    tfl.GeluOp: computed(_formula(floats.gelu, _is_approximate), _gelu),
     tfl.LogisticOp: _unary("logistic", _sigmoid("logistic")),
     tfl.TanhOp: _unary("tanh", _sigmoid("tanh")),
-    tfl.SoftmaxOp: computed(lambda op, x: floats.softmax(x, _beta(op)), _softmax),
+    tfl.SoftmaxOp: computed(_formula(floats.softmax, _beta), _softmax),
     tfl.LogSoftmaxOp: _binary(floats.log_softmax, _log_softmax),
     tfl.L2NormalizationOp: _fused(floats.l2_normalization, _l2_normalization),
     tfl.Conv2DOp: _convolution(products.convolution_sums, products.convolution, 0),
@@ -512,13 +531,14 @@ ARITHMETIC: Mapping[type[Operation], Implementation] = {
         _fully_connected_kernel,
         Operands(plain=(2,), weights=1, bias=2),
     ),
-    tfl.BatchMatMulOp: _BATCH_MATMUL,
+    tfl.BatchMatMulOp: computed(
+        _formula(floats.batch_matmul, _adj_x, _adj_y),
+        _kernel(products.batch_matmul, _adj_x, _adj_y),
+    ),
     tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
     tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
     tfl.ResizeBilinearOp: computed(
-        lambda op, x, size: floats.resize_bilinear(x, _shape(size), *_centers(op)),
-        _resize_bilinear,
-        Operands((1,)),
+        _resize_bilinear_of_floats, _resize_bilinear, Operands((1,))
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
     tfl.SumOp: _reduced(_with(np.sum), reduction.total),

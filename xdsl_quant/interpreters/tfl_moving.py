@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.ir import Attribute, Operation
@@ -252,7 +252,7 @@ def _fill(op: tfl.FillOp, dims: Any, value: Any) -> Any:
 def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
     if not delta:
         raise failure(op, "has delta 0")
-    return np.arange(*(np.asarray(x)[()] for x in (start, limit, delta)))
+    return cast("Any", np.arange(start.item(), limit.item(), delta.item()))
 
 
 _FUNCTIONS: Mapping[type[Operation], Function] = {

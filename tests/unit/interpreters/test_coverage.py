@@ -11,6 +11,7 @@ from xdsl.ir import Dialect
 
 from xdsl_quant.dialects.quant import Quant
 from xdsl_quant.dialects.shape import Shape
+from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.interpreters import register_implementations
 
 from .running import parse
@@ -25,6 +26,7 @@ from .running import parse
         (Math, {"math.ctlz", "math.ctpop", "math.cttz", "math.erf", "math.ipowi"}),
         (Shape, set[str]()),
         (Tensor, set[str]()),
+        (TFL, set[str]()),
     ],
 )
 def test_missing_ops(dialect: Dialect, missing: set[str]):

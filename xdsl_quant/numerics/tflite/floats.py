@@ -48,7 +48,7 @@ def activated(values: Array, activation: str) -> Array:
     raise ValueError(f"unknown activation '{activation}'")
 
 
-def prelu(values: Array, alpha: Array) -> Array:
+def prelu(values: Array, alpha: Any) -> Array:
     """`x`, or `alpha * x` where it is negative."""
     return np.where(values >= 0, values, values * alpha).astype(values.dtype)
 
