@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
@@ -168,8 +168,19 @@ def _custom(op: tfl.CustomOp, *args: Any) -> Any:
     )
 
 
-def _unknown(op: UnregisteredOp, *args: Any) -> Any:
-    raise failure(op, f"cannot be run: unsupported operator '{op.op_name.data}'")
+def _unsupported(op_type: type[UnregisteredOp]) -> InterpreterFunctions:
+    """A function that says of an op that it cannot be run."""
+
+    @register_impls
+    class Unsupported(InterpreterFunctions):
+        # It may be any op, and xDSL takes it for a terminator, too.
+        @impl_terminator(op_type)
+        def run_unsupported(
+            self, interpreter: Interpreter, op: UnregisteredOp, args: PythonValues
+        ) -> NoReturn:
+            raise failure(op, "cannot be run: unsupported operator")
+
+    return Unsupported()
 
 
 _NESTED: Mapping[type[Operation], Implementation] = {
@@ -203,4 +214,4 @@ def tfl_functions(module: ModuleOp) -> Iterator[InterpreterFunctions]:
     yield _State()
     # Each name is a class of its own, but all classes have the same name.
     for op_type in {type(op) for op in module.walk() if isinstance(op, UnregisteredOp)}:
-        yield interpreter_functions({op_type: _unknown})
+        yield _unsupported(op_type)

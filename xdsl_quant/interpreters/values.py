@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.runtime.array_types import integer_width, numpy_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
@@ -34,7 +34,7 @@ Load = Callable[[Any, Attribute], NDArray[Any]]
 
 def failure(op: Operation, message: str) -> InterpretationError:
     """The exception that says why an op has no result."""
-    text = f"'{op.name}' op {message}"
+    text = f"'{op_name(op)}' op {message}"
     if where := location_prefix(op.location):
         text = f"{where}error: {text}"
     return InterpretationError(text)

@@ -458,7 +458,9 @@ class TFLOp(IRDLOperation, ABC):
         super().verify(verify_nested_ops)
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """Report in the words of MLIR."""
+        """Report what does not verify in the words of MLIR, any other error as it is."""
+        if not isinstance(underlying_error, VerifyException):
+            super().emit_error(message, underlying_error)
         text = str(underlying_error)
         if isinstance(underlying_error, PropertyError):
             text = underlying_error.message(self)
