@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from xdsl.utils.exceptions import InterpretationError
 from tests.unit.frontends.tflite.models import DTYPES, model_of
 from tests.unit.numerics.tflite.cases import Case, Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
-from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph
+from xdsl_quant.frontends.tflite.model import Model, Operator, Quantization, Subgraph
 from xdsl_quant.frontends.tflite.model import Tensor as FileTensor
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.interpreters import (
@@ -136,6 +137,68 @@ def test_streaming_models(path: Path):
                     assert same_bits(array, expected.get_tensor(detail["index"]))
                     count += array.size
     assert count > 100_000
+
+
+SCALE = np.float32(0.05)
+
+
+def quantization(scale: np.float32, zero_point: int) -> Quantization:
+    return Quantization(np.array([scale]), np.array([zero_point], np.int64), 0)
+
+
+def unsigned(name: str, shape: list[int], data: Any = None) -> FileTensor:
+    parameters = quantization(SCALE, 120)
+    return FileTensor(name, "UINT8", shape, data=data, quantization=parameters)
+
+
+def integers(values: list[int]) -> FileTensor:
+    data = np.array(values, np.int32).view(np.uint8)
+    return FileTensor("constant", "INT32", [len(values)], data=data)
+
+
+def bias(values: list[int]) -> FileTensor:
+    return replace(integers(values), quantization=quantization(SCALE * SCALE, 0))
+
+
+_STRIDES = {"padding": 0, "stride_h": 2, "stride_w": 1, "fused_activation_function": 1}
+_DILATIONS = {"dilation_h_factor": 1, "dilation_w_factor": 2}
+_WEIGHTS = np.random.default_rng(6).integers(0, 256, 3 * 3 * 3 * 4).astype(np.uint8)
+_CENTERS = {"align_corners": False, "half_pixel_centers": True}
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "operands", "shape"),
+    [
+        (
+            "CONV_2D",
+            {**_STRIDES, **_DILATIONS},
+            [unsigned("w", [3, 3, 3, 4], _WEIGHTS), bias([90, -900, 0])],
+            [1, 3, 7, 3],
+        ),
+        (
+            "DEPTHWISE_CONV_2D",
+            {**_STRIDES, **_DILATIONS, "depth_multiplier": 3},
+            [unsigned("w", [1, 3, 3, 12], _WEIGHTS), bias([9, -9, 300] * 4)],
+            [1, 3, 7, 12],
+        ),
+        ("RESIZE_BILINEAR", _CENTERS, [integers([4, 9])], [1, 4, 9, 4]),
+        ("HARD_SWISH", {}, [], [1, 6, 7, 4]),
+    ],
+)
+def test_unsigned_stored_values(
+    code: str, options: dict[str, Any], operands: list[FileTensor], shape: list[int]
+):
+    tensors = [unsigned("x", [1, 6, 7, 4]), *operands, unsigned("y", shape)]
+    result = len(tensors) - 1
+    operator = Operator(code, [*range(result)], [result], options)
+    content = write_model(Model([Subgraph("main", tensors, [0], [result], [operator])]))
+    values = np.random.default_rng(7).integers(0, 256, (1, 6, 7, 4)).astype(np.uint8)
+    expected = reference(content)
+    expected.set_tensor(expected.get_input_details()[0]["index"], values)
+    expected.invoke()
+    (computed,) = run_function(read_tflite(content), "main", values)
+    index = expected.get_output_details()[0]["index"]
+    assert same_bits(computed, expected.get_tensor(index))
 
 
 def test_state_is_kept():
