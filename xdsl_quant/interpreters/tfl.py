@@ -29,9 +29,10 @@ from xdsl_quant.numerics.tflite import floats, products
 from xdsl_quant.numerics.tflite.quantized import Quantized
 
 from .implementations import Implementation, interpreter_functions
-from .tfl_arithmetic import ARITHMETIC
 from .tfl_computing import has_one_scale, parameters_of, typed
+from .tfl_elementwise import ELEMENTWISE
 from .tfl_moving import MOVING
+from .tfl_products import PRODUCTS
 from .values import failure
 
 # State
@@ -199,7 +200,8 @@ def _functions() -> InterpreterFunctions:
         tfl.NoValueOp: _no_value,
         tfl.VarHandleOp: _var_handle,
         tfl.CustomOp: _custom,
-        **ARITHMETIC,
+        **ELEMENTWISE,
+        **PRODUCTS,
         **MOVING,
     }
     return interpreter_functions(plain, _NESTED)

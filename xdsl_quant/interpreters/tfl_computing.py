@@ -192,3 +192,64 @@ def _expressed_bias(op: Operation, bias: Any, what: Operands) -> Any:
         if (parameters := parameters_of(op.operands[index].type)) is not None:
             scale = scale * parameters.scales
     return (bias * scale).astype(np.float32)
+
+
+# What tables of ops are made of
+
+
+def activation_of(op: Any) -> str:
+    """The activation that is computed together with an op."""
+    return op.fused_activation_function.data
+
+
+def flag(attribute: Any) -> bool:
+    """A property that is true or false; false if it is absent."""
+    return attribute is not None and bool(attribute.value.data)
+
+
+def number(attribute: Any) -> Any:
+    """A property that is a number."""
+    return attribute.value.data
+
+
+def kernel_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Kernel:
+    """A function of operands, of the parameters of the result, and of options of the op."""
+
+    def kernel(op: Operation, result: QuantizationParameters, *operands: Any) -> Any:
+        return function(*operands, result, *(option(op) for option in options))
+
+    return kernel
+
+
+def formula_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Formula:
+    """A function of operands and of options of the op."""
+
+    def formula(op: Operation, *operands: Any) -> Any:
+        return function(*operands, *(option(op) for option in options))
+
+    return formula
+
+
+def have_one_scale(result: QuantizationParameters | None, *operands: Quantized) -> bool:
+    """Whether the same stored values express the same numbers."""
+    assert result is not None
+    return all(
+        x.parameters.scales == result.scales
+        and x.parameters.zero_points == result.zero_points
+        for x in operands
+    )
+
+
+def on_stored_values(function: Callable[..., Any]) -> Kernel:
+    """A kernel of stored values as they are, if all have the scale of the result."""
+
+    def kernel(
+        op: Operation, result: QuantizationParameters | None, *operands: Any
+    ) -> Any:
+        quantized = [x for x in operands if isinstance(x, Quantized)]
+        if result is not None and not have_one_scale(result, *quantized):
+            return None
+        values = (x.values if isinstance(x, Quantized) else x for x in operands)
+        return function(op, *values)
+
+    return kernel

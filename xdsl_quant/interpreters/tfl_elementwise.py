@@ -1,0 +1,278 @@
+"""The ops of TensorFlow Lite that compute each element, or along the last dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects import tfl
+from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.numerics import quantize as quantize_with
+from xdsl_quant.numerics.tflite import (
+    elementwise,
+    floats,
+    rows,
+)
+from xdsl_quant.numerics.tflite.quantized import Quantized, scale_of
+from xdsl_quant.numerics.tflite.tables import looked_up
+from xdsl_quant.runtime.array_types import numpy_dtype
+
+from .implementations import Implementation
+from .tfl_computing import (
+    Kernel,
+    Operands,
+    activation_of,
+    computed,
+    expressed,
+    flag,
+    formula_of,
+    has_one_scale,
+    have_one_scale,
+    kernel_of,
+    number,
+    on_stored_values,
+    parameters_of,
+    typed,
+)
+from .values import resized
+
+
+def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
+    """Whether parameters are those that an op fixes; the runtime tolerates so much."""
+    is_same = np.isclose(float(parameters.scales), scale, rtol=1e-3, atol=0)
+    return bool(is_same) and int(parameters.zero_points) == zero_point
+
+
+# Elementwise
+
+
+def _binary(
+    function: Callable[..., Any], kernel: Kernel | None = None
+) -> Implementation:
+    return computed(formula_of(function), kernel)
+
+
+def _fused(
+    function: Callable[..., Any], kernel: Kernel | None = None
+) -> Implementation:
+    def formula(op: Operation, *values: Any) -> Any:
+        return floats.activated(function(*values), activation_of(op))
+
+    return computed(formula, kernel)
+
+
+def _sum(function: Callable[..., Any]) -> Kernel:
+    def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Any:
+        everything = *(x.parameters for x in operands), result
+        # A file has an option for it, and it is set where it can be.
+        is_simple = not any(p.has_zero_points for p in everything) and all(
+            p.scales <= result.scales for p in everything
+        )
+        return function(*operands, result, activation_of(op), is_simple)
+
+    return kernel
+
+
+def _squared_difference(lhs: Any, rhs: Any) -> Any:
+    return (lhs - rhs) * (lhs - rhs)
+
+
+def _compared(direction: str) -> Implementation:
+    function = elementwise.COMPARISONS[direction]
+
+    def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Any:
+        return elementwise.compare(direction, lhs, rhs)
+
+    return _binary(function, kernel)
+
+
+def _unary(name: str, kernel: Kernel | None = None) -> Implementation:
+    return _binary(floats.UNARY[name], kernel)
+
+
+def _looked_up(name: str) -> Kernel:
+    return kernel_of(partial(looked_up, name))
+
+
+def _sigmoid(name: str) -> Kernel:
+    def kernel(op: Operation, result: Parameters, x: Quantized) -> Any:
+        is_wide = result.storage_width == 16
+        if is_wide and not (_has_scale(result, 2**-15, 0) and not x.zero_point):
+            return None
+        return looked_up(name, x, result)
+
+    return kernel
+
+
+def _negated(op: Operation, result: Parameters, x: Quantized) -> Any:
+    # The kernel ignores zero points. The smallest stored value stays what it is.
+    if x.zero_point or not have_one_scale(result, x):
+        return None
+    half = 1 << (result.storage_width - 1)
+    return np.where(x.values == -half, -half, -x.values)
+
+
+def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> Any:
+    if result.storage_width == 16:
+        return looked_up("rsqrt", x, result)
+    return elementwise.reciprocal_square_root(x, result)
+
+
+def _hard_swish(op: Operation, result: Parameters, x: Quantized) -> Any:
+    # The kernel only takes a multiplier below 1.
+    if np.float32(1 / 128) * x.scale / scale_of(result) >= 1:
+        return None
+    return elementwise.hard_swish(x, result)
+
+
+def _relu(activation: str) -> Implementation:
+    def fixed(op: Operation) -> str:
+        return activation
+
+    return computed(
+        formula_of(floats.activated, fixed), kernel_of(elementwise.relu, fixed)
+    )
+
+
+def _alpha(op: tfl.LeakyReluOp) -> Any:
+    return np.float32(number(op.alpha))
+
+
+def _is_approximate(op: tfl.GeluOp) -> bool:
+    return flag(op.approximate)
+
+
+def _gelu(op: tfl.GeluOp, result: Parameters, x: Quantized) -> Any:
+    name = "approximate_gelu" if _is_approximate(op) else "gelu"
+    return looked_up(name, x, result)
+
+
+def _selected(op: tfl.SelectOp | tfl.SelectV2Op, condition: Any, x: Any, y: Any) -> Any:
+    if isinstance(op, tfl.SelectOp) and np.ndim(condition) == 1:
+        # It chooses rows.
+        condition = condition.reshape(-1, *(1,) * (np.ndim(x) - 1))
+    return cast("Any", np.where(condition, x, y))
+
+
+def _cast(op: tfl.CastOp, value: Any) -> Any:
+    array, type_ = np.asarray(value), op.output.type
+    match array.dtype.kind, numpy_dtype(type_).kind:
+        case _, "b":
+            return typed(op, array != 0)
+        case "f", "i" | "u":
+            return typed(op, resized(array.astype(np.int64), type_))
+        case _, "i" | "u":
+            return typed(op, resized(array, type_))
+        case _:
+            return typed(op, array)
+
+
+def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
+    source, result = parameters_of(op.input.type), parameters_of(op.output.type)
+    assert result is not None
+    if not (has_one_scale(source) and has_one_scale(result)):
+        values = quantize_with(
+            expressed(value, op.input.type),
+            result,
+            rounding_mode="nearest-away",
+            zero_point_order="after-rounding",
+        )
+    elif source is None:
+        values = elementwise.quantize(np.asarray(value), result)
+    else:
+        x = Quantized(value.astype(np.int64), source)
+        values = elementwise.requantize(x, result)
+    return typed(op, values)
+
+
+def _dequantize(op: tfl.DequantizeOp, value: Any) -> Any:
+    return typed(op, expressed(value, op.input.type))
+
+
+# Along the last dimension
+
+
+def _beta(op: tfl.SoftmaxOp) -> Any:
+    return number(op.beta)
+
+
+def _softmax(op: tfl.SoftmaxOp, result: Parameters, x: Quantized) -> Any:
+    if result.storage_width == 16:
+        is_fixed = _has_scale(result, 2**-15, 0)
+    else:
+        is_fixed = _has_scale(result, 2**-8, result.storage_min)
+    return rows.softmax(x, result, _beta(op)) if is_fixed else None
+
+
+def _log_softmax(op: tfl.LogSoftmaxOp, result: Parameters, x: Quantized) -> Any:
+    is_fixed = _has_scale(result, 1 / 16, result.storage_max)
+    return rows.log_softmax(x, result) if is_fixed else None
+
+
+def _l2_normalization(op: Any, result: Parameters, x: Quantized) -> Any:
+    # Unsigned stored values have another kernel.
+    if not result.is_signed or not _has_scale(result, 1 / 128, 0):
+        return None
+    return rows.l2_normalization(x, result) if activation_of(op) == "NONE" else None
+
+
+ELEMENTWISE: Mapping[type[Operation], Implementation] = {
+    tfl.AddOp: _fused(np.add, _sum(elementwise.add)),
+    tfl.SubOp: _fused(np.subtract, _sum(elementwise.subtract)),
+    tfl.MulOp: _fused(np.multiply, kernel_of(elementwise.multiply, activation_of)),
+    tfl.DivOp: _fused(floats.divide),
+    tfl.FloorDivOp: _binary(floats.floor_divide),
+    tfl.FloorModOp: _binary(floats.floor_modulo),
+    tfl.PowOp: _binary(np.power),
+    tfl.SquaredDifferenceOp: _binary(
+        _squared_difference, kernel_of(elementwise.squared_difference)
+    ),
+    tfl.MaximumOp: _binary(np.maximum, on_stored_values(formula_of(np.maximum))),
+    tfl.MinimumOp: _binary(np.minimum, on_stored_values(formula_of(np.minimum))),
+    tfl.EqualOp: _compared("equal"),
+    tfl.NotEqualOp: _compared("not_equal"),
+    tfl.GreaterOp: _compared("greater"),
+    tfl.GreaterEqualOp: _compared("greater_equal"),
+    tfl.LessOp: _compared("less"),
+    tfl.LessEqualOp: _compared("less_equal"),
+    tfl.LogicalAndOp: _binary(np.logical_and),
+    tfl.LogicalOrOp: _binary(np.logical_or),
+    tfl.LogicalNotOp: _binary(np.logical_not),
+    tfl.SelectOp: computed(_selected, on_stored_values(_selected), Operands((0,))),
+    tfl.SelectV2Op: computed(_selected, on_stored_values(_selected), Operands((0,))),
+    tfl.NegOp: _unary("neg", _negated),
+    tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
+    tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),
+    tfl.RsqrtOp: _unary("rsqrt", _reciprocal_square_root),
+    tfl.ExpOp: _unary("exp", _looked_up("exp")),
+    tfl.LogOp: _unary("log", _looked_up("log")),
+    tfl.SinOp: _unary("sin"),
+    tfl.CosOp: _unary("cos"),
+    tfl.FloorOp: _unary("floor"),
+    tfl.CeilOp: _unary("ceil"),
+    tfl.RoundOp: _unary("round"),
+    tfl.CastOp: _cast,
+    tfl.QuantizeOp: _quantize,
+    tfl.DequantizeOp: _dequantize,
+    tfl.ReluOp: _relu("RELU"),
+    tfl.Relu6Op: _relu("RELU6"),
+    tfl.Relu1Op: _relu("RELU_N1_TO_1"),
+    tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
+    tfl.LeakyReluOp: computed(
+        formula_of(floats.prelu, _alpha), kernel_of(elementwise.leaky_relu, _alpha)
+    ),
+    tfl.PReluOp: _binary(floats.prelu, kernel_of(elementwise.prelu)),
+    tfl.HardSwishOp: _unary("hard_swish", _hard_swish),
+    tfl.EluOp: _unary("elu", _looked_up("elu")),
+    tfl.GeluOp: computed(formula_of(floats.gelu, _is_approximate), _gelu),
+    tfl.LogisticOp: _unary("logistic", _sigmoid("logistic")),
+    tfl.TanhOp: _unary("tanh", _sigmoid("tanh")),
+    tfl.SoftmaxOp: computed(formula_of(floats.softmax, _beta), _softmax),
+    tfl.LogSoftmaxOp: _binary(floats.log_softmax, _log_softmax),
+    tfl.L2NormalizationOp: _fused(floats.l2_normalization, _l2_normalization),
+}
+"""The ops that compute each element, or along the last dimension."""

@@ -1,0 +1,260 @@
+"""The ops of TensorFlow Lite with weights, of images, and along dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_quant.dialects import tfl
+from xdsl_quant.numerics import QuantizationParameters as Parameters
+from xdsl_quant.numerics.tflite import (
+    floats,
+    products,
+    reduction,
+    windows,
+)
+from xdsl_quant.numerics.tflite.products import Window
+from xdsl_quant.numerics.tflite.quantized import Quantized
+
+from .implementations import Implementation
+from .tfl_computing import (
+    Operands,
+    activation_of,
+    computed,
+    flag,
+    formula_of,
+    have_one_scale,
+    kernel_of,
+    number,
+    on_stored_values,
+)
+
+
+def _window(op: Any) -> Window:
+    dilations = 1, 1
+    if "dilation_h_factor" in op.properties:
+        dilations = number(op.dilation_h_factor), number(op.dilation_w_factor)
+    strides = number(op.stride_h), number(op.stride_w)
+    return Window(strides, dilations, op.padding.data)
+
+
+# Products
+
+
+def _integers(bias: Any) -> Any:
+    return bias.values if isinstance(bias, Quantized) else bias
+
+
+def _has_wide_accumulator(x: Quantized, bias: Any) -> bool:
+    """Values of 16 bits have one of 64 bits, unless the bias has 32."""
+    is_narrow = isinstance(bias, Quantized) or (
+        bias is not None and bias.dtype != np.int64
+    )
+    return x.parameters.storage_width == 16 and not is_narrow
+
+
+def _centered(weights: Quantized) -> Quantized:
+    """Weights as the kernels take them, which expect zero points 0."""
+    if weights.parameters.has_zero_points:
+        return weights._replace(values=weights.corrected)
+    return weights
+
+
+def _convolution(
+    sums: Callable[..., Any], function: Callable[..., Any], channels: int
+) -> Implementation:
+    def formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+        return _with_bias(op, sums(x, weights, _window(op)), bias)
+
+    def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
+        is_wide = _has_wide_accumulator(x, bias)
+        return function(
+            x,
+            _centered(weights),
+            _integers(bias),
+            result,
+            _window(op),
+            activation_of(op),
+            is_wide,
+        )
+
+    what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
+    return computed(formula, kernel, what)
+
+
+def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
+    return floats.activated(sums if bias is None else sums + bias, activation_of(op))
+
+
+def _shape(sizes: Any) -> Any:
+    return tuple(np.ravel(sizes).tolist())
+
+
+def _transposed_formula(op: Any, shape: Any, weights: Any, x: Any, bias: Any) -> Any:
+    sums = products.transposed_sums(x, weights, _shape(shape), _window(op))
+    return _with_bias(op, sums, bias)
+
+
+def _transposed_kernel(
+    op: Any, result: Parameters, shape: Any, weights: Any, x: Any, bias: Any
+) -> Any:
+    return products.transposed_convolution(
+        x,
+        _centered(weights),
+        _integers(bias),
+        result,
+        _shape(shape),
+        _window(op),
+        activation_of(op),
+    )
+
+
+def _fully_connected_formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+    keep_num_dims = flag(op.keep_num_dims)
+    return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
+
+
+def _fully_connected_kernel(
+    op: Any, result: Parameters, x: Any, weights: Any, bias: Any
+) -> Any:
+    return products.fully_connected(
+        x, weights, _integers(bias), result, activation_of(op), flag(op.keep_num_dims)
+    )
+
+
+def _adj_x(op: tfl.BatchMatMulOp) -> bool:
+    return flag(op.adj_x)
+
+
+def _adj_y(op: tfl.BatchMatMulOp) -> bool:
+    return flag(op.adj_y)
+
+
+# Images
+
+
+def _sizes(op: Any) -> tuple[int, int]:
+    return number(op.filter_height), number(op.filter_width)
+
+
+def _pooled(
+    on_floats: Callable[..., Any], function: Callable[..., Any]
+) -> Implementation:
+    def formula(op: Any, x: Any) -> Any:
+        return floats.activated(
+            on_floats(x, _sizes(op), _window(op)), activation_of(op)
+        )
+
+    def kernel(op: Any, result: Parameters, x: Quantized) -> Any:
+        if not have_one_scale(result, x):
+            return None
+        return function(x.values, result, _sizes(op), _window(op), activation_of(op))
+
+    return computed(formula, kernel)
+
+
+def _centers(op: Any) -> tuple[bool, bool]:
+    return flag(op.align_corners), flag(op.half_pixel_centers)
+
+
+def _resize_bilinear_of_floats(op: Any, x: Any, size: Any) -> Any:
+    return floats.resize_bilinear(x, _shape(size), *_centers(op))
+
+
+def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> Any:
+    if not have_one_scale(result, x):
+        return None
+    if not result.is_signed:
+        # The kernel of unsigned stored values computes with floats.
+        values = x.values.astype(np.float32)
+        means = floats.resize_bilinear(values, _shape(size), *_centers(op))
+        return np.floor(means + np.float32(0.5))
+    return windows.resize_bilinear(x.values, _shape(size), *_centers(op))
+
+
+# Along dimensions
+
+
+def _axes(axes: Any) -> Sequence[int]:
+    return np.ravel(axes).tolist()
+
+
+def _reduced(
+    on_numbers: Callable[..., Any], function: Callable[..., Any] | None = None
+) -> Implementation:
+    """
+    Args:
+        on_numbers: a function of an array and its dimensions that keeps these.
+        function: the same of quantized values, with the parameters of the result; `None`
+            if it is the same one of stored values.
+    """
+
+    def kept(op: Any, values: Any, axes: Any) -> Any:
+        if flag(op.keep_dims):
+            return values
+        return np.squeeze(values, tuple({a % values.ndim for a in _axes(axes)}))
+
+    def formula(op: Any, x: Any, axes: Any) -> Any:
+        return kept(op, on_numbers(x, _axes(axes)), axes)
+
+    def kernel(op: Any, result: Parameters, x: Quantized, axes: Any) -> Any:
+        assert function is not None
+        return kept(op, function(x, _axes(axes), result), axes)
+
+    return computed(
+        formula, kernel if function else on_stored_values(formula), Operands((1,))
+    )
+
+
+def _with(function: Any) -> Callable[..., Any]:
+    """A reduction of NumPy's that keeps dimensions."""
+
+    def reduce(x: Any, axes: Sequence[int]) -> Any:
+        return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
+
+    return reduce
+
+
+def _first(function: Callable[..., Any]) -> Implementation:
+    def index(op: Any, x: Any, dim: Any) -> Any:
+        return function(x, axis=int(np.ravel(dim)[0]))
+
+    return computed(index, on_stored_values(index), Operands((1,)))
+
+
+PRODUCTS: Mapping[type[Operation], Implementation] = {
+    tfl.Conv2DOp: _convolution(products.convolution_sums, products.convolution, 0),
+    tfl.DepthwiseConv2DOp: _convolution(
+        products.depthwise_sums, products.depthwise_convolution, 3
+    ),
+    tfl.TransposeConvOp: computed(
+        _transposed_formula,
+        _transposed_kernel,
+        Operands(plain=(0, 3), input=2, weights=1, bias=3),
+    ),
+    tfl.FullyConnectedOp: computed(
+        _fully_connected_formula,
+        _fully_connected_kernel,
+        Operands(plain=(2,), weights=1, bias=2),
+    ),
+    tfl.BatchMatMulOp: computed(
+        formula_of(floats.batch_matmul, _adj_x, _adj_y),
+        kernel_of(products.batch_matmul, _adj_x, _adj_y),
+    ),
+    tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
+    tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
+    tfl.ResizeBilinearOp: computed(
+        _resize_bilinear_of_floats, _resize_bilinear, Operands((1,))
+    ),
+    tfl.MeanOp: _reduced(floats.mean, reduction.mean),
+    tfl.SumOp: _reduced(_with(np.sum), reduction.total),
+    tfl.ReduceProdOp: _reduced(_with(np.prod), reduction.product),
+    tfl.ReduceMaxOp: _reduced(_with(np.max)),
+    tfl.ReduceMinOp: _reduced(_with(np.min)),
+    tfl.ArgMaxOp: _first(np.argmax),
+    tfl.ArgMinOp: _first(np.argmin),
+}
+"""The ops of weights, of images and along dimensions."""
