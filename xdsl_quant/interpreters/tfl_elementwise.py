@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
+from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import Operation
 
 from xdsl_quant.dialects import tfl
@@ -68,11 +69,14 @@ def _fused(
 def _sum(function: Callable[..., Any]) -> Kernel:
     def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Any:
         everything = *(x.parameters for x in operands), result
-        # A file has an option for it, and it is set where it can be.
-        is_simple = not any(p.has_zero_points for p in everything) and all(
-            p.scales <= result.scales for p in everything
+        # An option of files, which the dialect does not have: it is set if nothing is said.
+        option = op.attributes.get("pot_scale_int16")
+        is_shifted = (
+            option != BoolAttr.from_bool(False)
+            and not any(p.has_zero_points for p in everything)
+            and all(p.scales <= result.scales for p in everything)
         )
-        return function(*operands, result, activation_of(op), is_simple)
+        return function(*operands, result, activation_of(op), is_shifted)
 
     return kernel
 

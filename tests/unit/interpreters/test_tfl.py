@@ -764,3 +764,23 @@ def test_unsupported_ops(operator: Operator, message: str):
     with pytest.raises(InterpretationError) as e:
         run_function(module_of(operator), "main", [1.0, 2.0])
     assert str(e.value).startswith(message)
+
+
+@pytest.mark.parametrize(("is_set", "expected"), [(True, [-2, -1]), (False, [-3, -2])])
+def test_sums_of_16_bits_with_powers_of_two(is_set: bool, expected: list[int]):
+    """With the option each operand is rounded, without it the sum is."""
+
+    def tensor(name: str, scale: float) -> FileTensor:
+        quantization = Quantization(
+            np.array([scale], np.float32), np.array([0], np.int64)
+        )
+        return FileTensor(name, "INT16", [2], quantization=quantization)
+
+    tensors = [tensor("x", 0.25), tensor("y", 1.0), tensor("z", 1.0)]
+    options = {"fused_activation_function": 0, "pot_scale_int16": is_set}
+    operator = Operator("ADD", [0, 1], [2], options)
+    subgraph = Subgraph("main", tensors, [0, 1], [2], [operator])
+    module = read_tflite(write_model(Model([subgraph])))
+    x, y = np.array([2, 6], np.int16), np.array([-3, -3], np.int16)
+    (result,) = run_function(module, "main", x, y)
+    assert result.tolist() == expected
