@@ -224,9 +224,12 @@ class StableHLOOp(IRDLOperation, ABC):
             )
 
     def emit_error(self, message: str, underlying_error: Exception) -> NoReturn:
-        """Report in the words of MLIR."""
-        error = VerifyException(mlir_message(self, str(underlying_error)))
-        super().emit_error(mlir_message(self, message), error)
+        """Report what a verifier says in the words of MLIR."""
+        if isinstance(underlying_error, VerifyException):
+            message = mlir_message(self, message)
+            text = mlir_message(self, str(underlying_error))
+            underlying_error = VerifyException(text)
+        super().emit_error(message, underlying_error)
 
 
 class InferredTypeOp(StableHLOOp, ABC):
