@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
 
 from .fixed_point import Integers, wrapped
 from .quantized import Quantized, round_away, scale_of
@@ -77,8 +77,12 @@ def function(name: str, result: QuantizationParameters) -> Function:
 def table_of_8_bits(
     name: str, x: QuantizationParameters, result: QuantizationParameters
 ) -> Integers:
-    """`LUTPopulateInt8`: the result for each stored value, from the smallest one."""
-    stored = np.arange(x.storage_min, x.storage_max + 1)
+    """
+    `LUTPopulateInt8`: the result for each integer of the storage type, from the smallest
+    one, also for those that a narrowed range leaves out.
+    """
+    low, high = storage_range(x.storage)
+    stored = np.arange(low, high + 1)
     corrected = (stored - int(x.zero_points)).astype(np.float32)
     with np.errstate(over="ignore"):
         values = function(name, result)(scale_of(x) * corrected).astype(np.float32)
@@ -149,7 +153,7 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
     """
     if x.parameters.storage_width <= 8:
         table = table_of_8_bits(name, x.parameters, result)
-        return table[x.values - x.parameters.storage_min]
+        return table[x.values - storage_range(x.parameters.storage)[0]]
     if name in ("logistic", "tanh"):
         return (_logistic_16 if name == "logistic" else _tanh_16)(x)
     table = table_of_16_bits(
