@@ -387,14 +387,19 @@ AT_MOST_5_DIMENSIONS = first_size_is_at_most(
 Operand = SSAValue | Operation
 """An operand when an op is made: a value, or the op that has it as its only result."""
 
-PropertyValue = Attribute | bool | int | float | str | Sequence[int] | None
+PlainValue = bool | int | float | str | Sequence[int]
+"""What a property says, in Python."""
+
+PropertyValue = Attribute | PlainValue | None
 """A property when an op is made, `None` if the op does not have it."""
 
 
-def _property(value: PropertyValue) -> Attribute | None:
+def plain_attribute(value: PlainValue) -> Attribute:
+    """
+    The attribute that the dialect has for a value: `i1`, `i32`, `f32`, a string, or an
+    array of `i64`.
+    """
     match value:
-        case Attribute() | None:
-            return value
         case bool():
             return BoolAttr.from_bool(value)
         case int():
@@ -405,6 +410,12 @@ def _property(value: PropertyValue) -> Attribute | None:
             return StringAttr(value)
         case _:
             return ArrayAttr([IntegerAttr(number, i64) for number in value])
+
+
+def _property(value: PropertyValue) -> Attribute | None:
+    if value is None or isinstance(value, Attribute):
+        return value
+    return plain_attribute(value)
 
 
 class TFLOp(IRDLOperation, ABC):

@@ -51,6 +51,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import StorageOptions
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, StringType
+from xdsl_quant.dialects.tfl.base import plain_attribute
 from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
 from xdsl_quant.xdsl_patches.resources import new_resource
@@ -65,7 +66,7 @@ from .model import (
     Tensor,
     TFLiteFileError,
 )
-from .options import plain_attribute, properties_of
+from .options import properties_of
 from .reader import read_model
 from .sizes import with_input_shapes, with_static_sizes
 

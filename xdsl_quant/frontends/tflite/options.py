@@ -7,19 +7,17 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BoolAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
-    f32,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation
 
 from xdsl_quant.dialects.tfl import property_kinds as kinds
 from xdsl_quant.dialects.tfl.attributes import MirrorPad, MirrorPadAttr
+from xdsl_quant.dialects.tfl.base import plain_attribute
 
 from .model import OptionValue, TFLiteFileError
 
@@ -48,21 +46,6 @@ def _attribute(kind: object, value: OptionValue, where: str) -> Attribute:
     if kind is kinds.MIRROR_PAD:
         return MirrorPadAttr(MirrorPad(_member(_MIRROR_PAD_MODES, value, where)))
     return plain_attribute(value)
-
-
-def plain_attribute(value: OptionValue) -> Attribute:
-    """A value as an attribute, without knowing what it means."""
-    match value:
-        case bool():
-            return BoolAttr.from_bool(value)
-        case int():
-            return IntegerAttr(value, i32)
-        case float():
-            return FloatAttr(value, f32)
-        case str():
-            return StringAttr(value)
-        case _:
-            return ArrayAttr([IntegerAttr(number, i64) for number in value])
 
 
 def _member(members: Sequence[str], value: OptionValue, where: str) -> str:
@@ -99,7 +82,7 @@ def _value(kind: object, attribute: Attribute) -> OptionValue:
 
 
 def plain_value(attribute: Attribute) -> Any:
-    """The value of an attribute that [`plain_attribute`][..plain_attribute] makes."""
+    """The value of an attribute that `plain_attribute` of the dialect makes."""
     if isinstance(attribute, ArrayAttr):
         elements = cast(ArrayAttr[IntegerAttr], attribute)
         return [element.value.data for element in elements]
