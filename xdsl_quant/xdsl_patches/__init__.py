@@ -32,8 +32,11 @@ from xdsl_quant.diagnostics import fail
 
 _Apply = TypeVar("_Apply", bound=Callable[..., None])
 
-PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor")
+PATCHED_DIALECTS = ("builtin", "arith", "func", "linalg", "tensor", "tosa")
 """The dialects that have patches; those of `builtin` are needed by all others."""
+
+_LARGE = {"tosa"}
+"""Dialects with patches that take long to import, and that few modules have."""
 
 
 def are_on() -> bool:
@@ -54,13 +57,15 @@ def explanation() -> str:
 
 def apply(*dialect_names: str) -> None:
     """
-    Apply the patches of the named dialects, or all of them, if they are switched on.
+    Apply the patches of the named dialects, if they are switched on. Without names, those
+    of all dialects but `tosa` are applied, of which the patches are many new ops.
 
     A call after the first costs next to nothing.
     """
     if are_on():
         for name in dialect_names or PATCHED_DIALECTS:
-            _apply_to(name)
+            if dialect_names or name not in _LARGE:
+                _apply_to(name)
 
 
 def patched_pass(run: _Apply) -> _Apply:

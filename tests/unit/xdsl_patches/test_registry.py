@@ -93,7 +93,7 @@ import math
 import re
 
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, func, tensor
+from xdsl.dialects import arith, builtin, func, tensor, tosa
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Dialect
 from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, ResultDef
@@ -108,20 +108,25 @@ CASTS = (
     arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp,
 )
 CLASSES = (
-    arith.Arith, *CASTS, tensor.ReshapeOp, GenericOp, func.FuncOp,
+    *tosa.TOSA.operations, tosa.TOSA, arith.Arith, *CASTS, tensor.ReshapeOp, GenericOp,
+    func.FuncOp,
     builtin.Builtin, builtin.DenseIntOrFPElementsAttr,
     AttrParser, AttrParser._TensorLiteralElement, MLIRLexer,
 )
 
 def snapshot(class_):
     if isinstance(class_, Dialect):
-        return [op_type.name for op_type in class_.operations], [*class_._interfaces]
+        parts = (*class_.operations, *class_.attributes)
+        return [part.name for part in parts], [*class_._interfaces]
     members = {name: id(value) for name, value in vars(class_).items()}
     if not issubclass(class_, IRDLOperation):
         return members
     definition = class_.get_irdl_definition()
     constraints = [id(d) for _, d in (*definition.operands, *definition.results)]
     return members, constraints, definition.traits.traits
+
+def apply_all():
+    xdsl_patches.apply(*xdsl_patches.PATCHED_DIALECTS)
 
 def changed(action):
     before = [snapshot(class_) for class_ in CLASSES]
@@ -152,6 +157,20 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
     ("func.keep_declaration_attributes", ("FuncOp",)),
     ("linalg.make_generic_effects_known", ("GenericOp",)),
     ("tensor.widen_reshape", ("ReshapeOp",)),
+    ("tosa.add_ops", ("Tosa",)),
+    (
+        "tosa.read_nan_mode_keywords",
+        ("ClampOp", "MaxPool2DOp", "ReduceMaxOp", "ReduceMinOp"),
+    ),
+    ("tosa.widen_products", ("MulOp", "MatMulOp")),
+    (
+        "tosa.make_ops_pure",
+        (
+            *("AvgPool2DOp", "ClampOp", "ConcatOp", "ConstOp", "MaxPool2DOp"),
+            *("ReduceAllOp", "ReduceAnyOp", "ReduceMaxOp", "ReduceMinOp"),
+            *("ReduceProductOp", "ReduceSumOp", "RescaleOp"),
+        ),
+    ),
 )
 """Each patch and the classes of xDSL that it changes."""
 
@@ -177,7 +196,7 @@ def patch(name):
 print(json.dumps([
     [name, changed(patch(name)), changed(patch(name))] for name in sys.argv[1:]
 ]))
-print(json.dumps(changed(xdsl_patches.apply)))
+print(json.dumps(changed(apply_all)))
 """
     lines = run("python", "-c", SNAPSHOT + script, *(name for name, _ in PATCHES))
     each, all_together = map(json.loads, lines.splitlines())
@@ -190,7 +209,7 @@ print(json.dumps(changed(xdsl_patches.apply)))
 
 
 def test_nothing_is_patched_if_patches_are_switched_off():
-    script = "import json; print(json.dumps(changed(xdsl_patches.apply)))"
+    script = "import json; print(json.dumps(changed(apply_all)))"
     printed = run("python", "-c", SNAPSHOT + script, XDSL_QUANT_PATCHES="off")
     assert json.loads(printed) == []
 
@@ -218,7 +237,18 @@ builtin.DenseIntOrFPElementsAttr.print_without_type = (
 MLIRLexer._unescaped_characters_regex = re.compile('"[^"]*+"')
 AttrParser._TensorLiteralElement.to_type = lambda self, parser, type: math.inf
 AttrParser._parse_dialect_resource_handle = lambda self, name, interface: "a_0"
-print(json.dumps(changed(xdsl_patches.apply)))
+from xdsl_quant.xdsl_patches.tosa_ops import ATTRIBUTES, OPERATIONS
+for class_ in tosa.TOSA.operations:
+    class_.traits.add_trait(NoMemoryEffect())
+    class_.print = lambda self, printer: None
+for class_ in (tosa.MulOp, tosa.MatMulOp):
+    definition = class_.get_irdl_definition()
+    definition.operands[:] = [(n, OperandDef(AnyAttr())) for n, _ in definition.operands]
+    definition.results[0] = ("output", ResultDef(AnyAttr()))
+    class_.verify_ = accept
+tosa.TOSA._operations.extend(OPERATIONS)
+tosa.TOSA._attributes.extend(ATTRIBUTES)
+print(json.dumps(changed(apply_all)))
 """
     # That resources are bytes is no behaviour: it takes less memory.
     assert json.loads(run("python", "-c", SNAPSHOT + script)) == ["Builtin"]

@@ -1,0 +1,135 @@
+"""Patches of the dialect `tosa`: the ops of MLIR 22 that xDSL lacks or has in part."""
+
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType, TensorType, f32, i8, i32
+from xdsl.dialects.tosa import (
+    TOSA,
+    AvgPool2DOp,
+    ClampOp,
+    ConcatOp,
+    ConstOp,
+    MatMulOp,
+    MaxPool2DOp,
+    MulOp,
+    NanMode,
+    NanModeAttr,
+    ReduceAllOp,
+    ReduceAnyOp,
+    ReduceMaxOp,
+    ReduceMinOp,
+    ReduceProductOp,
+    ReduceSumOp,
+    RescaleOp,
+)
+from xdsl.ir import Block
+from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, ResultDef
+from xdsl.traits import MemoryEffect, Pure
+
+from .tosa_ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
+from .widening import Widened, takes
+
+
+def add_ops() -> None:
+    """
+    Add the ops, attributes and types that convolutions, tables, reshaping and elementwise
+    arithmetic need.
+
+    MLIR: has them.
+    Ends with: `docs/upstream/tosa-ops.md`.
+    """
+    known = {part.name for part in (*TOSA.operations, *TOSA.attributes)}
+    # A dialect has no other way of growing.
+    for op in OPERATIONS:
+        if op.name not in known:
+            TOSA._operations.append(op)  # pyright: ignore[reportPrivateUsage] no public way
+    for attribute in ATTRIBUTES:
+        if attribute.name not in known:
+            TOSA._attributes.append(attribute)  # pyright: ignore[reportPrivateUsage] no public way
+
+
+def read_nan_mode_keywords() -> None:
+    """
+    Let the text of `clamp`, `max_pool2d`, `reduce_max` and `reduce_min` have the keyword of
+    a NaN mode alone: `{nan_mode = IGNORE}`.
+
+    MLIR: reads and prints the keyword.
+    Ends with: `docs/upstream/tosa-nan-mode.md`.
+    """
+    (operand,) = Block(arg_types=(TensorType(f32, (1,)),)).args
+    op = ReduceMaxOp.build(
+        operands=(operand,),
+        result_types=(operand.type,),
+        properties={"nan_mode": NanModeAttr(NanMode.IGNORE)},
+    )
+    if "#tosa" not in str(op):
+        return
+    for op_type in (ClampOp, MaxPool2DOp, ReduceMaxOp, ReduceMinOp):
+        op_type.parse = classmethod(parse_with_keywords)  # pyright: ignore[reportAttributeAccessIssue] the type of any op
+        op_type.print = print_with_keywords
+
+
+def widen_products() -> None:
+    """
+    Let `mul` and `matmul` of integers have results of other widths, and `matmul` any
+    number of matrices.
+
+    MLIR: the product of `i8` is `i32`, and `matmul` has a batch dimension.
+    Ends with: `docs/upstream/tosa-products.md`.
+    """
+    narrow, wide = TensorType(i8, (2, 1, 1)), TensorType(i32, (2, 1, 1))
+    one = TensorType(i8, (1,))
+    if not takes(MulOp, (narrow, narrow, one), wide):
+        _widen_result(MulOp, TensorType.constr(MulOp.T))
+    if not takes(MatMulOp, (narrow, narrow, one, one), wide):
+        _widen_result(MatMulOp, TensorType.constr(MatMulOp.T))
+        _verify_batches()
+
+
+def _widen_result(op_type: type[IRDLOperation], result: AttrConstraint) -> None:
+    """Let the result of an op be what xDSL accepts, or a tensor of any integers."""
+    definition = op_type.get_irdl_definition()
+    ((name, _),) = definition.results
+    integers = TensorType.constr(BaseAttr(IntegerType))
+    definition.results[0] = (name, ResultDef(Widened(result, integers)))
+
+
+def _verify_batches() -> None:
+    """Let the verifier of `matmul`, which wants a single matrix, look at batches."""
+    definition = MatMulOp.get_irdl_definition()
+    verify_one = MatMulOp.verify_
+
+    def verify_(self: MatMulOp) -> None:
+        definition.verify(self)
+        a, b, a_zp, b_zp = (
+            cast(TensorType, operand.type).get_shape() for operand in self.operands
+        )
+        # What xDSL refuses, it refuses in its own words.
+        if (
+            not (len(a) == len(b) == 3 and a_zp == b_zp == (1,))
+            or a[0] != b[0]
+            or a[2] != b[1]
+        ):
+            verify_one(self)
+
+    MatMulOp.verify_ = verify_
+
+
+def make_ops_pure() -> None:
+    """
+    Let constants, rescales, pools, reductions and other ops be removed where they are dead
+    or repeated, as `tosa.add` is.
+
+    MLIR: they are pure.
+    Ends with: `docs/upstream/tosa-pure.md`.
+    """
+    for op_type in (
+        *(AvgPool2DOp, ClampOp, ConcatOp, ConstOp, MaxPool2DOp, RescaleOp),
+        *(ReduceAllOp, ReduceAnyOp, ReduceMaxOp, ReduceMinOp, ReduceProductOp),
+        ReduceSumOp,
+    ):
+        if not op_type.has_trait(MemoryEffect):
+            op_type.traits.add_trait(Pure())
+
+
+PATCHES = (add_ops, read_nan_mode_keywords, widen_products, make_ops_pure)

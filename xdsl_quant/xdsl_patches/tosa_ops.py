@@ -1,0 +1,1187 @@
+"""
+Ops, attributes and types of TOSA that xDSL's dialect lacks, as MLIR 22 has them.
+
+Kinds of element types, ranks, and the shapes that broadcasting, reducing and convolving
+demand are verified as MLIR verifies them; other rules about shapes are left to MLIR. As in
+the ops that xDSL has, tensors have a rank.
+
+MLIR documentation: <https://mlir.llvm.org/docs/Dialects/TOSA/>
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
+
+from typing_extensions import TypeVar
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I32,
+    I64,
+    AnyFloat,
+    BoolAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.dialects.tosa import NanMode, NanModeAttr, RoundingMode, RoundingModeAttr
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import (
+    Attribute,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    AttrConstraint,
+    BaseAttr,
+    IntConstraint,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    VerificationContext,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import Commutative, ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+# Attributes and types
+
+
+class ResizeMode(StrEnum):
+    """How `tosa.resize` computes what is between elements."""
+
+    NEAREST_NEIGHBOR = "NEAREST_NEIGHBOR"
+    BILINEAR = "BILINEAR"
+
+
+@irdl_attr_definition
+class ResizeModeAttr(EnumAttribute[ResizeMode]):
+    """The mode of `tosa.resize`: `#tosa.resize_mode<BILINEAR>`."""
+
+    name = "tosa.resize_mode"
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ResizeMode:
+        with parser.in_angle_brackets():
+            return parser.parse_str_enum(ResizeMode)
+
+
+@irdl_attr_definition
+class ShapeType(ParametrizedAttribute, TypeAttribute):
+    """
+    The type of shapes with a number of sizes, e.g. `!tosa.shape<4>`.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#shapetype).
+    """
+
+    name = "tosa.shape"
+
+    rank: IntAttr
+
+    def __init__(self, rank: int | IntAttr):
+        super().__init__(IntAttr(rank) if isinstance(rank, int) else rank)
+
+    def verify(self) -> None:
+        if self.rank.data < 0:
+            raise VerifyException(f"invalid rank (must be >= 0): {self.rank.data}")
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_int(self.rank.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer()),)
+
+
+# Text
+
+
+_KEYWORDS: Mapping[str, Callable[[Parser], Attribute]] = {
+    "mode": lambda parser: ResizeModeAttr(parser.parse_str_enum(ResizeMode)),
+    "nan_mode": lambda parser: NanModeAttr(parser.parse_str_enum(NanMode)),
+    "rounding_mode": lambda parser: RoundingModeAttr(
+        parser.parse_str_enum(RoundingMode)
+    ),
+}
+"""The properties of which the text of an op has the keyword alone."""
+
+
+def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperation:
+    """Parse an op with keywords for enumerators: `{axis = 1 : i32, nan_mode = IGNORE}`."""
+
+    def parse_entry() -> tuple[str, Attribute]:
+        name = parser.parse_optional_str_literal() or parser.parse_identifier()
+        parser.parse_punctuation("=")
+        attribute = parser.parse_optional_attribute()
+        if attribute is None:
+            attribute = _KEYWORDS.get(name, Parser.parse_attribute)(parser)
+        return name, attribute
+
+    position = parser.pos
+    operands = parser.parse_comma_separated_list(
+        parser.Delimiter.NONE, parser.parse_unresolved_operand
+    )
+    entries = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.BRACES, parse_entry
+    )
+    parser.parse_punctuation(":")
+    type_ = parser.parse_function_type()
+    attributes = dict(entries or ())
+    names = cls.get_irdl_definition().properties.keys() & attributes.keys()
+    return cls.create(
+        operands=parser.resolve_operands(operands, type_.inputs.data, position),
+        result_types=type_.outputs.data,
+        properties={name: attributes.pop(name) for name in names},
+        attributes=attributes,
+    )
+
+
+def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
+    """Print an op with keywords for enumerators, and without what is the default."""
+    definitions = self.get_irdl_definition().properties
+    attributes = dict(self.attributes)
+    for name, value in self.properties.items():
+        if value != definitions[name].default_value:
+            attributes[name] = value
+
+    def print_entry(name: str) -> None:
+        value = attributes[name]
+        printer.print_identifier_or_string_literal(name)
+        printer.print_string(" = ")
+        if isinstance(value, NanModeAttr | ResizeModeAttr | RoundingModeAttr):
+            printer.print_string(value.data)
+        else:
+            printer.print_attribute(value)
+
+    printer.print_string(" ")
+    printer.print_list(self.operands, printer.print_ssa_value)
+    if attributes:
+        printer.print_string(" ")
+        with printer.in_braces():
+            printer.print_list(sorted(attributes), print_entry)
+    printer.print_string(" : ")
+    printer.print_function_type(self.operand_types, self.result_types)
+
+
+# Kinds of tensors
+
+
+def is_number(type_: Attribute) -> bool:
+    """Whether TOSA has tensors with elements of this type."""
+    if isinstance(type_, IntegerType):
+        return cast(IntegerType, type_).signedness.data != Signedness.SIGNED
+    return isinstance(type_, AnyFloat) or type_.name == "quant.uniform"
+
+
+def _is_plain_number(type_: Attribute) -> bool:
+    return is_number(type_) and type_.name != "quant.uniform"
+
+
+@dataclass(frozen=True)
+class TensorKind(AttrConstraint[TensorType[Attribute]]):
+    """Ranked tensors without an empty dimension, by their elements and shape."""
+
+    words: str
+
+    has_element: Callable[[Attribute], bool] = is_number
+
+    ranks: Sequence[int] | None = None
+
+    shape: Sequence[int] | None = None
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, TensorType) or not self._has(
+            cast(TensorType[Attribute], attr)
+        ):
+            raise VerifyException(f"must be {self.words}, but got '{attr}'")
+
+    def _has(self, type_: TensorType[Attribute]) -> bool:
+        shape = type_.get_shape()
+        return (
+            0 not in shape
+            and self.has_element(type_.element_type)
+            and (self.ranks is None or len(shape) in self.ranks)
+            and (self.shape is None or shape == self.shape)
+        )
+
+    def mapping_type_vars(
+        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
+    ) -> Self:
+        return self
+
+
+def _elements(*types: Attribute) -> TensorKind:
+    words = " or ".join(map(str, types))
+    return TensorKind(f"tosa-conformant tensor of {words} values", types.__contains__)
+
+
+def _of_rank(*ranks: int) -> TensorKind:
+    words = " or ".join(f"{rank}-d" for rank in ranks)
+    return TensorKind(f"{words} tosa-conformant tensor", ranks=ranks)
+
+
+_NUMBERS = TensorKind("tosa-conformant tensor of number values")
+_FLOATS = TensorKind(
+    "tosa-conformant tensor of floating-point values",
+    lambda type_: isinstance(type_, AnyFloat),
+)
+_BOOLEANS = _elements(i1)
+_NON_SCALAR = TensorKind(
+    "tosa-conformant tensor of at least rank 1", ranks=range(1, 1 << 16)
+)
+_ONE_NUMBER = TensorKind(
+    "tosa-conformant scalar tensor of integer or floating-point values",
+    _is_plain_number,
+    shape=(1,),
+)
+_ONE = TensorKind("tosa-conformant scalar tensor of number values", shape=(1,))
+_SHAPE = BaseAttr(ShapeType)
+
+
+# What verifiers share
+
+
+def _fail(op: IRDLOperation, message: str) -> VerifyException:
+    return VerifyException(f"'{op.name}' op {message}")
+
+
+def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
+    return cast(TensorType[Attribute], value.type)
+
+
+def _element_type(value: SSAValue) -> Attribute:
+    return _tensor_type(value).element_type
+
+
+def _shape(value: SSAValue) -> Sequence[int]:
+    return _tensor_type(value).get_shape()
+
+
+def _verify_same_elements(op: IRDLOperation, *values: SSAValue) -> None:
+    if len({_element_type(value) for value in values}) > 1:
+        raise _fail(op, "requires the same element type for all operands and results")
+
+
+def _verify_zero_point(
+    op: IRDLOperation, value: SSAValue, zero_point: SSAValue
+) -> None:
+    type_ = _element_type(value)
+    # Of a quantized type, it is the storage type.
+    if getattr(type_, "storage_type", type_) != _element_type(zero_point):
+        raise _fail(op, f"expect zero point to have the element type of {type_}")
+
+
+def _is_size(size: int, other: int) -> bool:
+    """Whether two sizes may be equal at run time."""
+    return size == other or DYNAMIC_INDEX in (size, other)
+
+
+def _verify_same_shape(op: IRDLOperation, a: SSAValue, b: SSAValue) -> None:
+    shapes = _shape(a), _shape(b)
+    if len({len(shape) for shape in shapes}) > 1 or not all(map(_is_size, *shapes)):
+        raise _fail(op, "requires the same shape for all operands and results")
+
+
+def _verify_broadcast(op: IRDLOperation, *operands: SSAValue) -> None:
+    result = _shape(op.results[0])
+    shapes = [_shape(operand) for operand in operands]
+    if any(len(shape) != len(result) for shape in shapes):
+        raise _fail(op, "operands don't have matching ranks")
+    for size, *sizes in zip(result, *shapes, strict=True):
+        larger = {other for other in sizes if other not in (1, DYNAMIC_INDEX)}
+        if len(larger) > 1:
+            raise _fail(op, "operands don't have broadcast-compatible shapes")
+        smaller = DYNAMIC_INDEX if DYNAMIC_INDEX in sizes else 1
+        expected = larger.pop() if larger else smaller
+        if not _is_size(size, expected):
+            raise _fail(
+                op, "result type not broadcast compatible with broadcasted operands"
+            )
+
+
+def _verify_axis(op: IRDLOperation, axis: IntegerAttr, value: SSAValue) -> None:
+    rank = len(_shape(value))
+    if not 0 <= axis.value.data < rank:
+        raise _fail(op, f"expected axis in [0, {rank}), got {axis.value.data}")
+
+
+def _verify_result_shape(op: IRDLOperation, expected: Sequence[int]) -> None:
+    shape = _shape(op.results[0])
+    if len(shape) != len(expected) or not all(map(_is_size, shape, expected)):
+        words = "x".join("?" if s == DYNAMIC_INDEX else str(s) for s in expected)
+        raise _fail(op, f"expected output shape '{words}'")
+
+
+def _verify_rank(op: IRDLOperation, operand: SSAValue) -> None:
+    if len(_shape(operand)) != len(_shape(op.results[0])):
+        raise _fail(op, "expect input and output to have the same ranks")
+
+
+def _sizes(value: SSAValue) -> Sequence[int] | None:
+    """The value of a shape; `None` if it is not a constant."""
+    op = value.owner
+    if not isinstance(op, ConstShapeOp):
+        return None
+    return cast(Sequence[int], op.values.get_values())
+
+
+class TosaOp(IRDLOperation, ABC):
+    """An op with the text `tosa.name %0, %1 {...} : (...) -> ...`."""
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
+
+    traits = traits_def(Pure())
+
+
+class KeywordOp(IRDLOperation, ABC):
+    """The same for an op with enumerators."""
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parse what follows the name of the op."""
+        op = parse_with_keywords(cls, parser)
+        assert isinstance(op, cls)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        """Print what follows the name of the op."""
+        print_with_keywords(self, printer)
+
+
+# Ops of one operand, element by element
+
+
+class UnaryOp(TosaOp, ABC):
+    """An elementwise op with one operand."""
+
+    input1 = operand_def(_NUMBERS)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_shape(self, self.input1, self.output)
+        _verify_same_elements(self, self.input1, self.output)
+
+
+@irdl_op_definition
+class AbsOp(UnaryOp):
+    """Absolute value."""
+
+    name = "tosa.abs"
+
+
+@irdl_op_definition
+class BitwiseNotOp(UnaryOp):
+    """Inverts the bits."""
+
+    name = "tosa.bitwise_not"
+
+
+@irdl_op_definition
+class CeilOp(UnaryOp):
+    """Rounds up."""
+
+    name = "tosa.ceil"
+
+
+@irdl_op_definition
+class ClzOp(UnaryOp):
+    """Counts leading zeros."""
+
+    name = "tosa.clz"
+
+
+@irdl_op_definition
+class ExpOp(UnaryOp):
+    """Exponential function."""
+
+    name = "tosa.exp"
+
+
+@irdl_op_definition
+class FloorOp(UnaryOp):
+    """Rounds down."""
+
+    name = "tosa.floor"
+
+
+@irdl_op_definition
+class LogOp(UnaryOp):
+    """Natural logarithm."""
+
+    name = "tosa.log"
+
+
+@irdl_op_definition
+class RsqrtOp(UnaryOp):
+    """1 / sqrt(x)."""
+
+    name = "tosa.rsqrt"
+
+
+class _UnaryOpOfInput(TosaOp, ABC):
+    """The same, where MLIR calls the operand `input`."""
+
+    input = operand_def(_NUMBERS)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_shape(self, self.input, self.output)
+        _verify_same_elements(self, self.input, self.output)
+
+
+@irdl_op_definition
+class ErfOp(_UnaryOpOfInput):
+    """Gauss error function."""
+
+    name = "tosa.erf"
+
+
+@irdl_op_definition
+class SigmoidOp(_UnaryOpOfInput):
+    """1 / (1 + exp(-x))."""
+
+    name = "tosa.sigmoid"
+
+
+@irdl_op_definition
+class TanhOp(_UnaryOpOfInput):
+    """Hyperbolic tangent."""
+
+    name = "tosa.tanh"
+
+
+@irdl_op_definition
+class LogicalNotOp(TosaOp):
+    """Logical not."""
+
+    name = "tosa.logical_not"
+
+    input1 = operand_def(_BOOLEANS)
+    output = result_def(_BOOLEANS)
+
+    def verify_(self) -> None:
+        _verify_same_shape(self, self.input1, self.output)
+
+
+@irdl_op_definition
+class CastOp(TosaOp):
+    """Converts elements: floats to integers by rounding half to even, saturating."""
+
+    name = "tosa.cast"
+
+    input = operand_def(_NUMBERS)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_shape(self, self.input, self.output)
+
+
+@irdl_op_definition
+class IdentityOp(TosaOp):
+    """Returns the operand."""
+
+    name = "tosa.identity"
+
+    input1 = operand_def(_NUMBERS)
+    output = result_def(_NUMBERS)
+
+
+@irdl_op_definition
+class NegateOp(TosaOp):
+    """The negative: output_zp - (x - input1_zp)."""
+
+    name = "tosa.negate"
+
+    input1 = operand_def(_NUMBERS)
+    input1_zp = operand_def(_ONE_NUMBER)
+    output_zp = operand_def(_ONE_NUMBER)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.input1_zp)
+        _verify_same_elements(self, self.output, self.output_zp)
+        _verify_same_elements(self, self.input1, self.output)
+        _verify_same_shape(self, self.input1, self.output)
+
+
+# Ops of two and three operands, element by element
+
+
+class BinaryOp(TosaOp, ABC):
+    """An elementwise op with two operands, which are broadcast."""
+
+    input1 = operand_def(_NUMBERS)
+    input2 = operand_def(_NUMBERS)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.input2, self.output)
+        _verify_broadcast(self, self.input1, self.input2)
+
+
+@irdl_op_definition
+class BitwiseAndOp(BinaryOp):
+    """And of the bits."""
+
+    name = "tosa.bitwise_and"
+
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class BitwiseOrOp(BinaryOp):
+    """Or of the bits."""
+
+    name = "tosa.bitwise_or"
+
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class BitwiseXorOp(BinaryOp):
+    """Exclusive or of the bits."""
+
+    name = "tosa.bitwise_xor"
+
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class LogicalLeftShiftOp(BinaryOp):
+    """Shifts to the left."""
+
+    name = "tosa.logical_left_shift"
+
+
+@irdl_op_definition
+class LogicalRightShiftOp(BinaryOp):
+    """Shifts to the right, filling with zeros."""
+
+    name = "tosa.logical_right_shift"
+
+
+@irdl_op_definition
+class PowOp(BinaryOp):
+    """First operand to the power of the second."""
+
+    name = "tosa.pow"
+
+
+@irdl_op_definition
+class ArithmeticRightShiftOp(BinaryOp):
+    """Shifts to the right, keeping the sign; `round` adds what rounds half up."""
+
+    name = "tosa.arithmetic_right_shift"
+
+    round = prop_def(BoolAttr)
+
+
+@irdl_op_definition
+class IntDivOp(TosaOp):
+    """Divides integers, truncating."""
+
+    name = "tosa.intdiv"
+
+    input1 = operand_def(_elements(i32, i64))
+    input2 = operand_def(_elements(i32, i64))
+    output = result_def(_elements(i32, i64))
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.input2, self.output)
+        _verify_broadcast(self, self.input1, self.input2)
+
+
+class LogicalOp(TosaOp, ABC):
+    """A logical op with two operands, which are broadcast."""
+
+    input1 = operand_def(_BOOLEANS)
+    input2 = operand_def(_BOOLEANS)
+    output = result_def(_BOOLEANS)
+
+    traits = traits_def(Commutative())
+
+    def verify_(self) -> None:
+        _verify_broadcast(self, self.input1, self.input2)
+
+
+@irdl_op_definition
+class LogicalAndOp(LogicalOp):
+    """Logical and."""
+
+    name = "tosa.logical_and"
+
+
+@irdl_op_definition
+class LogicalOrOp(LogicalOp):
+    """Logical or."""
+
+    name = "tosa.logical_or"
+
+
+@irdl_op_definition
+class LogicalXorOp(LogicalOp):
+    """Logical exclusive or."""
+
+    name = "tosa.logical_xor"
+
+
+class ComparisonOp(TosaOp, ABC):
+    """A comparison of two operands, which are broadcast."""
+
+    input1 = operand_def(_NUMBERS)
+    input2 = operand_def(_NUMBERS)
+    output = result_def(_BOOLEANS)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.input2)
+        _verify_broadcast(self, self.input1, self.input2)
+
+
+@irdl_op_definition
+class EqualOp(ComparisonOp):
+    """Whether elements are equal."""
+
+    name = "tosa.equal"
+
+    traits = traits_def(Commutative())
+
+
+@irdl_op_definition
+class GreaterOp(ComparisonOp):
+    """Whether the first is greater."""
+
+    name = "tosa.greater"
+
+
+@irdl_op_definition
+class GreaterEqualOp(ComparisonOp):
+    """Whether the first is greater or equal."""
+
+    name = "tosa.greater_equal"
+
+
+class _ExtremumOp(KeywordOp, ABC):
+    """The larger or smaller of two operands, which are broadcast."""
+
+    input1 = operand_def(_NUMBERS)
+    input2 = operand_def(_NUMBERS)
+    nan_mode = opt_prop_def(NanModeAttr, default_value=NanModeAttr(NanMode.PROPAGATE))
+    output = result_def(_NUMBERS)
+
+    traits = traits_def(Commutative())
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.input2, self.output)
+        _verify_broadcast(self, self.input1, self.input2)
+
+
+@irdl_op_definition
+class MaximumOp(_ExtremumOp):
+    """The larger of two elements."""
+
+    name = "tosa.maximum"
+
+
+@irdl_op_definition
+class MinimumOp(_ExtremumOp):
+    """The smaller of two elements."""
+
+    name = "tosa.minimum"
+
+
+@irdl_op_definition
+class SelectOp(TosaOp):
+    """One of two elements, by a condition."""
+
+    name = "tosa.select"
+
+    input1 = operand_def(_BOOLEANS)
+    input2 = operand_def(_NUMBERS)
+    input3 = operand_def(_NUMBERS)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input2, self.input3, self.output)
+        _verify_broadcast(self, self.input1, self.input2, self.input3)
+
+
+@irdl_op_definition
+class ApplyScaleOp(KeywordOp):
+    """Multiplies by a multiplier of 31 bits and shifts, on scalars or vectors."""
+
+    name = "tosa.apply_scale"
+
+    value = operand_def()
+    multiplier = operand_def()
+    shift = operand_def()
+    rounding_mode = prop_def(RoundingModeAttr)
+    output = result_def()
+
+
+@irdl_op_definition
+class TableOp(TosaOp):
+    """
+    Looks up each element: in 256 entries for `i8`; for `i16` in 513, between which it
+    interpolates.
+    """
+
+    name = "tosa.table"
+
+    input1 = operand_def(_NUMBERS)
+    table = operand_def(_of_rank(1))
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_shape(self, self.input1, self.output)
+
+
+# Reductions
+
+
+@irdl_op_definition
+class ArgMaxOp(KeywordOp):
+    """Index of the largest element along an axis, the first of equals."""
+
+    name = "tosa.argmax"
+
+    input = operand_def(_NON_SCALAR)
+    axis = prop_def(IntegerAttr[I32])
+    nan_mode = opt_prop_def(NanModeAttr, default_value=NanModeAttr(NanMode.PROPAGATE))
+    output = result_def(
+        TensorKind(
+            "tosa-conformant tensor of integer values",
+            lambda type_: is_number(type_) and isinstance(type_, IntegerType),
+        )
+    )
+
+    def verify_(self) -> None:
+        _verify_axis(self, self.axis, self.input)
+        shape, axis = _shape(self.input), self.axis.value.data
+        _verify_result_shape(self, (*shape[:axis], *shape[axis + 1 :]))
+
+
+# Shapes and moving elements
+
+
+@irdl_op_definition
+class ConstShapeOp(IRDLOperation):
+    """A constant shape."""
+
+    name = "tosa.const_shape"
+
+    values = prop_def(DenseIntOrFPElementsAttr)
+    output = result_def(_SHAPE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    # MLIR has two spaces here, too.
+    assembly_format = "` ` attr-dict `:` `(` `)` `->` type($output)"
+
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(self, sizes: Sequence[int]):
+        type_ = TensorType(IndexType(), (len(sizes),))
+        values = DenseIntOrFPElementsAttr.from_list(type_, sizes)
+        super().__init__(
+            properties={"values": values}, result_types=(ShapeType(len(sizes)),)
+        )
+
+    def verify_(self) -> None:
+        type_ = self.values.type
+        if not isinstance(type_.element_type, IndexType):
+            raise _fail(self, "expected values to be index elements")
+        if type_.get_num_dims() != 1:
+            raise _fail(self, "expect elements in attribute values with rank 1")
+        rank = self.output.type.rank.data
+        if type_.get_shape() != (rank,):
+            raise _fail(
+                self,
+                "expect number of elements in attribute values "
+                f"({type_.get_shape()[0]}) to be equal to the rank "
+                f"({rank}) for the result shape type",
+            )
+
+
+def _verify_lengths(op: IRDLOperation, rank: int, *shapes: SSAValue) -> None:
+    for value in shapes:
+        length = cast(ShapeType, value.type).rank.data
+        if length != rank:
+            raise _fail(op, f"expected a shape of {rank} sizes, got {length}")
+
+
+@irdl_op_definition
+class ReshapeOp(TosaOp):
+    """The same elements in another shape."""
+
+    name = "tosa.reshape"
+
+    input1 = operand_def(_NUMBERS)
+    shape = operand_def(_SHAPE)
+    output = result_def(_NUMBERS)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.output)
+        _verify_lengths(self, len(_shape(self.output)), self.shape)
+        if (sizes := _sizes(self.shape)) is not None:
+            _verify_result_shape(self, [DYNAMIC_INDEX if s == -1 else s for s in sizes])
+        shapes = _shape(self.input1), _shape(self.output)
+        if DYNAMIC_INDEX not in (*shapes[0], *shapes[1]):
+            before, after = map(math.prod, shapes)
+            if before != after:
+                raise _fail(self, f"cannot reshape {before} elements into {after}")
+
+
+@irdl_op_definition
+class TileOp(TosaOp):
+    """Repeats a tensor along its dimensions."""
+
+    name = "tosa.tile"
+
+    input1 = operand_def(_NON_SCALAR)
+    multiples = operand_def(_SHAPE)
+    output = result_def(_NON_SCALAR)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.output)
+        _verify_rank(self, self.input1)
+        _verify_lengths(self, len(_shape(self.input1)), self.multiples)
+
+
+@irdl_op_definition
+class PadOp(TosaOp):
+    """Surrounds a tensor with a constant: `padding` elements before and after."""
+
+    name = "tosa.pad"
+
+    input1 = operand_def(_NON_SCALAR)
+    padding = operand_def(_SHAPE)
+    pad_const = operand_def(_ONE)
+    output = result_def(_NON_SCALAR)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.pad_const, self.output)
+        shape = _shape(self.input1)
+        _verify_rank(self, self.input1)
+        _verify_lengths(self, 2 * len(shape), self.padding)
+        if (padding := _sizes(self.padding)) is not None:
+            expected = [
+                size if size == DYNAMIC_INDEX else before + size + after
+                for size, before, after in zip(
+                    shape, padding[::2], padding[1::2], strict=True
+                )
+            ]
+            _verify_result_shape(self, expected)
+
+
+@irdl_op_definition
+class SliceOp(TosaOp):
+    """A part of a tensor, from a start, of a size."""
+
+    name = "tosa.slice"
+
+    input1 = operand_def(_NON_SCALAR)
+    start = operand_def(_SHAPE)
+    size = operand_def(_SHAPE)
+    output = result_def(_NON_SCALAR)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.output)
+        _verify_rank(self, self.input1)
+        _verify_lengths(self, len(_shape(self.input1)), self.start, self.size)
+
+
+@irdl_op_definition
+class TransposeOp(TosaOp):
+    """Permutes the dimensions: dimension k of the result is `perms[k]` of the operand."""
+
+    name = "tosa.transpose"
+
+    input1 = operand_def(_NON_SCALAR)
+    perms = prop_def(DenseArrayBase[I32])
+    output = result_def(_NON_SCALAR)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.output)
+        shape, perms = _shape(self.input1), self.perms.get_values()
+        if sorted(perms) != [*range(len(shape))]:
+            raise _fail(self, "expected valid permutation indices")
+        _verify_result_shape(self, [shape[axis] for axis in perms])
+
+
+@irdl_op_definition
+class ReverseOp(TosaOp):
+    """Reverses the elements along an axis."""
+
+    name = "tosa.reverse"
+
+    input1 = operand_def(_NON_SCALAR)
+    axis = prop_def(IntegerAttr[I32])
+    output = result_def(_NON_SCALAR)
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.input1, self.output)
+        _verify_rank(self, self.input1)
+        _verify_axis(self, self.axis, self.input1)
+
+
+@irdl_op_definition
+class GatherOp(TosaOp):
+    """Of each batch, the rows of `values` that `indices` name."""
+
+    name = "tosa.gather"
+
+    values = operand_def(_of_rank(3))
+    indices = operand_def(
+        TensorKind("2-d tensor of i32 or i64", {i32, i64}.__contains__, (2,))
+    )
+    output = result_def(_of_rank(3))
+
+    def verify_(self) -> None:
+        _verify_same_elements(self, self.values, self.output)
+        batches, _, channels = _shape(self.values)
+        if not _is_size(batches, _shape(self.indices)[0]):
+            raise _fail(self, f"requires indices dimension 0 to have size {batches}")
+        _verify_result_shape(self, (batches, _shape(self.indices)[1], channels))
+
+
+@irdl_op_definition
+class ResizeOp(KeywordOp):
+    """Resizes the two middle dimensions of an image."""
+
+    name = "tosa.resize"
+
+    input = operand_def(_of_rank(4))
+    scale = operand_def(_SHAPE)
+    offset = operand_def(_SHAPE)
+    border = operand_def(_SHAPE)
+    mode = prop_def(ResizeModeAttr)
+    output = result_def(_of_rank(4))
+
+    def verify_(self) -> None:
+        _verify_lengths(self, 4, self.scale)
+        _verify_lengths(self, 2, self.offset, self.border)
+        constants = [_sizes(value) for value in self.operands[1:]]
+        if None in constants:
+            return
+        scale, offset, border = cast(Sequence[Sequence[int]], constants)
+        sizes: list[int] = []
+        for i, size in enumerate(_shape(self.input)[1:3]):
+            steps = (size - 1) * scale[2 * i] - offset[i] + border[i]
+            if size in (1, DYNAMIC_INDEX):
+                # MLIR takes any size of the result for an image of one pixel.
+                sizes.append(DYNAMIC_INDEX)
+            elif steps % scale[2 * i + 1]:
+                raise _fail(
+                    self,
+                    f"expected {steps} to be wholly divisible by {scale[2 * i + 1]}",
+                )
+            else:
+                sizes.append(steps // scale[2 * i + 1] + 1)
+        shape = _shape(self.output)
+        _verify_result_shape(self, (shape[0], *sizes, shape[3]))
+
+
+# Products
+
+_ACCUMULATORS: Mapping[Attribute, Sequence[Attribute]] = {
+    i8: (i32,),
+    i16: (IntegerType(48),),
+    f16: (f16, f32),
+    bf16: (f32,),
+    f32: (f32,),
+}
+"""The types of accumulators, for the element types for which MLIR verifies it."""
+
+
+class ConvolutionOp(TosaOp, ABC):
+    """A convolution of an NHWC image."""
+
+    input = operand_def(_of_rank(4))
+    weight = operand_def(_of_rank(4))
+    bias = operand_def(_of_rank(1))
+    input_zp = operand_def(_ONE_NUMBER)
+    weight_zp = operand_def(_ONE_NUMBER)
+    stride = prop_def(DenseArrayBase[I64])
+    acc_type = prop_def(TypeAttribute)
+    local_bound = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    output = result_def(_of_rank(4))
+
+    KERNEL: ClassVar[Sequence[int]]
+    """The dimensions of the weight that are height and width."""
+
+    def verify_(self) -> None:
+        _verify_zero_point(self, self.input, self.input_zp)
+        _verify_zero_point(self, self.weight, self.weight_zp)
+        element_type = _element_type(self.input)
+        types = _ACCUMULATORS.get(element_type, (self.acc_type,))
+        if self.acc_type not in types:
+            words = "/".join(map(str, types))
+            raise _fail(
+                self, f"accumulator type for {element_type} tensor is not {words}"
+            )
+        channels, biases = _shape(self.output)[3], _shape(self.bias)[0]
+        if biases != 1 and not _is_size(biases, channels):
+            raise _fail(
+                self,
+                f"bias channels expected to be equal to output channels ({channels}) "
+                f"or 1, got {biases}",
+            )
+        kernel = [_shape(self.weight)[axis] for axis in self.KERNEL]
+        image = _shape(self.input)[1:3]
+        if DYNAMIC_INDEX not in (*kernel, *image):
+            sizes = [
+                self.output_size(dimension, size, kernel[dimension])
+                for dimension, size in enumerate(image)
+            ]
+            shape = _shape(self.output)
+            _verify_result_shape(self, (shape[0], *sizes, shape[3]))
+
+    def output_size(self, dimension: int, size: int, kernel: int) -> int:
+        """The size of the result: `dimension` is 0 for the height and 1 for the width."""
+        raise NotImplementedError
+
+
+class _PaddedConvolutionOp(ConvolutionOp, ABC):
+    """A convolution of a padded image."""
+
+    pad = prop_def(DenseArrayBase[I64])
+    dilation = prop_def(DenseArrayBase[I64])
+
+    def output_size(self, dimension: int, size: int, kernel: int) -> int:
+        pads = self.pad.get_values()[2 * dimension : 2 * dimension + 2]
+        stride = self.stride.get_values()[dimension]
+        extent = (kernel - 1) * self.dilation.get_values()[dimension]
+        steps = size - 1 + sum(pads) - extent
+        if steps % stride:
+            raise _fail(
+                self,
+                f"expected {steps}, which is input_size - 1 + padding - "
+                f"(kernel_size - 1) * dilation, to be wholly divisible by stride {stride}",
+            )
+        return steps // stride + 1
+
+
+@irdl_op_definition
+class Conv2DOp(_PaddedConvolutionOp):
+    """Convolution with a weight of shape OHWI."""
+
+    name = "tosa.conv2d"
+
+    KERNEL: ClassVar[Sequence[int]] = (1, 2)
+
+
+@irdl_op_definition
+class DepthwiseConv2DOp(_PaddedConvolutionOp):
+    """Convolution of each channel for itself, with a weight of shape HWCM."""
+
+    name = "tosa.depthwise_conv2d"
+
+    KERNEL: ClassVar[Sequence[int]] = (0, 1)
+
+
+@irdl_op_definition
+class TransposeConv2DOp(ConvolutionOp):
+    """Transposed convolution with a weight of shape OHWI."""
+
+    name = "tosa.transpose_conv2d"
+
+    out_pad = prop_def(DenseArrayBase[I64])
+
+    KERNEL: ClassVar[Sequence[int]] = (1, 2)
+
+    def output_size(self, dimension: int, size: int, kernel: int) -> int:
+        pads = self.out_pad.get_values()[2 * dimension : 2 * dimension + 2]
+        return (size - 1) * self.stride.get_values()[dimension] + sum(pads) + kernel
+
+
+OPERATIONS: Sequence[type[IRDLOperation]] = (
+    AbsOp,
+    ApplyScaleOp,
+    ArgMaxOp,
+    ArithmeticRightShiftOp,
+    BitwiseAndOp,
+    BitwiseNotOp,
+    BitwiseOrOp,
+    BitwiseXorOp,
+    CastOp,
+    CeilOp,
+    ClzOp,
+    ConstShapeOp,
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    EqualOp,
+    ErfOp,
+    ExpOp,
+    FloorOp,
+    GatherOp,
+    GreaterEqualOp,
+    GreaterOp,
+    IdentityOp,
+    IntDivOp,
+    LogOp,
+    LogicalAndOp,
+    LogicalLeftShiftOp,
+    LogicalNotOp,
+    LogicalOrOp,
+    LogicalRightShiftOp,
+    LogicalXorOp,
+    MaximumOp,
+    MinimumOp,
+    NegateOp,
+    PadOp,
+    PowOp,
+    ReshapeOp,
+    ResizeOp,
+    ReverseOp,
+    RsqrtOp,
+    SelectOp,
+    SigmoidOp,
+    SliceOp,
+    TableOp,
+    TanhOp,
+    TileOp,
+    TransposeConv2DOp,
+    TransposeOp,
+)
+"""The ops that xDSL lacks."""
+
+ATTRIBUTES: Sequence[type[Attribute]] = (
+    ResizeModeAttr,
+    ShapeType,
+)
+"""The attributes and types that xDSL lacks."""
