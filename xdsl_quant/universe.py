@@ -56,6 +56,9 @@ _PASS_CLASSES = {
         "stablehlo-legalize-quant-to-integer": "StablehloLegalizeQuantToIntegerPass",
         "stablehlo-legalize-quantized-op-to-qdq": "StablehloLegalizeQuantizedOpToQdqPass",
     },
+    "tfl": {
+        "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
+    },
 }
 """The passes of each room; the module of a pass is named after it."""
 

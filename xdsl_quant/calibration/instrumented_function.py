@@ -42,7 +42,7 @@ from xdsl.utils.exceptions import InterpretationError, PassFailedException
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import StatisticsRefOp
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.array_types import numpy_dtype, shape_of, shortened
+from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.entry_function import (
     entry_function,
     functions_run,
@@ -53,6 +53,7 @@ from xdsl_quant.runtime.entry_function import (
 from xdsl_quant.runtime.host_functions import MinMaxFunction
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
     ConvertStableHLOToLinalgPass,
 )

@@ -29,14 +29,8 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.array_types import (
-    allows_shape,
-    integer_width,
-    is_signless,
-    numpy_dtype,
-    shape_of,
-    shortened,
-)
+from xdsl_quant.runtime.array_types import allows_shape, is_signless, shape_of
+from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype, shortened
 
 from .compilation_error import CompilationError
 

@@ -18,9 +18,9 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import ReduceOp
 from xdsl.ir import Attribute, Operation
 
-from xdsl_quant.runtime.array_types import shortened
 from xdsl_quant.runtime.entry_function import entry_function, symbols_reached
 from xdsl_quant.runtime.host_functions import check_host_functions
+from xdsl_quant.transforms.building.arrays import shortened
 
 from .boundary import Boundary
 from .compilation_error import CompilationError

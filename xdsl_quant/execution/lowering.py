@@ -15,9 +15,9 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.runtime.array_types import numpy_dtype, shortened
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.runtime.missing_lowering import missing_lowering
+from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,

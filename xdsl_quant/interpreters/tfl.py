@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.interpreter import (
     Interpreter,
@@ -27,13 +28,60 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_quant.dialects import tfl
 from xdsl_quant.numerics.tflite import floats, products
 from xdsl_quant.numerics.tflite.quantized import Quantized
+from xdsl_quant.runtime.array_types import allows_shape, shape_text
+from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
+from xdsl_quant.transforms.tfl import kernels
+from xdsl_quant.transforms.tfl.kernels import (
+    IMPLEMENTATIONS,
+    Computation,
+    ComputationError,
+    has_one_scale,
+    parameters_of,
+)
 
 from .implementations import Implementation, interpreter_functions
-from .tfl_computing import has_one_scale, parameters_of, typed
-from .tfl_elementwise import ELEMENTWISE
-from .tfl_moving import MOVING
-from .tfl_products import PRODUCTS
 from .values import failure
+
+# Results
+
+
+def typed(op: Operation, *results: Any) -> tuple[NDArray[Any], ...]:
+    """
+    Results with the dtypes of their types.
+
+    Raises:
+        InterpretationError: if a type does not allow the shape.
+    """
+    arrays: list[NDArray[Any]] = []
+    for result, value in zip(results, op.results, strict=True):
+        array = np.asarray(result)
+        if not allows_shape(value.type, array.shape):
+            raise failure(
+                op,
+                f"has a value of shape '{shape_text(array.shape)}' for the type "
+                f"'{shortened(value.type)}'",
+            )
+        arrays.append(array.astype(numpy_dtype(value.type), copy=False))
+    return tuple(arrays)
+
+
+def _computed(implementation: kernels.Implementation) -> Implementation:
+    """A function that computes an op, and whose results have the dtypes of their types."""
+
+    def run(op: Operation, *args: Any) -> Any:
+        try:
+            if isinstance(implementation, Computation):
+                results = implementation.results(op, args)
+            else:
+                results = implementation(op, *args)
+        except ComputationError as e:
+            raise failure(op, str(e)) from None
+        except IndexError as e:
+            raise ValueError(str(e)) from e
+        return typed(op, *(results if isinstance(results, tuple) else (results,)))
+
+    return run
+
 
 # State
 
@@ -200,9 +248,10 @@ def _functions() -> InterpreterFunctions:
         tfl.NoValueOp: _no_value,
         tfl.VarHandleOp: _var_handle,
         tfl.CustomOp: _custom,
-        **ELEMENTWISE,
-        **PRODUCTS,
-        **MOVING,
+        **{
+            op_type: _computed(implementation)
+            for op_type, implementation in IMPLEMENTATIONS.items()
+        },
     }
     return interpreter_functions(plain, _NESTED)
 

@@ -15,18 +15,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
-    AnyFloat,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    ShapedType,
 )
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.diagnostics import location_prefix, op_name
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.array_types import integer_width, numpy_dtype
-from xdsl_quant.xdsl_patches.resources import resource_data
+from xdsl_quant.transforms.building import arrays
+from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 
 Load = Callable[[Any, Attribute], NDArray[Any]]
 """`signed` or `unsigned`."""
@@ -100,23 +97,7 @@ def dense_elements(
     op: Operation, value: DenseIntOrFPElementsAttr | DenseResourceAttr
 ) -> NDArray[Any]:
     """The elements of a constant, which may be a resource, as a read-only array."""
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        return _tensor(value.data.data, value.type)
-    if (data := resource_data(value)) is None:
-        key = value.resource_handle.data
-        raise failure(op, f"has no data for the resource '{key}'")
-    return _tensor(data, value.type)
-
-
-def _tensor(data: bytes, type_: ShapedType) -> NDArray[Any]:
-    element_type = scalar_or_element_type(type_)
-    dtype = numpy_dtype(element_type)
-    if isinstance(element_type, AnyFloat):
-        elements = np.frombuffer(data, dtype)
-    else:
-        size = 1 if dtype == np.bool_ else dtype.itemsize
-        elements = wrapped(np.frombuffer(data, f"int{8 * size}"), element_type)
-    shape = type_.get_shape()
-    # The one element of a splat may stand for all.
-    is_splat = elements.size == 1
-    return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)
+    try:
+        return arrays.dense_elements(value)
+    except ValueError as e:
+        raise failure(op, f"has {e}") from None

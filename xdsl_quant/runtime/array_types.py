@@ -27,90 +27,20 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     IndexType,
-    IntegerType,
-    Signedness,
     TensorType,
     UnrankedTensorType,
 )
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.ops import has_signless_integers
-from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
-from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
-
-_TEXT_LENGTH = 60
-"""A type may have a million scales: error messages show no more than this of it."""
-
-
-def shortened(type_: Attribute) -> str:
-    """The text of a type, or its beginning and end if it is long."""
-    text = str(type_)
-    if len(text) <= _TEXT_LENGTH:
-        return text
-    half = _TEXT_LENGTH // 2
-    return f"{text[:half]}...{text[-half:]}"
-
-
-# Types
-
-
-def integer_dtype(width: int, *, is_signed: bool = True) -> np.dtype[Any]:
-    """
-    The smallest integer dtype with at least `width` bits.
-
-    Raises:
-        TypeError: if no dtype is wide enough.
-    """
-    for size in (8, 16, 32, 64):
-        if width <= size:
-            return np.dtype(f"{'int' if is_signed else 'uint'}{size}")
-    raise TypeError(f"NumPy has no integers of {width} bits, at most of 64")
-
-
-def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
-    """
-    The dtype of the values of a type, or of the elements of a tensor type.
-
-    Raises:
-        TypeError: if values of the type have no NumPy dtype.
-        ImportError: if the type needs `ml_dtypes`, which is not installed.
-    """
-    element_type = scalar_or_element_type(type_)
-    if isinstance(element_type, IndexType):
-        return np.dtype(np.int64)
-    if isinstance(element_type, AnyFloat):
-        try:
-            return float_dtype(element_type.name)
-        except ValueError:
-            reason = f"NumPy has no dtype for values of type '{element_type}'"
-            raise TypeError(reason) from None
-    if isinstance(element_type, StoredQuantizedType):
-        width = element_type.storage_type_integral_width
-        return integer_dtype(width, is_signed=element_type.is_signed)
-    if not isinstance(element_type, IntegerType):
-        raise TypeError(f"values of type '{shortened(type_)}' have no NumPy dtype")
-    width = element_type.bitwidth
-    signedness = cast(IntegerType, element_type).signedness.data
-    if width == 1 and signedness is Signedness.SIGNLESS:
-        return np.dtype(np.bool_)
-    return integer_dtype(width, is_signed=signedness is not Signedness.UNSIGNED)
-
-
-def integer_width(type_: Attribute) -> int | None:
-    """
-    The number of bits of the values of an integer, index or quantized type, or of the
-    elements of such a tensor type; `None` for floats.
-    """
-    element_type = scalar_or_element_type(type_)
-    if isinstance(element_type, IndexType):
-        return 64
-    if isinstance(element_type, IntegerType):
-        return element_type.bitwidth
-    if isinstance(element_type, StoredQuantizedType):
-        return element_type.storage_type_integral_width
-    return None
-
+from xdsl_quant.numerics.float_dtypes import rounded
+from xdsl_quant.transforms.building.arrays import (
+    integer_width,
+    numpy_dtype,
+    shortened,
+)
 
 # Arguments
 

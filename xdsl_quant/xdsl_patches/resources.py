@@ -28,6 +28,9 @@ from . import are_on
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+RESOURCE_BYTES = 1 << 16
+"""The size from which a constant is a resource: not text, which is twice as long."""
+
 _PREFIX = "0x"
 
 _HEADER_SIZE = 4

@@ -11,12 +11,8 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from xdsl_quant.dialects.quant import Quant
-from xdsl_quant.runtime.array_types import (
-    check_argument,
-    numpy_dtype,
-    shape_text,
-    shortened,
-)
+from xdsl_quant.runtime.array_types import check_argument, shape_text
+from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 
 
 def type_of(text: str) -> Attribute:

@@ -54,7 +54,7 @@ from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr, ResourceType, Str
 from xdsl_quant.dialects.tfl.base import plain_attribute
 from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import YieldOp
-from xdsl_quant.xdsl_patches.resources import new_resource
+from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
 from .model import (
     ABSENT,
@@ -69,9 +69,6 @@ from .model import (
 from .options import properties_of
 from .reader import read_model
 from .sizes import with_input_shapes, with_static_sizes
-
-RESOURCE_BYTES = 1 << 16
-"""The size from which a constant is a resource: not text, which is twice as long."""
 
 ELEMENT_TYPES: Mapping[str, TypeAttribute] = {
     "FLOAT32": f32,

@@ -78,6 +78,8 @@ def gather_nd(values: Array, indices: Array) -> Array:
 
 def dynamic_update_slice(values: Array, update: Array, start: Sequence[int]) -> Array:
     """A tensor with a part replaced; the start is clamped so that the part fits."""
+    if (with_part := getattr(values, "with_part", None)) is not None:
+        return with_part(update, start)
     result = values.copy()
     parts = [
         slice(first := min(max(int(s), 0), size - part), first + part)
@@ -142,6 +144,8 @@ def depth_to_space(values: Array, block: int) -> Array:
 
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """The largest elements along the last dimension and their indices, lower ones first."""
+    if (largest := getattr(values, "top_k", None)) is not None:
+        return largest(count)
     last = values.shape[-1] - 1
     # Of equal elements, the last one in the reversed order comes first.
     reversed_order = np.argsort(values[..., ::-1], axis=-1, kind="stable")

@@ -257,10 +257,15 @@ def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
     Raises:
         ValueError: if a number is negative.
     """
-    if (x.corrected < 0).any():
+    _check_roots(x.corrected)
+    roots = np.sqrt(x.scale * np.maximum(x.corrected, 0).astype(np.float32))
+    return clamped(np.trunc(roots / scale_of(result)), result).astype(np.int64)
+
+
+def _check_roots(values: Integers) -> None:
+    # What is known at run time only is 0 instead.
+    if isinstance(values, np.ndarray) and (values < 0).any():
         raise ValueError("square root of a negative number")
-    roots = np.sqrt(x.scale * x.corrected.astype(np.float32))
-    return clamped(np.trunc(roots / scale_of(result)).astype(np.int64), result)
 
 
 def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Integers:
@@ -271,10 +276,9 @@ def reciprocal_square_root(x: Quantized, result: QuantizationParameters) -> Inte
         ValueError: if a number is negative.
     """
     corrected = x.corrected
-    if (corrected < 0).any():
-        raise ValueError("square root of a negative number")
+    _check_roots(corrected)
     extra = 20
-    root, exponent = inverse_square_root(corrected, -1)
+    root, exponent = inverse_square_root(np.maximum(corrected, 0), -1)
     data = rescaled(np.ones_like(corrected), Multiplier(root, exponent + extra))
     value, shift = quantized_multiplier(1 / float(np.sqrt(x.scale) * scale_of(result)))
     values = clamped(rescaled(data, Multiplier(value, shift - extra)), result)

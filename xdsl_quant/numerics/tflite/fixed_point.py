@@ -67,7 +67,7 @@ def doubling_high_product(lhs: Any, rhs: Any) -> Integers:
 
 def rounding_divide(values: Any, exponent: Any) -> Integers:
     """`RoundingDivideByPOT`: `values / 2**exponent`, rounded half away from zero."""
-    if np.ndim(exponent) == 0 and exponent == 0:
+    if isinstance(exponent, int | np.integer) and exponent == 0:
         return values
     # What is added before the shift is 1 less for negative values.
     half = (1 << exponent) >> 1
@@ -138,12 +138,13 @@ def exp_of_negative(values: Integers) -> Integers:
     quarter = 1 << 24
     remainder = (values & (quarter - 1)) - quarter
     # A Taylor series of fourth degree around -1/8, for numbers from -1/4 to 0.
-    x = scaled_by_power(remainder, 5) + (1 << 28)
+    # Sums that are wrapped fit 32 bits; who knows nothing but bounds is told so.
+    x = wrapped(scaled_by_power(remainder, 5) + (1 << 28))
     x2 = doubling_high_product(x, x)
     x3 = doubling_high_product(x2, x)
     x4 = doubling_high_product(x2, x2)
-    third = doubling_high_product(rounding_divide(x4, 2) + x3, 715827883)
-    series = x + rounding_divide(third + x2, 1)
+    third = doubling_high_product(wrapped(rounding_divide(x4, 2) + x3), 715827883)
+    series = wrapped(x + rounding_divide(third + x2, 1))
     result = 1895147668 + doubling_high_product(series, 1895147668)
     rest = remainder - values
     for exponent, factor in _EXP_FACTORS:
@@ -158,35 +159,32 @@ def reciprocal_of_one_plus(values: Integers) -> Integers:
     bits behind the point.
     """
     half = half_sum(values, INT32_MAX)
-    y = 1515870810 + doubling_high_product(half, -1010580540)
+    y = wrapped(1515870810 + doubling_high_product(half, -1010580540))
     for _ in range(3):
-        error = (1 << 29) - doubling_high_product(half, y)
-        y = y + scaled_by_power(doubling_high_product(y, error), 2)
+        error = wrapped((1 << 29) - doubling_high_product(half, y))
+        y = wrapped(y + scaled_by_power(doubling_high_product(y, error), 2))
     return scaled_by_power(y, 1)
 
 
 def inverse_square_root(values: Integers, direction: int) -> Multiplier:
     """
-    `GetInvSqrtQuantizedMultiplierExp`: the square root of `1 / values` as a multiplier.
-    Values up to 1 become 1. The exponent is multiplied by `direction`.
+    `GetInvSqrtQuantizedMultiplierExp`: the square root of `1 / values`, which have 32 bits,
+    as a multiplier. Values up to 1 become 1. The exponent is multiplied by `direction`.
     """
-    exponent = np.full_like(values, 11)
-    v = values
-    while (is_large := v >= 1 << 29).any():
-        v = np.where(is_large, v >> 2, v)
-        exponent = exponent + is_large
-    pairs = ((leading_zeros(v) - 1) >> 1) - 1
-    exponent = exponent - pairs
-    v = v << (2 * pairs)
-    half = rounding_divide(v >> 1, 1)
-    y = np.full_like(values, 1 << 28)
+    # One step is enough for 32 bits.
+    is_large = values >= 1 << 29
+    v = np.where(is_large, values >> 2, values)
+    pairs = np.clip(((leading_zeros(v) - 1) >> 1) - 1, 0, 14)
+    exponent = 11 + is_large - pairs
+    half = rounding_divide(wrapped(v << (2 * pairs)) >> 1, 1)
+    y: Any = 1 << 28
     for _ in range(5):
         cube = doubling_high_product(doubling_high_product(y, y), y)
         correction = doubling_high_product(half, scaled_by_power(cube, 6))
         y = scaled_by_power(
             doubling_high_product((1 << 28) + (1 << 27), y) - correction, 3
         )
-    result = doubling_high_product(y, 1518500250) << np.maximum(-exponent, 0)
+    result = wrapped(doubling_high_product(y, 1518500250) << np.maximum(-exponent, 0))
     exponent = np.maximum(exponent, 0) * direction
     return Multiplier(
         np.where(values <= 1, INT32_MAX, result), np.where(values <= 1, 0, exponent)
@@ -202,23 +200,23 @@ def log_from_one(values: Integers) -> Integers:
     quarter = rounding_divide(536870912, 6)
     zeros = leading_zeros(values)
     root_half = 1518500250
-    normalized = saturated(values << (zeros - 1))
+    normalized = saturated(values << np.maximum(zeros - 1, 0))
     first = scaled_by_power(doubling_high_product(normalized, root_half), 1)
     first_power = saturated(((12 - zeros) << 25) + quarter)
     product = doubling_high_product(values, root_half)
-    room = leading_zeros(product) - 1
+    room = np.maximum(leading_zeros(product) - 1, 0)
     second = saturated(values << room)
     second_power = saturated(((12 - room) << 25) - quarter)
     r, power = np.minimum(first, second), np.maximum(first_power, second_power)
     center = 1805811301
     mean = half_sum(r, center)
-    d = 2 * (r - center)
+    d = wrapped(2 * (r - center))
     d2 = doubling_high_product(d, d)
     d3 = doubling_high_product(d, d2)
     numerator = doubling_high_product(d, r) + doubling_high_product(d3, 117049297)
-    inner = 1057819769 + d + doubling_high_product(127690142, d2)
-    denominator = doubling_high_product(mean, inner) + doubling_high_product(
-        638450708, d
+    inner = wrapped(1057819769 + d + doubling_high_product(127690142, d2))
+    denominator = wrapped(
+        doubling_high_product(mean, inner) + doubling_high_product(638450708, d)
     )
     quotient = doubling_high_product(
         rounding_divide(numerator, 6), reciprocal_of_one_plus(denominator)

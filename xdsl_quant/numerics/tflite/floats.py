@@ -63,7 +63,13 @@ def elu(values: Array) -> Array:
     return np.where(values < 0, np.expm1(np.minimum(values, 0)), values)
 
 
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+_erfc_of_arrays = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _erfc(values: Any) -> Array:
+    if (erfc := getattr(values, "erfc", None)) is not None:
+        return erfc()
+    return _erfc_of_arrays(values)
 
 
 def gelu(values: Array, approximate: bool = False) -> Array:

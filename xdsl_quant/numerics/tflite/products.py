@@ -95,10 +95,13 @@ def convolution_sums(
     outputs, height, width, depth = weights.shape
     groups = values.shape[-1] // depth
     view = windows(values, (height, width), window)
+    if _fits_floats(values, weights, height * width * depth):
+        view, weights = view.astype(np.float64), weights.astype(np.float64)
+    if groups == 1:
+        sums = np.einsum("byxcij,oijc->byxo", view, weights, optimize=True)
+        return sums.astype(values.dtype)
     view = view.reshape(*view.shape[:3], groups, depth, height, width)
     kernels = weights.reshape(groups, outputs // groups, height, width, depth)
-    if _fits_floats(values, weights, height * width * depth):
-        view, kernels = view.astype(np.float64), kernels.astype(np.float64)
     sums = np.einsum("byxgcij,goijc->byxgo", view, kernels, optimize=True)
     return sums.astype(values.dtype).reshape(*view.shape[:3], outputs)
 
@@ -108,9 +111,10 @@ def _fits_floats(values: NDArray[Any], weights: NDArray[Any], count: int) -> boo
     Whether sums of so many products of integers are exact as floats of 64 bits, which NumPy
     multiplies many times faster.
     """
-    if values.dtype.kind == "f":
+    arrays = values, weights
+    if values.dtype.kind == "f" or not all(isinstance(a, np.ndarray) for a in arrays):
         return False
-    largest = [int(np.abs(array).max(initial=0)) for array in (values, weights)]
+    largest = [int(np.abs(array).max(initial=0)) for array in arrays]
     return largest[0] * largest[1] * count < 1 << 53
 
 
@@ -139,27 +143,22 @@ def transposed_sums(
     The accumulators of [`transposed_convolution`][..transposed_convolution]: as
     [`convolution_sums`][..convolution_sums], for a result of the given shape.
     """
-    outputs, height, width, _ = weights.shape
-    batch, rows, columns, _ = values.shape
+    _, height, width, _ = weights.shape
+    batch, rows, columns, channels = values.shape
     (top, _), (left, _) = (
         window.padding_before(shape[axis + 1], (height, width)[axis], axis)
         for axis in range(2)
     )
-    (sh, sw) = window.strides
-    sums = np.zeros(
-        (batch, (rows - 1) * sh + height, (columns - 1) * sw + width, outputs),
-        values.dtype,
-    )
-    for i in range(height):
-        for j in range(width):
-            part = values @ weights[:, i, j].T
-            stop_row, stop_column = i + rows * sh - sh + 1, j + columns * sw - sw + 1
-            sums[:, i:stop_row:sh, j:stop_column:sw] += part
-    behind = [
-        max(top + shape[1] - sums.shape[1], 0),
-        max(left + shape[2] - sums.shape[2], 0),
-    ]
-    sums = np.pad(sums, [(0, 0), (0, behind[0]), (0, behind[1]), (0, 0)])
+    sh, sw = window.strides
+    # Zeros between elements and round them, over which the reversed window moves.
+    apart = np.pad(
+        values.reshape(batch, rows, 1, columns, 1, channels),
+        [(0, 0), (0, 0), (0, sh - 1), (0, 0), (0, sw - 1), (0, 0)],
+    ).reshape(batch, rows * sh, columns * sw, channels)
+    below = max(top + shape[1] - rows * sh, 0)
+    right = max(left + shape[2] - columns * sw, 0)
+    padded = np.pad(apart, [(0, 0), (height - 1, below), (width - 1, right), (0, 0)])
+    sums = convolution_sums(padded, weights[:, ::-1, ::-1], Window())
     return sums[:, top : top + shape[1], left : left + shape[2]]
 
 
@@ -264,10 +263,11 @@ def fully_connected(
     result: QuantizationParameters,
     activation: str = "NONE",
     keep_num_dims: bool = False,
+    has_multiplier: bool = False,
 ) -> Integers:
     """
-    The product of rows with weights. The accumulator is multiplied with a number of 64
-    bits, and rounded half away from zero.
+    The product of rows with weights. The accumulator is multiplied with a float of 64 bits,
+    and rounded half away from zero.
 
     Args:
         x: stored values, whose last dimension is that of the weights.
@@ -276,6 +276,8 @@ def fully_connected(
         result: the parameters of the result.
         activation: what is computed of the sums.
         keep_num_dims: keep all but the last dimension instead of one for all of them.
+        has_multiplier: multiply the accumulator with a multiplier of 31 bits instead, as
+            other kernels than the reference do.
 
     Returns:
         Stored values.
@@ -289,9 +291,15 @@ def fully_connected(
     if bias is not None:
         sums = sums + bias
     ratio = float(x.scale) * parameters.scales / float(scale_of(result))
-    values = round_away(sums * ratio).astype(np.int64)
+    if has_multiplier:
+        products = x.scale * parameters.scales.astype(np.float32)
+        ratio = products.astype(np.float64) / float(scale_of(result))
+        scaled = rescaled(sums, quantized_multiplier(ratio))
+    else:
+        scaled = round_away(sums * ratio)
+    values = activated(scaled, result, activation).astype(np.int64)
     shape = x.values.shape[:-1] if keep_num_dims else (-1,)
-    return activated(values, result, activation).reshape(*shape, matrix.shape[0])
+    return values.reshape(*shape, matrix.shape[0])
 
 
 def batch_matmul(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -48,9 +48,12 @@ def scale_of(parameters: QuantizationParameters) -> np.float32:
     return np.float32(parameters.scales)
 
 
-def round_away(values: np.ndarray | np.float32) -> np.ndarray:
-    """Numbers of 32 bits rounded half away from zero, which is what C's `round` does."""
-    wide = np.asarray(values, np.float64)
+def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
+    """
+    Numbers of NumPy's with 32 bits rounded half away from zero, which is what C's `round`
+    does.
+    """
+    wide = values.astype(np.float64)
     return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
 
 

@@ -96,7 +96,8 @@ def _softmax_16(x: Quantized, beta: float) -> Integers:
     scaled = rescaled(differences, quantized_multiplier(ratio))
     exponentials = interpolated_lookup(exponential, saturated(scaled + 32767, 16))
     total = exponentials.sum(axis=-1, keepdims=True)
-    zeros = leading_zeros(total)
+    # The largest element alone is 32767.
+    zeros = np.clip(leading_zeros(total), 1, 17)
     normalized = (((total << (zeros - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
     quotient = interpolated_lookup(reciprocal, saturated(normalized, 16))
     shift = 31 - zeros

@@ -132,11 +132,19 @@ def _rounded(values: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
     return round_away(values).astype(dtype)
 
 
+def entries(table: Integers, indices: Any) -> Integers:
+    """The entries of a table of one dimension at indices that are within it."""
+    if (entries_of := getattr(indices, "entries_of", None)) is not None:
+        return entries_of(table)
+    return table[indices]
+
+
 def interpolated_lookup(table: Integers, values: Integers) -> Integers:
     """`LUTLookup`: what a table of 513 points says about stored values of 16 bits."""
     index = 256 + (values >> 7)
-    slope = wrapped(table[index + 1] - table[index], 16)
-    return wrapped(table[index] + ((slope * (values & 127) + 64) >> 7), 16)
+    first, second = entries(table, index), entries(table, index + 1)
+    slope = wrapped(second - first, 16)
+    return wrapped(first + ((slope * (values & 127) + 64) >> 7), 16)
 
 
 def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Integers:
@@ -153,7 +161,7 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
     """
     if x.parameters.storage_width <= 8:
         table = table_of_8_bits(name, x.parameters, result)
-        return table[x.values - storage_range(x.parameters.storage)[0]]
+        return entries(table, x.values - storage_range(x.parameters.storage)[0])
     if name in ("logistic", "tanh"):
         return (_logistic_16 if name == "logistic" else _tanh_16)(x)
     table = table_of_16_bits(
@@ -221,8 +229,8 @@ def _interpolated_sigmoid(magnitudes: Integers, bits: int, last: int) -> Integer
     table = sigmoid_table()
     index, rest = magnitudes >> bits, magnitudes & ((1 << bits) - 1)
     inside = np.minimum(index, 254)
-    slope = table[inside + 1] - table[inside]
-    return np.where(index >= 255, last, (table[inside] << bits) + rest * slope)
+    first, second = entries(table, inside), entries(table, inside + 1)
+    return np.where(index >= 255, last, (first << bits) + rest * (second - first))
 
 
 def _logistic_16(x: Quantized) -> Integers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdsl_quant.numerics.parameters import QuantizationParameters
+from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
 
 from .fixed_point import Integers
 from .products import Window, windows
@@ -52,7 +52,8 @@ def max_pool(
     activation: str = "NONE",
 ) -> Integers:
     """The largest stored value, with the arguments of [`average_pool`][..average_pool]."""
-    least = np.iinfo(np.int64).min
+    # Each place of the window has an element of the image, which is not smaller.
+    least, _ = storage_range(result.storage)
     largest = windows(values, sizes, window, least).max(axis=(-2, -1))
     return np.clip(largest, *activation_bounds(result, activation))
 

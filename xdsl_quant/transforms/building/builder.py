@@ -339,13 +339,35 @@ class LoweringBuilder(Builder):
             argument.name_hint = name
         inner = self.at_end(block)
         results = body(inner, block.args)
+        return self.loop_nest(block, results, inputs, outputs, maps, kinds)
+
+    def loop_nest(
+        self,
+        block: Block,
+        results: Sequence[SSAValue],
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+        kinds: Sequence[IteratorTypeAttr],
+    ) -> Sequence[SSAValue]:
+        """
+        A loop nest whose body is built: see `generic`.
+
+        Args:
+            block: the body without its terminator, with an argument for each operand.
+            results: what the elements of the results become, in terms of the block.
+            inputs: the tensors that are read.
+            outputs: what the results are before.
+            maps: the indices of an element of each operand.
+            kinds: which loops are parallel and which reduce.
+        """
         end = linalg.ops.YieldOp.create(operands=results, location=self.location)
         block.add_op(end)
         so_far = block.args[len(inputs) :]
         if REDUCTION not in kinds and any(arg.first_use for arg in so_far):
             # What MLIR fuses with a broadcast must not read what it writes to.
             maps = (*maps, *maps[len(inputs) :])
-            inputs = operands
+            inputs = (*inputs, *outputs)
             outputs = [
                 self.empty(cast(TensorType, output.type), self.sizes(output))
                 for output in outputs

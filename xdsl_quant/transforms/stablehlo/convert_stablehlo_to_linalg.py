@@ -24,12 +24,9 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    FunctionType,
     ModuleOp,
     StringAttr,
-    UnrealizedConversionCastOp,
 )
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -44,12 +41,12 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
 )
-from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
+from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
+from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .adoption import adopt_ops
 from .linalg import contraction, data_movement, elementwise, reduction
-from .linalg.element_types import has_signedness, signless
 from .linalg.lowering import LinalgLowering, Replacement, UnsupportedError
 
 LOWERINGS: Sequence[LinalgLowering[Any]] = (
@@ -144,23 +141,6 @@ def _check_signedness(op: Operation) -> None:
             )
 
 
-def _make_signless(module: ModuleOp) -> None:
-    """Replace integer types by signless ones, and remove casts between these."""
-    for op in module.walk():
-        for value in defined_values(op):
-            set_type(value, signless(value.type))
-        if isinstance(op, FuncOp):
-            type_ = op.function_type
-            op.function_type = FunctionType.from_lists(
-                [*map(signless, type_.inputs)], [*map(signless, type_.outputs)]
-            )
-    for op in (*module.walk(),):
-        if isinstance(op, UnrealizedConversionCastOp) and op.operand_types == (
-            op.result_types
-        ):
-            Rewriter.replace_op(op, (), op.operands)
-
-
 @dataclass(frozen=True)
 class ConvertStableHLOToLinalgPass(ModulePass):
     """
@@ -202,4 +182,4 @@ class ConvertStableHLOToLinalgPass(ModulePass):
             if cast.result.first_use is None:
                 Rewriter.erase_op(cast)
         if has_signs:
-            _make_signless(op)
+            make_signless(op)

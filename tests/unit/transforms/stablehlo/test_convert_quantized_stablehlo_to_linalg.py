@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from xdsl_quant.dialects.stablehlo import ConvertOp, ReturnOp, StableHLO
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.runtime.array_types import numpy_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.transforms.building.arrays import numpy_dtype
 from xdsl_quant.transforms.stablehlo.convert_quantized_stablehlo_to_linalg import (
     ConvertQuantizedStableHLOToLinalgPass,
 )

@@ -25,8 +25,9 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
     static_sizes,
 )
+from xdsl_quant.transforms.building.signless_types import signless
 
-from .element_types import Values, bit_width, converted, is_float, signless
+from .element_types import Values, bit_width, converted, is_float
 from .elementwise import product, total
 from .lowering import LinalgLowering, UnsupportedError
 from .reduction import reducing_loops

@@ -28,10 +28,9 @@ from xdsl.utils.hints import isa
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.types import (
     StoredQuantizedType,
-    scalar_or_element_type,
-    with_element_type,
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.signless_types import signless
 
 Values: TypeAlias = Sequence[SSAValue]
 
@@ -58,23 +57,6 @@ def is_unsigned(type_: Attribute) -> bool:
     return isa(type_, IntegerType) and (
         type_.bitwidth == 1 or type_.signedness.data is Signedness.UNSIGNED
     )
-
-
-def has_signedness(type_: Attribute) -> bool:
-    """Whether a type, or that of its elements, is one that arithmetic ops do not take."""
-    element_type = scalar_or_element_type(type_)
-    return (
-        isa(element_type, IntegerType)
-        and element_type.signedness.data is not Signedness.SIGNLESS
-    )
-
-
-def signless(type_: Attribute) -> Attribute:
-    """The type with the same bits that arithmetic ops take."""
-    if not has_signedness(type_):
-        return type_
-    width = bit_width(scalar_or_element_type(type_))
-    return with_element_type(type_, IntegerType(width))
 
 
 def is_arithmetic(type_: Attribute) -> bool:

@@ -29,7 +29,7 @@ from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics.tflite import elementwise, fixed_point
 from xdsl_quant.numerics.tflite.quantized import Quantized
 from xdsl_quant.transforms.building.builder import LoweringBuilder
-from xdsl_quant.transforms.building.integer_expressions import (
+from xdsl_quant.transforms.building.number_expressions import (
     Condition,
     IntegerExpression,
 )

@@ -18,16 +18,20 @@ from xdsl_quant.numerics.tflite import (
     floats,
     rows,
 )
+from xdsl_quant.numerics.tflite.fixed_point import wrapped
 from xdsl_quant.numerics.tflite.quantized import Quantized, scale_of
 from xdsl_quant.numerics.tflite.tables import looked_up
-from xdsl_quant.runtime.array_types import numpy_dtype
+from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 
-from .implementations import Implementation
-from .tfl_computing import (
+from .computing import (
+    OTHER_SCALES,
+    Computation,
+    ComputationError,
+    Implementation,
     Kernel,
+    NoKernel,
     Operands,
     activation_of,
-    computed,
     expressed,
     flag,
     formula_of,
@@ -37,9 +41,7 @@ from .tfl_computing import (
     number,
     on_stored_values,
     parameters_of,
-    typed,
 )
-from .values import resized
 
 
 def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
@@ -54,7 +56,7 @@ def _has_scale(parameters: Parameters, scale: float, zero_point: int) -> bool:
 def _binary(
     function: Callable[..., Any], kernel: Kernel | None = None
 ) -> Implementation:
-    return computed(formula_of(function), kernel)
+    return Computation(formula_of(function), kernel)
 
 
 def _fused(
@@ -63,7 +65,7 @@ def _fused(
     def formula(op: Operation, *values: Any) -> Any:
         return floats.activated(function(*values), activation_of(op))
 
-    return computed(formula, kernel)
+    return Computation(formula, kernel)
 
 
 def _sum(function: Callable[..., Any]) -> Kernel:
@@ -106,7 +108,7 @@ def _sigmoid(name: str) -> Kernel:
     def kernel(op: Operation, result: Parameters, x: Quantized) -> Any:
         is_wide = result.storage_width == 16
         if is_wide and not (_has_scale(result, 2**-15, 0) and not x.zero_point):
-            return None
+            return NoKernel("has a result whose scale is not 2**-15, or a zero point")
         return looked_up(name, x, result)
 
     return kernel
@@ -114,8 +116,10 @@ def _sigmoid(name: str) -> Kernel:
 
 def _negated(op: Operation, result: Parameters, x: Quantized) -> Any:
     # The kernel ignores zero points. The smallest stored value stays what it is.
-    if x.zero_point or not have_one_scale(result, x):
-        return None
+    if not have_one_scale(result, x):
+        return OTHER_SCALES
+    if x.zero_point:
+        return NoKernel("has a zero point, which the kernel ignores")
     half = 1 << (result.storage_width - 1)
     return np.where(x.values == -half, -half, -x.values)
 
@@ -129,7 +133,7 @@ def _reciprocal_square_root(op: Operation, result: Parameters, x: Quantized) -> 
 def _hard_swish(op: Operation, result: Parameters, x: Quantized) -> Any:
     # The kernel only takes a multiplier below 1.
     if np.float32(1 / 128) * x.scale / scale_of(result) >= 1:
-        return None
+        return NoKernel("has an operand whose scale is 128 times that of its result")
     return elementwise.hard_swish(x, result)
 
 
@@ -137,7 +141,7 @@ def _relu(activation: str) -> Implementation:
     def fixed(op: Operation) -> str:
         return activation
 
-    return computed(
+    return Computation(
         formula_of(floats.activated, fixed), kernel_of(elementwise.relu, fixed)
     )
 
@@ -163,41 +167,46 @@ def _selected(op: tfl.SelectOp | tfl.SelectV2Op, condition: Any, x: Any, y: Any)
 
 
 def _cast(op: tfl.CastOp, value: Any) -> Any:
-    array, type_ = np.asarray(value), op.output.type
-    match array.dtype.kind, numpy_dtype(type_).kind:
-        case _, "b":
-            return typed(op, array != 0)
-        case "f", "i" | "u":
-            return typed(op, resized(array.astype(np.int64), type_))
-        case _, "i" | "u":
-            return typed(op, resized(array, type_))
-        case _:
-            return typed(op, array)
+    dtype = numpy_dtype(op.output.type)
+    if dtype == np.bool_:
+        return value != 0
+    if value.dtype.kind == "f" and dtype.kind in "iu":
+        value = value.astype(np.int64)
+    width = integer_width(op.output.type)
+    if width is not None and width < 8:
+        value = wrapped(value.astype(np.int64), width)
+    return value.astype(dtype)
 
 
 def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     assert result is not None
     if not (has_one_scale(source) and has_one_scale(result)):
-        values = quantize_with(
+        if not isinstance(value, np.ndarray):
+            raise ComputationError("has several scales, which is not supported")
+        return quantize_with(
             expressed(value, op.input.type),
             result,
             rounding_mode="nearest-away",
             zero_point_order="after-rounding",
         )
-    elif source is None:
-        values = elementwise.quantize(np.asarray(value), result)
-    else:
-        x = Quantized(value.astype(np.int64), source)
-        values = elementwise.requantize(x, result)
-    return typed(op, values)
+    if source is None:
+        return elementwise.quantize(value, result)
+    return elementwise.requantize(Quantized(value.astype(np.int64), source), result)
 
 
 def _dequantize(op: tfl.DequantizeOp, value: Any) -> Any:
-    return typed(op, expressed(value, op.input.type))
+    parameters = parameters_of(op.input.type)
+    if isinstance(value, np.ndarray) or parameters is None:
+        return expressed(value, op.input.type).astype(np.float32)
+    return elementwise.dequantize(Quantized(value.astype(np.int64), parameters))
 
 
 # Along the last dimension
+
+_OTHER_RESULT = NoKernel(
+    "has a result with another scale or zero point than the kernel"
+)
 
 
 def _beta(op: tfl.SoftmaxOp) -> Any:
@@ -209,19 +218,23 @@ def _softmax(op: tfl.SoftmaxOp, result: Parameters, x: Quantized) -> Any:
         is_fixed = _has_scale(result, 2**-15, 0)
     else:
         is_fixed = _has_scale(result, 2**-8, result.storage_min)
-    return rows.softmax(x, result, _beta(op)) if is_fixed else None
+    return rows.softmax(x, result, _beta(op)) if is_fixed else _OTHER_RESULT
 
 
 def _log_softmax(op: tfl.LogSoftmaxOp, result: Parameters, x: Quantized) -> Any:
     is_fixed = _has_scale(result, 1 / 16, result.storage_max)
-    return rows.log_softmax(x, result) if is_fixed else None
+    return rows.log_softmax(x, result) if is_fixed else _OTHER_RESULT
 
 
 def _l2_normalization(op: Any, result: Parameters, x: Quantized) -> Any:
     # Unsigned stored values have another kernel.
-    if not result.is_signed or not _has_scale(result, 1 / 128, 0):
-        return None
-    return rows.l2_normalization(x, result) if activation_of(op) == "NONE" else None
+    if not result.is_signed:
+        return NoKernel("has unsigned storage, which another kernel is for")
+    if not _has_scale(result, 1 / 128, 0):
+        return _OTHER_RESULT
+    if activation_of(op) != "NONE":
+        return NoKernel(f"has the activation '{activation_of(op)}'")
+    return rows.l2_normalization(x, result)
 
 
 ELEMENTWISE: Mapping[type[Operation], Implementation] = {
@@ -246,8 +259,8 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.LogicalAndOp: _binary(np.logical_and),
     tfl.LogicalOrOp: _binary(np.logical_or),
     tfl.LogicalNotOp: _binary(np.logical_not),
-    tfl.SelectOp: computed(_selected, on_stored_values(_selected), Operands((0,))),
-    tfl.SelectV2Op: computed(_selected, on_stored_values(_selected), Operands((0,))),
+    tfl.SelectOp: Computation(_selected, on_stored_values(_selected), Operands((0,))),
+    tfl.SelectV2Op: Computation(_selected, on_stored_values(_selected), Operands((0,))),
     tfl.NegOp: _unary("neg", _negated),
     tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
     tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),
@@ -266,16 +279,16 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.Relu6Op: _relu("RELU6"),
     tfl.Relu1Op: _relu("RELU_N1_TO_1"),
     tfl.Relu0To1Op: _relu("RELU_0_TO_1"),
-    tfl.LeakyReluOp: computed(
+    tfl.LeakyReluOp: Computation(
         formula_of(floats.prelu, _alpha), kernel_of(elementwise.leaky_relu, _alpha)
     ),
     tfl.PReluOp: _binary(floats.prelu, kernel_of(elementwise.prelu)),
     tfl.HardSwishOp: _unary("hard_swish", _hard_swish),
     tfl.EluOp: _unary("elu", _looked_up("elu")),
-    tfl.GeluOp: computed(formula_of(floats.gelu, _is_approximate), _gelu),
+    tfl.GeluOp: Computation(formula_of(floats.gelu, _is_approximate), _gelu),
     tfl.LogisticOp: _unary("logistic", _sigmoid("logistic")),
     tfl.TanhOp: _unary("tanh", _sigmoid("tanh")),
-    tfl.SoftmaxOp: computed(formula_of(floats.softmax, _beta), _softmax),
+    tfl.SoftmaxOp: Computation(formula_of(floats.softmax, _beta), _softmax),
     tfl.LogSoftmaxOp: _binary(floats.log_softmax, _log_softmax),
     tfl.L2NormalizationOp: _fused(floats.l2_normalization, _l2_normalization),
 }

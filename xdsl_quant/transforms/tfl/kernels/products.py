@@ -19,14 +19,16 @@ from xdsl_quant.numerics.tflite import (
 from xdsl_quant.numerics.tflite.products import Window
 from xdsl_quant.numerics.tflite.quantized import Quantized
 
-from .implementations import Implementation
-from .tfl_computing import (
+from .computing import (
+    OTHER_SCALES,
+    Computation,
+    Implementation,
     Operands,
     activation_of,
-    computed,
     flag,
     formula_of,
     have_one_scale,
+    integers_of,
     kernel_of,
     number,
     on_stored_values,
@@ -82,7 +84,7 @@ def _convolution(
         )
 
     what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
-    return computed(formula, kernel, what)
+    return Computation(formula, kernel, what)
 
 
 def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
@@ -90,7 +92,7 @@ def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
 
 
 def _shape(sizes: Any) -> Any:
-    return tuple(np.ravel(sizes).tolist())
+    return tuple(integers_of(sizes))
 
 
 def _transposed_formula(op: Any, shape: Any, weights: Any, x: Any, bias: Any) -> Any:
@@ -117,12 +119,20 @@ def _fully_connected_formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
     return _with_bias(op, floats.fully_connected(x, weights, keep_num_dims), bias)
 
 
-def _fully_connected_kernel(
-    op: Any, result: Parameters, x: Any, weights: Any, bias: Any
-) -> Any:
-    return products.fully_connected(
-        x, weights, _integers(bias), result, activation_of(op), flag(op.keep_num_dims)
-    )
+def _fully_connected(has_multiplier: bool) -> Computation:
+    def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
+        return products.fully_connected(
+            x,
+            weights,
+            _integers(bias),
+            result,
+            activation_of(op),
+            flag(op.keep_num_dims),
+            has_multiplier,
+        )
+
+    what = Operands(plain=(2,), weights=1, bias=2)
+    return Computation(_fully_connected_formula, kernel, what)
 
 
 def _adj_x(op: tfl.BatchMatMulOp) -> bool:
@@ -150,10 +160,10 @@ def _pooled(
 
     def kernel(op: Any, result: Parameters, x: Quantized) -> Any:
         if not have_one_scale(result, x):
-            return None
+            return OTHER_SCALES
         return function(x.values, result, _sizes(op), _window(op), activation_of(op))
 
-    return computed(formula, kernel)
+    return Computation(formula, kernel)
 
 
 def _centers(op: Any) -> tuple[bool, bool]:
@@ -166,20 +176,16 @@ def _resize_bilinear_of_floats(op: Any, x: Any, size: Any) -> Any:
 
 def _resize_bilinear(op: Any, result: Parameters, x: Quantized, size: Any) -> Any:
     if not have_one_scale(result, x):
-        return None
+        return OTHER_SCALES
     if not result.is_signed:
         # The kernel of unsigned stored values computes with floats.
         values = x.values.astype(np.float32)
         means = floats.resize_bilinear(values, _shape(size), *_centers(op))
-        return np.floor(means + np.float32(0.5))
+        return np.floor(means + np.float32(0.5)).astype(np.int64)
     return windows.resize_bilinear(x.values, _shape(size), *_centers(op))
 
 
 # Along dimensions
-
-
-def _axes(axes: Any) -> Sequence[int]:
-    return np.ravel(axes).tolist()
 
 
 def _reduced(
@@ -195,16 +201,16 @@ def _reduced(
     def kept(op: Any, values: Any, axes: Any) -> Any:
         if flag(op.keep_dims):
             return values
-        return np.squeeze(values, tuple({a % values.ndim for a in _axes(axes)}))
+        return np.squeeze(values, tuple({a % values.ndim for a in integers_of(axes)}))
 
     def formula(op: Any, x: Any, axes: Any) -> Any:
-        return kept(op, on_numbers(x, _axes(axes)), axes)
+        return kept(op, on_numbers(x, integers_of(axes)), axes)
 
     def kernel(op: Any, result: Parameters, x: Quantized, axes: Any) -> Any:
         assert function is not None
-        return kept(op, function(x, _axes(axes), result), axes)
+        return kept(op, function(x, integers_of(axes), result), axes)
 
-    return computed(
+    return Computation(
         formula, kernel if function else on_stored_values(formula), Operands((1,))
     )
 
@@ -220,9 +226,9 @@ def _with(function: Any) -> Callable[..., Any]:
 
 def _first(function: Callable[..., Any]) -> Implementation:
     def index(op: Any, x: Any, dim: Any) -> Any:
-        return function(x, axis=int(np.ravel(dim)[0]))
+        return function(x, axis=integers_of(dim)[0])
 
-    return computed(index, on_stored_values(index), Operands((1,)))
+    return Computation(index, on_stored_values(index), Operands((1,)))
 
 
 PRODUCTS: Mapping[type[Operation], Implementation] = {
@@ -230,23 +236,19 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.DepthwiseConv2DOp: _convolution(
         products.depthwise_sums, products.depthwise_convolution, 3
     ),
-    tfl.TransposeConvOp: computed(
+    tfl.TransposeConvOp: Computation(
         _transposed_formula,
         _transposed_kernel,
         Operands(plain=(0, 3), input=2, weights=1, bias=3),
     ),
-    tfl.FullyConnectedOp: computed(
-        _fully_connected_formula,
-        _fully_connected_kernel,
-        Operands(plain=(2,), weights=1, bias=2),
-    ),
-    tfl.BatchMatMulOp: computed(
+    tfl.FullyConnectedOp: _fully_connected(has_multiplier=False),
+    tfl.BatchMatMulOp: Computation(
         formula_of(floats.batch_matmul, _adj_x, _adj_y),
         kernel_of(products.batch_matmul, _adj_x, _adj_y),
     ),
     tfl.AveragePool2DOp: _pooled(floats.average_pool, windows.average_pool),
     tfl.MaxPool2DOp: _pooled(floats.max_pool, windows.max_pool),
-    tfl.ResizeBilinearOp: computed(
+    tfl.ResizeBilinearOp: Computation(
         _resize_bilinear_of_floats, _resize_bilinear, Operands((1,))
     ),
     tfl.MeanOp: _reduced(floats.mean, reduction.mean),
@@ -258,3 +260,8 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.ArgMinOp: _first(np.argmin),
 }
 """The ops of weights, of images and along dimensions."""
+
+MULTIPLIER_KERNELS: Mapping[type[Operation], Implementation] = {
+    tfl.FullyConnectedOp: _fully_connected(has_multiplier=True),
+}
+"""What other kernels than the reference compute with integers alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import Attribute, Operation
@@ -13,18 +13,20 @@ from xdsl_quant.dialects.tfl import MirrorPad
 from xdsl_quant.numerics.tflite import data_movement, windows
 from xdsl_quant.numerics.tflite.data_movement import SliceMasks
 from xdsl_quant.numerics.tflite.quantized import activation_bounds, round_away, scale_of
-from xdsl_quant.runtime.array_types import numpy_dtype
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.transforms.building.tensor_expressions import (
+    TensorExpression,
+    with_expression,
+)
 
-from .implementations import Implementation
-from .tfl_computing import expressed, has_one_scale, parameters_of, typed
-from .values import dense_elements, failure
-
-Function: TypeAlias = Callable[..., Any]
-"""Returns a result or a tuple of results, given an op and the values of its operands."""
-
-
-def _list(values: Any) -> list[int]:
-    return np.ravel(values).tolist()
+from .computing import (
+    ComputationError,
+    Function,
+    expressed,
+    has_one_scale,
+    integers_of,
+    parameters_of,
+)
 
 
 def _zero(type_: Attribute) -> int:
@@ -46,7 +48,7 @@ def _by_numbers(function: Callable[..., Any]) -> Function:
     """What a function makes of a tensor and the integers of an operand."""
 
     def run(op: Operation, value: Any, numbers: Any) -> Any:
-        return function(value, tuple(_list(numbers)))
+        return function(value, tuple(integers_of(numbers)))
 
     return run
 
@@ -69,12 +71,12 @@ def _squeeze(op: tfl.SqueezeOp, value: Any) -> Any:
 def _slice(op: tfl.SliceOp, value: Any, begin: Any, size: Any) -> Any:
     parts: list[slice] = []
     for first, count, whole in zip(
-        _list(begin), _list(size), np.shape(value), strict=True
+        integers_of(begin), integers_of(size), np.shape(value), strict=True
     ):
         stop = whole if count == -1 else first + count
         if not 0 <= first <= stop <= whole:
-            raise failure(
-                op, f"has a slice from {first} to {stop} of a dimension of size {whole}"
+            raise ComputationError(
+                f"has a slice from {first} to {stop} of a dimension of size {whole}"
             )
         parts.append(slice(first, stop))
     return value[tuple(parts)]
@@ -89,7 +91,7 @@ def _strided_slice(
     if op.offset.value.data:
         end = begin + end
     return data_movement.strided_slice(
-        value, _list(begin), _list(end), _list(strides), masks
+        value, integers_of(begin), integers_of(end), integers_of(strides), masks
     )
 
 
@@ -98,42 +100,45 @@ def _unpack(op: tfl.UnpackOp, value: Any) -> Any:
 
 
 def _split(op: tfl.SplitOp, dim: Any, value: Any) -> Any:
-    return tuple(np.split(value, op.num_splits.value.data, _list(dim)[0]))
+    return tuple(np.split(value, op.num_splits.value.data, integers_of(dim)[0]))
 
 
 def _split_v(op: tfl.SplitVOp, value: Any, sizes: Any, dim: Any) -> Any:
-    (axis,) = _list(dim)
-    counts = _list(sizes)
+    (axis,) = integers_of(dim)
+    counts = integers_of(sizes)
     if -1 in counts:
         counts[counts.index(-1)] = np.shape(value)[axis] - sum(counts) - 1
     return tuple(np.split(value, np.cumsum(counts)[:-1].tolist(), axis))
 
 
-def _checked_indices(indices: Any) -> Any:
-    # NumPy takes negative indices from the end.
-    if np.any(indices < 0):
+def _with_indices(values: Any, indices: Any) -> tuple[Any, Any]:
+    """A tensor and indices that it can be indexed with."""
+    if isinstance(indices, TensorExpression):
+        values = with_expression(values, indices)
+    elif np.any(indices < 0):
+        # NumPy takes negative indices from the end.
         raise ValueError(f"index {indices.min()} is negative")
-    return indices
+    return values, indices
 
 
 def _gather(op: tfl.GatherOp, values: Any, indices: Any) -> Any:
     batch_dims = 0 if op.batch_dims is None else op.batch_dims.value.data
-    indices = _checked_indices(indices)
+    values, indices = _with_indices(values, indices)
     return data_movement.gather(values, indices, op.axis.value.data, batch_dims)
 
 
 def _gather_nd(op: tfl.GatherNdOp, values: Any, indices: Any) -> Any:
-    return data_movement.gather_nd(values, _checked_indices(indices))
+    return data_movement.gather_nd(*_with_indices(values, indices))
 
 
 def _embedding_lookup(op: tfl.EmbeddingLookupOp, indices: Any, table: Any) -> Any:
     if parameters_of(op.output.type) is None:
         table = expressed(table, op.value.type)
-    return table[_checked_indices(indices)]
+    return np.take(*_with_indices(table, indices), axis=0)
 
 
 def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
-    (k,) = _list(count)
+    (k,) = integers_of(count)
     return data_movement.top_k(values, k)
 
 
@@ -150,7 +155,9 @@ def _concatenation(op: tfl.ConcatenationOp, *parts: Any) -> Any:
     if activation == "NONE":
         return whole
     if result is None or not has_one_scale(result):
-        raise failure(op, f"has the activation '{activation}', which is not supported")
+        raise ComputationError(
+            f"has the activation '{activation}', which is not supported"
+        )
     return np.clip(whole, *activation_bounds(result, activation))
 
 
@@ -158,19 +165,21 @@ def _rescaled(op: tfl.ConcatenationOp, values: Any, type_: Attribute) -> Any:
     """Stored values with the parameters of the result, in arithmetic of `f32`."""
     source, result = parameters_of(type_), parameters_of(op.output.type)
     if source is None or result is None:
-        raise failure(op, "has quantized operands or results beside others")
+        raise ComputationError("has quantized operands or results beside others")
     scales = source.scales, result.scales
     points = source.zero_points, result.zero_points
     if all(np.array_equal(*pair) for pair in (scales, points)):
         return values
     if not (has_one_scale(source) and has_one_scale(result)):
-        raise failure(op, "has operands with other scales per axis than its result")
+        raise ComputationError(
+            "has operands with other scales per axis than its result"
+        )
     ratio = scale_of(source) * (np.float32(1) / scale_of(result))
     offset = np.float32(-int(source.zero_points)) * ratio
     steps = round_away(values.astype(np.float32) * ratio + offset)
     low, high = result.storage_min, result.storage_max
     stored = np.clip(steps + int(result.zero_points), low, high)
-    return stored.astype(numpy_dtype(op.output.type))
+    return stored.astype(np.int64)
 
 
 def _pack(op: tfl.PackOp, *parts: Any) -> Any:
@@ -198,7 +207,11 @@ def _mirror_pad(op: tfl.MirrorPadOp, value: Any, widths: Any) -> Any:
 def _dynamic_update_slice(
     op: tfl.DynamicUpdateSliceOp, value: Any, update: Any, start: Any
 ) -> Any:
-    return data_movement.dynamic_update_slice(value, update, _list(start))
+    if isinstance(start, TensorExpression) or isinstance(update, TensorExpression):
+        value = with_expression(value, start, update)
+    if not isinstance(start, TensorExpression):
+        start = integers_of(start)
+    return data_movement.dynamic_update_slice(value, update, start)
 
 
 # Blocks and images
@@ -215,13 +228,13 @@ def _space_to_batch(
     op: tfl.SpaceToBatchNdOp, value: Any, block: Any, paddings: Any
 ) -> Any:
     fill = _zero(op.output.type)
-    return data_movement.space_to_batch(value, _list(block), paddings, fill)
+    return data_movement.space_to_batch(value, integers_of(block), paddings, fill)
 
 
 def _batch_to_space(
     op: tfl.BatchToSpaceNdOp, value: Any, block: Any, crops: Any
 ) -> Any:
-    return data_movement.batch_to_space(value, _list(block), crops)
+    return data_movement.batch_to_space(value, integers_of(block), crops)
 
 
 def _resize_nearest_neighbor(
@@ -231,7 +244,7 @@ def _resize_nearest_neighbor(
         attribute is not None and bool(attribute.value.data)
         for attribute in (op.align_corners, op.half_pixel_centers)
     )
-    rows, columns = _list(size)
+    rows, columns = integers_of(size)
     return windows.resize_nearest_neighbor(value, (rows, columns), *options)
 
 
@@ -239,23 +252,23 @@ def _resize_nearest_neighbor(
 
 
 def _constant(op: tfl.ConstOp | tfl.QConstOp) -> Any:
-    elements = dense_elements(op, op.value)
+    elements = dense_elements(op.value)
     dtype = numpy_dtype(op.output.type)
     # Stored values are signless in the attribute.
     return elements if elements.dtype == dtype else elements.view(dtype)
 
 
 def _fill(op: tfl.FillOp, dims: Any, value: Any) -> Any:
-    return np.full(_list(dims), value)
+    return np.broadcast_to(value, tuple(integers_of(dims)))
 
 
 def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
     if not delta:
-        raise failure(op, "has delta 0")
+        raise ComputationError("has delta 0")
     return cast("Any", np.arange(start.item(), limit.item(), delta.item()))
 
 
-_FUNCTIONS: Mapping[type[Operation], Function] = {
+MOVING: Mapping[type[Operation], Function] = {
     tfl.ReshapeOp: _by_numbers(np.reshape),
     tfl.SqueezeOp: _squeeze,
     tfl.ExpandDimsOp: _by_numbers(np.expand_dims),
@@ -288,23 +301,5 @@ _FUNCTIONS: Mapping[type[Operation], Function] = {
     tfl.ShapeOp: _shape,
     tfl.FillOp: _fill,
     tfl.RangeOp: _range,
-}
-
-
-def _moved(function: Function) -> Implementation:
-    """Results with the dtypes of their types; an index out of bounds is a `ValueError`."""
-
-    def run(op: Operation, *args: Any) -> Any:
-        try:
-            results = function(op, *args)
-        except IndexError as e:
-            raise ValueError(str(e)) from e
-        return typed(op, *(results if isinstance(results, tuple) else (results,)))
-
-    return run
-
-
-MOVING: Mapping[type[Operation], Implementation] = {
-    op_type: _moved(function) for op_type, function in _FUNCTIONS.items()
 }
 """The ops whose results have elements of operands or of attributes."""

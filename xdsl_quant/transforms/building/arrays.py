@@ -1,0 +1,123 @@
+"""The dtypes of MLIR's types, and constants as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IndexType,
+    IntegerType,
+    ShapedType,
+    Signedness,
+)
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
+from xdsl_quant.numerics.arrays import sign_extended
+from xdsl_quant.numerics.float_dtypes import float_dtype
+from xdsl_quant.xdsl_patches.resources import resource_data
+
+_TEXT_LENGTH = 60
+"""A type may have a million scales: error messages show no more than this of it."""
+
+
+def shortened(type_: Attribute) -> str:
+    """The text of a type, or its beginning and end if it is long."""
+    text = str(type_)
+    if len(text) <= _TEXT_LENGTH:
+        return text
+    half = _TEXT_LENGTH // 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
+def integer_dtype(width: int, *, is_signed: bool = True) -> np.dtype[Any]:
+    """
+    The smallest integer dtype with at least `width` bits.
+
+    Raises:
+        TypeError: if no dtype is wide enough.
+    """
+    for size in (8, 16, 32, 64):
+        if width <= size:
+            return np.dtype(f"{'int' if is_signed else 'uint'}{size}")
+    raise TypeError(f"NumPy has no integers of {width} bits, at most of 64")
+
+
+def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
+    """
+    The dtype of the values of a type, or of the elements of a tensor type.
+
+    Raises:
+        TypeError: if values of the type have no NumPy dtype.
+        ImportError: if the type needs `ml_dtypes`, which is not installed.
+    """
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, IndexType):
+        return np.dtype(np.int64)
+    if isinstance(element_type, AnyFloat):
+        try:
+            return float_dtype(element_type.name)
+        except ValueError:
+            reason = f"NumPy has no dtype for values of type '{element_type}'"
+            raise TypeError(reason) from None
+    if isinstance(element_type, StoredQuantizedType):
+        width = element_type.storage_type_integral_width
+        return integer_dtype(width, is_signed=element_type.is_signed)
+    if not isinstance(element_type, IntegerType):
+        raise TypeError(f"values of type '{shortened(type_)}' have no NumPy dtype")
+    width = element_type.bitwidth
+    signedness = cast(IntegerType, element_type).signedness.data
+    if width == 1 and signedness is Signedness.SIGNLESS:
+        return np.dtype(np.bool_)
+    return integer_dtype(width, is_signed=signedness is not Signedness.UNSIGNED)
+
+
+def integer_width(type_: Attribute) -> int | None:
+    """
+    The number of bits of the values of an integer, index or quantized type, or of the
+    elements of such a tensor type; `None` for floats.
+    """
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, IndexType):
+        return 64
+    if isinstance(element_type, IntegerType):
+        return element_type.bitwidth
+    if isinstance(element_type, StoredQuantizedType):
+        return element_type.storage_type_integral_width
+    return None
+
+
+def dense_elements(
+    value: DenseIntOrFPElementsAttr | DenseResourceAttr,
+) -> NDArray[Any]:
+    """
+    The elements of a constant, which may be a resource, as a read-only array.
+
+    Raises:
+        ValueError: if a resource has no data.
+        TypeError: if elements have no NumPy dtype.
+    """
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        data = value.data.data
+    elif (data := resource_data(value)) is None:
+        raise ValueError(f"no data for the resource '{value.resource_handle.data}'")
+    type_ = cast(ShapedType, value.type)
+    element_type = scalar_or_element_type(value.type)
+    dtype = numpy_dtype(element_type)
+    if dtype == np.bool_:
+        elements = np.frombuffer(data, np.int8) & 1 != 0
+    elif isinstance(element_type, AnyFloat):
+        elements = np.frombuffer(data, dtype)
+    else:
+        width = cast(int, integer_width(element_type))
+        stored = np.frombuffer(data, f"int{8 * dtype.itemsize}")
+        elements = sign_extended(stored, width).view(dtype)
+    shape = type_.get_shape()
+    # The one element of a splat may stand for all.
+    is_splat = elements.size == 1
+    return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)

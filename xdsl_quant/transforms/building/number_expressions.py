@@ -1,0 +1,716 @@
+"""
+Formulas of numbers as ops of the arith and math dialects.
+
+A formula that is written for NumPy's arrays, with operators and some of NumPy's functions,
+builds ops if it is given an expression of this module in the place of an array: so what
+numerics computes and what a lowering builds is written once.
+
+The integers of a formula are unbounded. Each expression knows the bounds of its value, and
+is computed with 32 bits if these are enough, with 64 bits otherwise. Only what may be any
+integer of 64 bits wraps around.
+
+Example:
+
+```python
+from xdsl.builder import InsertPoint
+from xdsl.dialects.builtin import UnknownLoc, i8
+from xdsl.ir import Block
+
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.number_expressions import IntegerExpression
+
+block = Block(arg_types=[i8])
+builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+x = IntegerExpression(builder, block.args[0], (-128, 127))
+print((x - 3 << 20).bounds)
+```
+
+prints `(-137363456, 130023424)`.
+"""
+
+from __future__ import annotations
+
+import math as python_math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.xdsl_patches.arith import RemFOp
+
+from .builder import INDEX, LoweringBuilder
+
+Bounds: TypeAlias = tuple[int, int]
+"""The smallest and the largest value."""
+
+Number: TypeAlias = "IntegerExpression | Condition | SupportsIndex"
+"""An operand: an expression, a truth value as 0 or 1, or a number that is known."""
+
+Real: TypeAlias = "FloatExpression | float"
+"""An operand of a function of floats, which all have one type."""
+
+
+def signed_bounds(bits: int) -> Bounds:
+    """The bounds of signed integers of so many bits."""
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+ANY_INTEGER = signed_bounds(64)
+"""The bounds of integers of which nothing is known, and whose arithmetic wraps around."""
+
+
+def _are_within(bounds: Bounds, limits: Bounds) -> bool:
+    return limits[0] <= bounds[0] and bounds[1] <= limits[1]
+
+
+def _union(*bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+    return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+
+def type_for(*bounds: Bounds) -> IntegerType:
+    """
+    The type that numbers of these bounds are computed with.
+
+    Raises:
+        ValueError: if it needs more than 64 bits.
+    """
+    union = _union(*bounds)
+    for type_ in (i32, i64):
+        if _are_within(union, signed_bounds(type_.bitwidth)):
+            return type_
+    raise ValueError(f"numbers from {union[0]} to {union[1]} need more than 64 bits")
+
+
+def _known(value: Any) -> Any:
+    """A number of NumPy's as one of Python's, anything else as it is."""
+    is_number = isinstance(value, np.generic) or (
+        isinstance(value, np.ndarray) and not value.ndim
+    )
+    return value.item() if is_number else value
+
+
+class _Expression:
+    """What NumPy's functions take in the place of an array."""
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        if method != "__call__" or kwargs or ufunc not in _UFUNCS:
+            return NotImplemented
+        return _UFUNCS[ufunc](*map(_known, inputs))
+
+    def __array_function__(
+        self,
+        function: Any,
+        types: Sequence[type],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if kwargs or function not in _FUNCTIONS:
+            return NotImplemented
+        return _FUNCTIONS[function](*map(_known, args))
+
+
+@dataclass(eq=False)
+class Condition(_Expression):
+    """A truth value that is known at run time."""
+
+    builder: LoweringBuilder
+    value: SSAValue
+
+    def _combined(self, op_type: type[Operation], other: Condition | bool) -> Condition:
+        if not isinstance(other, Condition):
+            number = self.builder.number(int(other), self.value.type)
+            other = Condition(self.builder, number)
+        operands = self.value, other.value
+        return Condition(
+            self.builder, self.builder.op(op_type, operands, self.value.type)
+        )
+
+    def __and__(self, other: Condition | bool) -> Condition | int:
+        if not isinstance(other, Condition):
+            return self if other else 0
+        return self._combined(arith.AndIOp, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Condition | bool) -> Condition:
+        return self._combined(arith.OrIOp, other)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Condition:
+        return self._combined(arith.XOrIOp, True)
+
+    def __eq__(self, other: Condition | bool) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return ~self._combined(arith.XOrIOp, other)
+
+    def __ne__(self, other: Condition | bool) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._combined(arith.XOrIOp, other)
+
+    @property
+    def number(self) -> IntegerExpression:
+        """0 or 1."""
+        value = self.builder.op(arith.ExtUIOp, (self.value,), i32)
+        return IntegerExpression(self.builder, value, (0, 1))
+
+    def __add__(self, other: Number) -> IntegerExpression:
+        return self.number + other
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Number) -> IntegerExpression:
+        return self.number - other
+
+    def __rsub__(self, other: Number) -> IntegerExpression:
+        return other - self.number
+
+    def as_float(self, type_: AnyFloat) -> FloatExpression:
+        """0 or 1 as a float."""
+        return self.number.as_float(type_)
+
+
+@dataclass(eq=False)
+class IntegerExpression(_Expression):
+    """An integer that is known at run time."""
+
+    builder: LoweringBuilder
+    value: SSAValue
+    """Of any integer type, which is taken as signed."""
+
+    bounds: Bounds
+    """What the value is within, whatever its type could hold."""
+
+    def as_type(self, type_: IntegerType) -> SSAValue:
+        """The value with another number of bits, which its bounds must fit."""
+        own_type = cast(IntegerType, self.value.type)
+        if own_type == type_:
+            return self.value
+        is_wider = own_type.bitwidth < type_.bitwidth
+        op_type = arith.ExtSIOp if is_wider else arith.TruncIOp
+        return self.builder.op(op_type, (self.value,), type_)
+
+    def as_index(self) -> SSAValue:
+        """The value as an index."""
+        return self.builder.op(arith.IndexCastOp, (self.value,), INDEX)
+
+    def as_float(self, type_: AnyFloat) -> FloatExpression:
+        """The nearest float."""
+        value = self.builder.op(arith.SIToFPOp, (self.value,), type_)
+        low, high = map(float, self.bounds)
+        return FloatExpression(self.builder, value, _float_bounds(low, high))
+
+    def _operand(self, number: Number, type_: IntegerType) -> SSAValue:
+        if isinstance(number, Condition):
+            number = number.number
+        if isinstance(number, IntegerExpression):
+            return number.as_type(type_)
+        return self.builder.number(int(number), type_)
+
+    def _built(
+        self, op_type: type[Operation], lhs: Number, rhs: Number, bounds: Bounds
+    ) -> IntegerExpression:
+        """An op whose operands and result have one type."""
+        if ANY_INTEGER in (_bounds(lhs), _bounds(rhs)):
+            bounds = ANY_INTEGER
+        type_ = type_for(bounds, _bounds(lhs), _bounds(rhs))
+        operands = self._operand(lhs, type_), self._operand(rhs, type_)
+        value = self.builder.op(op_type, operands, type_)
+        return IntegerExpression(self.builder, value, bounds)
+
+    # Operators
+
+    def __add__(self, other: Number) -> IntegerExpression:
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if (c, d) == (0, 0):
+            return self
+        return self._built(arith.AddiOp, self, other, (a + c, b + d))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Number) -> IntegerExpression:
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if (c, d) == (0, 0):
+            return self
+        return self._built(arith.SubiOp, self, other, (a - d, b - c))
+
+    def __rsub__(self, other: Number) -> IntegerExpression:
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        return self._built(arith.SubiOp, other, self, (c - b, d - a))
+
+    def __neg__(self) -> IntegerExpression:
+        return 0 - self
+
+    def __mul__(self, other: Number) -> IntegerExpression:
+        if _bounds(other) == (1, 1):
+            return self
+        products = [a * b for a in self.bounds for b in _bounds(other)]
+        bounds = min(products), max(products)
+        return self._built(arith.MuliOp, self, other, bounds)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Number) -> IntegerExpression:
+        """
+        The quotient, rounded down.
+
+        Raises:
+            ValueError: if the divisor may be 0.
+        """
+        low, high = divisor = _bounds(other)
+        if divisor == (1, 1):
+            return self
+        if low <= 0 <= high:
+            raise ValueError("an integer may be divided by 0")
+        quotients = [a // b for a in self.bounds for b in divisor]
+        bounds = min(quotients), max(quotients)
+        is_positive = self.bounds[0] >= 0 and low > 0
+        op_type = arith.DivSIOp if is_positive else arith.FloorDivSIOp
+        return self._built(op_type, self, other, bounds)
+
+    def __rfloordiv__(self, other: int) -> IntegerExpression:
+        return IntegerExpression(
+            self.builder, self.builder.number(other, i32), (other, other)
+        ).__floordiv__(self)
+
+    def __mod__(self, other: Number) -> IntegerExpression:
+        """The rest of a division that rounds down."""
+        return self - (self // other) * other
+
+    def __lshift__(self, other: Number) -> IntegerExpression:
+        if _bounds(other) == (0, 0):
+            return self
+        return self._built(arith.ShLIOp, self, other, _shifted(self, other))
+
+    def __rlshift__(self, other: Number) -> IntegerExpression:
+        return self._built(arith.ShLIOp, other, self, _shifted(other, self))
+
+    def __rshift__(self, other: Number) -> IntegerExpression:
+        if _bounds(other) == (0, 0):
+            return self
+        results = [a >> b for a in self.bounds for b in _bounds(other)]
+        return self._built(arith.ShRSIOp, self, other, (min(results), max(results)))
+
+    def __and__(self, other: SupportsIndex) -> IntegerExpression:
+        """The bits that `other` has, which is not negative."""
+        mask = int(other)
+        bounds = self.bounds if self.bounds[0] >= 0 else (0, mask)
+        bounds = bounds[0], min(bounds[1], mask)
+        return self._built(arith.AndIOp, self, mask, (0, bounds[1]))
+
+    # Comparison
+
+    def _compared(self, predicate: str, other: Number) -> Condition:
+        type_ = type_for(self.bounds, _bounds(other))
+        operands = self.as_type(type_), self._operand(other, type_)
+        return Condition(
+            self.builder, self.builder.add(arith.CmpiOp(*operands, predicate))
+        )
+
+    def __lt__(self, other: Number) -> Condition:
+        return self._compared("slt", other)
+
+    def __le__(self, other: Number) -> Condition:
+        return self._compared("sle", other)
+
+    def __gt__(self, other: Number) -> Condition:
+        return self._compared("sgt", other)
+
+    def __ge__(self, other: Number) -> Condition:
+        return self._compared("sge", other)
+
+    def __eq__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared("eq", other)
+
+    def __ne__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared("ne", other)
+
+    # Functions
+
+    def minimum(self, other: Number) -> IntegerExpression:
+        """The smaller one of two numbers."""
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if b <= c:
+            return self
+        return self._built(arith.MinSIOp, self, other, (min(a, c), min(b, d)))
+
+    def maximum(self, other: Number) -> IntegerExpression:
+        """The larger one of two numbers."""
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if a >= d:
+            return self
+        return self._built(arith.MaxSIOp, self, other, (max(a, c), max(b, d)))
+
+    def absolute(self) -> IntegerExpression:
+        """The absolute value."""
+        low, high = self.bounds
+        if low >= 0:
+            return self
+        value = (-self).maximum(self).value
+        return IntegerExpression(self.builder, value, (0, max(-low, high)))
+
+    def sign(self) -> IntegerExpression:
+        """-1, 0 or 1."""
+        return (self > 0) - (self < 0).number
+
+    def wrapped(self, bits: int) -> IntegerExpression:
+        """The lowest bits, at most those of the value, as a signed number."""
+        bounds = signed_bounds(bits)
+        if _are_within(self.bounds, bounds):
+            return self
+        value = self.as_type(IntegerType(bits))
+        return IntegerExpression(self.builder, value, bounds)
+
+    def leading_zeros(self) -> IntegerExpression:
+        """The zeros before the first one of the 32 bits of a number from 0."""
+        value = self.builder.op(math.CountLeadingZerosOp, (self.as_type(i32),), i32)
+        return IntegerExpression(self.builder, value, (0, 32))
+
+
+def _bounds(number: Number) -> Bounds:
+    if isinstance(number, IntegerExpression):
+        return number.bounds
+    if isinstance(number, Condition):
+        return 0, 1
+    return int(number), int(number)
+
+
+def _shifted(number: Number, shift: Number) -> Bounds:
+    results = [a << b for a in _bounds(number) for b in _bounds(shift)]
+    return min(results), max(results)
+
+
+# Floats
+
+FloatBounds: TypeAlias = tuple[float, float]
+
+_UNBOUNDED: FloatBounds = (-python_math.inf, python_math.inf)
+
+
+_SLACK = 2.0**-7
+"""How far rounding may go beyond a bound, relatively: that of `bf16`."""
+
+
+def _float_bounds(*values: float) -> FloatBounds:
+    """The bounds of these values after rounding; all numbers if one of them is NaN."""
+    if any(map(python_math.isnan, values)):
+        return _UNBOUNDED
+    low, high = min(values), max(values)
+    return low - _SLACK * abs(low), high + _SLACK * abs(high)
+
+
+@dataclass(eq=False)
+class FloatExpression(_Expression):
+    """A float that is known at run time. Operands have one type."""
+
+    builder: LoweringBuilder
+    value: SSAValue
+    bounds: FloatBounds = _UNBOUNDED
+    """What the value is within if it is not NaN."""
+
+    @property
+    def type(self) -> AnyFloat:
+        """The type of the value."""
+        return cast(AnyFloat, self.value.type)
+
+    def as_float(self, type_: AnyFloat) -> FloatExpression:
+        """The value, rounded to another type."""
+        if type_ == self.type:
+            return self
+        is_wider = self.type.bitwidth < type_.bitwidth
+        op_type = arith.ExtFOp if is_wider else arith.TruncFOp
+        value = self.builder.op(op_type, (self.value,), type_)
+        bounds = self.bounds if is_wider else _float_bounds(*self.bounds)
+        return FloatExpression(self.builder, value, bounds)
+
+    def as_integer(self) -> IntegerExpression:
+        """
+        The value without its fraction. What is out of the range of 64 bits is its end, NaN
+        the smaller one.
+        """
+        low, high = self.bounds
+        value = self
+        if not (-(2.0**63) <= low and high < 2.0**63):
+            largest = 2.0**63 - 2.0**39 if self.type == f32 else 2.0**63 - 2.0**10
+            value = value.maximum(-(2.0**63)).minimum(largest)
+            bounds = ANY_INTEGER
+        else:
+            bounds = python_math.trunc(low), python_math.trunc(high)
+        type_ = type_for(bounds)
+        integer = self.builder.op(arith.FPToSIOp, (value.value,), type_)
+        return IntegerExpression(self.builder, integer, bounds)
+
+    def _operand(self, other: Any) -> SSAValue:
+        match other:
+            case FloatExpression():
+                return other.value
+            case IntegerExpression() | Condition():
+                return other.as_float(self.type).value
+            case _:
+                return self.builder.number(float(other), self.type)
+
+    def _built(
+        self,
+        op_type: type[Operation],
+        *operands: Any,
+        bounds: FloatBounds = _UNBOUNDED,
+    ) -> FloatExpression:
+        values = [*map(self._operand, operands)]
+        value = self.builder.op(op_type, values, self.type)
+        return FloatExpression(self.builder, value, bounds)
+
+    def _arithmetic(
+        self,
+        op_type: type[Operation],
+        function: Callable[[float, float], float],
+        lhs: Real,
+        rhs: Real,
+    ) -> FloatExpression:
+        with np.errstate(all="ignore"):
+            ends = [
+                float(function(np.float64(a), np.float64(b)))
+                for a in _ends(lhs)
+                for b in _ends(rhs)
+            ]
+        return self._built(op_type, lhs, rhs, bounds=_float_bounds(*ends))
+
+    def __add__(self, other: Real) -> FloatExpression:
+        return self._arithmetic(arith.AddfOp, operator.add, self, other)
+
+    def __radd__(self, other: Real) -> FloatExpression:
+        return self._arithmetic(arith.AddfOp, operator.add, other, self)
+
+    def __sub__(self, other: Real) -> FloatExpression:
+        return self._arithmetic(arith.SubfOp, operator.sub, self, other)
+
+    def __rsub__(self, other: Real) -> FloatExpression:
+        return self._arithmetic(arith.SubfOp, operator.sub, other, self)
+
+    def __mul__(self, other: Real) -> FloatExpression:
+        return self._arithmetic(arith.MulfOp, operator.mul, self, other)
+
+    def __rmul__(self, other: Real) -> FloatExpression:
+        return self._arithmetic(arith.MulfOp, operator.mul, other, self)
+
+    def __truediv__(self, other: Real) -> FloatExpression:
+        return self._built(arith.DivfOp, self, other)
+
+    def __rtruediv__(self, other: Real) -> FloatExpression:
+        return self._built(arith.DivfOp, other, self)
+
+    def __neg__(self) -> FloatExpression:
+        low, high = self.bounds
+        return self._built(arith.NegfOp, self, bounds=(-high, -low))
+
+    # Comparison
+
+    def _compared(self, predicate: str, other: Real) -> Condition:
+        operands = self.value, self._operand(other)
+        return Condition(
+            self.builder, self.builder.add(arith.CmpfOp(*operands, predicate))
+        )
+
+    def __lt__(self, other: Real) -> Condition:
+        return self._compared("olt", other)
+
+    def __le__(self, other: Real) -> Condition:
+        return self._compared("ole", other)
+
+    def __gt__(self, other: Real) -> Condition:
+        return self._compared("ogt", other)
+
+    def __ge__(self, other: Real) -> Condition:
+        return self._compared("oge", other)
+
+    def __eq__(self, other: Real) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared("oeq", other)
+
+    def __ne__(self, other: Real) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared("une", other)
+
+    # Functions
+
+    def minimum(self, other: Real) -> FloatExpression:
+        """The smaller one of two numbers; if one is NaN, the other one."""
+        (a, b), (c, d) = _ends(self), _ends(other)
+        bounds = min(a, c), min(b, d)
+        return self._built(arith.MinnumfOp, self, other, bounds=bounds)
+
+    def maximum(self, other: Real) -> FloatExpression:
+        """The larger one of two numbers; if one is NaN, the other one."""
+        (a, b), (c, d) = _ends(self), _ends(other)
+        bounds = max(a, c), max(b, d)
+        return self._built(arith.MaxnumfOp, self, other, bounds=bounds)
+
+    def absolute(self) -> FloatExpression:
+        """The absolute value."""
+        low, high = self.bounds
+        return self._built(math.AbsFOp, self, bounds=(0, max(-low, high)))
+
+    def sign(self) -> FloatExpression:
+        """-1, 0 or 1."""
+        return ((self > 0) - (self < 0).number).as_float(self.type)
+
+    def copysign(self, sign: Real) -> FloatExpression:
+        """The value with the sign of another one."""
+        largest = max(map(abs, self.bounds))
+        bounds = -largest, largest
+        return self._built(math.CopySignOp, self, sign, bounds=bounds)
+
+    def erfc(self) -> FloatExpression:
+        """The complementary error function."""
+        return 1 - self._built(math.ErfOp, self, bounds=(-1, 1))
+
+    def sign_bit(self) -> Condition:
+        """Whether the value has a sign."""
+        return self._built(math.CopySignOp, 1.0, self) < 0
+
+    def power(self, exponent: Real) -> FloatExpression:
+        """The value to the power of another one."""
+        return self._built(math.PowFOp, self, exponent)
+
+    def remainder(self, divisor: Real) -> FloatExpression:
+        """The rest of a division that rounds down."""
+        rest = self._built(RemFOp, self, divisor)
+        has_other_sign = (rest * divisor) < 0
+        return _where(has_other_sign, rest + divisor, rest)
+
+    def rounded(self, op_type: type[Operation]) -> FloatExpression:
+        """The value as an integer, by an op that rounds."""
+        low, high = self.bounds
+        # Infinity is itself.
+        return self._built(op_type, self, bounds=(low - 1, high + 1))
+
+
+def _ends(number: Any) -> FloatBounds:
+    if isinstance(number, FloatExpression):
+        return number.bounds
+    if isinstance(number, IntegerExpression | Condition):
+        low, high = _bounds(number)
+        return float(low), float(high)
+    return float(number), float(number)
+
+
+# NumPy's functions
+
+
+def _with_expression_first(method: str) -> Callable[[Any, Any], Any]:
+    """A function that does not depend on the order of its operands."""
+
+    def function(a: Any, b: Any) -> Any:
+        if isinstance(b, FloatExpression) or not isinstance(a, _Expression):
+            a, b = b, a
+        if isinstance(a, Condition):
+            a = a.number
+        return getattr(a, method)(b)
+
+    return function
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return x.maximum(low).minimum(high)
+
+
+def _where(condition: Condition | bool, a: Any, b: Any) -> Any:
+    if not isinstance(condition, Condition):
+        return a if condition else b
+    builder = condition.builder
+    some = next((x for x in (a, b) if isinstance(x, FloatExpression)), None)
+    if some is not None:
+        operands = [some._operand(x) for x in (a, b)]  # pyright: ignore[reportPrivateUsage] in its module
+        value = builder.add(arith.SelectOp(condition.value, *operands))
+        bounds = _union(_ends(a), _ends(b))
+        return FloatExpression(builder, value, bounds)
+    if all(isinstance(x, Condition | bool) for x in (a, b)):
+        operands = [
+            x.value
+            if isinstance(x, Condition)
+            else builder.number(int(x), condition.value.type)
+            for x in (a, b)
+        ]
+        return Condition(
+            builder, builder.add(arith.SelectOp(condition.value, *operands))
+        )
+    if any(isinstance(x, float) for x in (a, b)):
+        raise ValueError("a choice between floats that have no type")
+    bounds = _union(_bounds(a), _bounds(b))
+    number = IntegerExpression(builder, condition.value, bounds)
+    type_ = type_for(bounds)
+    operands = [number._operand(x, type_) for x in (a, b)]  # pyright: ignore[reportPrivateUsage] in its module
+    value = builder.add(arith.SelectOp(condition.value, *operands))
+    return IntegerExpression(builder, value, bounds)
+
+
+def _function_of_floats(
+    op_type: type[Operation], *bounds: float
+) -> Callable[[FloatExpression], FloatExpression]:
+    limits = cast(FloatBounds, bounds) or _UNBOUNDED
+    return lambda x: x._built(op_type, x, bounds=limits)  # pyright: ignore[reportPrivateUsage] in its module
+
+
+def _rounded(op_type: type[Operation]) -> Callable[[FloatExpression], FloatExpression]:
+    return lambda x: x.rounded(op_type)
+
+
+def _not(x: Condition) -> Condition:
+    return ~x
+
+
+def _of_either(
+    reals: Callable[..., Any], integers: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function that has one form for floats and another one for integers."""
+
+    def function(*args: Any) -> Any:
+        is_float = any(isinstance(x, FloatExpression | float) for x in args)
+        return (reals if is_float else integers)(*args)
+
+    return function
+
+
+_UFUNCS: Mapping[Any, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.negative: operator.neg,
+    np.floor_divide: operator.floordiv,
+    np.remainder: _of_either(FloatExpression.remainder, operator.mod),
+    np.left_shift: operator.lshift,
+    np.right_shift: operator.rshift,
+    np.bitwise_and: operator.and_,
+    np.logical_and: operator.and_,
+    np.logical_or: operator.or_,
+    np.logical_not: _not,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.minimum: _with_expression_first("minimum"),
+    np.maximum: _with_expression_first("maximum"),
+    np.absolute: lambda x: x.absolute(),
+    np.sign: lambda x: x.sign(),
+    np.copysign: FloatExpression.copysign,
+    np.signbit: FloatExpression.sign_bit,
+    np.power: FloatExpression.power,
+    np.floor: _rounded(math.FloorOp),
+    np.ceil: _rounded(math.CeilOp),
+    np.rint: _rounded(math.RoundEvenOp),
+    np.trunc: _rounded(math.TruncOp),
+    np.sqrt: _function_of_floats(math.SqrtOp),
+    np.exp: _function_of_floats(math.ExpOp, 0, python_math.inf),
+    np.expm1: _function_of_floats(math.ExpM1Op, -1, python_math.inf),
+    np.log: _function_of_floats(math.LogOp),
+    np.tanh: _function_of_floats(math.TanhOp, -1, 1),
+    np.sin: _function_of_floats(math.SinOp, -1, 1),
+    np.cos: _function_of_floats(math.CosOp, -1, 1),
+}
+
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {np.clip: _clip, np.where: _where}

@@ -1,0 +1,383 @@
+"""
+The ops of TensorFlow Lite as loop nests of the linalg dialect, with the integers of the
+reference kernels.
+
+What an op computes is said once, by the
+[formulas and kernels][xdsl_quant.transforms.tfl.kernels] that the interpreter computes
+with, too. Here they are given expressions for values that are known at run time: see
+[`tensor_expressions`][xdsl_quant.transforms.building.tensor_expressions]. Everything that
+depends on constants alone, such as shapes, multipliers and tables, is computed at once.
+
+An op on stored values that has no integer kernel, or none for its parameters, dequantizes,
+computes in `f32` and quantizes, rounding half to even. The attribute `tfl.fallback` of the
+module lists these ops with the reasons.
+
+Values between ops become tensors of stored values. `quant.scast`s remain where other ops
+have quantized values: at arguments and results of functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import scf, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerType,
+    LocationAttr,
+    ModuleOp,
+    NameLoc,
+    NoneType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    UnrealizedConversionCastOp,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
+
+from xdsl_quant.diagnostics import fail, fail_for_all, op_name
+from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
+from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
+from xdsl_quant.transforms.building.arrays import numpy_dtype
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+from xdsl_quant.transforms.building.signless_types import (
+    has_signedness,
+    make_signless,
+    signless,
+)
+from xdsl_quant.transforms.building.tensor_expressions import (
+    TensorExpression,
+    constant_tensor,
+    plain,
+)
+from xdsl_quant.transforms.building.type_replacement import defined_values
+from xdsl_quant.xdsl_patches import patched_pass
+
+from .kernels import (
+    IMPLEMENTATIONS,
+    MULTIPLIER_KERNELS,
+    Computation,
+    ComputationError,
+    FallbackMode,
+    Implementation,
+)
+
+_STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
+
+
+def _stored_type(type_: Attribute) -> Attribute:
+    """The signless type of what is in memory for a type, quantized or not."""
+    return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
+
+
+def _is_signed(type_: Attribute) -> bool:
+    """Whether integers in memory for a type are signed."""
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, StoredQuantizedType):
+        return element_type.is_signed
+    return not (
+        isa(element_type, IntegerType)
+        and element_type.signedness.data is Signedness.UNSIGNED
+    )
+
+
+def _cast(builder: LoweringBuilder, value: SSAValue, type_: Attribute) -> SSAValue:
+    """A value as one of another type with the same bits."""
+    if value.type == type_:
+        return value
+    types = scalar_or_element_type(value.type), scalar_or_element_type(type_)
+    is_quantized = any(isinstance(t, QuantizedType) for t in types)
+    op_type = StorageCastOp if is_quantized else UnrealizedConversionCastOp
+    return builder.op(op_type, (value,), type_)
+
+
+@dataclass
+class _Conversion:
+    """The conversion of the ops of a module."""
+
+    implementations: Mapping[type[Operation], Implementation]
+
+    fallback: FallbackMode
+
+    arrays: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
+    """The values that are known; `None` for absent operands."""
+
+    tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Stored values for results of converted ops, and for what others define."""
+
+    fallbacks: list[tuple[Operation, str]] = field(
+        default_factory=list[tuple[Operation, str]]
+    )
+    """The ops without an integer kernel, and why."""
+
+    converted: dict[Operation, None] = field(default_factory=dict[Operation, None])
+    """The ops that have been replaced, in their order."""
+
+    def convert(self, module: ModuleOp) -> None:
+        """
+        Raises:
+            PassFailedException: if an op cannot be converted.
+        """
+        for op in [*module.walk()]:
+            match op:
+                case tfl.NoValueOp():
+                    self.arrays[op.results[0]] = None
+                    self.converted[op] = None
+                case tfl.IfOp():
+                    self._convert_if(op)
+                case tfl.WhileOp():
+                    self._convert_while(op)
+                case tfl.YieldOp():
+                    self._convert_yield(op)
+                case _ if op_name(op).startswith("tfl."):
+                    self._convert_op(op)
+                    self.converted[op] = None
+                case _:
+                    self._keep(op)
+        for op in reversed(self.converted):
+            Rewriter.erase_op(op)
+        values = (value for op in module.walk() for value in defined_values(op))
+        if any(has_signedness(value.type) for value in values):
+            make_signless(module)
+
+    # Ops of other dialects
+
+    def _keep(self, op: Operation) -> None:
+        """Give an op that stays the values that it takes."""
+        if not op.operands:
+            return
+        builder = LoweringBuilder.before(op)
+        for index, operand in enumerate(op.operands):
+            op.operands[index] = self._declared(builder, operand)
+
+    def _declared(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        """A value with the type that it had before the conversion."""
+        if value in self.arrays and self.arrays[value] is not None:
+            element_type = cast(TensorType, _stored_type(value.type)).get_element_type()
+            stored = constant_tensor(builder, self.arrays[value], element_type)
+        elif isinstance(value.owner, Operation) and value.owner in self.converted:
+            stored = self.tensors[value]
+        else:
+            return value
+        result = builder.cast(stored, _stored_type(value.type))
+        result = _cast(builder, result, value.type)
+        result.name_hint = value.name_hint
+        return result
+
+    # Ops that compute
+
+    def _convert_op(self, op: Operation) -> None:
+        if isinstance(op, _STATE):
+            fail(
+                op,
+                f"'{op.name}' op has state: run 'tfl-variables-to-arguments' first",
+            )
+        implementation = self.implementations.get(type(op))
+        if implementation is None:
+            fail(op, f"'{op_name(op)}' op has no conversion to linalg")
+        builder = LoweringBuilder.before(op)
+        try:
+            operands = [self._operand(builder, operand) for operand in op.operands]
+            if isinstance(implementation, Computation):
+                results = implementation.results(
+                    op, operands, self._fall_back, self.fallback
+                )
+            else:
+                results = implementation(op, *operands)
+        except ComputationError as e:
+            fail(op, f"'{op.name}' op {e}")
+        except (IndexError, ValueError) as e:
+            fail(op, f"'{op.name}' op cannot be converted: {e}")
+        if not isinstance(results, tuple):
+            results = (results,)
+        for result, value in zip(op.results, results, strict=True):
+            self._define(result, value)
+
+    def _fall_back(self, op: Operation, reason: str) -> None:
+        self.fallbacks.append((op, reason))
+
+    def _define(self, result: SSAValue, value: Any) -> None:
+        type_ = _stored_type(result.type)
+        element_type = scalar_or_element_type(type_)
+        if not isinstance(value, TensorExpression):
+            self.arrays[result] = np.asarray(value).astype(numpy_dtype(result.type))
+            return
+        stored = value.tensor(element_type)
+        if stored.name_hint is None:
+            stored.name_hint = result.name_hint
+        self.tensors[result] = stored
+
+    def _operand(self, builder: LoweringBuilder, operand: SSAValue) -> Any:
+        if operand in self.arrays:
+            return self.arrays[operand]
+        if isinstance(operand.type, NoneType):
+            return None
+        stored = self._stored(operand)
+        return plain(builder, stored, is_signed=_is_signed(operand.type))
+
+    def _stored(self, operand: SSAValue) -> SSAValue:
+        """The stored values of an operand that another op defines."""
+        if (known := self.tensors.get(operand)) is not None:
+            return known
+        type_ = _stored_type(operand.type)
+        if not isinstance(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
+            raise ComputationError(
+                f"has an operand of type '{operand.type}', whose shape is not known: give "
+                "the inputs of the model shapes, e.g. 'xdsl-quant-import --static'"
+            )
+        element_type = type_.get_element_type()
+        if not _is_arithmetic(element_type):
+            raise ComputationError(
+                f"has an operand of type '{operand.type}', but elements may be "
+                "integers of up to 64 bits, f32 and f64"
+            )
+        stored = self.tensors[operand] = _cast(_after(operand), operand, type_)
+        stored.name_hint = operand.name_hint
+        return stored
+
+    # Control flow
+
+    def _convert_if(self, op: tfl.IfOp) -> None:
+        builder = LoweringBuilder.before(op)
+        condition = self._scalar(builder, self._declared(builder, op.cond))
+        if not op.else_region.blocks:
+            fail(op, "'tfl.if' op has no region for a false condition")
+        regions = [op.detach_region(r) for r in (op.then_region, op.else_region)]
+        new = scf.IfOp(condition, op.result_types, *regions)
+        self._replace(builder, op, new)
+
+    def _convert_while(self, op: tfl.WhileOp) -> None:
+        builder = LoweringBuilder.before(op)
+        operands = [self._declared(builder, operand) for operand in op.input]
+        new = scf.WhileOp(
+            operands,
+            op.result_types,
+            op.detach_region(op.cond),
+            op.detach_region(op.body),
+        )
+        self._replace(builder, op, new)
+
+    def _replace(self, builder: LoweringBuilder, op: Operation, new: Operation) -> None:
+        new.location = op.location
+        builder.insert(new)
+        for old, result in zip(op.results, new.results, strict=True):
+            result.name_hint = old.name_hint
+        Rewriter.replace_op(op, (), new.results)
+
+    def _scalar(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        type_ = cast(TensorType, value.type)
+        zeros = [builder.index(0) for _ in type_.get_shape()]
+        return builder.op(tensor.ExtractOp, (value, *zeros), type_.element_type)
+
+    def _convert_yield(self, op: tfl.YieldOp) -> None:
+        builder = LoweringBuilder.before(op)
+        values = [self._declared(builder, value) for value in op.arguments]
+        parent = op.parent_op()
+        if (
+            isinstance(parent, scf.WhileOp)
+            and op.parent_region() is parent.before_region
+        ):
+            condition = self._scalar(builder, values[0])
+            new: Operation = scf.ConditionOp(
+                condition, *parent.before_region.block.args
+            )
+        else:
+            new = scf.YieldOp(*values)
+        new.location = op.location
+        Rewriter.replace_op(op, new)
+
+
+def _is_arithmetic(type_: Attribute) -> bool:
+    if isinstance(type_, IntegerType):
+        return type_.bitwidth <= 64
+    return isinstance(type_, AnyFloat) and type_.bitwidth in (32, 64)
+
+
+def _after(value: SSAValue) -> LoweringBuilder:
+    """A builder of what comes right behind the op or block that defines a value."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
+    point = InsertPoint.at_start(owner)
+    first = owner.first_op
+    assert first is not None
+    return LoweringBuilder(point, location=first.location)
+
+
+def _named(location: LocationAttr) -> str:
+    return location.desc.data if isinstance(location, NameLoc) else ""
+
+
+def _listed(fallbacks: Sequence[tuple[Operation, str]]) -> ArrayAttr:
+    """What the attribute of the module says of ops that have no integer kernel."""
+    return ArrayAttr(
+        DictionaryAttr(
+            {
+                "op": StringAttr(op.name),
+                "name": StringAttr(
+                    _named(op.location) or (op.results[0].name_hint or "")
+                ),
+                "reason": StringAttr(reason),
+            }
+        )
+        for op, reason in fallbacks
+    )
+
+
+@dataclass(frozen=True)
+class ConvertTFLToLinalgPass(ModulePass):
+    """
+    Turn ops of TensorFlow Lite into ops of linalg, tensor, arith, math and scf. A module
+    has all of them converted or, if the pass fails, none.
+    """
+
+    name = "convert-tfl-to-linalg"
+
+    fallback: FallbackMode = "on"
+    """
+    What becomes of ops on stored values without an integer kernel: they are computed with
+    floats (`on`), or the pass fails (`off`). With `only` all ops are.
+    """
+
+    kernels: Literal["reference", "multiplier"] = "reference"
+    """
+    How `fully_connected` rescales its sums: with a float of 64 bits, as the reference
+    kernel does, or with a multiplier of 31 bits, as other kernels and TOSA do.
+    """
+
+    @patched_pass
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        implementations = dict(IMPLEMENTATIONS)
+        if self.kernels == "multiplier":
+            implementations.update(MULTIPLIER_KERNELS)
+        module = op.clone()
+        conversion = _Conversion(implementations, self.fallback)
+        with without_garbage_collection():
+            conversion.convert(module)
+        fallbacks = conversion.fallbacks
+        if fallbacks and self.fallback == "off":
+            reasons = dict.fromkeys(f"{o.name} {reason}" for o, reason in fallbacks)
+            fail_for_all(
+                [o for o, _ in fallbacks],
+                f"ops without integer kernel ({'; '.join(reasons)})",
+                "use 'fallback=on' to compute them with floats",
+            )
+        if fallbacks:
+            op.attributes["tfl.fallback"] = _listed(fallbacks)
+        before, after = op.body.block, module.body.block
+        op.body.detach_block(before)
+        module.body.detach_block(after)
+        op.body.add_block(after)
+        before.erase()

@@ -1,0 +1,322 @@
+"""
+How an op of TensorFlow Lite is computed: of stored values by an integer kernel, of floats
+and plain integers by a formula, and of stored values without a kernel by the fallback,
+which dequantizes them, computes in `f32` and quantizes, rounding half to even.
+
+Operands are NumPy's arrays, or, where they are known at run time only,
+[expressions][xdsl_quant.transforms.building.tensor_expressions.TensorExpression].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, NoneType
+from xdsl.ir import Attribute, Operation
+
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    ScaledQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.tflite.quantized import Quantized
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.building.quantization_arithmetic import (
+    Dequantization,
+    Quantization,
+)
+from xdsl_quant.transforms.building.tensor_expressions import TensorExpression, plain
+
+Formula: TypeAlias = Callable[..., Any]
+"""Returns the array that an op computes of arrays, `None` for absent operands."""
+
+Kernel: TypeAlias = Callable[..., Any]
+"""
+Returns the stored values that an op computes, given the op, the parameters of its result
+(`None` if it is not quantized), and its operands, quantized or plain integers; or
+`NoKernel` if there is none for these parameters.
+"""
+
+FallbackMode: TypeAlias = Literal["on", "off", "only"]
+"""
+What becomes of an op on stored values that has no integer kernel: it dequantizes, computes
+in `f32` and quantizes (`on`), or fails (`off`). With `only` all ops do so.
+"""
+
+
+class ComputationError(ValueError):
+    """Why an op cannot be computed: the predicate of a sentence."""
+
+
+class NoKernel(NamedTuple):
+    """There is no integer kernel for an op."""
+
+    reason: str
+    """The predicate of a sentence."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What the operands of an integer kernel may be besides quantized per tensor."""
+
+    plain: Sequence[int] = ()
+    """Those that may be absent or plain integers."""
+
+    input: int = 0
+    """What weights are multiplied with."""
+
+    weights: int | None = None
+    """Those that may have a scale for each channel, with zero points 0."""
+
+    channels: int = 0
+    """The dimension of weights that has the channels."""
+
+    bias: int | None = None
+    """Where plain integers have the scale of the input times the one of the weights."""
+
+
+@dataclass(frozen=True)
+class Computation:
+    """How an op with one result is computed."""
+
+    formula: Formula
+    """What is computed of floats and plain integers."""
+
+    kernel: Kernel | None = None
+    """What is computed of stored values; `None` for ops that always take the fallback."""
+
+    operands: Operands = Operands()
+    """Which operands of the kernel may be what."""
+
+    def results(
+        self,
+        op: Operation,
+        values: Sequence[Any],
+        fall_back: Callable[[Operation, str], None] = lambda op, reason: None,
+        mode: FallbackMode = "on",
+    ) -> Any:
+        """
+        What an op computes.
+
+        Args:
+            op: the op.
+            values: its operands.
+            fall_back: is called with the reason before the fallback is taken.
+            mode: whether all ops on stored values take the fallback.
+        """
+        types = op.operand_types
+        operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
+        (type_,) = op.result_types
+        result = parameters_of(type_)
+        if result is None and not any(isinstance(x, Quantized) for x in operands):
+            return self.formula(op, *values)
+        if mode == "only":
+            return self._by_fallback(op, values)
+        stored = self._stored_values(op, result, operands)
+        if isinstance(stored, NoKernel):
+            fall_back(op, stored.reason)
+            return self._by_fallback(op, values)
+        return stored
+
+    def _stored_values(
+        self, op: Operation, result: QuantizationParameters | None, operands: list[Any]
+    ) -> Any:
+        if self.kernel is None:
+            return NoKernel("has no integer kernel")
+        if result is None and is_float(op.result_types[0]):
+            return NoKernel("has a result of floats")
+        if not has_one_scale(result):
+            return NoKernel("has a result with several scales")
+        for index, operand in enumerate(operands):
+            if (reason := self._unsuitable(index, operand)) is not None:
+                return NoKernel(reason)
+        return self.kernel(op, result, *operands)
+
+    def _unsuitable(self, index: int, operand: Any) -> str | None:
+        """Why an operand is none of the integer kernel; `None` if it is one."""
+        what = self.operands
+        if not isinstance(operand, Quantized):
+            is_integer = operand is None or operand.dtype.kind != "f"
+            if index in what.plain and is_integer:
+                return None
+            return f"has an operand #{index} that is not quantized"
+        if has_one_scale(operand.parameters) or index == what.bias:
+            return None
+        if index != what.weights:
+            return f"has an operand #{index} with several scales"
+        if operand.parameters.quantized_dimension != what.channels:
+            return "has weights with scales along another dimension than the channels"
+        if operand.parameters.has_zero_points:
+            return "has weights with a zero point for each channel"
+        return None
+
+    def _by_fallback(self, op: Operation, values: Sequence[Any]) -> Any:
+        """Dequantize, compute in `f32`, quantize."""
+        floats = [
+            expressed(*pair) for pair in zip(values, op.operand_types, strict=True)
+        ]
+        if (index := self.operands.bias) is not None:
+            floats[index] = self._expressed_bias(op, floats[index])
+        result = self.formula(op, *floats)
+        type_ = scalar_or_element_type(op.result_types[0])
+        if not isinstance(type_, ScaledQuantizedType):
+            return result
+        if isinstance(result, TensorExpression):
+            return _quantized(result, type_)
+        parameters = cast(QuantizationParameters, parameters_of(op.result_types[0]))
+        return quantize(np.asarray(result).astype(np.float32), parameters)
+
+    def _expressed_bias(self, op: Operation, bias: Any) -> Any:
+        if bias is None or bias.dtype.kind == "f":
+            return bias
+        what = self.operands
+        assert what.weights is not None
+        scale = np.float64(1)
+        for index in (what.input, what.weights):
+            if (parameters := parameters_of(op.operands[index].type)) is not None:
+                scale = scale * parameters.scales
+        return (bias * scale).astype(np.float32)
+
+
+Function: TypeAlias = Callable[..., Any]
+"""Returns a result or a tuple of results, given an op and the values of its operands."""
+
+Implementation: TypeAlias = Computation | Function
+"""How an op is computed; a function takes stored values as any others."""
+
+
+# Types
+
+
+@lru_cache(maxsize=256)
+def parameters_of(type_: Attribute) -> QuantizationParameters | None:
+    """The parameters of the elements of a tensor; `None` if it is not quantized."""
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, QuantizedType):
+        return None
+    return QuantizationParameters.from_type(cast(Any, element_type))
+
+
+def is_float(type_: Attribute) -> bool:
+    """Whether a tensor has elements that are floats."""
+    return isinstance(scalar_or_element_type(type_), AnyFloat)
+
+
+def has_one_scale(parameters: QuantizationParameters | None) -> bool:
+    """Whether parameters are those of whole tensors."""
+    return parameters is None or not parameters.scales.ndim
+
+
+# Operands
+
+
+def _operand(value: Any, type_: Attribute) -> Any:
+    """A value with its parameters if it is quantized."""
+    if value is None or (parameters := parameters_of(type_)) is None:
+        return value
+    return Quantized(value.astype(np.int64), parameters)
+
+
+def expressed(value: Any, type_: Attribute) -> Any:
+    """What stored values express; any other value as it is."""
+    if value is None or isinstance(type_, NoneType):
+        return None
+    if (parameters := parameters_of(type_)) is None:
+        return value
+    if not isinstance(value, TensorExpression):
+        return dequantize(value, parameters)
+    element_type = cast(ScaledQuantizedType, scalar_or_element_type(type_))
+    casts = Dequantization(element_type, Rounding("nearest-even"), fuse=True)
+    stored = value.tensor(element_type.signless_storage_type)
+    result = casts.convert_tensor(value.builder, stored, casts.layout)
+    return plain(value.builder, result)
+
+
+def _quantized(value: TensorExpression, type_: ScaledQuantizedType) -> TensorExpression:
+    casts = Quantization(type_, Rounding("nearest-even"), fuse=True)
+    floats = value.tensor(type_.expressed_type)
+    result = casts.convert_tensor(value.builder, floats, casts.layout)
+    return plain(value.builder, result, is_signed=type_.is_signed)
+
+
+def integers_of(values: Any) -> list[int]:
+    """
+    The numbers of an operand that says what the shape of a result is, or where elements
+    are.
+
+    Raises:
+        ComputationError: if they are known at run time only.
+    """
+    if isinstance(values, TensorExpression):
+        raise ComputationError("has sizes, axes or indices that are not constant")
+    return np.ravel(values).tolist()
+
+
+# What tables of ops are made of
+
+
+def activation_of(op: Any) -> str:
+    """The activation that is computed together with an op."""
+    return op.fused_activation_function.data
+
+
+def flag(attribute: Any) -> bool:
+    """A property that is true or false; false if it is absent."""
+    return attribute is not None and bool(attribute.value.data)
+
+
+def number(attribute: Any) -> Any:
+    """A property that is a number."""
+    return attribute.value.data
+
+
+def kernel_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Kernel:
+    """A function of operands, of the parameters of the result, and of options of the op."""
+
+    def kernel(op: Operation, result: QuantizationParameters, *operands: Any) -> Any:
+        return function(*operands, result, *(option(op) for option in options))
+
+    return kernel
+
+
+def formula_of(function: Callable[..., Any], *options: Callable[[Any], Any]) -> Formula:
+    """A function of operands and of options of the op."""
+
+    def formula(op: Operation, *operands: Any) -> Any:
+        return function(*operands, *(option(op) for option in options))
+
+    return formula
+
+
+def have_one_scale(result: QuantizationParameters | None, *operands: Quantized) -> bool:
+    """Whether the same stored values express the same numbers."""
+    assert result is not None
+    return all(
+        x.parameters.scales == result.scales
+        and x.parameters.zero_points == result.zero_points
+        for x in operands
+    )
+
+
+OTHER_SCALES = NoKernel("has operands with other scales than its result")
+"""The stored values of the operands are not those of the result."""
+
+
+def on_stored_values(function: Callable[..., Any]) -> Kernel:
+    """A kernel of stored values as they are, if all have the scale of the result."""
+
+    def kernel(
+        op: Operation, result: QuantizationParameters | None, *operands: Any
+    ) -> Any:
+        quantized = [x for x in operands if isinstance(x, Quantized)]
+        if result is not None and not have_one_scale(result, *quantized):
+            return OTHER_SCALES
+        values = (x.values if isinstance(x, Quantized) else x for x in operands)
+        return function(op, *values)
+
+    return kernel
