@@ -19,6 +19,7 @@ def test_what_the_plugin_offers():
     assert set(XDSL_QUANT_UNIVERSE.all_passes) == {
         "convert-quantized-stablehlo-to-linalg",
         "convert-stablehlo-to-linalg",
+        "convert-tfl-to-linalg",
         "lower-quant-ops",
         "normalize-quant-types",
         "quant-calibrated-to-uniform",

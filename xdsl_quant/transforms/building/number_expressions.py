@@ -657,10 +657,6 @@ def _rounded(op_type: type[Operation]) -> Callable[[FloatExpression], FloatExpre
     return lambda x: x.rounded(op_type)
 
 
-def _not(x: Condition) -> Condition:
-    return ~x
-
-
 def _of_either(
     reals: Callable[..., Any], integers: Callable[..., Any]
 ) -> Callable[..., Any]:
@@ -684,9 +680,11 @@ _UFUNCS: Mapping[Any, Callable[..., Any]] = {
     np.left_shift: operator.lshift,
     np.right_shift: operator.rshift,
     np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+    np.invert: operator.invert,
     np.logical_and: operator.and_,
     np.logical_or: operator.or_,
-    np.logical_not: _not,
+    np.logical_not: operator.invert,
     np.equal: operator.eq,
     np.not_equal: operator.ne,
     np.less: operator.lt,

@@ -1,0 +1,438 @@
+"""Dimensions and places of elements: reshaping, slices, padding, concatenation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+
+from ..number_expressions import IntegerExpression
+from .expressions import (
+    ZERO,
+    Loaded,
+    Mapped,
+    Picked,
+    Shape,
+    TensorExpression,
+    View,
+    as_expression,
+    broadcast,
+    builder_of,
+    implements,
+    storage_type,
+)
+from .loops import Indices
+
+# Dimensions
+
+
+def _is_flat(x: TensorExpression, shape: Sequence[int]) -> bool:
+    """Whether two shapes differ in dimensions of size 1 alone."""
+    return [s for s in x.shape if s != 1] == [s for s in shape if s != 1]
+
+
+@implements(np.reshape)
+def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
+    if -1 in shape:
+        rest = math.prod(size for size in shape if size != -1)
+        shape = [x.size // rest if size == -1 else size for size in shape]
+    shape = tuple(shape)
+    if math.prod(shape) != x.size:
+        raise ValueError(f"cannot reshape array of size {x.size} into shape {shape}")
+    if shape == x.shape:
+        return x
+    if (parts := _split_dimensions(x.shape, shape)) is not None:
+        return View(x, shape, lambda indices: _joined(parts, shape, indices))
+    value = x.computed.value
+    type_ = TensorType(cast(TensorType, value.type).element_type, shape)
+    result = x.builder.reshaped(value, type_, shape)
+    return Loaded(x.builder, result, x.dtype, x.computed.bounds)
+
+
+def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
+    """
+    The new dimensions that each old one is split into; `None` if old ones are merged.
+    """
+    parts: list[list[int]] = []
+    position = 0
+    for size in old:
+        group: list[int] = []
+        product = 1
+        while product < size and position < len(new):
+            product *= new[position]
+            group.append(position)
+            position += 1
+        if product != size:
+            return None
+        parts.append(group)
+    return parts if all(size == 1 for size in new[position:]) else None
+
+
+def _joined(parts: Sequence[Sequence[int]], shape: Shape, indices: Indices) -> Indices:
+    """The index of each dimension from those of the ones that it is split into."""
+
+    def index(group: Sequence[int]) -> AffineExpr:
+        formula: AffineExpr | None = None
+        for d in group:
+            if shape[d] == 1:
+                continue
+            formula = indices[d] if formula is None else formula * shape[d] + indices[d]
+        return formula or ZERO
+
+    return tuple(map(index, parts))
+
+
+@implements(np.transpose)
+def _transposed(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
+    if [*order] == [*range(x.ndim)]:
+        return x
+    shape = tuple(x.shape[d] for d in order)
+    if _is_flat(x, shape) and [d for d in order if x.shape[d] != 1] == [
+        d for d in range(x.ndim) if x.shape[d] != 1
+    ]:
+        return reshaped(x, shape)
+    base = x.computed
+    result = x.builder.transposed(base.value, order)
+    return Loaded(x.builder, result, x.dtype, base.bounds)
+
+
+@implements("part")
+def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
+    """What NumPy's indexing gives, with at most one array of indices."""
+    named = sum(item is not None and item is not ... for item in key)
+    rest = [slice(None)] * (x.ndim - named)
+    items = [*key]
+    if any(item is ... for item in items):
+        place = next(i for i, item in enumerate(items) if item is ...)
+        items[place : place + 1] = rest
+    else:
+        items += rest
+    arrays = [i for i in items if isinstance(i, np.ndarray | TensorExpression | list)]
+    if len(arrays) > 1:
+        return _picked(x, arrays, [i for i in items if i is not None])
+    if arrays:
+        axis = (
+            items.index(arrays[0])
+            if isinstance(arrays[0], list)
+            else next(i for i, item in enumerate(items) if item is arrays[0])
+        )
+        return _taken(x, arrays[0], axis)
+    return _sliced(x, items)
+
+
+def _sliced(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
+    """What NumPy's indexing with slices and numbers gives."""
+    shape: list[int] = []
+    sources: list[range | None] = []
+    sizes = iter(x.shape)
+    for item in items:
+        if item is None:
+            shape.append(1)
+            sources.append(None)
+            continue
+        size = next(sizes)
+        if isinstance(item, slice):
+            places = range(*item.indices(size))
+            shape.append(len(places))
+        else:
+            index = int(item)
+            if not -size <= index < size:
+                raise IndexError(f"index {index} is out of bounds for a size of {size}")
+            places = range(index % size, index % size + 1)
+        sources.append(places)
+    places = [place for place in sources if place is not None]
+    kept = [place for place, item in zip(sources, items, strict=True) if _is_kept(item)]
+    if all(
+        len(place) == size for place, size in zip(places, x.shape, strict=True)
+    ) and (all(place.step == 1 or len(place) == 1 for place in places)):
+        return reshaped(x, shape)
+    if not isinstance(x, View) and all(place.step > 0 for place in places):
+        base = x.computed
+        part = x.builder.part(
+            base.value,
+            [place.start for place in places],
+            [len(place) for place in places],
+            [place.step for place in places],
+        )
+        return reshaped(Loaded(x.builder, part, x.dtype, base.bounds), shape)
+
+    def source(indices: Indices) -> Indices:
+        rest = iter(
+            index
+            for index, place in zip(indices, kept, strict=True)
+            if place is not None
+        )
+        return tuple(
+            _linear(next(rest), place)
+            if _is_kept(item)
+            else AffineConstantExpr(place.start)
+            for place, item in zip(sources, items, strict=True)
+            if place is not None
+        )
+
+    return View(x, tuple(shape), source)
+
+
+def _is_kept(item: Any) -> bool:
+    """Whether an index leaves a dimension."""
+    return item is None or isinstance(item, slice)
+
+
+def _linear(index: AffineExpr, places: range) -> AffineExpr:
+    if places.step != 1:
+        index = index * places.step
+    return index + places.start if places.start else index
+
+
+@implements(np.take)
+def _taken(x: TensorExpression, indices: Any, axis: int = 0) -> TensorExpression:
+    """Slices along a dimension at indices, which may be known."""
+    array = as_expression(
+        np.asarray(indices) if isinstance(indices, list) else indices, x.builder
+    )
+    axis = axis % x.ndim
+    shape = (*x.shape[:axis], *array.shape, *x.shape[axis + 1 :])
+    end = axis + array.ndim
+
+    def source(
+        place: Indices,
+    ) -> Sequence[AffineExpr | tuple[TensorExpression, Indices]]:
+        return *place[:axis], (array, place[axis:end]), *place[end:]
+
+    return Picked(x.computed, shape, source)
+
+
+def _picked(
+    x: TensorExpression, arrays: Sequence[Any], items: Sequence[Any]
+) -> TensorExpression:
+    """Slices at indices in leading dimensions, each from an array of one shape."""
+    every = [as_expression(array, x.builder) for array in arrays]
+    if any(isinstance(i, slice) for i in items[: len(every)]):
+        raise ValueError("arrays of indices must be those of the first dimensions")
+    rank = every[0].ndim
+
+    def source(
+        place: Indices,
+    ) -> Sequence[AffineExpr | tuple[TensorExpression, Indices]]:
+        return *((array, place[:rank]) for array in every), *place[rank:]
+
+    return Picked(x.computed, (*every[0].shape, *x.shape[len(every) :]), source)
+
+
+@implements(np.pad)
+def _pad(
+    x: TensorExpression, widths: Any, mode: str = "constant", constant_values: Any = 0
+) -> TensorExpression:
+    pairs = np.broadcast_to(np.asarray(widths), (x.ndim, 2)).tolist()
+    if mode != "constant":
+        for axis, (size, pair) in enumerate(zip(x.shape, pairs, strict=True)):
+            if any(pair):
+                indices = np.pad(np.arange(size), [pair], mode=cast(Any, mode))
+                x = _taken(x, indices, axis)
+        return x
+    if not any(map(any, pairs)):
+        return x
+    value = np.asarray(constant_values)[()]
+    if isinstance(x, Mapped):
+        inner, number = _preimage(x, value)
+        if inner is not None:
+            padded = _pad(inner, pairs, constant_values=number)
+            operands = [padded if o is inner else o for o in x.operands]
+            return Mapped(x.builder, padded.shape, x.dtype, x.function, operands)
+    base = x.computed
+    shape = tuple(
+        size + low + high for size, (low, high) in zip(x.shape, pairs, strict=True)
+    )
+    type_ = TensorType(cast(TensorType, base.value.type).element_type, shape)
+    filled = x.builder.map(
+        (), type_, shape, lambda b, _: b.number(value.item(), type_.element_type)
+    )
+    if 0 in x.shape:
+        return Loaded(x.builder, filled, x.dtype, base.bounds)
+    result = x.builder.inserted(
+        base.value, filled, [low for low, _ in pairs], x.shape, [1] * x.ndim
+    )
+    low, high = base.bounds
+    bounds = base.bounds
+    if x.dtype.kind == "i":
+        bounds = min(low, int(value)), max(high, int(value))
+    return Loaded(x.builder, result, x.dtype, bounds)
+
+
+def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression | None, int]:
+    """
+    The array that a function is applied to, and a number of which this gives a value: what
+    is padded is then what is in memory. `None` if there is none.
+    """
+    tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
+    if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":
+        return None, 0
+    (inner,) = tensors
+    if not isinstance(inner, Loaded) or inner.bounds[1] - inner.bounds[0] > 1 << 16:
+        return None, 0
+    low, high = inner.bounds
+    numbers = np.arange(low, high + 1)
+    operands = [numbers if o is inner else o for o in x.operands]
+    (places,) = np.nonzero(x.function(*operands) == value)
+    return (inner, low + int(places[0])) if places.size else (None, 0)
+
+
+@implements("with_part")
+def _with_part(
+    x: TensorExpression, update: TensorExpression, start: Any
+) -> TensorExpression:
+    builder, base = x.builder, x.computed
+    element_type = cast(TensorType, base.value.type).element_type
+    room = [size - part for size, part in zip(x.shape, update.shape, strict=True)]
+    if isinstance(start, TensorExpression):
+        starts = start.computed
+        offsets: list[Any] = []
+        for position, most in enumerate(room):
+            number = builder.op(
+                tensor.ExtractOp,
+                (starts.value, builder.index(position)),
+                cast(TensorType, starts.value.type).element_type,
+            )
+            first = IntegerExpression(builder, number, starts.bounds)
+            offsets.append(first.maximum(0).minimum(most).as_index())
+    else:
+        offsets = [
+            min(max(int(first), 0), most)
+            for first, most in zip(start, room, strict=True)
+        ]
+    is_known = [isinstance(offset, int) for offset in offsets]
+    op = tensor.InsertSliceOp.get(
+        update.tensor(element_type),
+        base.value,
+        update.shape,
+        [
+            o if known else DYNAMIC_INDEX
+            for o, known in zip(offsets, is_known, strict=True)
+        ],
+        [1] * x.ndim,
+        offsets=[o for o, known in zip(offsets, is_known, strict=True) if not known],
+    )
+    return Loaded(builder, builder.add(op), x.dtype, base.bounds)
+
+
+@implements(np.concatenate)
+def _concatenated(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
+    builder = builder_of(*parts)
+    every = [as_expression(part, builder) for part in parts]
+    every = [part for part in every if part.shape[axis]] or every[:1]
+    if len(every) == 1:
+        return every[0]
+    loaded = [part.computed for part in every]
+    bounds = (
+        min(part.bounds[0] for part in loaded),
+        max(part.bounds[1] for part in loaded),
+    )
+    types = {cast(TensorType, part.value.type).element_type for part in loaded}
+    if len(types) > 1:
+        types = {storage_type(bounds)}
+    (type_,) = types
+    shape = [*every[0].shape]
+    shape[axis] = sum(part.shape[axis] for part in every)
+    values = [part.tensor(type_) for part in loaded]
+    axis = axis % every[0].ndim
+    result = builder.add(tensor.ConcatOp(values, axis, TensorType(type_, shape)))
+    return Loaded(builder, result, every[0].dtype, bounds)
+
+
+@implements(np.stack)
+def _stacked(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
+    builder = builder_of(*parts)
+    every = [expanded(as_expression(part, builder), axis) for part in parts]
+    return _concatenated(every, axis)
+
+
+@implements(np.expand_dims)
+def expanded(x: TensorExpression, axis: Any) -> TensorExpression:
+    axes = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    rank = x.ndim + len(axes)
+    places = {int(a) % rank for a in axes}
+    sizes = iter(x.shape)
+    return reshaped(x, [1 if d in places else next(sizes) for d in range(rank)])
+
+
+@implements(np.squeeze)
+def _squeezed(x: TensorExpression, axis: Any = None) -> TensorExpression:
+    if axis is None:
+        axis = tuple(d for d, size in enumerate(x.shape) if size == 1)
+    axes = (axis,) if isinstance(axis, int) else axis
+    dropped = {a % x.ndim for a in axes}
+    if any(x.shape[d] != 1 for d in dropped):
+        raise ValueError("cannot squeeze a dimension whose size is not 1")
+    return reshaped(x, [s for d, s in enumerate(x.shape) if d not in dropped])
+
+
+@implements(np.split)
+def _split(x: TensorExpression, parts: Any, axis: int = 0) -> list[TensorExpression]:
+    axis = axis % x.ndim
+    size = x.shape[axis]
+    if isinstance(parts, int):
+        if size % parts:
+            raise ValueError(
+                f"a size of {size} cannot be split into {parts} equal parts"
+            )
+        ends = [size // parts * i for i in range(parts + 1)]
+    else:
+        ends = [0, *map(int, parts), size]
+    before = (slice(None),) * axis
+    return [x[(*before, slice(low, high))] for low, high in pairwise(ends)]
+
+
+@implements(np.moveaxis)
+def _moved_axis(x: TensorExpression, source: int, target: int) -> TensorExpression:
+    order = [*range(x.ndim)]
+    axis = order.pop(source)
+    order.insert(target % x.ndim, axis)
+    return _transposed(x, order)
+
+
+@implements(np.flip)
+def _flipped(x: TensorExpression, axis: Any) -> TensorExpression:
+    axes = (axis,) if isinstance(axis, int) else axis
+    dropped = {int(a) % x.ndim for a in axes}
+    step = [slice(None, None, -1 if d in dropped else None) for d in range(x.ndim)]
+    return x[tuple(step)]
+
+
+@implements(np.tile)
+def _tiled(x: TensorExpression, counts: Any) -> TensorExpression:
+    counts = tuple(counts)
+    x = reshaped(x, (1,) * (len(counts) - x.ndim) + x.shape)
+    counts = (1,) * (x.ndim - len(counts)) + counts
+    for axis, (size, count) in enumerate(zip(x.shape, counts, strict=True)):
+        if count == 1:
+            continue
+        if size == 1:
+            shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+            x = broadcast(x, shape)
+        else:
+            x = _taken(x, np.tile(np.arange(size), count), axis)
+    return x
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def _sliding_windows(
+    x: TensorExpression, window_shape: Any, axis: Any, **_: Any
+) -> TensorExpression:
+    sizes, axes = tuple(window_shape), tuple(axis)
+    shape = [*x.shape]
+    for size, d in zip(sizes, axes, strict=True):
+        shape[d] -= size - 1
+
+    def source(indices: Indices) -> Indices:
+        places = [*indices[: x.ndim]]
+        for d, inner in zip(axes, indices[x.ndim :], strict=True):
+            places[d] = places[d] + inner
+        return tuple(places)
+
+    return View(x, (*shape, *sizes), source)

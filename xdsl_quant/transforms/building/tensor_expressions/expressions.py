@@ -1,0 +1,592 @@
+"""Arrays whose elements are known at run time, and functions of each element."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+
+from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
+
+from ..builder import LoweringBuilder, shape_of
+from ..number_expressions import (
+    ANY_INTEGER,
+    Bounds,
+    Condition,
+    FloatExpression,
+    IntegerExpression,
+    signed_bounds,
+)
+from .loops import FLOAT_TYPES, Indices, Loops, Scalar, as_dtype, loops_of
+
+Shape: TypeAlias = tuple[int, ...]
+
+ZERO = AffineConstantExpr(0)
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""Functions of NumPy's, and others by their names, for expressions."""
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def implements(*functions: Any) -> Callable[[FunctionT], FunctionT]:
+    """Decorate what functions of NumPy's, or of a name, do with expressions."""
+
+    def decorate(function: FunctionT) -> FunctionT:
+        FUNCTIONS.update(dict.fromkeys(functions, function))
+        return function
+
+    return decorate
+
+
+class TensorExpression(NDArrayOperatorsMixin, ABC):
+    """An array whose elements are known at run time."""
+
+    builder: LoweringBuilder
+    shape: Shape
+    dtype: np.dtype[Any]
+
+    # How elements are made
+
+    @abstractmethod
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        """Build the element at indices, which are formulas of the loops."""
+
+    def element(self, loops: Loops, indices: Indices) -> Scalar:
+        """The element at indices; each is built once."""
+        key = id(self), indices
+        if key not in loops.memory:
+            loops.memory[key] = self.made(loops, indices)
+        return loops.memory[key]
+
+    @cached_property
+    def computed(self) -> Loaded:
+        """The same array, of which all elements are in memory."""
+        loops = Loops(self.builder)
+        scalar = self.element(loops, loops_of(range(self.ndim)))
+        return self._with_elements(loops, scalar, element_type(scalar, self.dtype))
+
+    def _with_elements(self, loops: Loops, scalar: Scalar, type_: Attribute) -> Loaded:
+        value = as_scalar(loops.builder, scalar, type_)
+        tensor_type = TensorType(type_, self.shape)
+        output = self.builder.empty(tensor_type, self.shape)
+        if 0 in self.shape:
+            return Loaded(self.builder, output, self.dtype, (0, 0))
+        every = range(self.ndim)
+        (result,) = loops.nest(self.shape, [output], every, lambda _: [value])
+        return Loaded(self.builder, result, self.dtype, bounds_of(scalar))
+
+    def tensor(self, element_type: Attribute) -> SSAValue:
+        """The elements as a tensor of a signless type, which their bounds must fit."""
+        loops = Loops(self.builder)
+        scalar = self.element(loops, loops_of(range(self.ndim)))
+        return self._with_elements(loops, scalar, element_type).value
+
+    # What arrays have
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[TensorExpression]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        raise TypeError("whether elements are true is known at run time")
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        return FUNCTIONS.get(ufunc, partial(mapped, ufunc))(*inputs)
+
+    def __array_function__(
+        self,
+        function: Any,
+        types: Sequence[type],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if function not in FUNCTIONS:
+            return NotImplemented
+        return FUNCTIONS[function](*args, **kwargs)
+
+    __hash__ = object.__hash__
+
+    def astype(self, dtype: Any, copy: bool = True) -> TensorExpression:
+        """The elements with another dtype."""
+        dtype = np.dtype(dtype)
+        if dtype == self.dtype:
+            return self
+        if isinstance(self, Loaded) and self.dtype.kind in "iu" and dtype == np.int64:
+            return replace(self, dtype=dtype)
+        return Mapped(
+            self.builder, self.shape, dtype, lambda x: as_dtype(x, dtype), (self,)
+        )
+
+    # What numerics asks expressions for
+
+    def wrapped(self, bits: int) -> TensorExpression:
+        """The lowest bits, as signed integers."""
+        return self._like(lambda x: x.wrapped(bits))
+
+    def leading_zeros(self) -> TensorExpression:
+        """The zeros before the first one of 32 bits."""
+        return self._like(lambda x: x.leading_zeros())
+
+    def entries_of(self, table: NDArray[Any]) -> TensorExpression:
+        """The entries of a table of one dimension at these indices."""
+        return np.take(cast(Any, constant(self.builder, table)), cast(Any, self), 0)
+
+    def top_k(self, count: int) -> tuple[TensorExpression, TensorExpression]:
+        """The largest elements along the last dimension, and their indices."""
+        return FUNCTIONS["top_k"](self, count)
+
+    def with_part(
+        self, update: Any, start: Sequence[Any] | TensorExpression
+    ) -> TensorExpression:
+        """The array with a part replaced. The start is clamped so that the part fits."""
+        return FUNCTIONS["with_part"](self, as_expression(update, self.builder), start)
+
+    def erfc(self) -> TensorExpression:
+        """The complementary error function."""
+        return self._like(lambda x: x.erfc())
+
+    def _like(self, function: Callable[[Any], Any]) -> TensorExpression:
+        return Mapped(self.builder, self.shape, self.dtype, function, (self,))
+
+    # Dimensions
+
+    def reshape(self, *shape: Any) -> TensorExpression:
+        """The elements in the same order in another shape."""
+        if len(shape) == 1 and not isinstance(shape[0], int | np.integer):
+            (shape,) = shape
+        return FUNCTIONS[np.reshape](self, [*map(int, shape)])
+
+    def transpose(self, *order: Any) -> TensorExpression:
+        """The dimensions in another order."""
+        if len(order) == 1 and not isinstance(order[0], int):
+            (order,) = order
+        order = [int(d) % self.ndim for d in order] or [*range(self.ndim)][::-1]
+        return FUNCTIONS[np.transpose](self, order)
+
+    def swapaxes(self, a: int, b: int) -> TensorExpression:
+        """Two dimensions exchanged."""
+        order = [*range(self.ndim)]
+        order[a], order[b] = order[b], order[a]
+        return self.transpose(order)
+
+    @property
+    def T(self) -> TensorExpression:
+        """The dimensions in the reverse order."""
+        return self.transpose()
+
+    def __getitem__(self, key: Any) -> TensorExpression:
+        return FUNCTIONS["part"](self, key if isinstance(key, tuple) else (key,))
+
+    # Reduction
+
+    def sum(
+        self, axis: Any = None, keepdims: bool = False, dtype: Any = None
+    ) -> TensorExpression:
+        """Sums along dimensions."""
+        return FUNCTIONS["reduced"]("sum", self, axis, keepdims, dtype)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> TensorExpression:
+        """The largest elements along dimensions."""
+        return FUNCTIONS["reduced"]("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> TensorExpression:
+        """The smallest elements along dimensions."""
+        return FUNCTIONS["reduced"]("min", self, axis, keepdims)
+
+    def mean(
+        self, axis: Any = None, keepdims: bool = False, dtype: Any = None
+    ) -> TensorExpression:
+        """The means of floats along dimensions."""
+        total = self.sum(axis, keepdims, dtype)
+        return total / total.dtype.type(self.size // max(total.size, 1))
+
+
+@dataclass(eq=False)
+class Loaded(TensorExpression):
+    """A tensor."""
+
+    builder: LoweringBuilder
+    value: SSAValue
+    """A ranked tensor of a signless type and of static shape."""
+
+    dtype: np.dtype[Any]
+    bounds: Bounds = ANY_INTEGER
+    """What integers are within; from 0 if their type is taken as unsigned."""
+
+    def __post_init__(self):
+        self.shape = shape_of(self.value)
+
+    @cached_property
+    def computed(self) -> Loaded:
+        return self
+
+    def tensor(self, element_type: Attribute) -> SSAValue:
+        if cast(TensorType, self.value.type).element_type == element_type:
+            return self.value
+        return super().tensor(element_type)
+
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        return self.number(loops, loops.load(self.value, indices))
+
+    def number(self, loops: Loops, value: SSAValue) -> Scalar:
+        """An element that is read."""
+        builder, type_ = loops.builder, value.type
+        if isinstance(type_, AnyFloat):
+            return FloatExpression(builder, value)
+        if type_ == i1:
+            return Condition(builder, value)
+        width = cast(IntegerType, type_).bitwidth
+        if self.bounds[0] >= 0 and self.bounds[1] >= 1 << (width - 1):
+            value = builder.op(arith.ExtUIOp, (value,), i64 if width == 32 else i32)
+        return IntegerExpression(builder, value, self.bounds)
+
+
+@dataclass(eq=False)
+class Known(Loaded):
+    """A tensor of constants."""
+
+    array: NDArray[Any] = field(kw_only=True)
+
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        first = self.array.flat[0]
+        if self.size == 1 or (self.size < 1 << 16 and (self.array == first).all()):
+            return first
+        scalar = super().made(loops, indices)
+        if isinstance(scalar, FloatExpression):
+            scalar.bounds = float(self.array.min()), float(self.array.max())
+        return scalar
+
+
+@dataclass(eq=False)
+class Mapped(TensorExpression):
+    """A function of the elements of other arrays of the same shape."""
+
+    builder: LoweringBuilder
+    shape: Shape
+    dtype: np.dtype[Any]
+    function: Callable[..., Any]
+    operands: Sequence[Any]
+    """Expressions of the same shape, and numbers."""
+
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        return self.function(
+            *(
+                x.element(loops, indices) if isinstance(x, TensorExpression) else x
+                for x in self.operands
+            )
+        )
+
+
+@dataclass(eq=False)
+class View(TensorExpression):
+    """Elements of another array, whose indices are linear formulas."""
+
+    base: TensorExpression
+    shape: Shape
+    source: Callable[[Indices], Indices]
+    """The indices of an element of the other array."""
+
+    def __post_init__(self):
+        self.builder, self.dtype = self.base.builder, self.base.dtype
+
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        return self.base.element(loops, self.source(indices))
+
+
+@dataclass(eq=False)
+class Picked(TensorExpression):
+    """Elements of a tensor, some of whose indices are elements of other arrays."""
+
+    base: Loaded
+    shape: Shape
+    source: Callable[[Indices], Sequence[AffineExpr | tuple[TensorExpression, Indices]]]
+    """The indices of an element of the tensor."""
+
+    def __post_init__(self):
+        self.builder, self.dtype = self.base.builder, self.base.dtype
+
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        values: list[SSAValue] = []
+        for index, size in zip(self.source(indices), self.base.shape, strict=True):
+            if isinstance(index, AffineExpr):
+                values.append(loops.index(index))
+                continue
+            array, place = index
+            number = array.element(loops, place)
+            if isinstance(number, IntegerExpression):
+                # What is out of bounds must not be read.
+                values.append(number.maximum(0).minimum(size - 1).as_index())
+            else:
+                values.append(loops.builder.index(int(number)))
+        base = self.base.value
+        type_ = cast(TensorType, base.type).element_type
+        value = loops.builder.op(tensor.ExtractOp, (base, *values), type_)
+        return self.base.number(loops, value)
+
+
+# From tensors and arrays
+
+
+def stored(
+    builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
+) -> Loaded:
+    """
+    The elements of a tensor of a signless type. Integers are those of a formula, which are
+    unbounded: see `plain` for others.
+
+    Args:
+        builder: where ops are inserted.
+        value: a ranked tensor of static shape.
+        is_signed: whether integers are signed.
+    """
+    type_ = cast(TensorType, value.type).element_type
+    if isinstance(type_, AnyFloat):
+        (dtype,) = (d for d, t in FLOAT_TYPES.items() if t == type_)
+        return Loaded(builder, value, dtype)
+    if type_ == i1:
+        return Loaded(builder, value, np.dtype(np.bool_))
+    width = cast(IntegerType, type_).bitwidth
+    bounds = signed_bounds(width) if is_signed else (0, (1 << width) - 1)
+    return Loaded(builder, value, np.dtype(np.int64), bounds)
+
+
+def plain(
+    builder: LoweringBuilder, value: SSAValue, *, is_signed: bool = True
+) -> Loaded:
+    """The same with integers whose arithmetic wraps around, as that of their type does."""
+    result = stored(builder, value, is_signed=is_signed)
+    if result.dtype == np.int64:
+        width = cast(IntegerType, cast(TensorType, value.type).element_type).bitwidth
+        result.dtype = np.dtype(f"{'i' if is_signed else 'u'}{max(width, 8) // 8}")
+    return result
+
+
+def constant(builder: LoweringBuilder, array: NDArray[Any]) -> Known:
+    """The elements of an array, whose type is the smallest one that holds them."""
+    array = np.asarray(array)
+    if array.dtype.kind in "iu":
+        bounds = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        element_type = storage_type(bounds)
+    else:
+        bounds = ANY_INTEGER
+        element_type = i1 if array.dtype == np.bool_ else FLOAT_TYPES[array.dtype]
+    value = constant_tensor(builder, array, element_type)
+    return Known(builder, value, array.dtype, bounds, array=array)
+
+
+def constant_tensor(
+    builder: LoweringBuilder, array: NDArray[Any], element_type: Attribute
+) -> SSAValue:
+    """An array as a constant of a signless type with at least as many bits."""
+    type_ = TensorType(element_type, array.shape)
+    bit_width = cast("IntegerType | AnyFloat", element_type).bitwidth
+    if element_type == i1:
+        data = array.astype(np.int8)
+    elif isinstance(element_type, AnyFloat):
+        data = array.astype(np.dtype(f"f{bit_width // 8}"))
+    else:
+        data = array.astype(np.dtype(f"i{max(bit_width, 8) // 8}"))
+    if data.nbytes >= RESOURCE_BYTES and data.dtype.itemsize * 8 == bit_width:
+        return builder.constant(new_resource("constant", data, type_), type_)
+    attribute = DenseIntOrFPElementsAttr(
+        cast("TensorType[IntegerType | AnyFloat]", type_), BytesAttr(data.tobytes())
+    )
+    return builder.constant(attribute, type_)
+
+
+def storage_type(bounds: Bounds) -> IntegerType:
+    """The smallest type of whole bytes for signed integers."""
+    for bits in (8, 16, 32, 64):
+        low, high = signed_bounds(bits)
+        if low <= bounds[0] and bounds[1] <= high:
+            return IntegerType(bits)
+    raise ValueError(f"numbers from {bounds[0]} to {bounds[1]} need more than 64 bits")
+
+
+def element_type(scalar: Scalar, dtype: np.dtype[Any]) -> Attribute:
+    """The type that elements of an array have in memory."""
+    match scalar:
+        case IntegerExpression():
+            return storage_type(scalar.bounds)
+        case FloatExpression():
+            return scalar.type
+        case Condition():
+            return i1
+        case _:
+            if dtype == np.bool_:
+                return i1
+            if dtype.kind == "f":
+                return FLOAT_TYPES[dtype]
+            return storage_type((int(scalar), int(scalar)))
+
+
+def bounds_of(scalar: Scalar) -> Bounds:
+    match scalar:
+        case IntegerExpression():
+            return scalar.bounds
+        case FloatExpression() | Condition():
+            return ANY_INTEGER
+        case _:
+            return int(scalar), int(scalar)
+
+
+def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSAValue:
+    """An element as a value of a type."""
+    match scalar:
+        case IntegerExpression():
+            return scalar.as_type(cast(IntegerType, type_))
+        case FloatExpression():
+            return scalar.as_float(cast(AnyFloat, type_)).value
+        case Condition():
+            return scalar.value
+        case _:
+            return builder.number(scalar.item(), type_)
+
+
+def builder_of(*values: Any) -> LoweringBuilder:
+    return next(x.builder for x in values if isinstance(x, TensorExpression))
+
+
+def as_expression(value: Any, builder: LoweringBuilder) -> TensorExpression:
+    if isinstance(value, TensorExpression):
+        return value
+    return constant(builder, np.asarray(value))
+
+
+def with_expression(value: Any, *others: Any) -> TensorExpression:
+    """A value as an expression, given others one of which is one."""
+    return as_expression(value, builder_of(value, *others))
+
+
+# Elementwise
+
+
+def _dtype_of(value: Any) -> Any:
+    """The dtype of an operand; for a number of Python its type, which adapts to others."""
+    if isinstance(value, TensorExpression | np.ndarray | np.generic):
+        return cast(Any, value).dtype
+    return np.dtype(np.bool_) if isinstance(value, bool) else type(value)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, TensorExpression) or np.ndim(value) > 0
+
+
+def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
+    """A function of NumPy's on each element; arrays are broadcast."""
+    builder = builder_of(*operands)
+    *operand_dtypes, dtype = ufunc.resolve_dtypes((*map(_dtype_of, operands), None))
+    shape = np.broadcast_shapes(*map(np.shape, operands))
+    arguments = [
+        broadcast(as_expression(x, builder), shape) if _is_array(x) else x
+        for x in operands
+    ]
+    is_float = any(d.kind == "f" for d in operand_dtypes)
+    is_narrow = dtype.kind in "iu" and dtype.itemsize < 8
+
+    def function(*scalars: Any) -> Any:
+        if is_float:
+            scalars = tuple(map(as_dtype, scalars, operand_dtypes))
+        result = ufunc(*scalars)
+        return as_dtype(result, dtype) if is_narrow or dtype.kind == "b" else result
+
+    return Mapped(builder, shape, dtype, function, arguments)
+
+
+@implements(np.broadcast_to)
+def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
+    """An array repeated along new dimensions and those of size 1."""
+    if x.shape == shape:
+        return x
+    if not isinstance(x, Loaded) and x.size < math.prod(shape):
+        # What is used many times is computed once.
+        x = x.computed
+    first = len(shape) - x.ndim
+
+    def source(indices: Indices) -> Indices:
+        pairs = zip(x.shape, indices[first:], strict=True)
+        return tuple(ZERO if size == 1 else index for size, index in pairs)
+
+    return View(x, shape, source)
+
+
+@implements(np.where)
+def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
+    builder = builder_of(condition, x, y)
+    if not isinstance(condition, TensorExpression) and np.ndim(condition) == 0:
+        shape = np.broadcast_shapes(*map(np.shape, (x, y)))
+        return broadcast(as_expression(x if condition else y, builder), shape)
+    values = [v for v in (x, y) if not isinstance(v, int | float)]
+    dtype = np.result_type(*map(_dtype_of, values)) if values else np.dtype(np.int64)
+    shape = np.broadcast_shapes(*map(np.shape, (condition, x, y)))
+    arguments = [
+        broadcast(as_expression(v, builder), shape) if _is_array(v) else v
+        for v in (condition, x, y)
+    ]
+
+    def function(choice: Any, a: Any, b: Any) -> Any:
+        if dtype.kind == "f":
+            a, b = as_dtype(a, dtype), as_dtype(b, dtype)
+            if not isinstance(choice, Condition):
+                return a if choice else b
+            some = choice.builder
+            a, b = (
+                v
+                if isinstance(v, FloatExpression)
+                else FloatExpression(
+                    some, some.number(float(v), FLOAT_TYPES[dtype]), (v, v)
+                )
+                for v in (a, b)
+            )
+        if not isinstance(choice, Condition):
+            return a if choice else b
+        return np.where(cast(Any, choice), a, b)
+
+    return Mapped(builder, shape, dtype, function, arguments)
+
+
+@implements(np.clip)
+def _clip(x: Any, low: Any, high: Any) -> TensorExpression:
+    return mapped(np.minimum, mapped(np.maximum, x, low), high)
+
+
+FUNCTIONS[np.ndim] = lambda x: x.ndim
+FUNCTIONS[np.shape] = lambda x: x.shape
+FUNCTIONS[np.ones_like] = lambda x: np.ones(x.shape, x.dtype)

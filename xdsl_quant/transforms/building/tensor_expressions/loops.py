@@ -1,0 +1,171 @@
+"""Loop nests whose bodies are being built, and the elements that are computed in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import AnyFloat, TensorType, f32, f64, i8
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from ..builder import INDEX, PARALLEL, REDUCTION, LoweringBuilder, shape_of
+from ..number_expressions import Condition, FloatExpression, IntegerExpression
+
+Scalar: TypeAlias = IntegerExpression | FloatExpression | Condition | Any
+"""An element: an expression, or a number that is known."""
+
+Indices: TypeAlias = tuple[AffineExpr, ...]
+"""Where an element is, in terms of loops."""
+
+FLOAT_TYPES: Mapping[np.dtype[Any], AnyFloat] = {
+    np.dtype(np.float32): f32,
+    np.dtype(np.float64): f64,
+}
+
+
+# Elements
+
+
+def as_dtype(value: Scalar, dtype: np.dtype[Any]) -> Scalar:
+    """A number with another dtype: integers keep the lowest bits."""
+    if not isinstance(value, IntegerExpression | FloatExpression | Condition):
+        return np.asarray(value).astype(dtype)[()]
+    if dtype == np.bool_:
+        return value if isinstance(value, Condition) else value != 0
+    if dtype.kind == "f":
+        return value.as_float(FLOAT_TYPES[dtype])
+    if isinstance(value, Condition):
+        return value.number
+    if isinstance(value, FloatExpression):
+        value = value.as_integer()
+    bits = 8 * dtype.itemsize
+    if bits == 64:
+        return value
+    if dtype.kind == "u":
+        is_inside = value.bounds[0] >= 0 and value.bounds[1] < 1 << bits
+        return value if is_inside else value & ((1 << bits) - 1)
+    return value.wrapped(bits)
+
+
+# Loops
+
+
+class Loops:
+    """A loop nest whose body is being built."""
+
+    def __init__(self, builder: LoweringBuilder):
+        self.outer = builder
+        self.block = Block()
+        self.builder = builder.at_end(self.block)
+        self._loads: dict[tuple[SSAValue, Indices], SSAValue] = {}
+        self._indices: dict[AffineExpr, SSAValue] = {}
+        self.memory: dict[tuple[int, Indices], Scalar] = {}
+        """Elements of expressions that are built already."""
+
+    def load(self, value: SSAValue, indices: Indices) -> SSAValue:
+        """An element of a tensor, whose indices are formulas of the loops."""
+        key = value, indices
+        if (known := self._loads.get(key)) is None:
+            type_ = cast(TensorType, value.type).element_type
+            known = self.block.insert_arg(type_, len(self.block.args))
+            known.name_hint = "in"
+            self._loads[key] = known
+        return known
+
+    def index(self, formula: AffineExpr) -> SSAValue:
+        """The value of a formula of the loops, as an index."""
+        if (known := self._indices.get(formula)) is None:
+            known = self._indices[formula] = self._index(formula)
+        return known
+
+    def _index(self, formula: AffineExpr) -> SSAValue:
+        builder = self.builder
+        match formula:
+            case AffineConstantExpr():
+                return builder.index(formula.value)
+            case AffineDimExpr():
+                return builder.op(
+                    linalg.ops.IndexOp,
+                    (),
+                    INDEX,
+                    {"dim": linalg.ops.IndexOp(formula.position).dim},
+                )
+            case AffineBinaryOpExpr():
+                is_sum = formula.kind is AffineBinaryOpKind.Add
+                op_type = arith.AddiOp if is_sum else arith.MuliOp
+                operands = self.index(formula.lhs), self.index(formula.rhs)
+                return builder.op(op_type, operands, INDEX)
+            case _:
+                raise AssertionError(f"an index formula: {formula}")
+
+    def nest(
+        self,
+        sizes: Sequence[int],
+        outputs: Sequence[SSAValue],
+        parallel: Sequence[int],
+        body: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """
+        The results of the loop nest.
+
+        Args:
+            sizes: how often each loop runs.
+            outputs: what the results are at first.
+            parallel: the loop over each dimension of the results. All others reduce.
+            body: builds elements of the results from those so far, in the block.
+        """
+        indices = [indices for _, indices in self._loads]
+        results = loops_of(parallel)
+        seen = {formula for formulas in (*indices, results) for formula in formulas}
+        inputs = [self._part(value, formulas, sizes) for value, formulas in self._loads]
+        unseen = [d for d in range(len(sizes)) if AffineDimExpr(d) not in seen]
+        if unseen:
+            # The loops have the sizes of a tensor that is not read.
+            shape = [sizes[d] for d in unseen]
+            inputs.append(self.outer.empty(TensorType(i8, shape), shape))
+            indices.append(loops_of(unseen))
+            self.block.insert_arg(i8, len(self.block.args)).name_hint = "in"
+        so_far: list[SSAValue] = []
+        for output in outputs:
+            type_ = cast(TensorType, output.type).element_type
+            argument = self.block.insert_arg(type_, len(self.block.args))
+            argument.name_hint = "out"
+            so_far.append(argument)
+        rank = len(sizes)
+        return self.outer.loop_nest(
+            self.block,
+            body(so_far),
+            inputs,
+            outputs,
+            [AffineMap(rank, 0, i) for i in (*indices, *[results] * len(outputs))],
+            [PARALLEL if d in parallel else REDUCTION for d in range(rank)],
+        )
+
+    def _part(
+        self, value: SSAValue, formulas: Indices, sizes: Sequence[int]
+    ) -> SSAValue:
+        """A tensor of which a loop runs over whole dimensions."""
+        shape = shape_of(value)
+        part = [
+            sizes[formula.position] if isinstance(formula, AffineDimExpr) else size
+            for formula, size in zip(formulas, shape, strict=True)
+        ]
+        if [*shape] == part:
+            return value
+        rank = len(shape)
+        return self.outer.part(value, [0] * rank, part, [1] * rank)
+
+
+def loops_of(positions: Sequence[int]) -> Indices:
+    """The loops at these positions as formulas."""
+    return tuple(map(AffineDimExpr, positions))

@@ -1,0 +1,293 @@
+"""Sums, products and extremes along dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import TensorType, f32, f64, i32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from ..number_expressions import (
+    ANY_INTEGER,
+    Bounds,
+    Condition,
+    FloatExpression,
+    IntegerExpression,
+    type_for,
+)
+from .data_movement import expanded, reshaped
+from .expressions import (
+    FUNCTIONS,
+    ZERO,
+    Known,
+    Loaded,
+    TensorExpression,
+    as_expression,
+    as_scalar,
+    builder_of,
+    implements,
+)
+from .loops import Loops, Scalar, loops_of
+
+_IDENTITY: Mapping[str, Callable[[Any], float]] = {
+    "sum": lambda _: 0,
+    "prod": lambda _: 1,
+    "max": lambda bounds: bounds[0],
+    "min": lambda bounds: bounds[1],
+}
+
+_COMBINED: Mapping[str, tuple[type[Any], type[Any]]] = {
+    "sum": (arith.AddfOp, arith.AddiOp),
+    "prod": (arith.MulfOp, arith.MuliOp),
+    "max": (arith.MaximumfOp, arith.MaxSIOp),
+    "min": (arith.MinimumfOp, arith.MinSIOp),
+}
+
+
+def _axes_of(axis: Any, rank: int) -> list[int]:
+    if axis is None:
+        return [*range(rank)]
+    axes = (axis,) if isinstance(axis, int | np.integer) else axis
+    return sorted({int(a) % rank for a in axes})
+
+
+@implements("reduced")
+def _reduced(
+    kind: str, x: TensorExpression, axis: Any, keepdims: bool = False, dtype: Any = None
+) -> TensorExpression:
+    axes = _axes_of(axis, x.ndim)
+    letters = [*range(x.ndim)]
+    kept = [d for d in letters if d not in axes]
+    result = _contracted(kind, [(x, letters)], kept, dtype)
+    if keepdims:
+        result = expanded(result, axes) if axes else result
+    return result
+
+
+def _contracted(
+    kind: str,
+    operands: Sequence[tuple[Any, Sequence[Any]]],
+    result: Sequence[Any],
+    dtype: Any = None,
+) -> TensorExpression:
+    """
+    Products of arrays whose dimensions have names, reduced along those that the result does
+    not have.
+
+    Args:
+        kind: a key of `_COMBINED`.
+        operands: arrays with the names of their dimensions.
+        result: the names of the dimensions of the result.
+        dtype: the dtype of the result.
+    """
+    builder = builder_of(*(x for x, _ in operands))
+    arrays = [(as_expression(x, builder), names) for x, names in operands]
+    sizes: dict[Any, int] = {}
+    for x, names in arrays:
+        sizes.update(zip(names, x.shape, strict=True))
+    # Loops over what is next to each other in the last operand are the inner ones.
+    names_in_order = [n for _, names in reversed(arrays) for n in names]
+    reduced = [
+        name
+        for name in dict.fromkeys(names_in_order)
+        if name not in result and sizes[name] != 1
+    ]
+    loop_of = {name: AffineDimExpr(i) for i, name in enumerate((*result, *reduced))}
+    loops = Loops(builder)
+    scalar: Scalar = None
+    for x, names in arrays:
+        factor = x.element(loops, tuple(loop_of.get(name, ZERO) for name in names))
+        scalar = factor if scalar is None else scalar * factor
+    if isinstance(scalar, Condition):
+        scalar = scalar.number
+    if not isinstance(scalar, IntegerExpression | FloatExpression):
+        builder_inside = loops.builder
+        is_float = np.asarray(scalar).dtype.kind == "f"
+        type_ = f32 if is_float else i32
+        number = builder_inside.number(scalar.item(), type_)
+        scalar = (
+            FloatExpression(builder_inside, number)
+            if is_float
+            else IntegerExpression(builder_inside, number, (int(scalar), int(scalar)))
+        )
+    shape = tuple(sizes[name] for name in result)
+    count = math.prod(sizes[name] for name in reduced)
+    is_float = isinstance(scalar, FloatExpression)
+    if is_float:
+        bounds: Any = (-math.inf, math.inf)
+        type_ = scalar.type
+    elif kind == "sum":
+        low, high = _sum_bounds(arrays, result, sizes, count, scalar.bounds)
+        bounds = min(low, 0), max(high, 0)
+        type_ = type_for(bounds)
+    elif kind == "prod":
+        bounds, type_ = ANY_INTEGER, i64
+    else:
+        bounds = scalar.bounds
+        type_ = type_for(bounds)
+    result_dtype = np.dtype(
+        dtype
+        or (
+            {f32: np.float32, f64: np.float64}[cast(Any, type_)]
+            if is_float
+            else np.int64
+        )
+    )
+    identity = _IDENTITY[kind](bounds)
+    initial = builder.map(
+        (),
+        TensorType(type_, shape),
+        shape,
+        lambda b, _: b.number(identity, type_),
+    )
+    if 0 in (*shape, count):
+        return Loaded(builder, initial, result_dtype, bounds)
+    op_type = _COMBINED[kind][0 if is_float else 1]
+
+    def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        value = as_scalar(loops.builder, scalar, type_)
+        return [loops.builder.op(op_type, (so_far[0], value), type_)]
+
+    loop_sizes = [sizes[name] for name in (*result, *reduced)]
+    (value,) = loops.nest(loop_sizes, [initial], range(len(result)), body)
+    return Loaded(builder, value, result_dtype, ANY_INTEGER if is_float else bounds)
+
+
+def _sum_bounds(
+    arrays: Sequence[tuple[TensorExpression, Sequence[Any]]],
+    result: Sequence[Any],
+    sizes: Mapping[Any, int],
+    count: int,
+    bounds: Bounds,
+) -> Bounds:
+    """
+    The bounds of a sum of products: known weights say more than the largest one of them.
+    """
+    if bounds == ANY_INTEGER:
+        return bounds
+    low, high = bounds[0] * count, bounds[1] * count
+    known = [(x, names) for x, names in arrays if isinstance(x, Known)]
+    if len(arrays) != 2 or len(known) != 1:
+        return low, high
+    ((weights, names),) = known
+    largest = int(np.abs(weights.array).max(initial=0))
+    if not largest:
+        return 0, 0
+    others = -(-max(abs(bounds[0]), abs(bounds[1])) // largest)
+    axes = tuple(i for i, name in enumerate(names) if name not in result)
+    sums = np.abs(weights.array.astype(np.int64)).sum(axis=axes)
+    repeated = math.prod(
+        size for name, size in sizes.items() if name not in (*result, *names)
+    )
+    most = others * int(sums.max(initial=0)) * repeated
+    return max(low, -most), min(high, most)
+
+
+@implements(np.einsum)
+def _einsum(subscripts: str, *operands: Any, optimize: Any = None) -> TensorExpression:
+    inputs, result = subscripts.split("->")
+    pairs = [*zip(operands, inputs.split(","), strict=True)]
+    return _contracted("sum", pairs, result)
+
+
+@implements(np.matmul)
+def _matmul(lhs: Any, rhs: Any) -> TensorExpression:
+    builder = builder_of(lhs, rhs)
+    a, b = as_expression(lhs, builder), as_expression(rhs, builder)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    names = [*range(len(batch))]
+
+    def batched(x: TensorExpression, own: Sequence[str]) -> tuple[Any, Sequence[Any]]:
+        # What is not repeated has no loop of its own.
+        first = len(batch) - (x.ndim - 2)
+        kept = [d for d in range(x.ndim - 2) if x.shape[d] == batch[first + d]]
+        x = reshaped(x, [*(x.shape[d] for d in kept), *x.shape[-2:]])
+        return x, [*(names[first + d] for d in kept), *own]
+
+    operands = [batched(a, ("i", "k")), batched(b, ("k", "j"))]
+    return _contracted("sum", operands, [*names, "i", "j"])
+
+
+def _first_index(is_better: Any) -> Callable[..., TensorExpression]:
+    """The index of the first one of the best elements along a dimension."""
+
+    def function(x: TensorExpression, axis: int) -> TensorExpression:
+        axis = axis % x.ndim
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+        # The loop that reduces is the last one.
+        place = [*loops_of(range(x.ndim - 1))]
+        place.insert(axis, AffineDimExpr(x.ndim - 1))
+        loops = Loops(x.builder)
+        scalar = x.element(loops, tuple(place))
+        if isinstance(scalar, FloatExpression):
+            type_: Attribute = scalar.type
+            worst: float = -math.inf if is_better is np.greater else math.inf
+        else:
+            type_ = type_for(scalar.bounds)
+            worst = scalar.bounds[0] if is_better is np.greater else scalar.bounds[1]
+        builder = x.builder
+        initial = [
+            builder.map(
+                (), TensorType(t, shape), shape, lambda b, _, n=n, t=t: b.number(n, t)
+            )
+            for n, t in ((worst, type_), (0, i32))
+        ]
+
+        def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            inner = loops.builder
+            best, index = so_far
+            if isinstance(scalar, FloatExpression):
+                known: Any = FloatExpression(inner, best)
+            else:
+                known = IntegerExpression(inner, best, scalar.bounds)
+            better = is_better(scalar, known).value
+            here = inner.op(
+                arith.IndexCastOp, (loops.index(AffineDimExpr(x.ndim - 1)),), i32
+            )
+            value = as_scalar(inner, scalar, type_)
+            return [
+                inner.add(arith.SelectOp(better, value, best)),
+                inner.add(arith.SelectOp(better, here, index)),
+            ]
+
+        sizes = (*shape, x.shape[axis])
+        _, indices = loops.nest(sizes, initial, range(len(shape)), body)
+        return Loaded(builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
+
+    return function
+
+
+@implements("top_k")
+def _top_k(
+    x: TensorExpression, count: int
+) -> tuple[TensorExpression, TensorExpression]:
+    x, size = x.computed, x.shape[-1]
+    numbers = np.arange(size)
+    one, other = x[..., :, None], x[..., None, :]
+    is_before = (other > one) | ((other == one) & (numbers[None, :] < numbers[:, None]))
+    ranks = is_before.sum(axis=-1)
+    is_wanted = ranks[..., None, :] == np.arange(count)[:, None]
+    values = np.where(is_wanted, x[..., None, :], x.dtype.type(0)).sum(axis=-1)
+    indices = np.where(is_wanted, numbers, 0).sum(axis=-1)
+    return values, indices
+
+
+@implements(np.prod)
+def _product(x: TensorExpression, axis: Any = None, keepdims: bool = False) -> Any:
+    return _reduced("prod", x, axis, keepdims)
+
+
+FUNCTIONS.update(
+    {
+        np.argmax: _first_index(np.greater),
+        np.argmin: _first_index(np.less),
+        np.sum: TensorExpression.sum,
+        np.max: TensorExpression.max,
+        np.min: TensorExpression.min,
+    }
+)
