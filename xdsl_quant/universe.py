@@ -58,6 +58,7 @@ _PASS_CLASSES = {
     },
     "tfl": {
         "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
+        "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
     },
 }
 """The passes of each room; the module of a pass is named after it."""

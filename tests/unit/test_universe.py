@@ -37,6 +37,7 @@ def test_what_the_plugin_offers():
         "stablehlo-legalize-quant-to-integer",
         "stablehlo-legalize-quantized-op-to-qdq",
         "strip-func-quant-types",
+        "tfl-variables-to-arguments",
         "verify-quant-constraints",
     }
     assert set(XDSL_QUANT_UNIVERSE.all_targets) == {"mlir-aliased"}

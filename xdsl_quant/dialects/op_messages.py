@@ -12,7 +12,9 @@ _POSITION = re.compile(
     r"(?:#(\d+) )?"
 )
 _PROPERTY = re.compile(r"property '(\w+)' expected in operation '[\w.]+'")
-_COUNT = re.compile(r"Expected (\d+) (operand|result|region)s?, but got (\d+)")
+_COUNT = re.compile(
+    r"Expected (\d+)(?: or \d+)? (operand|result|region)s?, but got (\d+)"
+)
 
 _SINGLE = {"operand": "requires a single operand", "result": "requires one result"}
 

@@ -143,12 +143,22 @@ def _svdf(
     bias: Any,
     state: Any,
 ) -> Any:
-    """The state operand is what the state is at first, after that it belongs to the op."""
+    """
+    If the next state is no result, the state operand is what the state is at first, and
+    after that it belongs to the op.
+    """
+    step = _svdf_of_integers if parameters_of(op.input.type) else _svdf_of_floats
+    if op.next_state is not None:
+        return typed(op, *step(op, x, features, time, bias, state))
     states: dict[Operation, Any] = _kept(interpreter, "states", dict)
     state = states.get(op, state)
-    if parameters_of(op.input.type) is None:
-        values, states[op] = _svdf_of_floats(op, x, features, time, bias, state)
-        return typed(op, values)
+    values, states[op] = step(op, x, features, time, bias, state)
+    return typed(op, values)
+
+
+def _svdf_of_integers(
+    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
+) -> tuple[Any, Any]:
     result = parameters_of(op.output.type)
     operands = [
         _per_tensor(op, *pair)
@@ -165,8 +175,7 @@ def _svdf(
     sums, new_state = products.svdf(
         signal, features, time, bias, memory, result, op.rank.value.data
     )
-    states[op] = new_state.astype(state.dtype)
-    return typed(op, sums)
+    return sums, new_state.astype(state.dtype)
 
 
 def _per_tensor(op: tfl.SVDFOp, value: Any, operand: SSAValue) -> Quantized:
@@ -180,7 +189,7 @@ def _per_tensor(op: tfl.SVDFOp, value: Any, operand: SSAValue) -> Quantized:
 
 def _svdf_of_floats(
     op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
-) -> Any:
+) -> tuple[Any, Any]:
     if any(parameters_of(type_) is not None for type_ in op.operand_types):
         raise failure(op, "has quantized weights, but an input that is not quantized")
     sums, new_state = floats.svdf(x, features, time, state, op.rank.value.data)

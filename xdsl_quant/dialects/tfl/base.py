@@ -430,12 +430,14 @@ class TFLOp(IRDLOperation, ABC):
     ):
         """
         Operands are in the order of their declarations, and a sequence where there are
-        any number of them. Of the properties, a `bool` becomes an `i1`, an `int` an
-        `i32`, a `float` an `f32`, and a sequence an array of `i64`.
+        any number of them. Types of optional results may be left out at the end. Of the
+        properties, a `bool` becomes an `i1`, an `int` an `i32`, a `float` an `f32`, and a
+        sequence an array of `i64`.
         """
+        left_out = len(self.get_irdl_definition().results) - len(result_types)
         super().__init__(
             operands=operands,
-            result_types=result_types,
+            result_types=[*result_types, *[()] * left_out],
             regions=regions,
             properties={name: _property(value) for name, value in properties.items()},
         )

@@ -11,6 +11,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -346,6 +347,9 @@ class SVDFOp(TFLOp):
     A fully connected layer over the last steps of a signal, whose weights are products of
     weights of features and of times. The state is changed in place.
 
+    After `tfl-variables-to-arguments` there is a second result, the next state, and nothing
+    is changed in place. Only this package knows this form, TensorFlow Lite does not.
+
     Example:
 
     ```mlir
@@ -367,6 +371,7 @@ class SVDFOp(TFLOp):
     fused_activation_function = prop_def(props.ACTIVATION)
     rank = prop_def(props.POSITIVE_I32)
     output = result_def(_F32_QI8)
+    next_state = opt_result_def(kinds.STATE)
 
     traits = traits_def(
         Requires(
@@ -376,6 +381,13 @@ class SVDFOp(TFLOp):
         quant.AffineOpCoefficient(),
         quant.AccumulatorUniformScale(3, (2, 4)),
     )
+
+    def verify_(self) -> None:
+        self.require(
+            self.next_state is None
+            or self.next_state.type == self.activation_state.type,
+            "requires the next state to have the type of the state",
+        )
 
 
 @irdl_op_definition

@@ -308,6 +308,8 @@ class _FunctionExporter:
         # Kernels count operands: what is absent at the end is no operand.
         while inputs and inputs[-1] == ABSENT:
             inputs.pop()
+        if code == "SVDF" and len(op.results) > 1:
+            raise _fail(op, "has its next state as a result, which no file can have")
         for position in _STATES.get(code, ()):
             if position < len(inputs) and inputs[position] != ABSENT:
                 inputs[position] = self.state(inputs[position])

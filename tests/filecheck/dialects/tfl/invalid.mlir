@@ -53,3 +53,19 @@ func.func @inferred(%x: tensor<1x4x4x2xf32>, %f: tensor<3x2x2x2xf32>, %n: none) 
   func.return
 }
 // CHECK: 'tfl.conv_2d' op inferred type(s) 'tensor<1x3x3x3xf32>' are incompatible with return type(s) of operation 'tensor<1x4x4x3xf32>'
+
+// -----
+
+func.func @next_state(%x: tensor<1x2xf32>, %f: tensor<2x2xf32>, %t: tensor<2x3xf32>, %n: none, %s: tensor<1x6xf32>) {
+  %0:2 = "tfl.svdf"(%x, %f, %t, %n, %s) <{fused_activation_function = "NONE", rank = 1 : i32}> : (tensor<1x2xf32>, tensor<2x2xf32>, tensor<2x3xf32>, none, tensor<1x6xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>)
+  func.return
+}
+// CHECK: 'tfl.svdf' op requires the next state to have the type of the state
+
+// -----
+
+func.func @no_result(%x: tensor<1x2xf32>, %f: tensor<2x2xf32>, %t: tensor<2x3xf32>, %n: none, %s: tensor<1x6xf32>) {
+  "tfl.svdf"(%x, %f, %t, %n, %s) <{fused_activation_function = "NONE", rank = 1 : i32}> : (tensor<1x2xf32>, tensor<2x2xf32>, tensor<2x3xf32>, none, tensor<1x6xf32>) -> ()
+  func.return
+}
+// CHECK: 'tfl.svdf' op requires one result

@@ -33,6 +33,7 @@ from xdsl_quant.dialects.tfl import (
     ReshapeOp,
     SoftmaxOp,
     SqueezeOp,
+    SVDFOp,
 )
 from xdsl_quant.dialects.tfl.property_kinds import ACTIVATION, PADDING
 from xdsl_quant.dialects.tfl.tensor_kinds import elements_of
@@ -66,6 +67,22 @@ def test_a_constructor_for_all():
         squeeze_dims=[0],
     )
     squeeze.verify()
+
+
+def test_optional_results_may_be_left_out():
+    shapes = ((1, 2), (2, 2), (2, 3), (2,), (1, 6))
+    operands = [value(TensorType(f32, shape)) for shape in shapes]
+    types = [TensorType(f32, (1, 2)), TensorType(f32, (1, 6))]
+    for count in (1, 2):
+        svdf = SVDFOp(
+            *operands,
+            result_types=types[:count],
+            fused_activation_function="NONE",
+            rank=1,
+        )
+        svdf.verify()
+        assert [*svdf.result_types] == types[:count]
+        assert (svdf.next_state is not None) == (count == 2)
 
 
 def test_a_constant_says_the_shape():

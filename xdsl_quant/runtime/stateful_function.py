@@ -1,0 +1,132 @@
+"""State that is carried from one call of a function to the next, whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from xdsl_quant.dialects.tfl.state import StateArgument, state_arguments
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
+    TFLVariablesToArgumentsPass,
+)
+
+from .array_types import check_argument
+from .entry_function import check_argument_count, entry_function
+from .loading import apply_passes, as_module
+
+Runner = Callable[[ModuleOp, str], Callable[..., Any]]
+"""
+Returns a function of a module, given its name, as something that is called with arrays and
+returns an array, or a tuple of them: `xdsl_quant.execution.compile`, for example.
+"""
+
+
+class StatefulFunction:
+    """
+    A function of a module that is called again and again, and whose state is arguments and
+    results: `tfl-variables-to-arguments` makes them of variables. Any runner can run it.
+
+    ```python
+    from xdsl_quant.execution import compile
+
+    model = StatefulFunction(read_tflite("streaming.tflite"), compile)
+    for frame in frames:
+        (probability,) = model.step(frame)
+    ```
+    """
+
+    module: ModuleOp
+    """A copy of the module, in which state is arguments and results."""
+
+    function: FuncOp
+    """The function in this module."""
+
+    def __init__(self, module: ModuleOp | str, runner: Runner, name: str | None = None):
+        """
+        Args:
+            module: the module of the function, or its text. It is not changed.
+            runner: what runs the function, such as `xdsl_quant.execution.compile`.
+            name: the function; `None` for the only public one, or else `main`.
+
+        Raises:
+            ValueError: if there is no such function, or the attributes that say which
+                arguments are state are wrong; an
+                [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module, or
+                variables cannot be arguments.
+            Exception: whatever the runner raises.
+        """
+        self.module = as_module(module).clone()
+        apply_passes(self.module, [TFLVariablesToArgumentsPass()])
+        self.function = entry_function(self.module, name)
+        self._states: Sequence[StateArgument] = [*state_arguments(self.function)]
+        self._initial = [self._initial_value(state) for state in self._states]
+        self._call = runner(self.module, self.function.sym_name.data)
+        self.state: Sequence[NDArray[Any]] = self._initial
+        """The state before the next call, which may be replaced."""
+
+    def _initial_value(self, state: StateArgument) -> NDArray[Any]:
+        type_ = self.function.args[state.argument].type
+        elements, dtype = dense_elements(state.initial_value), numpy_dtype(type_)
+        if elements.dtype.itemsize == dtype.itemsize:
+            # Stored values are signless in the attribute.
+            elements = elements.view(dtype)
+        return check_argument(
+            elements, type_, f"the initial value of argument {state.argument}"
+        )
+
+    def reset(self) -> None:
+        """Let the state be what it is at first."""
+        self.state = self._initial
+
+    def step(self, *arguments: ArrayLike) -> tuple[NDArray[Any], ...]:
+        """
+        Call the function once, with the state that the calls before have left.
+
+        Args:
+            arguments: what the runner takes for the arguments that are not state.
+
+        Returns:
+            The results that are not state. They do not share memory with the state.
+
+        Raises:
+            TypeError: if the number of arguments is wrong.
+            Exception: whatever the function raises. The state is what it was before.
+        """
+        states = dict(zip((s.argument for s in self._states), self.state, strict=True))
+        count = len(self.function.args)
+        check_argument_count(
+            self.function.sym_name.data, count - len(states), len(arguments)
+        )
+        others = iter(arguments)
+        values = [states[i] if i in states else next(others) for i in range(count)]
+        results = _as_tuple(self._call(*values))
+        kept = {state.result for state in self._states}
+        visible = tuple(result for i, result in enumerate(results) if i not in kept)
+        self.state = [
+            _own(results[state.result], (*visible, *arguments))
+            for state in self._states
+        ]
+        return visible
+
+
+def _as_tuple(results: Any) -> tuple[NDArray[Any], ...]:
+    """What compiled functions return, which is an array, several or `None`."""
+    if results is None:
+        return ()
+    return cast(
+        "tuple[NDArray[Any], ...]",
+        results if isinstance(results, tuple) else (results,),
+    )
+
+
+def _own(array: NDArray[Any], others: Sequence[ArrayLike]) -> NDArray[Any]:
+    """An array that shares no memory with others."""
+    arrays = (np.asarray(other) for other in others)
+    is_shared = any(np.may_share_memory(array, other) for other in arrays)
+    return np.array(array) if is_shared else array
