@@ -76,7 +76,7 @@ def gather_nd(values: Array, indices: Array) -> Array:
     return values[tuple(np.moveaxis(indices, -1, 0))]
 
 
-def dynamic_update_slice(values: Array, update: Array, start: Sequence[int]) -> Array:
+def dynamic_update_slice(values: Array, update: Any, start: Any) -> Array:
     """A tensor with a part replaced; the start is clamped so that the part fits."""
     if (with_part := getattr(values, "with_part", None)) is not None:
         return with_part(update, start)

@@ -262,7 +262,7 @@ def square_root(x: Quantized, result: QuantizationParameters) -> Integers:
     return clamped(np.trunc(roots / scale_of(result)), result).astype(np.int64)
 
 
-def _check_roots(values: Integers) -> None:
+def _check_roots(values: Any) -> None:
     # What is known at run time only is 0 instead.
     if isinstance(values, np.ndarray) and (values < 0).any():
         raise ValueError("square root of a negative number")

@@ -106,7 +106,7 @@ def convolution_sums(
     return sums.astype(values.dtype).reshape(*view.shape[:3], outputs)
 
 
-def _fits_floats(values: NDArray[Any], weights: NDArray[Any], count: int) -> bool:
+def _fits_floats(values: Any, weights: Any, count: int) -> bool:
     """
     Whether sums of so many products of integers are exact as floats of 64 bits, which NumPy
     multiplies many times faster.

@@ -292,9 +292,14 @@ class LoweringBuilder(Builder):
 
     def zeros(self, type_: TensorType, sizes: Sequence[Size]) -> SSAValue:
         """A tensor of zeros."""
-        return self.map(
-            (), type_, sizes, lambda builder, _: builder.number(0, type_.element_type)
-        )
+        return self.repeated(0, type_, sizes)
+
+    def repeated(
+        self, value: float, type_: TensorType, sizes: Sequence[Size]
+    ) -> SSAValue:
+        """A tensor of one number."""
+        element_type = type_.element_type
+        return self.map((), type_, sizes, lambda b, _: b.number(value, element_type))
 
     def generic(
         self,

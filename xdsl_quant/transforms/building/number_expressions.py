@@ -88,10 +88,9 @@ def type_for(*bounds: Bounds) -> IntegerType:
 
 def _known(value: Any) -> Any:
     """A number of NumPy's as one of Python's, anything else as it is."""
-    is_number = isinstance(value, np.generic) or (
-        isinstance(value, np.ndarray) and not value.ndim
-    )
-    return value.item() if is_number else value
+    if isinstance(value, np.generic | np.ndarray) and not value.ndim:
+        return cast(Any, value).item()
+    return cast(Any, value)
 
 
 class _Expression:
@@ -669,32 +668,43 @@ def _of_either(
     return function
 
 
+def _absolute(x: Any) -> Any:
+    return x.absolute()
+
+
+def _sign(x: Any) -> Any:
+    return x.sign()
+
+
+# What the annotations of these functions say is not about expressions.
+_operator = cast(Any, operator)
+
 _UFUNCS: Mapping[Any, Callable[..., Any]] = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-    np.divide: operator.truediv,
-    np.negative: operator.neg,
-    np.floor_divide: operator.floordiv,
-    np.remainder: _of_either(FloatExpression.remainder, operator.mod),
-    np.left_shift: operator.lshift,
-    np.right_shift: operator.rshift,
-    np.bitwise_and: operator.and_,
-    np.bitwise_or: operator.or_,
-    np.invert: operator.invert,
-    np.logical_and: operator.and_,
-    np.logical_or: operator.or_,
-    np.logical_not: operator.invert,
-    np.equal: operator.eq,
-    np.not_equal: operator.ne,
-    np.less: operator.lt,
-    np.less_equal: operator.le,
-    np.greater: operator.gt,
-    np.greater_equal: operator.ge,
+    np.add: _operator.add,
+    np.subtract: _operator.sub,
+    np.multiply: _operator.mul,
+    np.divide: _operator.truediv,
+    np.negative: _operator.neg,
+    np.floor_divide: _operator.floordiv,
+    np.remainder: _of_either(FloatExpression.remainder, _operator.mod),
+    np.left_shift: _operator.lshift,
+    np.right_shift: _operator.rshift,
+    np.bitwise_and: _operator.and_,
+    np.bitwise_or: _operator.or_,
+    np.invert: _operator.invert,
+    np.logical_and: _operator.and_,
+    np.logical_or: _operator.or_,
+    np.logical_not: _operator.invert,
+    np.equal: _operator.eq,
+    np.not_equal: _operator.ne,
+    np.less: _operator.lt,
+    np.less_equal: _operator.le,
+    np.greater: _operator.gt,
+    np.greater_equal: _operator.ge,
     np.minimum: _with_expression_first("minimum"),
     np.maximum: _with_expression_first("maximum"),
-    np.absolute: lambda x: x.absolute(),
-    np.sign: lambda x: x.sign(),
+    np.absolute: _absolute,
+    np.sign: _sign,
     np.copysign: FloatExpression.copysign,
     np.signbit: FloatExpression.sign_bit,
     np.power: FloatExpression.power,

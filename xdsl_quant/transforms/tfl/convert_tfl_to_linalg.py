@@ -200,9 +200,10 @@ class _Conversion:
             fail(op, f"'{op.name}' op {e}")
         except (IndexError, ValueError) as e:
             fail(op, f"'{op.name}' op cannot be converted: {e}")
-        if not isinstance(results, tuple):
-            results = (results,)
-        for result, value in zip(op.results, results, strict=True):
+        values = cast(
+            tuple[Any, ...], results if isinstance(results, tuple) else (results,)
+        )
+        for result, value in zip(op.results, values, strict=True):
             self._define(result, value)
 
     def _fall_back(self, op: Operation, reason: str) -> None:
@@ -232,7 +233,7 @@ class _Conversion:
         if (known := self.tensors.get(operand)) is not None:
             return known
         type_ = _stored_type(operand.type)
-        if not isinstance(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
+        if not isa(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
             raise ComputationError(
                 f"has an operand of type '{operand.type}', whose shape is not known: give "
                 "the inputs of the model shapes, e.g. 'xdsl-quant-import --static'"
@@ -254,8 +255,8 @@ class _Conversion:
         condition = self._scalar(builder, self._declared(builder, op.cond))
         if not op.else_region.blocks:
             fail(op, "'tfl.if' op has no region for a false condition")
-        regions = [op.detach_region(r) for r in (op.then_region, op.else_region)]
-        new = scf.IfOp(condition, op.result_types, *regions)
+        then, other = (op.detach_region(r) for r in (op.then_region, op.else_region))
+        new = scf.IfOp(condition, op.result_types, then, other)
         self._replace(builder, op, new)
 
     def _convert_while(self, op: tfl.WhileOp) -> None:

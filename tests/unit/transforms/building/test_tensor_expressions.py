@@ -36,12 +36,12 @@ from xdsl_quant.transforms.building.tensor_expressions import (
 )
 
 Array = NDArray[Any]
-Formula = Callable[..., Any]
+Formula = Callable[[Any], Any]
 
 TYPES = {"i1": i8, "i2": i16, "i4": i32, "f4": f32, "f8": f64, "b1": i1}
 
 
-def module_of(formula: Formula, *arrays: Array) -> ModuleOp:
+def module_of(formula: Callable[..., Any], *arrays: Array) -> ModuleOp:
     types = [TensorType(TYPES[a.dtype.str[1:]], a.shape) for a in arrays]
     block = Block(arg_types=types)
     builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
@@ -55,7 +55,7 @@ def module_of(formula: Formula, *arrays: Array) -> ModuleOp:
     return module
 
 
-def check(formula: Formula, *arrays: Array):
+def check(formula: Callable[..., Any], *arrays: Array):
     """An expression has the shape and the elements that an array has."""
     # Formulas have unbounded integers.
     wide = (a.astype(np.int64) if a.dtype.kind == "i" else a for a in arrays)
@@ -69,6 +69,7 @@ X = RANDOM.integers(-128, 128, (2, 5, 6, 3)).astype(np.int8)
 SHORTS = RANDOM.integers(-(1 << 15), 1 << 15, (4, 7)).astype(np.int16)
 FLOATS = RANDOM.standard_normal((3, 4)).astype(np.float32)
 W = RANDOM.integers(-127, 128, (4, 3, 2, 3))
+WHERE: Any = np.where
 INDICES = np.array([[0, 2], [1, 1]])
 
 
@@ -115,8 +116,8 @@ INTEGER_FORMULAS: dict[str, Formula] = {
     "gather": lambda x: data_movement.gather_nd(x, INDICES),
     "tile": lambda x: np.tile(x, (1, 2, 1, 3)),
     "flip": lambda x: np.flip(x, (1, 3)),
-    "where": lambda x: np.where(x > 3, x, -x),
-    "choice by rows": lambda x: np.where(x > 3, x, x[:, :, :, :1]),
+    "where": lambda x: WHERE(x > 3, x, -x),
+    "choice by rows": lambda x: WHERE(x > 3, x, x[:, :, :, :1]),
     "conditions": lambda x: ~((x > 3) & (x < 50)) | (x == 9),
     "floor": lambda x: x // 7 + x % 5,
     "sign": lambda x: np.sign(x) * (np.abs(x) // 3),
@@ -153,22 +154,26 @@ def test_floats(name: str):
 
 def test_sum_of_words():
     """Sums that need more than 32 bits have 64."""
-    check(lambda x: ((x << 16) * 3).sum(axis=0), SHORTS)
+
+    def formula(x: Any) -> Any:
+        return ((x << 16) * 3).sum(axis=0)
+
+    check(formula, SHORTS)
+
+
+def taken(indices: Any, x: Any) -> Any:
+    return np.take(x, indices, axis=1)
 
 
 def test_indices_at_run_time():
-    indices = np.array([3, 0, 2], np.int32)
-    check(lambda i, x: np.take(x, i, axis=1), indices, X)
+    check(taken, np.array([3, 0, 2], np.int32), X)
 
 
 def test_indices_out_of_bounds():
     """They are those of the nearest element, which is in memory."""
     indices = np.array([-1, 100], np.int32)
 
-    def formula(i: Any, x: Any) -> Any:
-        return np.take(x, i, axis=1)
-
-    (result,) = run_function(module_of(formula, indices, X), "main", indices, X)
+    (result,) = run_function(module_of(taken, indices, X), "main", indices, X)
     np.testing.assert_array_equal(result, X[:, [0, 4]])
 
 
@@ -177,14 +182,17 @@ def test_one_loop_nest():
 
     def formula(x: Any) -> Any:
         rows = x[:, None, ::-1] + 1
-        return np.where(rows > 3, rows * rows, rows.swapaxes(0, 0) - 7)
+        return WHERE(rows > 3, rows * rows, rows - 7)
 
     module = module_of(formula, SHORTS)
     assert len([op for op in module.walk() if isinstance(op, GenericOp)]) == 1
 
 
 def test_what_is_broadcast_is_computed_once():
-    module = module_of(lambda x: x * (x[:, :1] * x[:, :1]), SHORTS)
+    def formula(x: Any) -> Any:
+        return x * (x[:, :1] * x[:, :1])
+
+    module = module_of(formula, SHORTS)
     assert len([op for op in module.walk() if isinstance(op, GenericOp)]) == 2
 
 

@@ -32,7 +32,7 @@ print(y.shape, y.tensor(i8).type)
 prints `(2,) tensor<2xi8>`.
 """
 
-from . import data_movement, reduction  # noqa: F401 - they register what they implement
+from . import data_movement, reduction
 from .expressions import (
     TensorExpression,
     constant,
@@ -41,6 +41,9 @@ from .expressions import (
     stored,
     with_expression,
 )
+
+REGISTERED = data_movement, reduction
+"""The modules that register what functions of NumPy's do with expressions."""
 
 __all__ = [
     "TensorExpression",

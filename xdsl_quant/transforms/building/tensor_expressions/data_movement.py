@@ -32,6 +32,13 @@ from .loops import Indices
 # Dimensions
 
 
+def axes_of(axis: Any, rank: int) -> list[int]:
+    """An axis or several of them, which may count from the end, in order; `None` for all."""
+    if axis is None:
+        return [*range(rank)]
+    return sorted({int(a) % rank for a in np.ravel(axis)})
+
+
 def _is_flat(x: TensorExpression, shape: Sequence[int]) -> bool:
     """Whether two shapes differ in dimensions of size 1 alone."""
     return [s for s in x.shape if s != 1] == [s for s in shape if s != 1]
@@ -113,7 +120,9 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
         items[place : place + 1] = rest
     else:
         items += rest
-    arrays = [i for i in items if isinstance(i, np.ndarray | TensorExpression | list)]
+    arrays: list[Any] = [
+        i for i in items if isinstance(i, np.ndarray | TensorExpression | list)
+    ]
     if len(arrays) > 1:
         return _picked(x, arrays, [i for i in items if i is not None])
     if arrays:
@@ -193,9 +202,7 @@ def _linear(index: AffineExpr, places: range) -> AffineExpr:
 @implements(np.take)
 def _taken(x: TensorExpression, indices: Any, axis: int = 0) -> TensorExpression:
     """Slices along a dimension at indices, which may be known."""
-    array = as_expression(
-        np.asarray(indices) if isinstance(indices, list) else indices, x.builder
-    )
+    array = as_expression(indices, x.builder)
     axis = axis % x.ndim
     shape = (*x.shape[:axis], *array.shape, *x.shape[axis + 1 :])
     end = axis + array.ndim
@@ -250,9 +257,7 @@ def _pad(
         size + low + high for size, (low, high) in zip(x.shape, pairs, strict=True)
     )
     type_ = TensorType(cast(TensorType, base.value.type).element_type, shape)
-    filled = x.builder.map(
-        (), type_, shape, lambda b, _: b.number(value.item(), type_.element_type)
-    )
+    filled = x.builder.repeated(value.item(), type_, shape)
     if 0 in x.shape:
         return Loaded(x.builder, filled, x.dtype, base.bounds)
     result = x.builder.inserted(
@@ -354,9 +359,8 @@ def _stacked(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
 
 @implements(np.expand_dims)
 def expanded(x: TensorExpression, axis: Any) -> TensorExpression:
-    axes = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    rank = x.ndim + len(axes)
-    places = {int(a) % rank for a in axes}
+    rank = x.ndim + np.size(axis)
+    places = axes_of(axis, rank)
     sizes = iter(x.shape)
     return reshaped(x, [1 if d in places else next(sizes) for d in range(rank)])
 
@@ -364,9 +368,8 @@ def expanded(x: TensorExpression, axis: Any) -> TensorExpression:
 @implements(np.squeeze)
 def _squeezed(x: TensorExpression, axis: Any = None) -> TensorExpression:
     if axis is None:
-        axis = tuple(d for d, size in enumerate(x.shape) if size == 1)
-    axes = (axis,) if isinstance(axis, int) else axis
-    dropped = {a % x.ndim for a in axes}
+        axis = [d for d, size in enumerate(x.shape) if size == 1]
+    dropped = axes_of(axis, x.ndim)
     if any(x.shape[d] != 1 for d in dropped):
         raise ValueError("cannot squeeze a dimension whose size is not 1")
     return reshaped(x, [s for d, s in enumerate(x.shape) if d not in dropped])
@@ -398,7 +401,7 @@ def _moved_axis(x: TensorExpression, source: int, target: int) -> TensorExpressi
 
 @implements(np.flip)
 def _flipped(x: TensorExpression, axis: Any) -> TensorExpression:
-    axes = (axis,) if isinstance(axis, int) else axis
+    axes: tuple[int, ...] = (axis,) if isinstance(axis, int) else axis
     dropped = {int(a) % x.ndim for a in axes}
     step = [slice(None, None, -1 if d in dropped else None) for d in range(x.ndim)]
     return x[tuple(step)]

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
+    f32,
     i1,
     i32,
     i64,
@@ -36,6 +37,7 @@ from ..number_expressions import (
     FloatExpression,
     IntegerExpression,
     signed_bounds,
+    type_for,
 )
 from .loops import FLOAT_TYPES, Indices, Loops, Scalar, as_dtype, loops_of
 
@@ -141,7 +143,8 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
             return NotImplemented
         return FUNCTIONS[function](*args, **kwargs)
 
-    __hash__ = object.__hash__
+    # Comparisons are those of arrays, which is no reason not to be a key.
+    __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType] NumPy's has none
 
     def astype(self, dtype: Any, copy: bool = True) -> TensorExpression:
         """The elements with another dtype."""
@@ -151,7 +154,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         if isinstance(self, Loaded) and self.dtype.kind in "iu" and dtype == np.int64:
             return replace(self, dtype=dtype)
         return Mapped(
-            self.builder, self.shape, dtype, lambda x: as_dtype(x, dtype), (self,)
+            self.builder, self.shape, dtype, partial(as_dtype, dtype=dtype), (self,)
         )
 
     # What numerics asks expressions for
@@ -197,8 +200,8 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         """The dimensions in another order."""
         if len(order) == 1 and not isinstance(order[0], int):
             (order,) = order
-        order = [int(d) % self.ndim for d in order] or [*range(self.ndim)][::-1]
-        return FUNCTIONS[np.transpose](self, order)
+        positions = [int(d) % self.ndim for d in order] or [*range(self.ndim)][::-1]
+        return FUNCTIONS[np.transpose](self, positions)
 
     def swapaxes(self, a: int, b: int) -> TensorExpression:
         """Two dimensions exchanged."""
@@ -480,6 +483,23 @@ def as_scalar(builder: LoweringBuilder, scalar: Scalar, type_: Attribute) -> SSA
             return builder.number(scalar.item(), type_)
 
 
+def as_number(
+    builder: LoweringBuilder, scalar: Scalar
+) -> IntegerExpression | FloatExpression:
+    """An element as an expression of a number."""
+    match scalar:
+        case IntegerExpression() | FloatExpression():
+            return scalar
+        case Condition():
+            return scalar.number
+        case _:
+            number = scalar.item()
+    if isinstance(number, float):
+        return FloatExpression(builder, builder.number(number, f32), (number, number))
+    bounds = int(number), int(number)
+    return IntegerExpression(builder, builder.number(number, type_for(bounds)), bounds)
+
+
 def builder_of(*values: Any) -> LoweringBuilder:
     return next(x.builder for x in values if isinstance(x, TensorExpression))
 
@@ -502,7 +522,9 @@ def _dtype_of(value: Any) -> Any:
     """The dtype of an operand; for a number of Python its type, which adapts to others."""
     if isinstance(value, TensorExpression | np.ndarray | np.generic):
         return cast(Any, value).dtype
-    return np.dtype(np.bool_) if isinstance(value, bool) else type(value)
+    if isinstance(value, bool):
+        return np.dtype(np.bool_)
+    return float if isinstance(value, float) else int
 
 
 def _is_array(value: Any) -> bool:
@@ -547,6 +569,18 @@ def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
     return View(x, shape, source)
 
 
+def _as_float(
+    builder: LoweringBuilder, value: Scalar, dtype: np.dtype[Any]
+) -> FloatExpression:
+    """A number as an expression of a float."""
+    value = as_dtype(value, dtype)
+    if isinstance(value, FloatExpression):
+        return value
+    number = float(value)
+    constant = builder.number(number, FLOAT_TYPES[dtype])
+    return FloatExpression(builder, constant, (number, number))
+
+
 @implements(np.where)
 def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
     builder = builder_of(condition, x, y)
@@ -562,22 +596,11 @@ def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
     ]
 
     def function(choice: Any, a: Any, b: Any) -> Any:
-        if dtype.kind == "f":
-            a, b = as_dtype(a, dtype), as_dtype(b, dtype)
-            if not isinstance(choice, Condition):
-                return a if choice else b
-            some = choice.builder
-            a, b = (
-                v
-                if isinstance(v, FloatExpression)
-                else FloatExpression(
-                    some, some.number(float(v), FLOAT_TYPES[dtype]), (v, v)
-                )
-                for v in (a, b)
-            )
         if not isinstance(choice, Condition):
-            return a if choice else b
-        return np.where(cast(Any, choice), a, b)
+            return as_dtype(a if choice else b, dtype)
+        if dtype.kind == "f":
+            a, b = (_as_float(choice.builder, v, dtype) for v in (a, b))
+        return cast(Any, np.where)(choice, a, b)
 
     return Mapped(builder, shape, dtype, function, arguments)
 
@@ -587,6 +610,16 @@ def _clip(x: Any, low: Any, high: Any) -> TensorExpression:
     return mapped(np.minimum, mapped(np.maximum, x, low), high)
 
 
-FUNCTIONS[np.ndim] = lambda x: x.ndim
-FUNCTIONS[np.shape] = lambda x: x.shape
-FUNCTIONS[np.ones_like] = lambda x: np.ones(x.shape, x.dtype)
+@implements(np.ndim)
+def _ndim(x: TensorExpression) -> int:
+    return x.ndim
+
+
+@implements(np.shape)
+def _shape(x: TensorExpression) -> Shape:
+    return x.shape
+
+
+@implements(np.ones_like)
+def _ones_like(x: TensorExpression) -> NDArray[Any]:
+    return np.ones(x.shape, x.dtype)

@@ -21,8 +21,8 @@ from xdsl.ir.affine import (
 from ..builder import INDEX, PARALLEL, REDUCTION, LoweringBuilder, shape_of
 from ..number_expressions import Condition, FloatExpression, IntegerExpression
 
-Scalar: TypeAlias = IntegerExpression | FloatExpression | Condition | Any
-"""An element: an expression, or a number that is known."""
+Scalar: TypeAlias = Any
+"""An element: an expression of a number, or a number that is known."""
 
 Indices: TypeAlias = tuple[AffineExpr, ...]
 """Where an element is, in terms of loops."""

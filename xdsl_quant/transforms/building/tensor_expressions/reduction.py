@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType, f32, f64, i32, i64
-from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.dialects.builtin import TensorType, f32, f64, i32
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from ..number_expressions import (
     ANY_INTEGER,
     Bounds,
-    Condition,
     FloatExpression,
     IntegerExpression,
     type_for,
 )
-from .data_movement import expanded, reshaped
+from .data_movement import axes_of, expanded, reshaped
 from .expressions import (
     FUNCTIONS,
     ZERO,
@@ -28,6 +28,7 @@ from .expressions import (
     Loaded,
     TensorExpression,
     as_expression,
+    as_number,
     as_scalar,
     builder_of,
     implements,
@@ -41,6 +42,8 @@ _IDENTITY: Mapping[str, Callable[[Any], float]] = {
     "min": lambda bounds: bounds[1],
 }
 
+_DTYPES: Mapping[Any, type[Any]] = {f32: np.float32, f64: np.float64}
+
 _COMBINED: Mapping[str, tuple[type[Any], type[Any]]] = {
     "sum": (arith.AddfOp, arith.AddiOp),
     "prod": (arith.MulfOp, arith.MuliOp),
@@ -49,20 +52,15 @@ _COMBINED: Mapping[str, tuple[type[Any], type[Any]]] = {
 }
 
 
-def _axes_of(axis: Any, rank: int) -> list[int]:
-    if axis is None:
-        return [*range(rank)]
-    axes = (axis,) if isinstance(axis, int | np.integer) else axis
-    return sorted({int(a) % rank for a in axes})
-
-
 @implements("reduced")
 def _reduced(
     kind: str, x: TensorExpression, axis: Any, keepdims: bool = False, dtype: Any = None
 ) -> TensorExpression:
-    axes = _axes_of(axis, x.ndim)
+    axes = axes_of(axis, x.ndim)
     letters = [*range(x.ndim)]
     kept = [d for d in letters if d not in axes]
+    if kind in ("max", "min"):
+        dtype = x.dtype
     result = _contracted(kind, [(x, letters)], kept, dtype)
     if keepdims:
         result = expanded(result, axes) if axes else result
@@ -99,55 +97,24 @@ def _contracted(
     ]
     loop_of = {name: AffineDimExpr(i) for i, name in enumerate((*result, *reduced))}
     loops = Loops(builder)
-    scalar: Scalar = None
+    scalar: Scalar = 1
     for x, names in arrays:
         factor = x.element(loops, tuple(loop_of.get(name, ZERO) for name in names))
-        scalar = factor if scalar is None else scalar * factor
-    if isinstance(scalar, Condition):
-        scalar = scalar.number
-    if not isinstance(scalar, IntegerExpression | FloatExpression):
-        builder_inside = loops.builder
-        is_float = np.asarray(scalar).dtype.kind == "f"
-        type_ = f32 if is_float else i32
-        number = builder_inside.number(scalar.item(), type_)
-        scalar = (
-            FloatExpression(builder_inside, number)
-            if is_float
-            else IntegerExpression(builder_inside, number, (int(scalar), int(scalar)))
-        )
+        scalar = factor if x is arrays[0][0] else scalar * factor
+    scalar = as_number(loops.builder, scalar)
     shape = tuple(sizes[name] for name in result)
     count = math.prod(sizes[name] for name in reduced)
-    is_float = isinstance(scalar, FloatExpression)
-    if is_float:
-        bounds: Any = (-math.inf, math.inf)
-        type_ = scalar.type
-    elif kind == "sum":
-        low, high = _sum_bounds(arrays, result, sizes, count, scalar.bounds)
-        bounds = min(low, 0), max(high, 0)
-        type_ = type_for(bounds)
-    elif kind == "prod":
-        bounds, type_ = ANY_INTEGER, i64
+    type_: Any
+    if isinstance(scalar, FloatExpression):
+        type_, bounds, ends = scalar.type, ANY_INTEGER, (-math.inf, math.inf)
     else:
-        bounds = scalar.bounds
+        bounds = ends = _bounds(kind, arrays, result, sizes, count, scalar.bounds)
         type_ = type_for(bounds)
-    result_dtype = np.dtype(
-        dtype
-        or (
-            {f32: np.float32, f64: np.float64}[cast(Any, type_)]
-            if is_float
-            else np.int64
-        )
-    )
-    identity = _IDENTITY[kind](bounds)
-    initial = builder.map(
-        (),
-        TensorType(type_, shape),
-        shape,
-        lambda b, _: b.number(identity, type_),
-    )
+    dtype = np.dtype(dtype or _DTYPES.get(type_, np.int64))
+    initial = builder.repeated(_IDENTITY[kind](ends), TensorType(type_, shape), shape)
     if 0 in (*shape, count):
-        return Loaded(builder, initial, result_dtype, bounds)
-    op_type = _COMBINED[kind][0 if is_float else 1]
+        return Loaded(builder, initial, dtype, bounds)
+    op_type = _COMBINED[kind][isinstance(scalar, IntegerExpression)]
 
     def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
         value = as_scalar(loops.builder, scalar, type_)
@@ -155,7 +122,24 @@ def _contracted(
 
     loop_sizes = [sizes[name] for name in (*result, *reduced)]
     (value,) = loops.nest(loop_sizes, [initial], range(len(result)), body)
-    return Loaded(builder, value, result_dtype, ANY_INTEGER if is_float else bounds)
+    return Loaded(builder, value, dtype, bounds)
+
+
+def _bounds(
+    kind: str,
+    arrays: Sequence[tuple[TensorExpression, Sequence[Any]]],
+    result: Sequence[Any],
+    sizes: Mapping[Any, int],
+    count: int,
+    bounds: Bounds,
+) -> Bounds:
+    """The bounds of integers that are reduced, so far or at the end."""
+    if kind == "prod":
+        return ANY_INTEGER
+    if kind != "sum":
+        return bounds
+    low, high = _sum_bounds(arrays, result, sizes, count, bounds)
+    return min(low, 0), max(high, 0)
 
 
 def _sum_bounds(
@@ -220,35 +204,26 @@ def _first_index(is_better: Any) -> Callable[..., TensorExpression]:
         axis = axis % x.ndim
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         # The loop that reduces is the last one.
-        place = [*loops_of(range(x.ndim - 1))]
-        place.insert(axis, AffineDimExpr(x.ndim - 1))
+        last = AffineDimExpr(x.ndim - 1)
+        place: list[AffineExpr] = [*loops_of(range(x.ndim - 1))]
+        place.insert(axis, last)
         loops = Loops(x.builder)
-        scalar = x.element(loops, tuple(place))
+        scalar = as_number(loops.builder, x.element(loops, tuple(place)))
+        type_: Any
         if isinstance(scalar, FloatExpression):
-            type_: Attribute = scalar.type
-            worst: float = -math.inf if is_better is np.greater else math.inf
+            type_, ends = scalar.type, (-math.inf, math.inf)
         else:
-            type_ = type_for(scalar.bounds)
-            worst = scalar.bounds[0] if is_better is np.greater else scalar.bounds[1]
-        builder = x.builder
+            type_, ends = type_for(scalar.bounds), scalar.bounds
+        worst = ends[0] if is_better is np.greater else ends[1]
         initial = [
-            builder.map(
-                (), TensorType(t, shape), shape, lambda b, _, n=n, t=t: b.number(n, t)
-            )
-            for n, t in ((worst, type_), (0, i32))
+            x.builder.repeated(worst, TensorType(type_, shape), shape),
+            x.builder.zeros(TensorType(i32, shape), shape),
         ]
 
         def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            inner = loops.builder
-            best, index = so_far
-            if isinstance(scalar, FloatExpression):
-                known: Any = FloatExpression(inner, best)
-            else:
-                known = IntegerExpression(inner, best, scalar.bounds)
-            better = is_better(scalar, known).value
-            here = inner.op(
-                arith.IndexCastOp, (loops.index(AffineDimExpr(x.ndim - 1)),), i32
-            )
+            inner, (best, index) = loops.builder, so_far
+            better = is_better(scalar, replace(scalar, value=best)).value
+            here = inner.op(arith.IndexCastOp, (loops.index(last),), i32)
             value = as_scalar(inner, scalar, type_)
             return [
                 inner.add(arith.SelectOp(better, value, best)),
@@ -257,7 +232,7 @@ def _first_index(is_better: Any) -> Callable[..., TensorExpression]:
 
         sizes = (*shape, x.shape[axis])
         _, indices = loops.nest(sizes, initial, range(len(shape)), body)
-        return Loaded(builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
+        return Loaded(x.builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
 
     return function
 
@@ -272,8 +247,9 @@ def _top_k(
     is_before = (other > one) | ((other == one) & (numbers[None, :] < numbers[:, None]))
     ranks = is_before.sum(axis=-1)
     is_wanted = ranks[..., None, :] == np.arange(count)[:, None]
-    values = np.where(is_wanted, x[..., None, :], x.dtype.type(0)).sum(axis=-1)
-    indices = np.where(is_wanted, numbers, 0).sum(axis=-1)
+    where: Any = np.where
+    values = where(is_wanted, x[..., None, :], x.dtype.type(0)).sum(axis=-1)
+    indices = where(is_wanted, numbers, 0).sum(axis=-1)
     return values, indices
 
 

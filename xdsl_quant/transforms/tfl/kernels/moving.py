@@ -207,9 +207,10 @@ def _mirror_pad(op: tfl.MirrorPadOp, value: Any, widths: Any) -> Any:
 def _dynamic_update_slice(
     op: tfl.DynamicUpdateSliceOp, value: Any, update: Any, start: Any
 ) -> Any:
-    if isinstance(start, TensorExpression) or isinstance(update, TensorExpression):
+    is_known = not isinstance(start, TensorExpression)
+    if not is_known or isinstance(update, TensorExpression):
         value = with_expression(value, start, update)
-    if not isinstance(start, TensorExpression):
+    if is_known:
         start = integers_of(start)
     return data_movement.dynamic_update_slice(value, update, start)
 
