@@ -3,7 +3,8 @@ Hold a module against rules for quantized types that are stricter than those of 
 
 MLIR accepts a zero point of 300 for `i8` and three scales for a dimension of size two.
 All types are looked at: those of values, in signatures, and in attributes. Each of them is
-judged once, however often it is used.
+judged once, however often it is used. The rules of TensorFlow Lite have more for what
+values are for, and for the kernels of ops.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from xdsl_quant.diagnostics import location_prefix, op_name
 
 from .constraints.stablehlo import Finding, TypeUse, stablehlo_findings, type_uses
 from .constraints.tflite import TFLiteConstraints, tflite_type_findings
+from .constraints.tflite_kernels import kernel_findings
 
 Rules = Literal["stablehlo", "tflite"]
 
@@ -47,7 +49,7 @@ class QuantConstraintViolation:
     """The op with the type."""
 
     subject: str
-    """Where on the op the type is, e.g. `result #0`."""
+    """Where on the op the type is, e.g. `result #0`, or which attribute is wrong."""
 
     message: str
     """The offending values and what would be legal."""
@@ -86,6 +88,9 @@ def _violations(module: Operation, rules: Rules) -> Iterator[QuantConstraintViol
     values = TFLiteConstraints(module) if rules == "tflite" else None
     known: dict[TypeUse, Sequence[Finding]] = {}
     for op in module.walk():
+        if rules == "tflite":
+            for subject, (rule, message) in kernel_findings(op):
+                yield QuantConstraintViolation(rule, op, subject, message, op.location)
         for subject, attribute, value in _subjects(op):
             findings: list[Finding] = []
             for use in type_uses(attribute):

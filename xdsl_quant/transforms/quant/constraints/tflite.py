@@ -3,7 +3,8 @@ What TensorFlow Lite's 8-bit quantization specification demands of values, by wh
 for: weight, bias or activation.
 
 A value is a *weight* or a *bias* if an op whose trait is `MultipliesAndAccumulates` takes
-it as one, or if it is 32 bits wide and added to the result of such an op. Casts and ops
+it as one, as `AffineOpCoefficient` and `AccumulatorUniformScale` say, or if it is 32 bits
+wide and added to the result of such an op. Casts and ops
 that only move elements are looked through. What is made of a constant is a weight, too,
 unless ops that take activations are all that use it. Everything else is an *activation*.
 
@@ -26,6 +27,7 @@ from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
     AccumulatorUniformScale,
     Adds,
+    AffineOpCoefficient,
     CastsQuantization,
     ComputesElementwise,
     MovesElements,
@@ -118,11 +120,11 @@ class TFLiteConstraints:
 
     def _find_sources(self, op: Operation) -> None:
         looked_through = _looked_through(op)
-        keeps_constant = looked_through or has_quantization_trait(
-            op, AcceptsStoredValues
+        kept = looked_through or (
+            op.operands if has_quantization_trait(op, AcceptsStoredValues) else ()
         )
         if op.has_trait(ConstantLike, value_if_unregistered=False) or (
-            keeps_constant and self._constants & {*op.operands[:1]}
+            self._constants & {*kept[:1]}
         ):
             self._constants.update(op.results)
         if _product(op) is not None:
@@ -179,7 +181,9 @@ class TFLiteConstraints:
             return _Use.ACTIVATION
         if index == product.rhs:
             # Both factors of the products in an attention layer are activations.
-            is_activation = operand in self._products
+            is_activation = operand in self._products or not has_quantization_trait(
+                op, AffineOpCoefficient
+            )
             return _Use.ACTIVATION if is_activation else _Use.WEIGHT
         accumulator = quantization_trait(op, AccumulatorUniformScale)
         if accumulator is not None and index == accumulator.bias:
@@ -211,7 +215,8 @@ class TFLiteConstraints:
             for op in self._biased.get(value, ()):
                 yield from self._bias_scale(quantized_type, op)
         elif not quantized_type.is_per_tensor and not (
-            value in self._products and _has_accumulator_width(quantized_type)
+            (value in self._products and _has_accumulator_width(quantized_type))
+            or _is_only_dequantized(value)
         ):
             yield Finding(
                 "activation-granularity",
@@ -223,9 +228,11 @@ class TFLiteConstraints:
     def _bias_scale(self, bias: UniformType, op: Operation) -> Iterator[Finding]:
         product = _product(op)
         assert product is not None
-        activation, weight = (
-            self._source_type(op.operands[i]) for i in (product.lhs, product.rhs)
-        )
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        factors = (product.lhs, product.rhs) if trait is None else trait.factors
+        if len(op.operands) <= max(factors):
+            return
+        activation, weight = (self._source_type(op.operands[i]) for i in factors)
         if activation is None or weight is None:
             return
         if "sub-channel" in (weight.granularity, bias.granularity):
@@ -233,7 +240,11 @@ class TFLiteConstraints:
             return
         if activation.is_per_tensor:
             (scale,) = activation.scale_array()
-            yield from _bias_scale(bias, scale, weight, op_name(op))
+            words = "input scale x weight scale"
+            if {*factors} != {product.lhs, product.rhs}:
+                words = f"the product of the scales of operands #{factors[0]} and "
+                words += f"#{factors[1]}"
+            yield from _bias_scale(bias, scale, weight, op_name(op), words)
 
 
 def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
@@ -255,6 +266,13 @@ def _zero_points(rule: str, quantized_type: UniformType, who: str) -> Iterator[F
         yield Finding(rule, f"{subject} not 0, as {who} demand")
 
 
+def _is_only_dequantized(value: SSAValue) -> bool:
+    """Whether the only kernel that takes a value has scales for each index."""
+    return bool(value.uses) and all(
+        op_name(use.operation) == "tfl.dequantize" for use in value.uses
+    )
+
+
 def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
     if not quantized_type.is_signed:
         return
@@ -270,7 +288,11 @@ def _weight(quantized_type: UniformType, is_stored: bool) -> Iterator[Finding]:
 
 
 def _bias_scale(
-    bias: UniformType, input_scale: float, weight: UniformType, user: str
+    bias: UniformType,
+    input_scale: float,
+    weight: UniformType,
+    user: str,
+    product_words: str,
 ) -> Iterator[Finding]:
     """
     A bias scale must be input scale x weight scale. All three are rounded to the expressed
@@ -302,6 +324,6 @@ def _bias_scale(
     yield Finding(
         "bias-scale",
         f"scale {bias_scales[index]}{place} of {short_text(bias)}, a bias of '{user}', "
-        "is not input scale x weight scale: it must be "
+        f"is not {product_words}: it must be "
         f"{input_scale} x {weight_scales[index]} = {products[index]}",
     )
