@@ -23,11 +23,9 @@ from xdsl.interpreter import (
     impl_terminator,
     register_impls,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from xdsl_quant.dialects import tfl
-from xdsl_quant.numerics.tflite import floats, products
-from xdsl_quant.numerics.tflite.quantized import Quantized
 from xdsl_quant.runtime.array_types import allows_shape, shape_text
 from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
 from xdsl_quant.transforms.tfl import kernels
@@ -35,8 +33,6 @@ from xdsl_quant.transforms.tfl.kernels import (
     IMPLEMENTATIONS,
     Computation,
     ComputationError,
-    has_one_scale,
-    parameters_of,
 )
 
 from .implementations import Implementation, interpreter_functions
@@ -147,55 +143,16 @@ def _svdf(
     If the next state is no result, the state operand is what the state is at first, and
     after that it belongs to the op.
     """
-    step = _svdf_of_integers if parameters_of(op.input.type) else _svdf_of_floats
-    if op.next_state is not None:
-        return typed(op, *step(op, x, features, time, bias, state))
     states: dict[Operation, Any] = _kept(interpreter, "states", dict)
     state = states.get(op, state)
-    values, states[op] = step(op, x, features, time, bias, state)
+    try:
+        values, next_state = kernels.svdf(op, x, features, time, bias, state)
+    except ComputationError as e:
+        raise failure(op, str(e)) from None
+    if op.next_state is not None:
+        return typed(op, values, next_state)
+    states[op] = next_state.astype(state.dtype)
     return typed(op, values)
-
-
-def _svdf_of_integers(
-    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
-) -> tuple[Any, Any]:
-    result = parameters_of(op.output.type)
-    operands = [
-        _per_tensor(op, *pair)
-        for pair in (
-            (x, op.input),
-            (features, op.feature_weights),
-            (time, op.time_weights),
-            (state, op.activation_state),
-        )
-    ]
-    if result is None or not has_one_scale(result):
-        raise failure(op, "has a result that is not quantized per tensor")
-    signal, features, time, memory = operands
-    sums, new_state = products.svdf(
-        signal, features, time, bias, memory, result, op.rank.value.data
-    )
-    return sums, new_state.astype(state.dtype)
-
-
-def _per_tensor(op: tfl.SVDFOp, value: Any, operand: SSAValue) -> Quantized:
-    parameters = parameters_of(operand.type)
-    if parameters is None or not has_one_scale(parameters):
-        raise failure(
-            op, f"has type '{operand.type}', which is not quantized per tensor"
-        )
-    return Quantized(value.astype(np.int64), parameters)
-
-
-def _svdf_of_floats(
-    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
-) -> tuple[Any, Any]:
-    if any(parameters_of(type_) is not None for type_ in op.operand_types):
-        raise failure(op, "has quantized weights, but an input that is not quantized")
-    sums, new_state = floats.svdf(x, features, time, state, op.rank.value.data)
-    if bias is not None:
-        sums = sums + bias
-    return floats.activated(sums, op.fused_activation_function.data), new_state
 
 
 # Control flow

@@ -72,6 +72,7 @@ from .kernels import (
     ComputationError,
     FallbackMode,
     Implementation,
+    svdf,
 )
 
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
@@ -179,7 +180,9 @@ class _Conversion:
     # Ops that compute
 
     def _convert_op(self, op: Operation) -> None:
-        if isinstance(op, _STATE):
+        if isinstance(op, _STATE) or (
+            isinstance(op, tfl.SVDFOp) and op.next_state is None
+        ):
             fail(
                 op,
                 f"'{op.name}' op has state: run 'tfl-variables-to-arguments' first",
@@ -255,19 +258,15 @@ class _Conversion:
         condition = self._scalar(builder, self._declared(builder, op.cond))
         if not op.else_region.blocks:
             fail(op, "'tfl.if' op has no region for a false condition")
-        then, other = (op.detach_region(r) for r in (op.then_region, op.else_region))
+        then, other = (op.detach_region(region) for region in op.regions)
         new = scf.IfOp(condition, op.result_types, then, other)
         self._replace(builder, op, new)
 
     def _convert_while(self, op: tfl.WhileOp) -> None:
         builder = LoweringBuilder.before(op)
         operands = [self._declared(builder, operand) for operand in op.input]
-        new = scf.WhileOp(
-            operands,
-            op.result_types,
-            op.detach_region(op.cond),
-            op.detach_region(op.body),
-        )
+        condition, body = (op.detach_region(region) for region in op.regions)
+        new = scf.WhileOp(operands, op.result_types, condition, body)
         self._replace(builder, op, new)
 
     def _replace(self, builder: LoweringBuilder, op: Operation, new: Operation) -> None:
@@ -360,7 +359,7 @@ class ConvertTFLToLinalgPass(ModulePass):
 
     @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        implementations = dict(IMPLEMENTATIONS)
+        implementations = {**IMPLEMENTATIONS, tfl.SVDFOp: svdf}
         if self.kernels == "multiplier":
             implementations.update(MULTIPLIER_KERNELS)
         module = op.clone()

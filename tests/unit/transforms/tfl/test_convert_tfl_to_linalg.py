@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
 
 from tests.unit.frontends.tflite.models import model_of
 from tests.unit.interpreters.running import same_bits
-from tests.unit.interpreters.test_tfl import expected_of, values_of
+from tests.unit.interpreters.test_tfl import PATHS, expected_of, reference, values_of
 from tests.unit.numerics.tflite.cases import Case, cases
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.interpreters import run_function
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
+from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
-
-STATEFUL = {"SVDF"}
 
 
 def converted(module: ModuleOp, **options: Any) -> ModuleOp:
@@ -27,10 +31,6 @@ def converted(module: ModuleOp, **options: Any) -> ModuleOp:
     module.verify()
     assert not [op for op in module.walk() if op.name.startswith("tfl.")]
     return module
-
-
-def module_of(case: Case) -> ModuleOp:
-    return converted(read_tflite(write_model(model_of(case))))
 
 
 def assert_results(case: Case, results: Any):
@@ -41,21 +41,241 @@ def assert_results(case: Case, results: Any):
             assert same_bits(np.asarray(result), expected), case.name
 
 
-OPS = sorted({case.op for case in cases()} - STATEFUL)
+def interpreted(module: ModuleOp, name: str) -> Any:
+    return partial(run_function, converted(module), name)
+
+
+def compiled(module: ModuleOp, name: str) -> Any:
+    return compile(converted(module), name)
+
+
+def run_case(case: Case, runner: Any):
+    module = read_tflite(write_model(model_of(case)))
+    assert_results(case, StatefulFunction(module, runner).step(*values_of(case)))
+
+
+OPS = sorted({case.op for case in cases()})
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_interpreted(op: str):
     for case in cases():
         if case.op == op:
-            results = run_function(module_of(case), "main", *values_of(case))
-            assert_results(case, results)
+            run_case(case, interpreted)
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_compiled(op: str, request: pytest.FixtureRequest):
     step = 1 if request.config.getoption("--all-cases") else 7
-    chosen = [case for case in cases() if case.op == op][::step]
-    for case in chosen:
-        results = compile(module_of(case))(*values_of(case))
-        assert_results(case, results if isinstance(results, tuple) else (results,))
+    for case in [case for case in cases() if case.op == op][::step]:
+        run_case(case, compiled)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+def test_streaming_models(path: Path):
+    content = path.read_bytes()
+    expected = reference(content)
+    model = StatefulFunction(read_tflite(content), compiled)
+    (argument,), (result,) = expected.get_input_details(), expected.get_output_details()
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        values = random.integers(-128, 128, tuple(argument["shape"])).astype(np.int8)
+        expected.set_tensor(argument["index"], values)
+        expected.invoke()
+        (output,) = model.step(values)
+        assert same_bits(output, expected.get_tensor(result["index"]))
+
+
+# What there is no kernel for
+
+DIVISION = """
+    !q = !quant.uniform<i8:f32, 0.5:3>
+    func.func @main(%x: tensor<4x!q>, %y: tensor<4x!q>) -> tensor<4x!q> {
+      %sum = tfl.add %x, %y {fused_activation_function = "NONE"} : tensor<4x!q>
+      %z = tfl.div %sum, %y {fused_activation_function = "RELU6"} : tensor<4x!q>
+      return %z : tensor<4x!q>
+    }
+"""
+X = np.array([3, 5, -100, 127], np.int8)
+Y = np.array([5, -3, 9, 2], np.int8)
+
+
+def test_fallback():
+    module = converted(parse_module(DIVISION))
+    text = str(module)
+    assert "quant.qcast" not in text
+    assert "quant.dcast" not in text
+    assert str(module.attributes["tfl.fallback"]) == (
+        '[{op = "tfl.div", name = "z", reason = "has no integer kernel"}]'
+    )
+    (result,) = run_function(module, "main", X, Y)
+    # (0 + 1) / 1, (1 - 3) / -3, clamped quotients, and what is divided by -0.5.
+    np.testing.assert_array_equal(result, [5, 4, 3, 3])
+
+
+def test_fallback_only():
+    """The sum is computed with floats, too."""
+    module = converted(parse_module(DIVISION), fallback="only")
+    assert "math.roundeven" in str(module)
+    assert "arith.shrsi" not in str(module)
+    np.testing.assert_array_equal(run_function(module, "main", X, Y)[0], [5, 4, 3, 3])
+
+
+def test_fallback_off():
+    module = parse_module(DIVISION)
+    before = str(module)
+    message = (
+        "ops without integer kernel (tfl.div has no integer kernel), found 1 'tfl.div'; "
+        "use 'fallback=on' to compute them with floats"
+    )
+    with pytest.raises(PassFailedException, match=re.escape(message)):
+        converted(module, fallback="off")
+    assert str(module) == before
+
+
+def test_multiplier_kernels():
+    """An accumulator of 2 * 15 + 1 = 31 times 0.5, which is a tie for one of both."""
+    text = """
+        !x = !quant.uniform<i8:f32, 0.5>
+        !w = !quant.uniform<i8<-127:127>:f32, 0.3>
+        !y = !quant.uniform<i8:f32, 0.1>
+        func.func @main(%x: tensor<1x1x!x>) -> tensor<1x1x!y> {
+          %w = "tfl.pseudo_qconst"() <{
+              qtype = tensor<1x1x!w>, value = dense<1> : tensor<1x1xi8>
+          }> : () -> tensor<1x1x!w>
+          %none = "tfl.no_value"() <{value}> : () -> none
+          %y = "tfl.fully_connected"(%x, %w, %none) <{
+              fused_activation_function = "NONE", keep_num_dims = false,
+              weights_format = "DEFAULT"
+          }> : (tensor<1x1x!x>, tensor<1x1x!w>, none) -> tensor<1x1x!y>
+          return %y : tensor<1x1x!y>
+        }
+    """
+    reference = str(converted(parse_module(text)))
+    multiplier = str(converted(parse_module(text), kernels="multiplier"))
+    assert "arith.mulf" in reference
+    assert "arith.mulf" not in multiplier
+    for module in (reference, multiplier):
+        (result,) = run_function(module, "main", np.array([[4]], np.int8))
+        np.testing.assert_array_equal(result, [[6]])
+
+
+# What cannot be converted
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            '%y = "tfl.custom"(%x) <{custom_code = "F", custom_option = '
+            '#tfl<const_bytes : "0x">}> : (tensor<4xf32>) -> tensor<4xf32>',
+            "'tfl.custom' op has no conversion to linalg",
+        ),
+        (
+            '%y = "tfl.reverse_sequence"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
+            "'tfl.reverse_sequence' op has no conversion to linalg",
+        ),
+        (
+            '%s = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
+            '%y = "tfl.reshape"(%x, %s) : (tensor<4xf32>, tensor<4xi32>) '
+            "-> tensor<?x?x?x?xf32>",
+            "'tfl.reshape' op has sizes, axes or indices that are not constant",
+        ),
+        (
+            '%h = "tfl.var_handle"() <{container = "", shared_name = "v"}> : () -> '
+            'tensor<*x!tf_type.resource>\n%y = "tfl.read_variable"(%h) : '
+            "(tensor<*x!tf_type.resource>) -> tensor<4xf32>",
+            "'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first",
+        ),
+    ],
+    ids=["custom", "unknown", "sizes", "state"],
+)
+def test_unsupported(body: str, message: str):
+    context = multiverse_context()
+    context.allow_unregistered = True
+    text = f"func.func @main(%x: tensor<4xf32>) {{ {body}\nreturn }}"
+    module = parse_module(text, ctx=context)
+    before = str(module)
+    with pytest.raises(PassFailedException, match=re.escape(message)):
+        ConvertTFLToLinalgPass().apply(Context(), module)
+    assert str(module) == before
+
+
+def test_unknown_shape():
+    text = """
+        func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+          %y = "tfl.relu"(%x) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+          return %y : tensor<?x4xf32>
+        }
+    """
+    message = "op has an operand of type 'tensor<?x4xf32>', whose shape is not known"
+    with pytest.raises(PassFailedException, match=re.escape(message)):
+        converted(parse_module(text))
+
+
+def test_inferred_shapes():
+    """Results of ops get the shapes that they have, and the function keeps its type."""
+    text = """
+        func.func @main(%x: tensor<2x4xf32>) -> tensor<?x2xf32> {
+          %shape = "tfl.pseudo_const"() <{value = dense<[-1, 2]> : tensor<2xi32>}>
+              : () -> tensor<2xi32>
+          %r = "tfl.relu"(%x) : (tensor<2x4xf32>) -> tensor<?x4xf32>
+          %y = "tfl.reshape"(%r, %shape) : (tensor<?x4xf32>, tensor<2xi32>)
+              -> tensor<?x2xf32>
+          return %y : tensor<?x2xf32>
+        }
+    """
+    values = np.arange(8, dtype=np.float32).reshape(2, 4) - 3
+    (result,) = run_function(converted(parse_module(text)), "main", values)
+    np.testing.assert_array_equal(result, np.maximum(values, 0).reshape(4, 2))
+
+
+# Control flow
+
+
+def test_condition():
+    text = """
+        func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+          %y = "tfl.if"(%c) ({
+            %a = "tfl.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+            "tfl.yield"(%a) : (tensor<4xf32>) -> ()
+          }, {
+            "tfl.yield"(%x) : (tensor<4xf32>) -> ()
+          }) : (tensor<i1>) -> tensor<4xf32>
+          %z = "tfl.neg"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+          return %z : tensor<4xf32>
+        }
+    """
+    x = np.array([-1, 2, -3, 4], np.float32)
+    for runner in (interpreted, compiled):
+        call = runner(parse_module(text), "main")
+        for condition, expected in ((True, [0, -2, 0, -4]), (False, [1, -2, 3, -4])):
+            result = np.reshape(call(np.array(condition), x), -1)
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_loop():
+    text = """
+        func.func @main(%n: tensor<i32>, %x: tensor<2xf32>) -> tensor<2xf32> {
+          %zero = "tfl.pseudo_const"() <{value = dense<0> : tensor<i32>}>
+              : () -> tensor<i32>
+          %r:2 = "tfl.while"(%zero, %x) ({
+          ^bb0(%i: tensor<i32>, %v: tensor<2xf32>):
+            %more = tfl.less(%i, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            "tfl.yield"(%more) : (tensor<i1>) -> ()
+          }, {
+          ^bb0(%i: tensor<i32>, %v: tensor<2xf32>):
+            %one = "tfl.pseudo_const"() <{value = dense<1> : tensor<i32>}>
+                : () -> tensor<i32>
+            %j = tfl.add %i, %one {fused_activation_function = "NONE"} : tensor<i32>
+            %w = tfl.add %v, %v {fused_activation_function = "NONE"} : tensor<2xf32>
+            "tfl.yield"(%j, %w) : (tensor<i32>, tensor<2xf32>) -> ()
+          }) : (tensor<i32>, tensor<2xf32>) -> (tensor<i32>, tensor<2xf32>)
+          return %r#1 : tensor<2xf32>
+        }
+    """
+    x = np.array([1, -3], np.float32)
+    for runner in (interpreted, compiled):
+        call = runner(parse_module(text), "main")
+        result = np.reshape(call(np.array(5, np.int32), x), -1)
+        np.testing.assert_array_equal(result, x * 32)

@@ -33,7 +33,7 @@ from .loops import Indices
 
 
 def axes_of(axis: Any, rank: int) -> list[int]:
-    """An axis or several of them, which may count from the end, in order; `None` for all."""
+    """One axis or several, which may count from the end, in order; `None` for all."""
     if axis is None:
         return [*range(rank)]
     return sorted({int(a) % rank for a in np.ravel(axis)})

@@ -19,7 +19,7 @@ from .computing import (
 )
 from .elementwise import ELEMENTWISE
 from .moving import MOVING
-from .products import MULTIPLIER_KERNELS, PRODUCTS
+from .products import MULTIPLIER_KERNELS, PRODUCTS, svdf
 
 __all__ = [
     "IMPLEMENTATIONS",
@@ -30,6 +30,7 @@ __all__ = [
     "Implementation",
     "has_one_scale",
     "parameters_of",
+    "svdf",
 ]
 
 IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import Operation
@@ -22,16 +22,19 @@ from xdsl_quant.numerics.tflite.quantized import Quantized
 from .computing import (
     OTHER_SCALES,
     Computation,
+    ComputationError,
     Implementation,
     Operands,
     activation_of,
     flag,
     formula_of,
+    has_one_scale,
     have_one_scale,
     integers_of,
     kernel_of,
     number,
     on_stored_values,
+    parameters_of,
 )
 
 
@@ -229,6 +232,50 @@ def _first(function: Callable[..., Any]) -> Implementation:
         return function(x, axis=integers_of(dim)[0])
 
     return Computation(index, on_stored_values(index), Operands((1,)))
+
+
+# State
+
+
+def svdf(
+    op: tfl.SVDFOp, x: Any, features: Any, time: Any, bias: Any, state: Any
+) -> tuple[Any, Any]:
+    """
+    What `tfl.svdf` computes, and its next state.
+
+    Raises:
+        ComputationError: if some operands are quantized and others are not.
+    """
+    rank, activation = op.rank.value.data, activation_of(op)
+    values = x, features, time, state
+    types = (
+        op.input.type,
+        op.feature_weights.type,
+        op.time_weights.type,
+        op.activation_state.type,
+    )
+    parameters = [*map(parameters_of, types)]
+    if parameters[0] is None:
+        if any(parameters):
+            raise ComputationError(
+                "has quantized weights, but an input that is not quantized"
+            )
+        sums, next_state = floats.svdf(*values, rank)
+        sums = sums if bias is None else sums + bias
+        return floats.activated(sums, activation), next_state
+    result = parameters_of(op.output.type)
+    for type_, own in zip((*types, op.output.type), (*parameters, result), strict=True):
+        if own is None or not has_one_scale(own):
+            raise ComputationError(
+                f"has type '{type_}', which is not quantized per tensor"
+            )
+    signal, features, time, memory = (
+        Quantized(value.astype(np.int64), cast(Parameters, own))
+        for value, own in zip(values, parameters, strict=True)
+    )
+    return products.svdf(
+        signal, features, time, bias, memory, cast(Parameters, result), rank
+    )
 
 
 PRODUCTS: Mapping[type[Operation], Implementation] = {
