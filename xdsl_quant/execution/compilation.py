@@ -49,7 +49,9 @@ def compile(
 
     Casts are lowered by `lower-quant-ops`, each as it is written: a `quant.dcast` of a
     `quant.qcast` is computed and not folded away. The module may just as well be lowered
-    already. It is not changed.
+    already. Ops of `tfl` are lowered by `convert-tfl-to-linalg`; where they have state, it
+    must be arguments and results: see
+    [`StatefulFunction`][xdsl_quant.runtime.stateful_function]. The module is not changed.
 
     The last 256 results are kept: the same module with the same options is not compiled
     again. Any thread may call this.

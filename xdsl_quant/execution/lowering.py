@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
@@ -12,6 +13,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp, StoredQuantizedType
 from xdsl_quant.dialects.quant.traits import AcceptsStoredValues, has_quantization_trait
 from xdsl_quant.rounding_mode import Rounding
@@ -47,6 +49,7 @@ def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
     # Folding makes constants, for which it asks the dialects.
     ctx = multiverse_context()
     try:
+        _lower_tfl(ctx, module)
         # What is run has as many bits as it says, however it would be stored.
         QuantConvertSimulatedQuantizationPass(exact_bits=True).apply(ctx, module)
         QuantRemoveInstrumentationPass().apply(ctx, module)
@@ -70,6 +73,16 @@ def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
     return text
+
+
+def _lower_tfl(ctx: Context, module: ModuleOp) -> None:
+    if any(op_name(op).startswith("tfl.") for op in module.walk()):
+        # It takes as long to import as half of what all others need.
+        from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import (
+            ConvertTFLToLinalgPass,
+        )
+
+        ConvertTFLToLinalgPass().apply(ctx, module)
 
 
 def _resource_data(op: Operation, value: DenseResourceAttr) -> bytes:
