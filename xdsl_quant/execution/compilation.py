@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from pathlib import Path
 from threading import Lock
 from typing import cast
 
@@ -13,7 +14,7 @@ from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
-from xdsl_quant.runtime.loading import IRError, as_module, verify_module
+from xdsl_quant.runtime.loading import IRError, as_module, is_tflite_file, verify_module
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
@@ -34,7 +35,7 @@ _lock = Lock()
 
 
 def compile(
-    module: ModuleOp | str,
+    module: ModuleOp | str | Path,
     entry: str | None = None,
     *,
     rounding_mode: RoundingMode = "nearest-even",
@@ -58,7 +59,7 @@ def compile(
 
     Args:
         module: a module or its text, in which all dialects that `xdsl-opt` finds may
-            occur.
+            occur, or the path of a `.tflite` file.
         entry: the name of the function; by default that of the only public function, or
             `main`.
         rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
@@ -77,7 +78,8 @@ def compile(
         ValueError: if an option of the rounding is unknown.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
-        ImportError: if MLIR, or a package for a type in the signature, is not installed.
+        ImportError: if MLIR, or a package for a type in the signature or a file, is not
+            installed.
     """
     rounding = Rounding(rounding_mode, zero_point_order, nan)
     if (mistake := rounding.mistake()) is not None:
@@ -87,6 +89,9 @@ def compile(
         if not isinstance(cast(object, value), bool):
             raise TypeError(f"{option} must be True or False, not {value!r}")
     host_functions = checked_host_functions(host_functions)
+    if is_tflite_file(module):
+        # The file may change.
+        module = _loaded(module)
     text = module if isinstance(module, str) else str(module)
     key = text, entry, rounding, fuse, schedule
     if host_functions:
@@ -101,15 +106,10 @@ def compile(
 
 
 def _compile(
-    module: ModuleOp | str, key: _Key, host_functions: HostFunctions
+    module: ModuleOp | str | Path, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
     _, entry, rounding, fuse, schedule = key
-    try:
-        parsed = as_module(module)
-        if parsed is module:
-            verify_module(parsed)
-    except IRError as e:
-        raise CompilationError(str(e)) from None
+    parsed = _loaded(module)
     if not xdsl_patches.are_on():
         raise CompilationError(
             f"{location_prefix(parsed.location)}error: xDSL alone does not print all "
@@ -120,3 +120,13 @@ def _compile(
     return CompiledFunction(
         EntryWrapper(entry_point), lowered, host_functions, schedule=schedule
     )
+
+
+def _loaded(module: ModuleOp | str | Path) -> ModuleOp:
+    try:
+        loaded = as_module(module)
+        if loaded is module:
+            verify_module(loaded)
+    except IRError as e:
+        raise CompilationError(str(e)) from None
+    return loaded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from .registration import register_implementations
 
 
 def run_function(
-    module: ModuleOp | str,
+    module: ModuleOp | str | Path,
     name: str | None,
     *arguments: ArrayLike,
     rounding_mode: RoundingMode = "nearest-even",
@@ -48,7 +49,8 @@ def run_function(
     Interpret a function.
 
     Args:
-        module: the module of the function, or its text, lowered or not.
+        module: the module of the function, or its text, lowered or not, or the path of a
+            `.tflite` file.
         name: the function; `None` for the only public one, or else `main`.
         arguments: arrays, or numbers and lists of them, as
             [`check_argument`][xdsl_quant.runtime.array_types.check_argument] takes them.
@@ -66,10 +68,12 @@ def run_function(
     Raises:
         ValueError: if there is no such function or rounding, Python cannot define
             one of `host_functions`, or an argument has the wrong shape; an
-            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module.
+            [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module, or a
+            file cannot be read.
         TypeError: if the number of arguments or the type of one is wrong.
         InterpretationError: if an op cannot be computed, or has no interpretation, or
             calls are nested too deeply.
+        ImportError: if a file needs a package that is not installed.
         Exception: whatever a Python function raises that the module calls.
     """
     model = StatefulModel(
@@ -89,7 +93,7 @@ class StatefulModel:
     the next: variables of the dialect tfl, and what its `svdf` remembers.
 
     ```python
-    model = StatefulModel(read_tflite("streaming.tflite"))
+    model = StatefulModel("streaming.tflite")
     for frame in frames:
         (probability,) = model.step(frame)
     ```
@@ -97,7 +101,7 @@ class StatefulModel:
 
     def __init__(
         self,
-        module: ModuleOp | str,
+        module: ModuleOp | str | Path,
         name: str | None = None,
         *,
         rounding_mode: RoundingMode = "nearest-even",
@@ -109,7 +113,8 @@ class StatefulModel:
         All variables are without a value at first.
 
         Args:
-            module: the module of the function, or its text, lowered or not.
+            module: the module of the function, or its text, lowered or not, or the path
+                of a `.tflite` file.
             name: the function; `None` for the only public one, or else `main`.
             rounding_mode: as for
                 [`run_function`][xdsl_quant.interpreters.functions.run_function], like all
@@ -120,8 +125,9 @@ class StatefulModel:
 
         Raises:
             ValueError: if there is no such function or rounding, Python cannot define
-                one of `host_functions`, or a text is no module.
+                one of `host_functions`, a text is no module, or a file cannot be read.
             InterpretationError: if the module needs a lowering first.
+            ImportError: if a file needs a package that is not installed.
         """
         check_rounding(Rounding(rounding_mode, zero_point_order, nan))
         host_functions = checked_host_functions(host_functions)

@@ -1,5 +1,6 @@
 """
-Modules from text and passes from their names, for everything that is not `xdsl-opt`.
+Modules from text and files, and passes from their names, for everything that is not
+`xdsl-opt`.
 
 Each mistake of a user is an [`IRError`][xdsl_quant.runtime.loading.IRError]: one sentence,
 with its location in the text where that is known.
@@ -11,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from re import fullmatch, match, search
 from typing import cast
 
@@ -45,6 +47,9 @@ _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
 
 _BLANK = r"(\s+|//.*)*"
 """Spaces and comments, of which a text may begin or consist."""
+
+
+_TFLITE = ".tflite"
 
 
 class IRError(ValueError):
@@ -140,20 +145,71 @@ def parse_module(
     return parsed
 
 
-def as_module(module: ModuleOp | str) -> ModuleOp:
+def as_module(module: ModuleOp | str | Path) -> ModuleOp:
     """
-    A module as it is, or the valid one of a text.
+    A module as it is, or the valid one of a text or of a `.tflite` file.
+
+    Args:
+        module: a module, MLIR text, or the path of a file that is called `.tflite`.
 
     Raises:
-        IRError: if a text does not parse, or its module is invalid.
-        TypeError: if it is neither.
+        IRError: if a text does not parse, a file cannot be read, is damaged or of another
+            kind, or the module is invalid.
+        TypeError: if it is none of these.
+        ImportError: if a file needs a package that is not installed.
     """
+    if is_tflite_file(module):
+        return read_tflite_file(cast("str | Path", module))
     if isinstance(module, str):
         return parse_module(module)
+    if isinstance(module, Path):
+        raise IRError(
+            f"{module}: error: expected the path of a .tflite file; other files are read "
+            "as text, which is a str"
+        )
     if not isinstance(cast(object, module), ModuleOp):
         raise TypeError(
             f"module must be a ModuleOp or MLIR text, not {type(module).__name__}"
         )
+    return module
+
+
+# Files
+
+
+def is_tflite_file(source: object) -> bool:
+    """Whether something is the path of a TensorFlow Lite file, not the text of a module."""
+    if isinstance(source, Path):
+        return source.suffix == _TFLITE
+    return isinstance(source, str) and source.endswith(_TFLITE) and "\n" not in source
+
+
+def read_tflite_file(
+    path: str | Path,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    static: bool = False,
+) -> ModuleOp:
+    """
+    The valid module of a TensorFlow Lite file, with the arguments of
+    [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite].
+
+    Raises:
+        IRError: if the file cannot be read or is damaged, or the module is invalid.
+        ImportError: if the package `tflite` is not installed.
+    """
+    # Most modules are texts.
+    from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite
+
+    try:
+        module = read_tflite(path, shapes=shapes, static=static)
+        verify_module(module)
+    except TFLiteFileError as e:
+        raise IRError(str(e)) from None
+    except OSError as e:
+        raise IRError(f"{path}: error: {(e.strerror or str(e)).lower()}") from None
+    except IRError as e:
+        raise IRError(f"{path}: {e}") from None
     return module
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +36,7 @@ class StatefulFunction:
     ```python
     from xdsl_quant.execution import compile
 
-    model = StatefulFunction(read_tflite("streaming.tflite"), compile)
+    model = StatefulFunction("streaming.tflite", compile)
     for frame in frames:
         (probability,) = model.step(frame)
     ```
@@ -47,18 +48,22 @@ class StatefulFunction:
     function: FuncOp
     """The function in this module."""
 
-    def __init__(self, module: ModuleOp | str, runner: Runner, name: str | None = None):
+    def __init__(
+        self, module: ModuleOp | str | Path, runner: Runner, name: str | None = None
+    ):
         """
         Args:
-            module: the module of the function, or its text. It is not changed.
+            module: the module of the function, which is not changed, or its text, or the
+                path of a `.tflite` file.
             runner: what runs the function, such as `xdsl_quant.execution.compile`.
             name: the function; `None` for the only public one, or else `main`.
 
         Raises:
             ValueError: if there is no such function, or the attributes that say which
                 arguments are state are wrong; an
-                [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module, or
-                variables cannot be arguments.
+                [`IRError`][xdsl_quant.runtime.loading.IRError] if a text is no module, a
+                file cannot be read, or variables cannot be arguments.
+            ImportError: if a file needs a package that is not installed.
             Exception: whatever the runner raises.
         """
         self.module = as_module(module).clone()

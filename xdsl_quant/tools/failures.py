@@ -11,10 +11,18 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant import __version__
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    is_tflite_file,
+    parse_module,
+    parse_passes,
+    read_tflite_file,
+)
 
 _BYTECODE = b"ML\xefR"
 """How a file with MLIR bytecode begins."""
@@ -128,7 +136,9 @@ def module_parser(
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    parser.add_argument("module", help="file with the module, - for standard input")
+    parser.add_argument(
+        "module", help="file with the module, - for standard input, or a .tflite file"
+    )
     parser.add_argument(
         "--entry",
         metavar="NAME",
@@ -141,6 +151,7 @@ def module_parser(
         metavar="PIPELINE",
         help="passes to apply first, as for xdsl-opt",
     )
+    add_size_options(parser)
     parser.add_argument(
         inputs,
         dest="inputs",
@@ -154,19 +165,64 @@ def module_parser(
     return parser
 
 
-def read_module(options: argparse.Namespace) -> ModuleOp:
+def add_size_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for sizes that a .tflite file does not know."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=SIZES",
+        help="the shape of an input of a .tflite file with dynamic sizes, e.g. "
+        "x=1x16x16x3; once for each",
+    )
+    parser.add_argument(
+        "--static",
+        action="store_true",
+        help="take the sizes for which the .tflite file was written, 1 for unknown ones, "
+        "instead of dynamic sizes",
+    )
+
+
+def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:
     """
     The module that the options of a command name, after the passes.
+
+    Args:
+        options: those of `module_parser`.
+        ctx: the dialects; all that `xdsl-opt` finds by default.
 
     Raises:
         Failure: if it cannot be read, or is invalid, or a pass fails.
     """
-    text = read_text(options.module)
-    with reported(options.module, IRError):
+    path: str = options.module
+    shapes = dict(map(_shape, options.shape))
+    is_file = is_tflite_file(path)
+    if not is_file and (shapes or options.static):
+        raise Failure(
+            f"{path}: error: --shape and --static are for .tflite files; the sizes of a "
+            "module are in its types"
+        )
+    text = "" if is_file else read_text(path)
+    with reported(path, IRError, ImportError):
         passes = parse_passes(options.passes)
-        module = parse_module(text, options.module)
-        apply_passes(module, passes)
+        if is_file:
+            module = read_tflite_file(path, shapes=shapes, static=options.static)
+        else:
+            module = parse_module(text, path, ctx)
+        apply_passes(module, passes, ctx)
         return module
+
+
+def _shape(text: str) -> tuple[str, list[int]]:
+    """
+    Raises:
+        Failure: if a text is not like `x=1x16x16x3`.
+    """
+    name, equals, sizes = text.rpartition("=")
+    numbers = sizes.split("x") if sizes else []
+    if not (name and equals) or not all(map(str.isdecimal, numbers)):
+        raise Failure(f"--shape {text}: error: expected NAME=SIZES, e.g. x=1x16x16x3")
+    return name, [int(number) for number in numbers]
 
 
 def read_text(path: str) -> str:

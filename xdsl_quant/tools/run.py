@@ -2,12 +2,14 @@
 Run a function of a module on NumPy arrays, print its results and save them.
 
 Quantized types in the signature are arrays of stored values, e.g. uint8 for u8 storage.
-quant.qcast and quant.dcast need no lowering.
+quant.qcast and quant.dcast need no lowering. With --steps the function is called several
+times and keeps its state, as streaming models do.
 
 examples:
   xdsl-quant-run model.mlir --input x.npy --output y.npy
   xdsl-quant-run model.mlir --entry f --input 3.5 --input '[[1, 2], [3, 4]]'
   xdsl-quant-run model.mlir --input all.npz:x --input=-inf
+  xdsl-quant-run model.tflite --input frames.npy --steps --output scores.npy
   xdsl-quant-run model.mlir --input x.npy \\
       -p 'lower-quant-ops{rounding-mode=nearest-even},canonicalize'
 """
@@ -16,18 +18,22 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, cast, get_args
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.dialects.tfl.state import state_arguments
+from xdsl_quant.interpreters import StatefulModel, run_function
 from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.array_types import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     FakeQuantOp,
 )
@@ -59,6 +65,12 @@ def main(args: Sequence[str] | None = None) -> int:
         help="where to save results: .npy for one, .npz for any number, with the names "
         "result0, result1, ...",
     )
+    parser.add_argument(
+        "--steps",
+        action="store_true",
+        help="call the function once for each index of the first dimension of the inputs, "
+        "with the state that the call before has left; results have this dimension, too",
+    )
     casts = parser.add_argument_group("casts that are not lowered")
     for name, (values, description) in _ROUNDING.items():
         option = f"--{name.replace('_', '-')}"
@@ -75,9 +87,14 @@ def _run(options: argparse.Namespace) -> None:
         options.module, InterpretationError, TypeError, ValueError, ImportError
     ):
         function = entry_function(module, options.entry)
+        states = [*state_arguments(function)] if options.steps else []
         if options.output is not None:
-            check_output(options.output, len(function.function_type.outputs))
-        results = run_function(module, function.sym_name.data, *inputs, **rounding)
+            count = len(function.function_type.outputs) - len(states)
+            check_output(options.output, count)
+        if options.steps:
+            results = _run_steps(function, bool(states), inputs, rounding)
+        else:
+            results = run_function(module, function.sym_name.data, *inputs, **rounding)
     try:
         _print(results)
     except BrokenPipeError:
@@ -101,6 +118,63 @@ def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
             file=sys.stderr,
         )
     return given
+
+
+def _run_steps(
+    function: FuncOp,
+    has_state: bool,
+    inputs: Sequence[ArrayLike],
+    rounding: dict[str, Any],
+) -> Sequence[NDArray[Any]]:
+    """
+    The results of all steps, stacked.
+
+    Args:
+        function: a function of a module.
+        has_state: whether arguments of it are state, in place of variables.
+        inputs: values of all steps for each other argument.
+        rounding: arguments of `run_function`.
+    """
+
+    def runner(module: ModuleOp, name: str) -> Callable[..., Any]:
+        return StatefulModel(module, name, **rounding).step
+
+    module, name = function.get_toplevel_object(), function.sym_name.data
+    assert isinstance(module, ModuleOp)
+    step = (
+        StatefulFunction(module, runner, name).step
+        if has_state
+        else runner(module, name)
+    )
+    steps = [step(*arguments) for arguments in _arguments_of_steps(inputs)]
+    return [_stacked(i, results) for i, results in enumerate(zip(*steps, strict=True))]
+
+
+def _arguments_of_steps(inputs: Sequence[ArrayLike]) -> Sequence[Sequence[Any]]:
+    """Lists stay lists: arguments say what they become."""
+    for index, value in enumerate(inputs):
+        if not isinstance(value, list) and not np.ndim(value):
+            raise ValueError(
+                f"input {index} has no dimension of steps, expected one in front of those "
+                "of the argument"
+            )
+    sized = cast(Sequence[Sequence[Any]], inputs)
+    if len(counts := {len(value) for value in sized}) != 1 or 0 in counts:
+        found = " and ".join(map(str, sorted(counts))) or "no"
+        raise ValueError(
+            f"inputs have {found} steps, expected the same number, at least 1"
+        )
+    return [*zip(*sized, strict=True)]
+
+
+def _stacked(index: int, results: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    shapes = {np.shape(result): None for result in results}
+    if len(shapes) > 1:
+        found = " and ".join(map(shape_text, shapes))
+        raise ValueError(
+            f"result {index} has shapes {found} in different steps, expected one"
+        )
+    return np.stack(results)
 
 
 def _print(results: Sequence[NDArray[Any]]) -> None:

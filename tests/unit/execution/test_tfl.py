@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pymicro_wakeword
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
+from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.interpreters import StatefulModel, run_function
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
@@ -18,16 +23,25 @@ PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
 FRAMES = np.random.default_rng(0).integers(-128, 128, (20, 1, 3, 40)).astype(np.int8)
 
 
+def interpreter(module: ModuleOp, name: str) -> Any:
+    return partial(run_function, module, name)
+
+
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
-    module = read_tflite(path)
-    text = str(module)
-    expected = StatefulModel(module)
-    model = StatefulFunction(module, compile)
+    expected = StatefulModel(path)
+    interpreted = StatefulFunction(path, interpreter)
+    model = StatefulFunction(path, compile)
+    count = 0
     for frame in FRAMES:
         (result,) = model.step(frame)
-        assert np.array_equal(result, expected.step(frame)[0])
-    assert str(module) == text
+        for other in (expected, interpreted):
+            assert np.array_equal(result, other.step(frame)[0])
+        # The results are almost always 0 for noise, but not so the states.
+        for state, other in zip(model.state, interpreted.state, strict=True):
+            assert np.array_equal(state, other)
+            count += state.size
+    assert count > 50_000
 
 
 def test_ops_are_lowered():
@@ -45,3 +59,31 @@ def test_state_is_no_argument():
         match=r"^'tfl.call_once' op has state: run 'tfl-variables-to-arguments' first$",
     ):
         compile(read_tflite(PATHS[0]))
+
+
+def test_files(tmp_path: Path):
+    """The function is that of the file as it is now."""
+    path = tmp_path / "model of today.tflite"
+    for operator, expected in (("RELU", [0, 2]), ("NEG", [1, -2])):
+        tensors = [Tensor(name, "FLOAT32", [2]) for name in "xy"]
+        graph = Subgraph("main", tensors, [0], [1], [Operator(operator, [0], [1])])
+        path.write_bytes(write_model(Model([graph])))
+        for source in (path, str(path)):
+            assert compile(source)([-1, 2]).tolist() == expected
+
+
+def test_files_that_cannot_be_compiled(tmp_path: Path):
+    path = tmp_path / "model.tflite"
+    with pytest.raises(
+        CompilationError, match=r"model\.tflite: error: no such file or directory$"
+    ):
+        compile(path)
+    path.write_bytes(PATHS[0].read_bytes()[:300])
+    with pytest.raises(
+        CompilationError, match=r"model\.tflite: error: the file is damaged"
+    ):
+        compile(path)
+    with pytest.raises(
+        CompilationError, match=r"^f\.mlir: error: expected the path of a \.tflite file"
+    ):
+        compile(Path("f.mlir"))

@@ -1,5 +1,6 @@
 """Modules from text and passes by name, and what is said of mistakes."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from traceback import format_exception
@@ -11,7 +12,16 @@ from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, ModuleOp, f32, i8
 from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 
-from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_passes
+from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
+from xdsl_quant.frontends.tflite.schema import schema
+from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    as_module,
+    parse_module,
+    parse_passes,
+)
 
 QUANTIZE = """\
 func.func @f(%x: f32) -> !quant.uniform<i8:f32, 0.5> {
@@ -280,3 +290,83 @@ def test_what_are_no_passes(passes: object, name: str):
     assert str(e.value) == (
         f"passes are a pipeline, e.g. 'canonicalize,cse', or a list of passes, not {name}"
     )
+
+
+# Files
+
+DENSE = "docs/examples/dense.tflite"
+
+
+@pytest.mark.parametrize("source", [DENSE, Path(DENSE)])
+def test_module_of_a_file(source: str | Path):
+    module = as_module(source)
+    assert isinstance(module, ModuleOp)
+    assert "tfl.fully_connected" in {op.name for op in module.walk()}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file or directory"),
+        (b"", "this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'"),
+        (
+            Path(DENSE).read_bytes()[:300],
+            "the file is damaged: an offset leads out of it",
+        ),
+    ],
+)
+def test_file_that_is_no_model(content: bytes | None, message: str, tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    if content is not None:
+        path.write_bytes(content)
+    for source in (path, str(path)):
+        with pytest.raises(IRError) as e:
+            as_module(source)
+        assert str(e.value) == f"{path}: error: {message}"
+        assert "".join(format_exception(e.value)).count("Traceback") == 1
+
+
+def test_directory_instead_of_a_file(tmp_path: Path):
+    directory = tmp_path / "d.tflite"
+    directory.mkdir()
+    with pytest.raises(IRError, match=r"\.tflite: error: is a directory$"):
+        as_module(directory)
+
+
+def test_file_of_an_invalid_module(tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    types = zip("xy", ("FLOAT32", "INT32"), strict=True)
+    tensors = [Tensor(name, type_, [2]) for name, type_ in types]
+    graph = Subgraph("main", tensors, [0], [1], [Operator("RELU", [0], [1])])
+    path.write_bytes(write_model(Model([graph])))
+    with pytest.raises(IRError) as e:
+        as_module(path)
+    assert str(e.value) == (
+        f"{path}: error: 'tfl.relu' op failed to verify that x and y must have same "
+        "element type"
+    )
+
+
+def test_file_without_the_package_that_reads_it(monkeypatch: pytest.MonkeyPatch):
+    schema.cache_clear()
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    try:
+        with pytest.raises(
+            ImportError, match=r"^reading a '.tflite' file needs tflite, "
+        ):
+            as_module(DENSE)
+    finally:
+        schema.cache_clear()
+
+
+def test_path_of_another_file():
+    with pytest.raises(IRError) as e:
+        as_module(Path("f.mlir"))
+    assert str(e.value) == (
+        "f.mlir: error: expected the path of a .tflite file; other files are read as "
+        "text, which is a str"
+    )
+
+
+def test_text_that_ends_like_a_file():
+    assert not as_module("builtin.module {}\n// of x.tflite").ops

@@ -18,6 +18,8 @@ func.func @f(%x: tensor<2x?xf32>, %s: f32)
   return %q, %s : tensor<2x?x!quant.uniform<u8:f32, 0.1:128>>, f32
 }"""
 IDENTITY = "func.func @f(%x: {0}) -> {0} {{\n  return %x : {0}\n}}"
+DOCS = Path(__file__).parents[3] / "docs" / "examples"
+DENSE = f"{DOCS}/dense.tflite"
 X = np.array([[1, 2, np.nan], [-3.5, 4, 1e9]], np.float32)
 STORED = np.array([[138, 148, 0], [93, 168, 255]], np.uint8)
 
@@ -176,6 +178,34 @@ def test_standard_input(
         assert outputs(capsys, "-", "--input", "1") == "result0: float32\n1.0\n"
 
 
+@pytest.mark.parametrize(
+    "options", [(), ("--static",), ("--shape", "x=1x4"), ("-p", "canonicalize")]
+)
+def test_tflite_file(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
+    printed = outputs(capsys, DENSE, "--input", "[[1, 2, 3, 4]]", *options)
+    assert printed == "result0: int8, shape 1x3\n[[ 127 -128 -128]]\n"
+
+
+@pytest.mark.parametrize("passes", ["", "tfl-variables-to-arguments"])
+def test_steps(passes: str, capsys: pytest.CaptureFixture[str]):
+    args = (f"{DOCS}/running_sum.mlir", "-p", passes, "--steps", "--output", "y.npy")
+    np.save("frames.npy", np.array([[1, 2], [3, 4], [-1, 0]], np.int32))
+    printed = "result0: int32, shape 3x2\n[[11 22]\n [14 26]\n [13 26]]\n"
+    for value in ("frames.npy", "[[1, 2], [3, 4], [-1, 0]]"):
+        assert outputs(capsys, *args, "--input", value) == printed
+        assert np.load("y.npy").tolist() == [[11, 22], [14, 26], [13, 26]]
+
+
+def test_steps_of_several_inputs(capsys: pytest.CaptureFixture[str]):
+    """Those of a function without state are calls of it; casts round as the options say."""
+    args = ("m.mlir", "--steps", "--rounding-mode", "nearest-away")
+    x = "[[[0.25], [1]], [[2], [3]]]"
+    assert outputs(capsys, *args, "--input", x, "--input", "[5, 6]") == (
+        "result0: uint8, shape 2x2x1\n[[[131]\n  [138]]\n\n [[148]\n  [158]]]\n"
+        "result1: float32, shape 2\n[5. 6.]\n"
+    )
+
+
 def test_no_results(capsys: pytest.CaptureFixture[str]):
     Path("m.mlir").write_text("func.func @f() {\n  return\n}")
     assert outputs(capsys, "m.mlir") == ""
@@ -300,6 +330,48 @@ MISTAKES = {
         ("m.mlir", "-p", "canonicalize{"),
         "pass-pipeline:1:14: error: Expected argument name here",
     ),
+    "tflite file that is missing": (
+        ("no.tflite",),
+        "no.tflite: error: no such file or directory",
+    ),
+    "tflite file that is damaged": (
+        ("bad.tflite",),
+        "bad.tflite: error: this is no TensorFlow Lite model: bytes 4 to 8 are not 'TFL3'",
+    ),
+    "shape of a text": (
+        ("m.mlir", "--shape", "x=2"),
+        "m.mlir: error: --shape and --static are for .tflite files; the sizes of a module "
+        "are in its types",
+    ),
+    "shape that does not fit": (
+        (DENSE, "--shape", "x=2x5", "--input", "[[1, 2, 3, 4, 5]]"),
+        f"{DENSE}: error: input 'x' cannot have shape 2x5, expected ?x4",
+    ),
+    "steps of a number": (
+        ("i8.mlir", "--steps", "--input", "3"),
+        "i8.mlir: error: input 0 has no dimension of steps, expected one in front of those "
+        "of the argument",
+    ),
+    "no steps": (
+        ("i8.mlir", "--steps", "--input", "[]"),
+        "i8.mlir: error: inputs have 0 steps, expected the same number, at least 1",
+    ),
+    "no input for steps": (
+        ("i8.mlir", "--steps"),
+        "i8.mlir: error: inputs have no steps, expected the same number, at least 1",
+    ),
+    "different steps": (
+        ("m.mlir", "--steps", "--input", "[[[1], [2]], [[3], [4]]]", "--input", "[1]"),
+        "m.mlir: error: inputs have 1 and 2 steps, expected the same number, at least 1",
+    ),
+    "different shapes of steps": (
+        ("i8.mlir", "--steps", "--input", "[[1], [2, 3]]"),
+        "i8.mlir: error: result 0 has shapes 1 and 2 in different steps, expected one",
+    ),
+    "step that fails": (
+        ("i8.mlir", "--steps", "--input", "[[1], [[2]]]"),
+        "i8.mlir: error: argument 0 (%x) has rank 2, but 'tensor<?xi8>' has rank 1",
+    ),
     "pass that fails": (
         ("any.mlir", "-p", "lower-quant-ops", "--input", "1"),
         "any.mlir:2:1: error: 'quant.qcast' op cannot be lowered: type "
@@ -314,6 +386,7 @@ DIVIDE = "func.func @f(%x: i8) -> i8 {{\n{}\n  return %r : i8\n}}".format(
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name: str, capsys: pytest.CaptureFixture[str]):
     np.save("x1.npy", X[0])
+    Path("bad.tflite").write_text("no model")
     Path("module.npy").write_text("func.func @f() {\n  return\n}")
     Path("text.npy").write_text("text")
     Path("text.npz").write_text("text")

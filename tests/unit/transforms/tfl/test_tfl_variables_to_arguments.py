@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pymicro_wakeword
 import pytest
 from xdsl.dialects.builtin import ModuleOp, NameLoc
 from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Operation
 
 from tests.unit.frontends.tflite.litert import LiteRT
+from tests.unit.interpreters.test_tfl import Recorder
 from xdsl_quant.dialects.tfl.state import state_arguments
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
-from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.interpreters import (
+    StatefulModel,
+    register_implementations,
+    run_function,
+)
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
@@ -32,6 +39,14 @@ def interpreted(module: ModuleOp, name: str) -> Any:
     return partial(run_function, module, name)
 
 
+def names_of(function: FuncOp) -> list[str]:
+    """The names of the results, as a file has them."""
+    end = function.get_return_op()
+    assert end is not None
+    locations = [cast(Operation, value.owner).location for value in end.operands]
+    return [cast(NameLoc, location).desc.data for location in locations]
+
+
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_streaming_models(path: Path):
     module = read_tflite(path)
@@ -43,9 +58,18 @@ def test_streaming_models(path: Path):
     assert not any(op.name.endswith(("_handle", "_once")) for op in model.module.walk())
     arguments = [*state_arguments(model.function)]
     assert [(a.argument, a.result) for a in arguments] == [(i, i) for i in range(1, 7)]
+    recorder = Recorder()
+    interpreter = Interpreter(module, listeners=(recorder,))
+    register_implementations(interpreter)
+    names = names_of(model.function)[1:]
     for frame in FRAMES:
         (result,) = model.step(frame)
         assert np.array_equal(result, expected.step(frame)[0])
+        # The results are almost always 0 for noise, but not so what is assigned.
+        interpreter.call_op("main", (frame,))
+        for name, state in zip(names, model.state, strict=True):
+            assert np.array_equal(recorder.results[name][-1], state)
+            assert len(np.unique(state)) > 5
     states = model.state
     model.reset()
     # Each state has changed.
@@ -62,6 +86,7 @@ def test_files_without_state():
         (expected,) = model.step(frame)
         result, *states = runtime.run(frame, *states)
         assert np.array_equal(result, expected)
+        assert all(map(np.array_equal, states, model.state))
     module = read_tflite(write_tflite(model.module))
     function = module.body.block.first_op
     assert isinstance(function, FuncOp)
