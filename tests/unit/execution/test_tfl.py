@@ -11,6 +11,12 @@ import pymicro_wakeword
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.unit.transforms.tfl.test_tfl_variables_to_arguments import (
+    BODIES,
+    SVDF,
+    svdf_steps,
+    text_of,
+)
 from xdsl_quant.execution import CompilationError, compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
@@ -59,6 +65,23 @@ def test_state_is_no_argument():
         match=r"^'tfl.call_once' op has state: run 'tfl-variables-to-arguments' first$",
     ):
         compile(read_tflite(PATHS[0]))
+
+
+def test_state_of_svdf():
+    model, expected = StatefulFunction(SVDF, compile), StatefulModel(SVDF)
+    for arguments in svdf_steps():
+        results = model.step(*arguments)
+        assert all(map(np.array_equal, results, expected.step(*arguments)))
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_small_models(body: str):
+    text = text_of(body)
+    model, expected = StatefulFunction(text, compile), StatefulModel(text)
+    random = np.random.default_rng(2)
+    for _ in range(20):
+        values = [random.integers(1, 9, (), np.int32), random.integers(0, 2) > 0]
+        assert model.step(*values) == expected.step(*values)
 
 
 def test_files(tmp_path: Path):

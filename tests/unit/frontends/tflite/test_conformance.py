@@ -15,7 +15,7 @@ from tests.conformance.real_mlir import Mlir
 from tests.unit.numerics.tflite.cases import Case, cases
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .litert import LiteRT
 from .models import DTYPES, model_of
@@ -81,6 +81,21 @@ def test_real_dialect_exports_the_text(path: Path, real: Mlir):
     exported = real.exported(str(read_tflite(path)), content)
     assert isinstance(exported, Accepted)
     assert steps(base64.b64decode(exported.text)) == steps(content)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+def test_real_dialect_exports_models_without_variables(path: Path, real: Mlir):
+    content = path.read_bytes()
+    module = read_tflite(content)
+    apply_passes(module, "tfl-variables-to-arguments")
+    accepted = real.run(str(module))
+    assert isinstance(accepted, Accepted)
+    # The attributes of arguments, too.
+    assert accepted.text.count("tfl.next_state") == 6
+    exported = real.exported(str(module), content)
+    assert isinstance(exported, Accepted)
+    file = base64.b64decode(exported.text)
+    assert steps(file) == steps(write_tflite(module))
 
 
 def has_known_difference(case: Case) -> bool:

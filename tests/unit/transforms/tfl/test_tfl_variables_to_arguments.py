@@ -27,6 +27,8 @@ from xdsl_quant.interpreters import (
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
+from .random_programs import random_program
+
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
 
 PASS = "tfl-variables-to-arguments"
@@ -192,6 +194,26 @@ def test_small_models(body: str):
         assert model.step(*values) == expected.step(*values)
         if body != BODIES["only read"]:
             assert len(model.state) == 1
+
+
+def test_random_models():
+    """What is refused is what may read a variable that has no value."""
+    refusals: list[str] = []
+    with_state = 0
+    for seed in range(60):
+        module = parse_module(random_program(seed))
+        expected = StatefulModel(module)
+        try:
+            model = StatefulFunction(module, interpreted)
+        except IRError as error:
+            refusals.append(str(error))
+            continue
+        with_state += bool(model.state)
+        for x in (3, -1, 0, 5):
+            assert model.step(np.int32(x)) == expected.step(np.int32(x)), seed
+    assert 2 < len(refusals) < 25
+    assert all("before it is assigned" in message for message in refusals)
+    assert with_state > 30
 
 
 def test_functions_of_signatures():
