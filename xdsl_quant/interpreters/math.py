@@ -8,6 +8,7 @@ library, and MLIR's results, which depend on the machine, may differ in the last
 
 from __future__ import annotations
 
+import math as math_of_python
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -70,6 +71,9 @@ def _absolute_integers(op: math.AbsIOp, value: Any) -> Any:
     return wrapped(np.abs(signed(value, op.result.type)), op.result.type)
 
 
+_erf = np.vectorize(math_of_python.erf, otypes=[np.float64])
+
+
 def _float_to_integer_power(op: math.FPowIOp, lhs: Any, rhs: Any) -> Any:
     base, exponent = numbers(lhs, op.lhs.type), signed(rhs, op.rhs.type)
     power = np.power(base.astype(np.float64), exponent.astype(np.float64))
@@ -114,6 +118,7 @@ MATH = interpreter_functions(
         math.CbrtOp: partial(_in_f64, np.cbrt),
         math.CosOp: partial(_in_f64, np.cos),
         math.CoshOp: partial(_in_f64, np.cosh),
+        math.ErfOp: partial(_in_f64, _erf),
         math.Exp2Op: partial(_in_f64, np.exp2),
         math.ExpM1Op: partial(_in_f64, np.expm1),
         math.ExpOp: partial(_in_f64, np.exp),
@@ -130,4 +135,4 @@ MATH = interpreter_functions(
         math.TanhOp: partial(_in_f64, np.tanh),
     }
 )
-"""The ops of the dialect, but `erf` and the bit counts, which NumPy does not have."""
+"""The ops of the dialect, but `ipowi`, `ctpop` and `cttz`."""

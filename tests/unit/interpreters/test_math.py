@@ -86,6 +86,7 @@ FUNCTIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "cbrt": np.cbrt,
     "cos": np.cos,
     "cosh": np.cosh,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
     "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
@@ -200,6 +201,6 @@ def test_scalars():
 
 
 def test_missing_function():
-    message = "Could not find interpretation function for op math.erf"
+    message = "Could not find interpretation function for op math.ipowi"
     with pytest.raises(InterpretationError, match=message):
-        run_body("%r0 = math.erf %a0 : f32", "f32", (1.0, "f32"))
+        run_body("%r0 = math.ipowi %a0, %a0 : i32", "i32", (1, "i32"))

@@ -187,10 +187,14 @@ def requantize(x: Quantized, result: QuantizationParameters) -> Integers:
 
 
 def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Integers:
-    """Numbers of type `f32` as stored values, rounded half away from zero."""
+    """
+    Numbers of type `f32` as stored values, rounded half away from zero; NaN is the smallest
+    one.
+    """
     steps = round_away(values.astype(np.float32) / scale_of(result))
     low, high = result.storage_min, result.storage_max
-    return np.clip(steps + int(result.zero_points), low, high).astype(np.int64)
+    numbers = np.fmax(steps + int(result.zero_points), low)
+    return np.fmin(numbers, high).astype(np.int64)
 
 
 def dequantize(x: Quantized) -> NDArray[np.float32]:

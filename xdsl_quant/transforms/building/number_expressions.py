@@ -202,7 +202,8 @@ class IntegerExpression(_Expression):
         """The nearest float."""
         value = self.builder.op(arith.SIToFPOp, (self.value,), type_)
         low, high = map(float, self.bounds)
-        return FloatExpression(self.builder, value, _float_bounds(low, high))
+        bounds = _float_bounds(low, high)
+        return FloatExpression(self.builder, value, bounds, may_be_nan=False)
 
     def _operand(self, number: Number, type_: IntegerType) -> SSAValue:
         if isinstance(number, Condition):
@@ -412,6 +413,8 @@ class FloatExpression(_Expression):
     bounds: FloatBounds = _UNBOUNDED
     """What the value is within if it is not NaN."""
 
+    may_be_nan: bool = True
+
     @property
     def type(self) -> AnyFloat:
         """The type of the value."""
@@ -425,7 +428,7 @@ class FloatExpression(_Expression):
         op_type = arith.ExtFOp if is_wider else arith.TruncFOp
         value = self.builder.op(op_type, (self.value,), type_)
         bounds = self.bounds if is_wider else _float_bounds(*self.bounds)
-        return FloatExpression(self.builder, value, bounds)
+        return FloatExpression(self.builder, value, bounds, self.may_be_nan)
 
     def as_integer(self) -> IntegerExpression:
         """
@@ -434,12 +437,14 @@ class FloatExpression(_Expression):
         """
         low, high = self.bounds
         value = self
-        if not (-(2.0**63) <= low and high < 2.0**63):
-            largest = 2.0**63 - 2.0**39 if self.type == f32 else 2.0**63 - 2.0**10
-            value = value.maximum(-(2.0**63)).minimum(largest)
-            bounds = ANY_INTEGER
-        else:
-            bounds = python_math.trunc(low), python_math.trunc(high)
+        is_bounded = -(2.0**63) <= low and high < 2.0**63
+        if not is_bounded:
+            low, high = -(2.0**63), 2.0**63 - (2.0**39 if self.type == f32 else 2.0**10)
+            value = value.number_maximum(low).number_minimum(high)
+        elif self.may_be_nan:
+            value = value.number_maximum(low)
+        ends = python_math.trunc(low), python_math.trunc(high)
+        bounds = ends if is_bounded else ANY_INTEGER
         type_ = type_for(bounds)
         integer = self.builder.op(arith.FPToSIOp, (value.value,), type_)
         return IntegerExpression(self.builder, integer, bounds)
@@ -458,10 +463,14 @@ class FloatExpression(_Expression):
         op_type: type[Operation],
         *operands: Any,
         bounds: FloatBounds = _UNBOUNDED,
+        may_be_nan: bool | None = None,
     ) -> FloatExpression:
         values = [*map(self._operand, operands)]
         value = self.builder.op(op_type, values, self.type)
-        return FloatExpression(self.builder, value, bounds)
+        if may_be_nan is None:
+            # What is infinite, or out of the domain of a function, may become NaN.
+            may_be_nan = bounds == _UNBOUNDED or any(map(_may_be_nan, operands))
+        return FloatExpression(self.builder, value, bounds, may_be_nan)
 
     def _arithmetic(
         self,
@@ -535,16 +544,30 @@ class FloatExpression(_Expression):
     # Functions
 
     def minimum(self, other: Real) -> FloatExpression:
-        """The smaller one of two numbers; if one is NaN, the other one."""
-        (a, b), (c, d) = _ends(self), _ends(other)
-        bounds = min(a, c), min(b, d)
-        return self._built(arith.MinnumfOp, self, other, bounds=bounds)
+        """The smaller one of two numbers; if one is NaN, NaN."""
+        bounds = _smaller(_ends(self), _ends(other))
+        return self._built(arith.MinimumfOp, self, other, bounds=bounds)
 
     def maximum(self, other: Real) -> FloatExpression:
+        """The larger one of two numbers; if one is NaN, NaN."""
+        bounds = _larger(_ends(self), _ends(other))
+        return self._built(arith.MaximumfOp, self, other, bounds=bounds)
+
+    def number_minimum(self, other: Real) -> FloatExpression:
+        """The smaller one of two numbers; if one is NaN, the other one."""
+        is_nan = self.may_be_nan and _may_be_nan(other)
+        bounds = _smaller(_ends(self), _ends(other))
+        return self._built(
+            arith.MinnumfOp, self, other, bounds=bounds, may_be_nan=is_nan
+        )
+
+    def number_maximum(self, other: Real) -> FloatExpression:
         """The larger one of two numbers; if one is NaN, the other one."""
-        (a, b), (c, d) = _ends(self), _ends(other)
-        bounds = max(a, c), max(b, d)
-        return self._built(arith.MaxnumfOp, self, other, bounds=bounds)
+        is_nan = self.may_be_nan and _may_be_nan(other)
+        bounds = _larger(_ends(self), _ends(other))
+        return self._built(
+            arith.MaxnumfOp, self, other, bounds=bounds, may_be_nan=is_nan
+        )
 
     def absolute(self) -> FloatExpression:
         """The absolute value."""
@@ -586,6 +609,20 @@ class FloatExpression(_Expression):
         return self._built(op_type, self, bounds=(low - 1, high + 1))
 
 
+def _smaller(a: FloatBounds, b: FloatBounds) -> FloatBounds:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _larger(a: FloatBounds, b: FloatBounds) -> FloatBounds:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _may_be_nan(number: Any) -> bool:
+    if isinstance(number, FloatExpression):
+        return number.may_be_nan
+    return isinstance(number, float) and python_math.isnan(number)
+
+
 def _ends(number: Any) -> FloatBounds:
     if isinstance(number, FloatExpression):
         return number.bounds
@@ -624,7 +661,8 @@ def _where(condition: Condition | bool, a: Any, b: Any) -> Any:
         operands = [some._operand(x) for x in (a, b)]  # pyright: ignore[reportPrivateUsage] in its module
         value = builder.add(arith.SelectOp(condition.value, *operands))
         bounds = _union(_ends(a), _ends(b))
-        return FloatExpression(builder, value, bounds)
+        is_nan = any(map(_may_be_nan, (a, b)))
+        return FloatExpression(builder, value, bounds, is_nan)
     if all(isinstance(x, Condition | bool) for x in (a, b)):
         operands = [
             x.value
@@ -703,6 +741,8 @@ _UFUNCS: Mapping[Any, Callable[..., Any]] = {
     np.greater_equal: _operator.ge,
     np.minimum: _with_expression_first("minimum"),
     np.maximum: _with_expression_first("maximum"),
+    np.fmin: _with_expression_first("number_minimum"),
+    np.fmax: _with_expression_first("number_maximum"),
     np.absolute: _absolute,
     np.sign: _sign,
     np.copysign: FloatExpression.copysign,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite import data_movement as move
 from xdsl_quant.numerics.tflite import elementwise, products, reduction, rows, windows
 from xdsl_quant.numerics.tflite.products import Window
@@ -265,3 +266,10 @@ def test_integers(case: Case):
     results: list[Any] = [*computed] if len(case.results) > 1 else [computed]
     for array, expected in zip(results, case.results, strict=True):
         np.testing.assert_array_equal(np.asarray(array), expected.array)
+
+
+def test_quantize_what_is_no_number():
+    parameters = QuantizationParameters(0.5, 3, storage="i8")
+    values = np.array([np.nan, -np.inf, np.inf, 0.25, -0.25], np.float32)
+    stored = elementwise.quantize(values, parameters)
+    np.testing.assert_array_equal(stored, [-128, -128, 127, 4, 2])

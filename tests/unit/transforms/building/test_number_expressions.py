@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
     UnknownLoc,
+    f32,
     i1,
     i32,
     i64,
@@ -31,6 +32,7 @@ from xdsl_quant.numerics.tflite.quantized import Quantized
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.number_expressions import (
     Condition,
+    FloatExpression,
     IntegerExpression,
 )
 
@@ -232,3 +234,69 @@ def test_nothing_to_do():
         assert same is x
     assert x.maximum(-8) is x
     assert not [*block.ops]
+
+
+# Floats
+
+
+def float_result(formula: Callable[[Any], Any], value: float) -> Any:
+    """What a formula of a float gives, as ops."""
+    block = Block(arg_types=[f32])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    result = formula(FloatExpression(builder, block.args[0]))
+    block.add_op(ReturnOp(result.value))
+    function = FuncOp("main", ([f32], [result.value.type]), Region(block))
+    (number,) = run_function(ModuleOp([function]), "main", np.float32(value))
+    return number
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2.9, 2),
+        (-2.9, -2),
+        (NAN, -(1 << 63)),
+        (-INF, -(1 << 63)),
+        (INF, (1 << 63) - (1 << 39)),
+    ],
+    ids=str,
+)
+def test_as_integer(value: float, expected: int):
+    assert float_result(FloatExpression.as_integer, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(2.9, 2), (300, 100), (NAN, -7), (-INF, -7)], ids=str
+)
+def test_bounded_as_integer(value: float, expected: int):
+    """NaN stays NaN in a clamp, and is the smallest integer then."""
+
+    def formula(x: Any) -> Any:
+        return np.clip(x, -7.0, 100.0).as_integer()
+
+    result = float_result(formula, value)
+    assert result == expected
+    assert result.dtype == np.int32
+
+
+def test_extremes_of_nan():
+    for function, expected in ((np.maximum, NAN), (np.fmax, 3), (np.fmin, 3)):
+
+        def formula(x: Any, function: Any = function) -> Any:
+            return function(x, 3.0)
+
+        np.testing.assert_equal(float_result(formula, NAN), np.float32(expected))
+
+
+def test_nothing_to_guard():
+    """A float that was an integer, or that is compared with a number, is not NaN."""
+    block = Block(arg_types=[i32, f32])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    integer = IntegerExpression(builder, block.args[0], (-5, 5)).as_float(f32)
+    number = np.fmax(FloatExpression(builder, block.args[1]), 0.0)
+    for x, is_nan in ((integer, False), (integer * 0.5, False), (number, False)):
+        assert x.may_be_nan == is_nan
+    assert (number * number).may_be_nan

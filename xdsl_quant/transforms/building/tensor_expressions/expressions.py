@@ -293,7 +293,9 @@ class Known(Loaded):
             return first
         scalar = super().made(loops, indices)
         if isinstance(scalar, FloatExpression):
-            scalar.bounds = float(self.array.min()), float(self.array.max())
+            low, high = float(self.array.min()), float(self.array.max())
+            if not math.isnan(low + high):
+                scalar.bounds, scalar.may_be_nan = (low, high), False
         return scalar
 
 
