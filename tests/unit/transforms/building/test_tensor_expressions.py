@@ -177,6 +177,10 @@ def test_indices_out_of_bounds():
     np.testing.assert_array_equal(result, X[:, [0, 4]])
 
 
+def loop_nests(module: ModuleOp) -> int:
+    return len([op for op in module.walk() if isinstance(op, GenericOp)])
+
+
 def test_one_loop_nest():
     """A formula of elements, slices and a broadcast is one nest of loops."""
 
@@ -184,16 +188,23 @@ def test_one_loop_nest():
         rows = x[:, None, ::-1] + 1
         return WHERE(rows > 3, rows * rows, rows - 7)
 
-    module = module_of(formula, SHORTS)
-    assert len([op for op in module.walk() if isinstance(op, GenericOp)]) == 1
+    assert loop_nests(module_of(formula, SHORTS)) == 1
 
 
 def test_what_is_broadcast_is_computed_once():
     def formula(x: Any) -> Any:
         return x * (x[:, :1] * x[:, :1])
 
-    module = module_of(formula, SHORTS)
-    assert len([op for op in module.walk() if isinstance(op, GenericOp)]) == 2
+    assert loop_nests(module_of(formula, SHORTS)) == 2
+
+
+def test_what_is_read_is_not_computed():
+    """A sum has a nest for its zeros and one of its own; the last one reads it."""
+
+    def formula(x: Any) -> Any:
+        return x - x.sum(axis=1, keepdims=True)
+
+    assert loop_nests(module_of(formula, SHORTS)) == 3
 
 
 def test_sums_of_weights_know_their_bounds():

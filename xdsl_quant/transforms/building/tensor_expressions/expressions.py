@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -80,6 +80,11 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         if key not in loops.memory:
             loops.memory[key] = self.made(loops, indices)
         return loops.memory[key]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether an element is what is in memory somewhere."""
+        return False
 
     @cached_property
     def computed(self) -> Loaded:
@@ -256,6 +261,10 @@ class Loaded(TensorExpression):
     def __post_init__(self):
         self.shape = shape_of(self.value)
 
+    @property
+    def is_read(self) -> bool:
+        return True
+
     @cached_property
     def computed(self) -> Loaded:
         return self
@@ -281,11 +290,31 @@ class Loaded(TensorExpression):
         return IntegerExpression(builder, value, self.bounds)
 
 
-@dataclass(eq=False)
 class Known(Loaded):
-    """A tensor of constants."""
+    """An array of constants. Its tensor is there once it is needed."""
 
-    array: NDArray[Any] = field(kw_only=True)
+    def __init__(self, builder: LoweringBuilder, array: NDArray[Any]):
+        self.builder, self.array = builder, array
+        self.shape, self.dtype = array.shape, array.dtype
+        self.bounds = ANY_INTEGER
+        if array.dtype.kind in "iu" and array.size:
+            self.bounds = int(array.min()), int(array.max())
+
+    @cached_property
+    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride] made when it is asked for
+        if self.dtype == np.bool_:
+            type_: Attribute = i1
+        elif self.dtype.kind == "f":
+            type_ = FLOAT_TYPES[self.dtype]
+        else:
+            type_ = storage_type(self.bounds)
+        return constant_tensor(self.builder, self.array, type_)
+
+    def astype(self, dtype: Any, copy: bool = True) -> TensorExpression:
+        return Known(self.builder, self.array.astype(dtype))
+
+    def tensor(self, element_type: Attribute) -> SSAValue:
+        return constant_tensor(self.builder, self.array, element_type)
 
     def made(self, loops: Loops, indices: Indices) -> Scalar:
         first = self.array.flat[0]
@@ -330,6 +359,10 @@ class View(TensorExpression):
 
     def __post_init__(self):
         self.builder, self.dtype = self.base.builder, self.base.dtype
+
+    @property
+    def is_read(self) -> bool:
+        return self.base.is_read
 
     def made(self, loops: Loops, indices: Indices) -> Scalar:
         return self.base.element(loops, self.source(indices))
@@ -405,15 +438,7 @@ def plain(
 
 def constant(builder: LoweringBuilder, array: NDArray[Any]) -> Known:
     """The elements of an array, whose type is the smallest one that holds them."""
-    array = np.asarray(array)
-    if array.dtype.kind in "iu":
-        bounds = (int(array.min()), int(array.max())) if array.size else (0, 0)
-        element_type = storage_type(bounds)
-    else:
-        bounds = ANY_INTEGER
-        element_type = i1 if array.dtype == np.bool_ else FLOAT_TYPES[array.dtype]
-    value = constant_tensor(builder, array, element_type)
-    return Known(builder, value, array.dtype, bounds, array=array)
+    return Known(builder, np.asarray(array))
 
 
 def constant_tensor(
@@ -559,7 +584,7 @@ def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
     """An array repeated along new dimensions and those of size 1."""
     if x.shape == shape:
         return x
-    if not isinstance(x, Loaded) and x.size < math.prod(shape):
+    if not x.is_read and x.size < math.prod(shape):
         # What is used many times is computed once.
         x = x.computed
     first = len(shape) - x.ndim
