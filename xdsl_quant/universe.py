@@ -58,6 +58,7 @@ _PASS_CLASSES = {
     },
     "tfl": {
         "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
+        "convert-tfl-to-tosa": "ConvertTFLToTosaPass",
         "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
     },
 }

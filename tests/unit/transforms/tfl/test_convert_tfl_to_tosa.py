@@ -1,0 +1,229 @@
+"""
+Models of one op in TOSA, lowered by MLIR and executed: the integers of the reference
+kernels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import PassFailedException
+
+from tests.conformance.answers import Accepted
+from tests.conformance.real_mlir import Mlir
+from tests.unit.frontends.tflite.models import DTYPES, model_of
+from tests.unit.numerics.tflite.cases import Case, cases
+from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.numerics.tflite.fixed_point import (
+    quantized_multiplier,
+    rescaled,
+    rescaled_wide,
+)
+from xdsl_quant.numerics.tflite.quantized import activated
+from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import ConvertTFLToTosaPass
+
+from .tosa_execution import executable, validated
+
+NO_TABLE = "has values of 16 bits, for which TOSA has no such table"
+NO_CONVERSION = "has no conversion to TOSA"
+
+REFUSED: Mapping[str, Sequence[str]] = {
+    "ARG_MAX": ["has elements of type 'i64'"],
+    "ARG_MIN": ["has elements of type 'i64'"],
+    "CAST": ["has elements of type 'ui8'"],
+    "FLOOR_DIV": [NO_CONVERSION],
+    "FLOOR_MOD": [NO_CONVERSION],
+    "L2_NORMALIZATION": [NO_CONVERSION],
+    "LOGISTIC": [NO_TABLE],
+    "LOG_SOFTMAX": ["need more than 32 bits"],
+    "NEG": ["on quantized values has no integer kernel"],
+    "QUANTIZE": ["quantizes floats, whose rounding TOSA does not have"],
+    "REDUCE_PROD": [NO_CONVERSION],
+    "RESIZE_BILINEAR": [NO_CONVERSION],
+    "SOFTMAX": [NO_TABLE, "need more than 32 bits"],
+    "SQRT": [NO_TABLE],
+    "SVDF": [NO_CONVERSION],
+    "TANH": [NO_TABLE],
+    "TOPK_V2": [NO_CONVERSION],
+}
+"""What the pass says about cases that it does not convert."""
+
+NOT_LOWERED_BY_MLIR = {"TRANSPOSE_CONV/16"}
+"""Valid TOSA of which MLIR 22 makes invalid ops."""
+
+
+def group_of(case: Case) -> str:
+    """The op of a case and the variant of its storage."""
+    return case.name.partition(" ")[0]
+
+
+_GROUPS: defaultdict[str, list[Case]] = defaultdict(list)
+for _case in cases():
+    _GROUPS[group_of(_case)].append(_case)
+
+
+@pytest.fixture(scope="module")
+def mlir() -> Iterator[Mlir]:
+    with Mlir() as worker:
+        yield worker
+
+
+def converted(case: Case) -> ModuleOp:
+    module = read_tflite(write_model(model_of(case)))
+    ConvertTFLToTosaPass().apply(Context(), module)
+    module.verify()
+    return module
+
+
+def as_signless(array: NDArray[Any]) -> NDArray[Any]:
+    return array.view(np.int8) if array.dtype == np.uint8 else array
+
+
+def with_multiplier(case: Case) -> NDArray[Any]:
+    """What `fully_connected` gives with a multiplier instead of a float of 64 bits."""
+    x, weights, bias = (*case.operands, None)[:3]
+    assert x is not None
+    assert weights is not None
+    parameters, result = weights.parameters, case.results[0].parameters
+    matrix = weights.array
+    if parameters.quantized_dimension is None:
+        matrix = weights.quantized.corrected
+    sums = x.quantized.corrected.reshape(-1, matrix.shape[-1]) @ matrix.T
+    if bias is not None:
+        sums = sums + bias.array
+    ratio = (
+        float(x.quantized.scale) * parameters.scales / float(np.float32(result.scales))
+    )
+    activations = "NONE", "RELU", "RELU_N1_TO_1", "RELU6"
+    index: int = case.options.get("fused_activation_function", 0)
+    is_wide = bias is not None and bias.type == "INT64"
+    rescale = rescaled_wide if is_wide else rescaled
+    values = rescale(sums, quantized_multiplier(ratio))
+    return activated(values, result, activations[index]).reshape(
+        case.results[0].array.shape
+    )
+
+
+def expected_of(case: Case) -> Sequence[NDArray[Any]]:
+    arrays = [result.array.astype(DTYPES[result.type]) for result in case.results]
+    if case.op == "FULLY_CONNECTED":
+        value = with_multiplier(case).astype(arrays[0].dtype)
+        assert np.abs(value.astype(np.int64) - arrays[0]).max() <= 1
+        arrays = [value]
+    return [*map(as_signless, arrays)]
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_integers(mlir: Mlir, group: str):
+    for case in _GROUPS[group][::4]:
+        try:
+            module = converted(case)
+        except PassFailedException as error:
+            said = str(error)
+            assert any(words in said for words in REFUSED.get(case.op, ())), said
+            continue
+        answer = validated(mlir, module)
+        assert isinstance(answer, Accepted), f"{case.name}: {answer}"
+        if group in NOT_LOWERED_BY_MLIR:
+            continue
+        values = [
+            as_signless(operand.array.astype(DTYPES[operand.type]))
+            for operand in case.operands
+            if operand and not operand.is_constant and not operand.is_variable
+        ]
+        computed: Any = executable(mlir, module)(*values)
+        results = cast(
+            "Sequence[Any]", computed if isinstance(computed, tuple) else (computed,)
+        )
+        for result, expected in zip(results, expected_of(case), strict=True):
+            np.testing.assert_array_equal(np.asarray(result), expected, case.name)
+
+
+# What is refused
+
+
+def parse(text: str) -> ModuleOp:
+    return Parser(multiverse_context(), text).parse_module()
+
+
+Q = "!quant.uniform<i8:f32, 0.5>"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            f"""func.func @f(%x: tensor<?x{Q}>) -> tensor<?x{Q}> {{
+              func.return %x : tensor<?x{Q}>
+            }}""",
+            ["whose shape is not static"],
+        ),
+        (
+            f"""func.func @f(%x: tensor<4x{Q}>) -> tensor<4x{Q}> {{
+              %0 = "tfl.neg"(%x) : (tensor<4x{Q}>) -> tensor<4x{Q}>
+              %1 = "tfl.relu"(%0) : (tensor<4x{Q}>) -> tensor<4x{Q}>
+              %2 = tfl.floor_div(%1, %1) : (tensor<4x{Q}>, tensor<4x{Q}>) -> tensor<4x{Q}>
+              func.return %2 : tensor<4x{Q}>
+            }}""",
+            [
+                "'tfl.neg' op on quantized values has no integer kernel",
+                "'tfl.floor_div' op has no conversion to TOSA",
+            ],
+        ),
+        (
+            f"""func.func @f(%x: tensor<4x{Q}>) -> (tensor<4x{Q}>, tensor<4x{Q}>) {{
+              %0 = "tfl.neg"(%x) : (tensor<4x{Q}>) -> tensor<4x{Q}>
+              %1 = tfl.floor_div(%x, %x) : (tensor<4x{Q}>, tensor<4x{Q}>) -> tensor<4x{Q}>
+              func.return %0, %1 : tensor<4x{Q}>, tensor<4x{Q}>
+            }}""",
+            [
+                "'tfl.neg' op on quantized values has no integer kernel",
+                "'tfl.floor_div' op has no conversion to TOSA",
+            ],
+        ),
+    ],
+)
+def test_each_op_without_form_is_named_once(body: str, words: Sequence[str]):
+    module = parse(body)
+    before = str(module)
+    with pytest.raises(PassFailedException) as error:
+        ConvertTFLToTosaPass().apply(Context(), module)
+    lines = str(error.value).splitlines()
+    assert str(module) == before
+    for line, expected in zip(lines, words, strict=True):
+        assert expected in line
+
+
+def test_a_shift_that_tosa_does_not_have_is_refused():
+    module = parse(
+        """
+        func.func @f(%x: tensor<1x1x1x1x!quant.uniform<i8:f32, 1.0e+9>>)
+            -> tensor<1x1x1x1x!quant.uniform<i8:f32, 1.0e-9>> {
+          %w = "tfl.pseudo_qconst"() <{
+            qtype = tensor<1x1x1x1x!quant.uniform<i8<-127:127>:f32, 1.0>>,
+            value = dense<1> : tensor<1x1x1x1xi8>
+          }> : () -> tensor<1x1x1x1x!quant.uniform<i8<-127:127>:f32, 1.0>>
+          %b = "tfl.no_value"() <{value}> : () -> none
+          %0 = "tfl.conv_2d"(%x, %w, %b) <{
+            dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
+            fused_activation_function = "NONE", padding = "VALID",
+            stride_h = 1 : i32, stride_w = 1 : i32
+          }> : (tensor<1x1x1x1x!quant.uniform<i8:f32, 1.0e+9>>,
+                tensor<1x1x1x1x!quant.uniform<i8<-127:127>:f32, 1.0>>, none)
+              -> tensor<1x1x1x1x!quant.uniform<i8:f32, 1.0e-9>>
+          func.return %0 : tensor<1x1x1x1x!quant.uniform<i8:f32, 1.0e-9>>
+        }
+        """
+    )
+    with pytest.raises(PassFailedException, match=r"has a shift of -29 .*; TOSA has 2"):
+        ConvertTFLToTosaPass().apply(Context(), module)

@@ -1,0 +1,224 @@
+"""
+The pass `convert-tfl-to-tosa`: models of TensorFlow Lite as TOSA.
+
+Each op becomes ops of TOSA that compute the integers of TensorFlow Lite's reference
+kernels: sums are rescaled by `tosa.rescale` with the multiplier, the shift and the
+rounding (`DOUBLE_ROUND`) of the kernels, functions of one stored value are tables, and
+what moves elements moves stored values. Types become those of stored values:
+`tensor<4x!quant.uniform<i8:f32, 0.5>>` is `tensor<4xi8>`. Stored values of `u8` are the
+bits of `i8` in arguments and results.
+
+Example:
+
+```mlir
+func.func @main(
+    %x: tensor<4x!quant.uniform<i8:f32, 0.5>>
+) -> tensor<4x!quant.uniform<i8:f32, 0.25>> {
+  %0 = "tfl.relu"(%x) : (tensor<4x!quant.uniform<i8:f32, 0.5>>)
+      -> tensor<4x!quant.uniform<i8:f32, 0.25>>
+  func.return %0 : tensor<4x!quant.uniform<i8:f32, 0.25>>
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    FunctionType,
+    ModuleOp,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant import xdsl_patches
+from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects import tfl
+from xdsl_quant.transforms.tfl.tosa.constants import dense_elements
+
+from .tosa import elementwise, moving, products, rows
+from .tosa.building import (
+    Operand,
+    TosaBuilder,
+    Unsupported,
+    is_unsigned,
+    lowered_type,
+)
+from .tosa.elementwise import Lowering
+
+LOWERINGS: Mapping[type[Operation], Lowering] = {
+    **elementwise.LOWERINGS,
+    **moving.LOWERINGS,
+    **products.LOWERINGS,
+    **rows.LOWERINGS,
+}
+"""What builds the ops of TOSA for an op of TensorFlow Lite."""
+
+
+@dataclass(frozen=True)
+class ConvertTFLToTosaPass(ModulePass):
+    """
+    Convert functions of TensorFlow Lite ops to TOSA, with the integers of the reference
+    kernels. All sizes must be known, and variables must be arguments and results.
+
+    If an op has no form in TOSA, the pass fails with one sentence for each such op, and
+    the module is as it was.
+    """
+
+    name = "convert-tfl-to-tosa"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        xdsl_patches.apply("builtin", "func", "tosa")
+        errors: list[str] = []
+        functions = [
+            (function, _converted(function, errors))
+            for function in op.body.block.ops
+            if isinstance(function, func.FuncOp)
+        ]
+        for other in op.body.block.ops:
+            if not isinstance(other, func.FuncOp):
+                errors.append(_message(other, "is no function"))
+        if errors:
+            raise PassFailedException("\n".join(errors))
+        for function, new_function in functions:
+            Rewriter.replace_op(function, new_function)
+
+
+def _message(op: Operation, words: str) -> str:
+    prefix = f"{prefix}error: " if (prefix := location_prefix(op.location)) else ""
+    return f"{prefix}'{op_name(op)}' op {words}"
+
+
+def _converted(function: func.FuncOp, errors: list[str]) -> func.FuncOp:
+    """A function with the same name and attributes; errors are added to a list."""
+    if function.is_declaration:
+        return function.clone()
+    if len(function.body.blocks) > 1:
+        errors.append(_message(function, "has more than one block"))
+        return function
+    try:
+        return _Conversion(function, errors).convert()
+    except Unsupported as e:
+        errors.append(_message(function, str(e)))
+    return function
+
+
+class _Conversion:
+    """The conversion of one function."""
+
+    def __init__(self, function: func.FuncOp, errors: list[str]):
+        self.function = function
+        self.errors = errors
+        types = [lowered_type(type_) for type_ in function.function_type.inputs]
+        self.block = Block(arg_types=types)
+        self.values: dict[SSAValue, SSAValue | None] = {}
+        """New values; `None` if the op that defines one has an error."""
+        self.constants: dict[SSAValue, Any] = {}
+        self.absent: set[SSAValue] = set()
+
+    def convert(self) -> func.FuncOp:
+        """
+        Raises:
+            Unsupported: if a type of the function has no form in TOSA.
+        """
+        function = self.function
+        old = function.body.block
+        builder = self._builder(function)
+        for argument, new in zip(old.args, self.block.args, strict=True):
+            new.name_hint = argument.name_hint
+            self.values[argument] = (
+                builder.reinterpreted(new, to_signed=True)
+                if is_unsigned(argument.type)
+                else new
+            )
+        for op in old.ops:
+            self._convert_op(op)
+        result_types = [lowered_type(type_) for type_ in function.function_type.outputs]
+        types = FunctionType.from_lists(self.block.arg_types, result_types)
+        new_function = func.FuncOp(
+            function.sym_name.data,
+            types,
+            Region(self.block),
+            function.sym_visibility,
+            arg_attrs=function.arg_attrs,
+            res_attrs=function.res_attrs,
+        )
+        new_function.attributes.update(function.attributes)
+        new_function.location = function.location
+        return new_function
+
+    def _builder(self, op: Operation) -> TosaBuilder:
+        return TosaBuilder(InsertPoint.at_end(self.block), location=op.location)
+
+    def _convert_op(self, op: Operation) -> None:
+        builder = self._builder(op)
+        try:
+            if isinstance(op, tfl.ConstOp | tfl.QConstOp):
+                self.constants[op.results[0]] = _elements(op)
+            elif isinstance(op, tfl.NoValueOp):
+                self.absent.add(op.results[0])
+            elif isinstance(op, func.ReturnOp):
+                self._return(builder, op)
+            elif (lowering := LOWERINGS.get(type(op))) is not None:
+                self._lower(builder, op, lowering)
+            else:
+                raise Unsupported("has no conversion to TOSA")
+        except (Unsupported, ValueError) as e:
+            self.errors.append(_message(op, str(e)))
+            self.values.update(dict.fromkeys(op.results))
+
+    def _operand(self, builder: TosaBuilder, value: SSAValue) -> Operand | None:
+        if value in self.absent:
+            return None
+        array = self.constants.get(value)
+        lowered = None if array is not None else self.values[value]
+        return Operand(builder, value.type, lowered, array)
+
+    def _lower(self, builder: TosaBuilder, op: Operation, lowering: Lowering) -> None:
+        if any(self.values.get(operand, 0) is None for operand in op.operands):
+            # What defines it has an error.
+            self.values.update(dict.fromkeys(op.results))
+            return
+        for result in op.results:
+            lowered_type(result.type)
+        operands = [self._operand(builder, operand) for operand in op.operands]
+        results = lowering(builder, op, *operands)
+        values = cast(
+            "Sequence[SSAValue]",
+            (results,) if isinstance(results, SSAValue) else results,
+        )
+        for value, new in zip(op.results, values, strict=True):
+            if new.type != (type_ := lowered_type(value.type)):
+                raise Unsupported(
+                    f"has results of type '{type_}', expected '{new.type}'"
+                )
+            new.name_hint = value.name_hint
+            self.values[value] = new
+
+    def _return(self, builder: TosaBuilder, op: func.ReturnOp) -> None:
+        values: list[SSAValue] = []
+        for operand in op.operands:
+            new = self._operand(builder, operand)
+            if new is None or (new.lowered is None and new.array is None):
+                return
+            value = new.value
+            if is_unsigned(operand.type):
+                value = builder.reinterpreted(value, to_signed=False)
+            values.append(value)
+        builder.insert(func.ReturnOp(*values))
+
+
+def _elements(op: tfl.ConstOp | tfl.QConstOp) -> Any:
+    """The elements of a constant, those of `u8` 128 less."""
+    array = dense_elements(op.value)
+    if is_unsigned(op.results[0].type):
+        return array.astype(np.uint8).astype(np.int64) - 128
+    return array

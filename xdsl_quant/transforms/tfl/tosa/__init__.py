@@ -1,0 +1,1 @@
+"""How ops of TensorFlow Lite become ops of TOSA, by kind of op."""

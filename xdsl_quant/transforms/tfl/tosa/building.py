@@ -1,0 +1,435 @@
+"""
+What lowerings of TensorFlow Lite to TOSA are made of: constants, shapes, rescaling, and
+operands with their quantization parameters.
+
+Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
+Those of `u8` are computed as `i8`, 128 less, with a zero point that is 128 less, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BoolAttr,
+    BytesAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    PackableType,
+    TensorType,
+    f32,
+    i1,
+    i8,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.tflite.fixed_point import Multiplier
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+from xdsl_quant.xdsl_patches import tosa_ops
+
+i48 = IntegerType(48)
+
+
+class Unsupported(ValueError):
+    """What TOSA, or its lowering, has no form for; the words follow the name of the op."""
+
+
+# Types
+
+
+def parameters_of(type_: Attribute) -> QuantizationParameters | None:
+    """
+    The parameters of the stored values of a tensor, for `u8` those of its values as `i8`;
+    `None` if it is not quantized.
+    """
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, QuantizedType):
+        return None
+    parameters = QuantizationParameters.from_type(cast(Any, element_type))
+    if not is_unsigned(type_):
+        return parameters
+    if parameters.storage_width != 8:
+        raise Unsupported(f"has unsigned storage of {parameters.storage_width} bits")
+    return QuantizationParameters(
+        parameters.scales,
+        parameters.zero_points - 128,
+        storage="i8",
+        storage_min=parameters.storage_min - 128,
+        storage_max=parameters.storage_max - 128,
+        quantized_dimension=parameters.quantized_dimension,
+    )
+
+
+def is_unsigned(type_: Attribute) -> bool:
+    """Whether the stored values of a tensor are unsigned."""
+    element_type = scalar_or_element_type(type_)
+    return (
+        isinstance(element_type, QuantizedType)
+        and not cast(Any, element_type).is_signed
+    )
+
+
+def lowered_type(type_: Attribute) -> TensorType:
+    """
+    The type of stored values.
+
+    Raises:
+        Unsupported: if TOSA has no tensors of this type.
+    """
+    if not isinstance(type_, TensorType):
+        raise Unsupported(f"has the type '{type_}', which is no ranked tensor")
+    shape = type_.get_shape()
+    if DYNAMIC_INDEX in shape:
+        raise Unsupported(f"has the type '{type_}', whose shape is not static")
+    if 0 in shape:
+        raise Unsupported(f"has the type '{type_}', which is empty")
+    element_type = cast(Attribute, type_.element_type)
+    if isinstance(element_type, QuantizedType):
+        width = cast(Any, element_type).storage_type.bitwidth
+        element_type = i8 if width <= 8 else IntegerType(width)
+    if element_type not in (i1, i8, i16, i32, f32):
+        raise Unsupported(f"has elements of type '{element_type}'")
+    return TensorType(element_type, shape)
+
+
+# Building
+
+
+def _packed(array: NDArray[Any], element_type: Attribute) -> DenseIntOrFPElementsAttr:
+    type_ = TensorType(element_type, array.shape)
+    flat = array.ravel().tolist()
+    if element_type == i1:
+        return DenseIntOrFPElementsAttr.from_list(
+            cast(TensorType[IntegerType], type_), [int(x) for x in flat]
+        )
+    data = cast("PackableType[int]", element_type).pack(flat)
+    return DenseIntOrFPElementsAttr(
+        cast("TensorType[IntegerType]", type_), BytesAttr(data)
+    )
+
+
+class TosaBuilder(LoweringBuilder):
+    """Builds ops of TOSA. Tensors have static shapes."""
+
+    def tosa(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        shape: Sequence[int],
+        element_type: Attribute,
+        **properties: Attribute,
+    ) -> SSAValue:
+        """An op with one result."""
+        type_ = TensorType(element_type, shape)
+        return self.op(op_type, operands, type_, properties)
+
+    def array(self, values: Any, element_type: Attribute) -> SSAValue:
+        """A constant tensor, with the numbers of an array."""
+        attribute = _packed(np.asarray(values), element_type)
+        return self.op(tosa.ConstOp, (), attribute.type, {"values": attribute})
+
+    def one(self, value: float, element_type: Attribute) -> SSAValue:
+        """A constant tensor of one element."""
+        return self.array([value], element_type)
+
+    def shape(self, sizes: Sequence[int]) -> SSAValue:
+        """A constant shape."""
+        return self.add(tosa_ops.ConstShapeOp([int(size) for size in sizes]))
+
+    def rescaled(
+        self,
+        value: SSAValue,
+        multiplier: Multiplier,
+        element_type: Attribute = i32,
+        input_zp: int = 0,
+        output_zp: int = 0,
+    ) -> SSAValue:
+        """
+        `tosa.rescale` as TensorFlow Lite rounds: twice for 32 bits; once, with a multiplier
+        of 16 bits, for sums of 48 bits.
+
+        Args:
+            value: integers.
+            multiplier: one, or one for each index of the last dimension.
+            element_type: that of the result; what does not fit is limited.
+            input_zp: what is subtracted before.
+            output_zp: what is added then.
+
+        Raises:
+            Unsupported: if TOSA has no such multiplier or shift.
+        """
+        values, shifts = (np.atleast_1d(x) for x in (multiplier[0], 31 - multiplier[1]))
+        is_wide = element_type_of(value) == i48
+        if is_wide:
+            values = np.where(values < 0x7FFF0000, (values + (1 << 15)) >> 16, 0x7FFF)
+            shifts = shifts - 16
+        if shifts.min() < 2 or shifts.max() > 62:
+            raise Unsupported(
+                f"has a shift of {shifts.min()} to {shifts.max()}; TOSA has 2 to 62"
+            )
+        if values.min() < 0:
+            raise Unsupported(
+                f"has a multiplier of {values.min()}; TOSA has 0 and more"
+            )
+        # Corrected values of 8 bits have 9; those of 16 bits have no zero point.
+        needed = {i8: 1 << 8, i16: 1 << 15}.get(element_type_of(value), 0)
+        if (limit := 1 << (int(shifts.min()) - 1)) < needed:
+            raise Unsupported(
+                f"has a shift of {shifts.min()}, for which TOSA has numbers below {limit}"
+            )
+        rounding = tosa.RoundingMode.SINGLE_ROUND
+        if not is_wide:
+            rounding = tosa.RoundingMode.DOUBLE_ROUND
+        operands = (
+            value,
+            self.array(values, i16 if is_wide else i32),
+            self.array(shifts, i8),
+            self.one(input_zp, element_type_of(value)),
+            self.one(output_zp, element_type),
+        )
+        return self.tosa(
+            tosa.RescaleOp,
+            operands,
+            shape_of(value),
+            element_type,
+            input_unsigned=BoolAttr.from_bool(False),
+            output_unsigned=BoolAttr.from_bool(False),
+            per_channel=BoolAttr.from_bool(values.size > 1),
+            rounding_mode=tosa.RoundingModeAttr(rounding),
+            scale32=BoolAttr.from_bool(not is_wide),
+        )
+
+    def reinterpreted(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
+        """The bits of `u8` as `i8`, 128 less, or the other way around."""
+        zero_points = (-128, 0) if to_signed else (0, -128)
+        input_zp, output_zp = (self.one(zp, i8) for zp in zero_points)
+        operands = (
+            value,
+            self.one(1 << 30, i32),
+            self.one(30, i8),
+            input_zp,
+            output_zp,
+        )
+        return self.tosa(
+            tosa.RescaleOp,
+            operands,
+            shape_of(value),
+            i8,
+            input_unsigned=BoolAttr.from_bool(to_signed),
+            output_unsigned=BoolAttr.from_bool(not to_signed),
+            per_channel=BoolAttr.from_bool(False),
+            rounding_mode=tosa.RoundingModeAttr(tosa.RoundingMode.SINGLE_ROUND),
+            scale32=BoolAttr.from_bool(True),
+        )
+
+    def widened(self, value: SSAValue) -> SSAValue:
+        """Stored values as `i32`."""
+        if element_type_of(value) == i32:
+            return value
+        return self.tosa(tosa_ops.CastOp, (value,), shape_of(value), i32)
+
+    def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
+        """Numbers limited to a range."""
+        type_ = element_type_of(value)
+        if type_ == f32:
+            limits = FloatAttr(low, f32), FloatAttr(high, f32)
+        else:
+            integer = cast(IntegerType, type_)
+            limits = IntegerAttr(int(low), integer), IntegerAttr(int(high), integer)
+        return self.tosa(
+            tosa.ClampOp,
+            (value,),
+            shape_of(value),
+            type_,
+            max_val=limits[1],
+            min_val=limits[0],
+        )
+
+    def bounded(self, value: SSAValue, low: int, high: int) -> SSAValue:
+        """Stored values limited to a range, if their type has more."""
+        width = cast(IntegerType, element_type_of(value)).bitwidth
+        if low <= -(1 << (width - 1)) and high >= (1 << (width - 1)) - 1:
+            return value
+        return self.clamped(value, low, high)
+
+    def binary(
+        self, op_type: type[Operation], lhs: SSAValue, rhs: SSAValue, **properties: Any
+    ) -> SSAValue:
+        """An elementwise op on operands that are broadcast as in NumPy."""
+        shape = np.broadcast_shapes(shape_of(lhs), shape_of(rhs))
+        lhs, rhs = (self.with_rank(operand, len(shape)) for operand in (lhs, rhs))
+        return self.tosa(op_type, (lhs, rhs), shape, element_type_of(lhs), **properties)
+
+    # Shapes
+
+    def with_shape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The same elements in another shape."""
+        if shape_of(value) == tuple(shape):
+            return value
+        operands = value, self.shape(shape)
+        return self.tosa(tosa_ops.ReshapeOp, operands, shape, element_type_of(value))
+
+    def with_rank(self, value: SSAValue, rank: int) -> SSAValue:
+        """A tensor with leading dimensions of size 1."""
+        shape = shape_of(value)
+        return self.with_shape(value, (*[1] * (rank - len(shape)), *shape))
+
+    def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        """The dimensions in another order."""
+        if [*order] == [*range(len(order))]:
+            return value
+        shape = shape_of(value)
+        return self.tosa(
+            tosa_ops.TransposeOp,
+            (value,),
+            [shape[axis] for axis in order],
+            element_type_of(value),
+            perms=DenseArrayBase.from_list(i32, [int(axis) for axis in order]),
+        )
+
+    def sliced(
+        self, value: SSAValue, start: Sequence[int], sizes: Sequence[int]
+    ) -> SSAValue:
+        """A part of a tensor."""
+        if shape_of(value) == tuple(sizes):
+            return value
+        operands = value, self.shape(start), self.shape(sizes)
+        return self.tosa(tosa_ops.SliceOp, operands, sizes, element_type_of(value))
+
+    def padded(
+        self, value: SSAValue, pads: Sequence[tuple[int, int]], fill: float
+    ) -> SSAValue:
+        """A tensor with a constant before and after each dimension."""
+        if not any(map(any, pads)):
+            return value
+        shape = [s + sum(pad) for s, pad in zip(shape_of(value), pads, strict=True)]
+        type_ = element_type_of(value)
+        flat = [size for pad in pads for size in pad]
+        operands = value, self.shape(flat), self.one(fill, type_)
+        return self.tosa(tosa_ops.PadOp, operands, shape, type_)
+
+    def concatenated(self, values: Sequence[SSAValue], axis: int) -> SSAValue:
+        """Tensors one after the other along a dimension."""
+        if len(values) == 1:
+            return values[0]
+        shape = [*shape_of(values[0])]
+        shape[axis] = sum(shape_of(value)[axis] for value in values)
+        return self.tosa(
+            tosa.ConcatOp,
+            values,
+            shape,
+            element_type_of(values[0]),
+            axis=IntegerAttr(axis, i32),
+        )
+
+    def gathered(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
+        """The elements of a flattened tensor at some indices, in the shape of these."""
+        size = int(np.prod(shape_of(value), dtype=np.int64))
+        type_ = element_type_of(value)
+        flat = self.with_shape(value, (1, size, 1))
+        positions = self.array(indices.reshape(1, -1), i32)
+        rows = self.tosa(
+            tosa_ops.GatherOp, (flat, positions), (1, indices.size, 1), type_
+        )
+        return self.with_shape(rows, indices.shape)
+
+    def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
+        """A reduction along a dimension, which gets size 1."""
+        shape = [*shape_of(value)]
+        shape[axis] = 1
+        axis_attr = IntegerAttr(axis, i32)
+        return self.tosa(
+            op_type, (value,), shape, element_type_of(value), axis=axis_attr
+        )
+
+
+# Operands
+
+
+@dataclass
+class Operand:
+    """An operand of an op that is lowered."""
+
+    builder: TosaBuilder
+
+    type: Attribute
+    """Its type in the dialect `tfl`."""
+
+    lowered: SSAValue | None
+    """The stored values; `None` for a constant, which has an array."""
+
+    array: NDArray[Any] | None
+    """The elements of a constant: those of `u8` are 128 less."""
+
+    @property
+    def value(self) -> SSAValue:
+        """The stored values."""
+        if self.lowered is None:
+            assert self.array is not None
+            type_ = lowered_type(self.type)
+            self.lowered = self.builder.array(
+                self.array.reshape(type_.get_shape()), type_.element_type
+            )
+        return self.lowered
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return lowered_type(self.type).get_shape()
+
+    @property
+    def parameters(self) -> QuantizationParameters:
+        """
+        Raises:
+            Unsupported: if the operand is not quantized per tensor.
+        """
+        return per_tensor(self.type)
+
+    @property
+    def is_quantized(self) -> bool:
+        return isinstance(scalar_or_element_type(self.type), QuantizedType)
+
+    @property
+    def numbers(self) -> list[int]:
+        """
+        The elements of a constant.
+
+        Raises:
+            Unsupported: if they are not known.
+        """
+        if self.array is None:
+            raise Unsupported("has an operand that is expected to be constant")
+        return [int(x) for x in self.array.ravel().tolist()]
+
+    def with_value(self, value: SSAValue) -> Operand:
+        return replace(self, lowered=value, array=None)
+
+
+def per_tensor(type_: Attribute) -> QuantizationParameters:
+    """
+    The parameters of a tensor.
+
+    Raises:
+        Unsupported: if it is not quantized, or has more than one scale.
+    """
+    if (parameters := parameters_of(type_)) is None:
+        raise Unsupported("has operands or results that are not quantized")
+    if parameters.scales.ndim:
+        raise Unsupported("has per-axis quantized values")
+    return parameters

@@ -1,0 +1,615 @@
+"""
+Formulas of integers as ops of TOSA on tensors of `i32`.
+
+The functions of `numerics.tflite` build ops if they are given an
+[`Expression`][xdsl_quant.transforms.tfl.tosa.expressions.Expression] in the place of an
+array. Their numbers are unbounded; TOSA has 32 bits. Each expression knows the bounds of
+its value and how it was made: a product with a multiplier that is rounded and shifted
+becomes `tosa.rescale` or a `tosa.mul` with a shift, and what else exceeds 32 bits is
+refused. Ops are built where a value is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import BoolAttr, i1, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.numerics.tflite.fixed_point import Multiplier
+from xdsl_quant.numerics.tflite.quantized import Quantized
+from xdsl_quant.transforms.building.builder import element_type_of, shape_of
+from xdsl_quant.xdsl_patches import tosa_ops
+
+from .building import Operand, TosaBuilder, Unsupported
+
+Bounds: TypeAlias = tuple[int, int]
+
+INT32: Bounds = (-(1 << 31), (1 << 31) - 1)
+
+
+class _ArrayLike:
+    """What NumPy's functions take in the place of an array."""
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        if method != "__call__" or kwargs or ufunc not in _UFUNCS:
+            return NotImplemented
+        return _UFUNCS[ufunc](*inputs)
+
+    def __array_function__(
+        self,
+        function: Any,
+        types: Sequence[type],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if kwargs or function not in _FUNCTIONS:
+            return NotImplemented
+        return _FUNCTIONS[function](*args)
+
+
+class Condition(_ArrayLike):
+    """A tensor of truth values."""
+
+    def __init__(self, builder: TosaBuilder, value: SSAValue, form: Any = None):
+        self.builder = builder
+        self.value = value
+        self.form = form
+        """`("negative", x)` if it is whether `x` is negative."""
+
+    def __and__(self, other: Condition | bool) -> Condition | int:
+        if not isinstance(other, Condition):
+            return self if other else 0
+        return Condition(
+            self.builder,
+            self.builder.binary(tosa_ops.LogicalAndOp, self.value, other.value),
+        )
+
+    @property
+    def number(self) -> Expression:
+        """0 or 1."""
+        shape = shape_of(self.value)
+
+        def build() -> SSAValue:
+            return self.builder.tosa(tosa_ops.CastOp, (self.value,), shape, i32)
+
+        return Expression(self.builder, build, (0, 1), shape)
+
+
+Number: TypeAlias = "Expression | Condition | SupportsIndex"
+
+
+class Expression(_ArrayLike):
+    """A tensor of integers."""
+
+    def __init__(
+        self,
+        builder: TosaBuilder,
+        build: Callable[[], SSAValue],
+        bounds: Bounds,
+        shape: Sequence[int],
+        form: tuple[Any, ...] = ("other",),
+    ):
+        """
+        Args:
+            builder: builds the ops.
+            build: builds the lowest 32 bits of the value.
+            bounds: what the value is within.
+            shape: the shape of the tensor.
+            form: how it was made: a name and operands.
+        """
+        self.builder = builder
+        self._build = build
+        self.bounds = bounds
+        self.shape = tuple(shape)
+        self.form = form
+        self._low: SSAValue | None = None
+
+    @classmethod
+    def stored(cls, operand: Operand) -> Expression:
+        """The stored values of an operand."""
+        builder, value = operand.builder, operand.value
+        if operand.is_quantized:
+            parameters = operand.parameters
+            bounds = parameters.storage_min, parameters.storage_max
+        else:
+            bounds = INT32
+        return cls(
+            builder,
+            lambda: builder.widened(value),
+            bounds,
+            shape_of(value),
+            ("stored", value, 0),
+        )
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def low(self) -> SSAValue:
+        """The lowest 32 bits, as a signed number."""
+        if self._low is None:
+            self._low = self._build()
+        return self._low
+
+    @property
+    def value(self) -> SSAValue:
+        """
+        Raises:
+            Unsupported: if it needs more than 32 bits.
+        """
+        if not _fits(self.bounds):
+            raise Unsupported(
+                f"has numbers from {self.bounds[0]} to {self.bounds[1]}, which need "
+                "more than 32 bits"
+            )
+        return self.low
+
+    def _operand(self, number: Number) -> SSAValue:
+        """The lowest 32 bits of an operand of an op with this one."""
+        if isinstance(number, Condition):
+            number = number.number
+        if isinstance(number, Expression):
+            return number.low
+        low = (int(number) + (1 << 31)) % (1 << 32) - (1 << 31)
+        return self.builder.array(np.full((1,) * self.ndim, low), i32)
+
+    def _binary(
+        self,
+        op_type: type[Operation],
+        lhs: Number,
+        rhs: Number,
+        bounds: Bounds,
+        form: tuple[Any, ...] = ("other",),
+        **properties: Attribute,
+    ) -> Expression:
+        shapes = [x.shape for x in (lhs, rhs) if isinstance(x, Expression)]
+
+        def build() -> SSAValue:
+            operands = self._operand(lhs), self._operand(rhs)
+            return self.builder.binary(op_type, *operands, **properties)
+
+        shape = np.broadcast_shapes(*shapes)
+        return Expression(self.builder, build, bounds, shape, form)
+
+    # Operators
+
+    def __add__(self, other: Number) -> Expression:
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if (c, d) == (0, 0):
+            return self
+        form = "plus", self, other
+        return self._binary(tosa.AddOp, self, other, (a + c, b + d), form)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Number) -> Expression:
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if (c, d) == (0, 0):
+            return self
+        form: tuple[Any, ...] = ("other",)
+        match self.form:
+            case ("plus", x, half) if isinstance(other, Condition) and other.form == (
+                "negative",
+                x,
+            ):
+                form = "plus_away", x, half
+            case ("stored", value, zero_point) if not isinstance(
+                other, Expression | Condition
+            ):
+                form = "stored", value, zero_point + int(other)
+            case _:
+                pass
+        return self._binary(tosa.SubOp, self, other, (a - d, b - c), form)
+
+    def __rsub__(self, other: Number) -> Expression:
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        return self._binary(tosa.SubOp, other, self, (c - b, d - a))
+
+    def __neg__(self) -> Expression:
+        return 0 - self
+
+    def __mul__(self, other: Number) -> Expression:
+        if _bounds(other) == (1, 1):
+            return self
+        products = [a * b for a in self.bounds for b in _bounds(other)]
+        bounds = min(products), max(products)
+        form = "product", self, other
+
+        def build() -> SSAValue:
+            return self.product(self, other, 0)
+
+        shapes = [x.shape for x in (self, other) if isinstance(x, Expression)]
+        shape = np.broadcast_shapes(*shapes)
+        return Expression(self.builder, build, bounds, shape, form)
+
+    __rmul__ = __mul__
+
+    def product(self, lhs: Number, rhs: Number, shift: int) -> SSAValue:
+        """A product of 64 bits, shifted to the right and rounded half up."""
+        builder = self.builder
+        operands = [self._operand(lhs), self._operand(rhs)]
+        shape = np.broadcast_shapes(*map(shape_of, operands))
+        operands = [builder.with_rank(operand, len(shape)) for operand in operands]
+        return builder.tosa(tosa.MulOp, (*operands, builder.one(shift, i8)), shape, i32)
+
+    def __lshift__(self, other: Number) -> Expression:
+        if _bounds(other) == (0, 0):
+            return self
+        bounds = _shifted(self, other)
+        if not isinstance(other, Expression | Condition):
+            other = int(other)
+        form = "shifted", self, other
+        return self._binary(tosa_ops.LogicalLeftShiftOp, self, other, bounds, form)
+
+    def __rlshift__(self, other: Number) -> Expression:
+        bounds = _shifted(other, self)
+        form = "shifted", other, self
+        return self._binary(tosa_ops.LogicalLeftShiftOp, other, self, bounds, form)
+
+    def __rshift__(self, other: Number) -> Expression:
+        if _bounds(other) == (0, 0):
+            return self
+        results = [a >> b for a in self.bounds for b in _bounds(other)]
+        bounds = min(results), max(results)
+        if (build := self._rounded(other)) is not None:
+            form = build.form if isinstance(build, _Rescale) else ("other",)
+            return Expression(self.builder, build, bounds, self.shape, form)
+        form = "shifted_right", self, other
+
+        def shifted() -> SSAValue:
+            return self.builder.binary(
+                tosa_ops.ArithmeticRightShiftOp,
+                self.value,
+                self._operand(other),
+                round=BoolAttr.from_bool(False),
+            )
+
+        return Expression(self.builder, shifted, bounds, self.shape, form)
+
+    def _rounded(self, bits: Number) -> Callable[[], SSAValue] | None:
+        """What builds a number plus half a unit, shifted; `None` for other numbers."""
+        match self.form:
+            case ("plus", Expression(form=("product", lhs, rhs)), half) if (
+                isinstance(half, int) and half == 1 << (int(bits) - 1)  # pyright: ignore[reportArgumentType] a number as half is
+            ):
+                rescale = None
+                if not isinstance(rhs, Expression) and int(bits) == 31:  # pyright: ignore[reportArgumentType] a number as half is
+                    rescale = _Rescale.of(self.builder, lhs, int(rhs))
+                if rescale is not None and rescale.is_valid:
+                    return rescale
+                return lambda: self.product(lhs, rhs, int(bits))  # pyright: ignore[reportArgumentType] a number as half is
+            case ("plus_away", Expression(form=("rescaled", x, value, 31)), _) if (
+                not isinstance(bits, Expression | Condition)
+            ):
+                return _Rescale(self.builder, x, value, 31 + int(bits))
+            case ("plus_away" | "plus", x, Expression()) if (
+                isinstance(bits, Expression) and x.bounds[0] >= 0
+            ):
+                # Half of a unit that is not known: round down to twice the precision.
+                return lambda: _rounded_up(x, bits).value
+            case _:
+                return None
+
+    def __and__(self, other: SupportsIndex) -> Expression:
+        """The bits that `other` has, which is not negative."""
+        mask = int(other)
+        high = min(self.bounds[1], mask) if self.bounds[0] >= 0 else mask
+        return self._binary(tosa_ops.BitwiseAndOp, self, mask, (0, high))
+
+    # Comparison
+
+    def _compared(
+        self, op_type: type[Operation], lhs: Number, rhs: Number, form: Any = None
+    ) -> Condition:
+        operands = [
+            x.value if isinstance(x, Expression) else self._operand(x)
+            for x in (lhs, rhs)
+        ]
+        builder = self.builder
+        shape = np.broadcast_shapes(*map(shape_of, operands))
+        operands = [builder.with_rank(operand, len(shape)) for operand in operands]
+        return Condition(builder, builder.tosa(op_type, operands, shape, i1), form)
+
+    def __lt__(self, other: Number) -> Condition:
+        form = ("negative", self) if _bounds(other) == (0, 0) else None
+        if form and self.form[0] == "rescaled":
+            # Mostly it is a part of rounding, for which nothing is built.
+            return _Negative(self)
+        return self._compared(tosa_ops.GreaterOp, other, self, form)
+
+    def __le__(self, other: Number) -> Condition:
+        return self._compared(tosa_ops.GreaterEqualOp, other, self)
+
+    def __gt__(self, other: Number) -> Condition:
+        return self._compared(tosa_ops.GreaterOp, self, other)
+
+    def __ge__(self, other: Number) -> Condition:
+        return self._compared(tosa_ops.GreaterEqualOp, self, other)
+
+    def __eq__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        return self._compared(tosa_ops.EqualOp, self, other)
+
+    def __ne__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
+        equal = self == other
+        value = self.builder.tosa(
+            tosa_ops.LogicalNotOp, (equal.value,), shape_of(equal.value), i1
+        )
+        return Condition(self.builder, value)
+
+    __hash__ = object.__hash__
+
+    # Functions
+
+    def _limited(
+        self, op_type: type[Operation], other: Number, bounds: Bounds
+    ) -> Expression:
+        shapes = [x.shape for x in (self, other) if isinstance(x, Expression)]
+
+        def build() -> SSAValue:
+            rhs = other.value if isinstance(other, Expression) else self._operand(other)
+            return self.builder.binary(op_type, self.value, rhs)
+
+        shape = np.broadcast_shapes(*shapes)
+        return Expression(self.builder, build, bounds, shape)
+
+    def minimum(self, other: Number) -> Expression:
+        """The smaller one of two numbers."""
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if b <= c:
+            return self
+        return self._limited(tosa_ops.MinimumOp, other, (min(a, c), min(b, d)))
+
+    def maximum(self, other: Number) -> Expression:
+        """The larger one of two numbers."""
+        (a, b), (c, d) = self.bounds, _bounds(other)
+        if a >= d:
+            return self
+        return self._limited(tosa_ops.MaximumOp, other, (max(a, c), max(b, d)))
+
+    def clipped(self, low: SupportsIndex, high: SupportsIndex) -> Expression:
+        """A number limited to a range."""
+        result = self.maximum(low).minimum(high)
+        if result is self:
+            result = Expression(self.builder, lambda: self.low, self.bounds, self.shape)
+        result.form = "clipped", self, int(low), int(high)
+        return result
+
+    def absolute(self) -> Expression:
+        """The absolute value."""
+        low, high = self.bounds
+
+        def build() -> SSAValue:
+            return self.builder.tosa(tosa_ops.AbsOp, (self.value,), self.shape, i32)
+
+        return Expression(self.builder, build, (0, max(-low, high)), self.shape)
+
+    def wrapped(self, bits: int) -> Expression:
+        """The lowest bits as a signed number."""
+        bounds = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        if bounds[0] <= self.bounds[0] and self.bounds[1] <= bounds[1]:
+            return self
+        if bits == 32:
+            return Expression(
+                self.builder, lambda: self.low, bounds, self.shape, self.form
+            )
+        shifted = (self << (32 - bits)).wrapped(32)
+        return Expression(
+            self.builder, lambda: (shifted >> (32 - bits)).low, bounds, self.shape
+        )
+
+    def leading_zeros(self) -> Expression:
+        """The zeros before the first one of the 32 bits of a number from 0."""
+        low, high = (32 - bound.bit_length() for bound in reversed(self.bounds))
+
+        def build() -> SSAValue:
+            return self.builder.tosa(tosa_ops.ClzOp, (self.value,), self.shape, i32)
+
+        return Expression(self.builder, build, (low, high), self.shape)
+
+    def max(self, axis: int, keepdims: bool) -> Expression:
+        """The largest number along a dimension."""
+        return self._reduced(tosa.ReduceMaxOp, axis, self.bounds)
+
+    def sum(self, axis: int, keepdims: bool) -> Expression:
+        """The sum along a dimension."""
+        size = self.shape[axis]
+        low, high = self.bounds
+        return self._reduced(tosa.ReduceSumOp, axis, (low * size, high * size))
+
+    def _reduced(
+        self, op_type: type[Operation], axis: int, bounds: Bounds
+    ) -> Expression:
+        axis %= self.ndim
+        shape = [*self.shape]
+        shape[axis] = 1
+
+        def build() -> SSAValue:
+            return self.builder.reduced(op_type, self.value, axis)
+
+        return Expression(self.builder, build, bounds, shape)
+
+    # Results
+
+    def stored_as(self, element_type: Attribute) -> SSAValue:
+        """The value with the type of stored values, which its bounds fit."""
+        if element_type == i32:
+            return self.value
+        match self.form:
+            case ("clipped", Expression(form=("rescaled", x, value, shift)), low, high):
+                result = _Rescale(self.builder, x, value, shift)(element_type, 0)
+                return self.builder.bounded(result, low, high)
+            case (
+                "clipped",
+                Expression(
+                    form=("plus", Expression(form=("rescaled", x, value, shift)), zp)
+                ),
+                low,
+                high,
+            ) if element_type == i8:
+                result = _Rescale(self.builder, x, value, shift)(element_type, int(zp))
+                return self.builder.bounded(result, low, high)
+            case _:
+                return self.builder.tosa(
+                    tosa_ops.CastOp, (self.value,), self.shape, element_type
+                )
+
+
+class _Rescale:
+    """Builds a product with a multiplier that is shifted, rounded after each shift."""
+
+    def __init__(self, builder: TosaBuilder, x: Expression, value: int, shift: int):
+        self.builder = builder
+        self.x = x
+        self.value = value
+        self.shift = shift
+
+    @staticmethod
+    def of(builder: TosaBuilder, x: Expression, value: int) -> _Rescale:
+        """The upper half of a product with a multiplier."""
+        match x.form:
+            case ("shifted", source, int(left)):
+                return _Rescale(builder, source, value, 31 - left)
+            case _:
+                return _Rescale(builder, x, value, 31)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether TOSA defines it."""
+        limit = 1 << (self.shift - 1) if self.shift > 1 else 0
+        low, high = self.x.bounds
+        return self.value >= 0 and -limit <= low and high < limit
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        return "rescaled", self.x, self.value, self.shift
+
+    def __call__(self, element_type: Attribute = i32, output_zp: int = 0) -> SSAValue:
+        multiplier = Multiplier(self.value, 31 - self.shift)
+        value, zero_point = None, 0
+        match self.x.form:
+            case ("stored", stored, zero_point) if (
+                not zero_point or element_type_of(stored) == i8
+            ):
+                value = stored
+            case _:
+                zero_point = 0
+        return self.builder.rescaled(
+            self.x.value if value is None else value,
+            multiplier,
+            element_type,
+            zero_point,
+            output_zp,
+        )
+
+
+class _Negative(Condition):
+    """Whether a number is negative, built when it is used."""
+
+    def __init__(self, x: Expression):
+        self.builder = x.builder
+        self.x = x
+        self.form = "negative", x
+
+    @property
+    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride] lazy
+        return self.x._compared(tosa_ops.GreaterOp, 0, self.x).value  # pyright: ignore[reportPrivateUsage] in its module
+
+
+def _rounded_up(x: Expression, bits: Expression) -> Expression:
+    """
+    `x / 2**bits` rounded half up, for `x` from 0: half of it is what is left without the
+    last bit, and more than 31 bits leave nothing.
+    """
+    twice = x >> (bits - 1).minimum(31)
+    return (twice + 1) >> 1
+
+
+def _fits(bounds: Bounds) -> bool:
+    return INT32[0] <= bounds[0] and bounds[1] <= INT32[1]
+
+
+def _bounds(number: Number) -> Bounds:
+    if isinstance(number, Expression):
+        return number.bounds
+    if isinstance(number, Condition):
+        return 0, 1
+    return int(number), int(number)
+
+
+def _shifted(number: Number, shift: Number) -> Bounds:
+    results = [a << b for a in _bounds(number) for b in _bounds(shift)]
+    return min(results), max(results)
+
+
+def _with_expression_first(
+    method: Callable[[Expression, Number], Expression],
+) -> Callable[[Number, Number], Expression]:
+    """A function that does not depend on the order of its operands."""
+
+    def function(a: Number, b: Number) -> Expression:
+        if isinstance(a, Expression):
+            return method(a, b)
+        assert isinstance(b, Expression)
+        return method(b, a)
+
+    return function
+
+
+def _clip(x: Expression, low: SupportsIndex, high: SupportsIndex) -> Expression:
+    return x.clipped(low, high)
+
+
+def _where(condition: Condition, a: Number, b: Number) -> Expression:
+    builder = condition.builder
+    rank = len(shape_of(condition.value))
+    bounds = [_bounds(number) for number in (a, b)]
+    shapes = [shape_of(condition.value)]
+    shapes += [x.shape for x in (a, b) if isinstance(x, Expression)]
+    shape = np.broadcast_shapes(*shapes)
+
+    def operand(number: Number) -> SSAValue:
+        if isinstance(number, Condition):
+            number = number.number
+        if isinstance(number, Expression):
+            return number.value
+        return builder.array(np.full((1,) * rank, int(number)), i32)
+
+    def build() -> SSAValue:
+        operands = condition.value, operand(a), operand(b)
+        operands = [builder.with_rank(value, len(shape)) for value in operands]
+        return builder.tosa(tosa_ops.SelectOp, operands, shape, i32)
+
+    union = min(low for low, _ in bounds), max(high for _, high in bounds)
+    return Expression(builder, build, union, shape)
+
+
+def _rank(x: Expression) -> int:
+    return x.ndim
+
+
+_UFUNCS: Mapping[Any, Callable[..., Any]] = {
+    np.minimum: _with_expression_first(Expression.minimum),
+    np.maximum: _with_expression_first(Expression.maximum),
+    np.absolute: Expression.absolute,
+    # These if the left operand is a number of NumPy.
+    np.add: _with_expression_first(Expression.__add__),
+    np.multiply: _with_expression_first(Expression.__mul__),
+}
+
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    np.clip: _clip,
+    np.where: _where,
+    np.ndim: _rank,
+}
+
+
+def quantized(operand: Operand) -> Quantized:
+    """An operand for the functions of `numerics.tflite`."""
+    return Quantized(Expression.stored(operand), operand.parameters)  # pyright: ignore[reportArgumentType] in the place of an array
