@@ -42,7 +42,7 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects import tfl
-from xdsl_quant.transforms.tfl.tosa.constants import dense_elements
+from xdsl_quant.transforms.building.arrays import dense_elements
 
 from .tosa import elementwise, moving, products, rows
 from .tosa.building import (
@@ -217,8 +217,12 @@ class _Conversion:
 
 
 def _elements(op: tfl.ConstOp | tfl.QConstOp) -> Any:
-    """The elements of a constant, those of `u8` 128 less."""
-    array = dense_elements(op.value)
-    if is_unsigned(op.results[0].type):
-        return array.astype(np.uint8).astype(np.int64) - 128
-    return array
+    """The elements of a constant: floats or integers, those of `u8` 128 less."""
+    try:
+        array = dense_elements(cast(Any, op.value))
+    except TypeError as e:
+        raise Unsupported(str(e)) from e
+    if array.dtype.kind == "f":
+        return array
+    values = array.astype(np.int64)
+    return (values & 255) - 128 if is_unsigned(op.results[0].type) else values

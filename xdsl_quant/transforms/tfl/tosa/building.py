@@ -189,7 +189,8 @@ class TosaBuilder(LoweringBuilder):
                 f"has a multiplier of {values.min()}; TOSA has 0 and more"
             )
         # Corrected values of 8 bits have 9; those of 16 bits have no zero point.
-        needed = {i8: 1 << 8, i16: 1 << 15}.get(element_type_of(value), 0)
+        type_ = element_type_of(value)
+        needed = 1 << 8 if type_ == i8 else 1 << 15 if type_ == i16 else 0
         if (limit := 1 << (int(shifts.min()) - 1)) < needed:
             raise Unsupported(
                 f"has a shift of {shifts.min()}, for which TOSA has numbers below {limit}"
