@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pymicro_wakeword
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.targets.mlir import MLIRTarget
 
 from tests.unit.transforms.tfl.test_tfl_variables_to_arguments import (
     BODIES,
@@ -18,10 +20,11 @@ from tests.unit.transforms.tfl.test_tfl_variables_to_arguments import (
     text_of,
 )
 from xdsl_quant.execution import CompilationError, compile
-from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.model import Model, Operator, Subgraph, Tensor
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.interpreters import StatefulModel, run_function
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
@@ -72,6 +75,26 @@ def test_state_of_svdf():
     for arguments in svdf_steps():
         results = model.step(*arguments)
         assert all(map(np.array_equal, results, expected.step(*arguments)))
+
+
+def test_large_states():
+    """Their initial values are resources, which files and texts have, too."""
+    size = 1 << 15
+    text = Path("docs/examples/running_sum.mlir").read_text()
+    text = text.replace("tensor<2x", f"tensor<{size}x")
+    text = text.replace("[10, 20]", str([*range(size)]))
+    module = read_tflite(write_tflite(parse_module(text)))
+    model = StatefulFunction(module, compile)
+    assert "dense_resource" in str(model.module)
+    context = multiverse_context()
+    context.load_registered_dialect("builtin")
+    stream = StringIO()
+    MLIRTarget().emit(context, model.module, stream)
+    others = [StatefulFunction(stream.getvalue(), compile), StatefulModel(module)]
+    x = np.random.default_rng(0).integers(-9, 9, (3, size), np.int32)
+    for frame, expected in zip(x, np.arange(size) + x.cumsum(0), strict=True):
+        for other in (model, *others):
+            assert np.array_equal(other.step(frame)[0], expected)
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)

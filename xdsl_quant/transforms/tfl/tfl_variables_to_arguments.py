@@ -450,7 +450,7 @@ class TFLVariablesToArgumentsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with without_garbage_collection():
             functions = Functions(op)
-            functions.check_references(op)
+            functions.check(op)
             copies = Copies(functions)
             # Nothing of the module is changed before all of it can be.
             new_functions = {

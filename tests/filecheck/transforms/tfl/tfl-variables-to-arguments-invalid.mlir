@@ -197,3 +197,18 @@ func.func private @g() {
 ^bb1:
   return
 }
+
+// -----
+
+// CHECK: 'tfl.call_once' op is in no function of the module
+builtin.module {
+  func.func @f() {
+    return
+  }
+  builtin.module {
+    func.func @g() {
+      "tfl.call_once"() <{session_init_function = "init"}> : () -> ()
+      return
+    }
+  }
+}

@@ -76,11 +76,16 @@ class Functions:
             )
         return function.body.block
 
-    def check_references(self, module: ModuleOp) -> None:
+    def check(self, module: ModuleOp) -> None:
         """
         Raises:
-            PassFailedException: if a function that has state is not only called.
+            PassFailedException: if there is state that is in no function, or a function
+                that has state is not only called.
         """
+        others = (op for op in module.ops if not isinstance(op, FuncOp))
+        for op in (inner for other in others for inner in other.walk()):
+            if has_state(op):
+                fail(op, f"'{op.name}' op is in no function of the module")
         for op in module.walk():
             if isinstance(op, CallOp):
                 continue
