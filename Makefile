@@ -18,7 +18,7 @@ PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 	xdsl-versions mutants bench notebook docs clean
 
 help:
-	@echo "make demo       check the casts of all tensors of a real int8 model"
+	@echo "make demo       run real int8 models as integer code, and compare all tensors with LiteRT's"
 	@echo "make tests      pytest, filecheck, lint and pages: what CI runs"
 	@echo "make pytest     unit, execution and conformance tests"
 	@echo "make filecheck  lit tests of IR before and after passes"

@@ -1,5 +1,5 @@
 """
-The quantized tensors of a wake-word model, dequantized and quantized by compiled code.
+Wake-word models of TensorFlow Lite, streaming, as compiled integer code.
 
 `python -m examples.wake_word --help` says how to run it.
 """

@@ -1,178 +1,252 @@
-"""Count the values of a model that compiled casts get wrong, step by step."""
+"""Run a model step by step, and compare all its tensors with those of LiteRT."""
 
-import subprocess
-import sysconfig
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import OpResult
 
+from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.tfl import VarHandleOp
 from xdsl_quant.execution import compile
+from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.reader import read_model
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.stateful_function import StatefulFunction
+from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
-from .quantized_module import DEQUANTIZE_ALL, QUANTIZE_ALL, build_module
-from .tflite_tensors import QuantizedTensor, read_tensors
-
-PASSES = (
-    "lower-quant-ops{{rounding-mode={rounding_mode} fuse=true}},canonicalize,cse,"
-    "strip-func-quant-types,canonicalize"
-)
-"""The pipeline of `xdsl-opt`: it leaves no quantized type and no quant op."""
-
-EXACT_BELOW = 1 << 22
-"""
-`round(fl(fl(n * scale) / scale))` is `n` for integers of a smaller magnitude: each of the
-two operations of f32 is off by at most `2**-24` of its result, both together by less than
-half an integer. Adding a zero point of 8 or 16 bits does not change that.
-"""
+_CONSTANTS = ("tfl.pseudo_const", "tfl.pseudo_qconst", "tfl.no_value")
 
 
-class XdslOptError(RuntimeError):
-    """`xdsl-opt` failed, or left a quantized type or a quant op in the module."""
-
-
-class TensorResult(NamedTuple):
-    """Errors of the values of one tensor."""
-
-    tensor: QuantizedTensor
-
-    wrong_floats: int
-    """Dequantized values that differ from NumPy's in any bit."""
-
-    wrong_integers: int
-    """Stored values that change when they are dequantized and quantized again."""
-
-
-@dataclass(frozen=True)
+@dataclass
 class ModelResult:
-    """Errors of the tensors of one model, and the duration of each step."""
+    """What was found for one model."""
 
-    tensors: list[TensorResult]
+    operators: int
+    """The ops of the model, without its constants."""
 
-    passes: str
-    """The pipeline that `xdsl-opt` ran."""
+    fallbacks: int
+    """How many of them have no integer kernel."""
 
-    seconds: dict[str, float]
-    """The duration of each step."""
+    steps: int
 
-    @property
-    def wrong_floats(self) -> int:
-        """Dequantized values that differ from NumPy's, in all tensors."""
-        return sum(result.wrong_floats for result in self.tensors)
+    tensors: int
+    """The results of these ops."""
 
-    @property
-    def wrong_integers(self) -> int:
-        """The sum of `wrong_integers` over all tensors."""
-        return sum(result.wrong_integers for result in self.tensors)
+    values: int
+    """The values of all tensors in all steps that are compared; 0 without LiteRT."""
+
+    wrong: int
+    """Those that differ from LiteRT's."""
+
+    probabilities: NDArray[np.float32]
+    """The output of each step."""
+
+    import_seconds: float
+    compile_seconds: float
+
+    step_seconds: float
+    """The median over all steps."""
 
 
-class _Stopwatch:
-    """Measures the durations of consecutive steps."""
+class Reference:
+    """The reference kernels of LiteRT."""
 
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-        self._start = time.perf_counter()
+    def __init__(self, path: Path):
+        """
+        Raises:
+            ImportError: if `ai-edge-litert` is not installed.
+        """
+        # It has no stubs, and is not needed where nothing is compared.
+        from ai_edge_litert import (  # pyright: ignore[reportMissingTypeStubs]
+            interpreter as litert,
+        )
 
-    def step(self, name: str) -> None:
-        """End the step `name`."""
-        now = time.perf_counter()
-        self.seconds[name] = now - self._start
-        self._start = now
+        runtime: Any = litert
+        self._interpreter = runtime.Interpreter(
+            str(path),
+            experimental_op_resolver_type=runtime.OpResolverType.BUILTIN_REF,
+            experimental_preserve_all_tensors=True,
+            num_threads=1,
+        )
+        self._interpreter.allocate_tensors()
+        (self._input,) = self._interpreter.get_input_details()
+        # The results of the ops, in the order that the ops have in the module, too.
+        operators = read_model(path.read_bytes(), path.name).subgraphs[0].operators
+        self._indices = [
+            index
+            for operator in operators
+            if operator.code != "VAR_HANDLE"
+            for index in operator.outputs
+        ]
+
+    def step(self, frame: NDArray[np.int8]) -> None:
+        """Run the model on one input."""
+        self._interpreter.set_tensor(self._input["index"], frame)
+        self._interpreter.invoke()
+
+    def tensors(self) -> Iterator[NDArray[Any]]:
+        """The results of all ops of the last step."""
+        return map(self._interpreter.get_tensor, self._indices)
 
 
 def check_model(
-    path: Path, directory: Path, rounding_mode: str = "nearest-even"
+    path: Path, features: NDArray[np.float32], reference: Reference | None
 ) -> ModelResult:
     """
-    Lower, compile and run the casts of all quantized tensors of a model, and compare
-    with NumPy and with the model.
+    Compile a streaming model and run it.
 
-    The modules before and after `xdsl-opt` are written to `directory`.
-
-    Raises:
-        XdslOptError: if `xdsl-opt` fails.
+    Args:
+        path: the `.tflite` file.
+        features: what the model is run on, shape `[frames, 40]`.
+        reference: what to compare all tensors with, in every step; `None` for nothing.
     """
-    stopwatch = _Stopwatch()
-    tensors = read_tensors(path)
-    stopwatch.step("read")
+    start = time.perf_counter()
+    module = read_tflite(path)
+    imported = time.perf_counter()
+    model = StatefulFunction(module, compile)
+    compiled = time.perf_counter()
 
-    source = directory / f"{path.stem}.mlir"
-    # Formatted into a string, an operation gives its summary.
-    source.write_text(str(build_module(tensors)) + "\n")
-    stopwatch.step("write")
+    function = entry_function(module, None)
+    frames = [*_frames(function, features)]
+    outputs, seconds = _run(model, frames)
 
-    lowered = directory / f"{path.stem}.lowered.mlir"
-    passes = PASSES.format(rounding_mode=rounding_mode)
-    run_xdsl_opt(source, lowered, passes)
-    stopwatch.step("xdsl-opt")
-
-    text = lowered.read_text()
-    dequantize, quantize = compile(text, DEQUANTIZE_ALL), compile(text, QUANTIZE_ALL)
-    stopwatch.step("compile")
-
-    all_floats = dequantize()
-    all_integers = quantize(*all_floats)
-    stopwatch.step("run")
-
-    results = [
-        TensorResult(
-            tensor,
-            count_differences(expressed_values(tensor), floats),
-            # Lowered, a module does not say any more which integers are unsigned.
-            count_differences(tensor.stored, integers.view(tensor.stored.dtype)),
-        )
-        for tensor, floats, integers in zip(
-            tensors, all_floats, all_integers, strict=True
-        )
-    ]
-    stopwatch.step("compare")
-    return ModelResult(results, passes, stopwatch.seconds)
-
-
-def run_xdsl_opt(source: Path, target: Path, passes: str) -> None:
-    """Run the `xdsl-opt` of this Python's environment on a file."""
-    xdsl_opt = Path(sysconfig.get_path("scripts")) / "xdsl-opt"
-    process = subprocess.run(
-        [xdsl_opt, source, "-p", passes, "-o", target],
-        capture_output=True,
-        text=True,
-        check=False,
+    count, wrong = 0, 0
+    if reference is not None:
+        count, wrong = _compare(module, frames, outputs, reference)
+    (result_type,) = function.function_type.outputs
+    return ModelResult(
+        operators=sum(op.name not in _CONSTANTS for op in function.body.block.ops) - 1,
+        fallbacks=_fallback_count(model.module),
+        steps=len(frames),
+        tensors=len([*_computed_values(function)]),
+        values=count,
+        wrong=wrong,
+        probabilities=np.ravel(dequantize(np.array(outputs), _parameters(result_type))),
+        import_seconds=imported - start,
+        compile_seconds=compiled - imported,
+        step_seconds=float(np.median(seconds)),
     )
-    if process.returncode:
-        raise XdslOptError(f"xdsl-opt -p '{passes}' failed:\n{process.stderr}")
-    if "quant." in target.read_text():
-        raise XdslOptError(f"xdsl-opt -p '{passes}' left quantized types or operations")
 
 
-def expressed_values(tensor: QuantizedTensor) -> NDArray[np.float32]:
+def _fallback_count(module: ModuleOp) -> int:
+    """How many ops are computed with floats, as they have no integer kernel."""
+    lowered = module.clone()
+    ConvertTFLToLinalgPass().apply(Context(), lowered)
+    fallbacks = lowered.attributes.get("tfl.fallback")
+    return len(cast(ArrayAttr[Any], fallbacks)) if fallbacks is not None else 0
+
+
+def _parameters(type_: Any) -> QuantizationParameters:
+    element_type = type_.element_type
+    assert isinstance(element_type, UniformQuantizedType)
+    return QuantizationParameters.from_type(element_type)
+
+
+def _frames(
+    function: FuncOp, features: NDArray[np.float32]
+) -> Iterator[NDArray[np.int8]]:
+    """The inputs of the steps, each of them several frames of features, quantized."""
+    (argument,) = function.args
+    type_: Any = argument.type
+    shape = type_.get_shape()
+    stored = quantize(features, _parameters(type_))
+    stride = shape[1]
+    for first in range(0, len(stored) - stride + 1, stride):
+        yield stored[first : first + stride].reshape(shape)
+
+
+def _run(
+    model: StatefulFunction, frames: Sequence[NDArray[np.int8]]
+) -> tuple[list[NDArray[Any]], list[float]]:
+    """The output of each step, and its seconds."""
+    outputs: list[NDArray[Any]] = []
+    seconds: list[float] = []
+    for frame in frames:
+        start = time.perf_counter()
+        (output,) = model.step(frame)
+        seconds.append(time.perf_counter() - start)
+        outputs.append(output)
+    return outputs, seconds
+
+
+# All tensors
+
+
+def _computed_values(function: FuncOp) -> Iterator[OpResult]:
+    """The results of all ops that compute something."""
+    for op in function.body.walk():
+        if op.name not in _CONSTANTS and not isinstance(op, VarHandleOp):
+            yield from op.results
+
+
+def returning_all_values(module: ModuleOp) -> ModuleOp:
     """
-    `(stored - zero_point) * scale` in f32, by NumPy. Formula: TensorFlow Lite's
-    [quantization specification](https://ai.google.dev/edge/litert/conversion/tensorflow/quantization/quantization_spec).
+    A copy of a module whose function also returns the results of all its ops:
+
+    ```mlir
+    func.func @main(%x: tensor<4x!q>) -> (tensor<4x!q>, tensor<4x!p>, tensor<4x!q>) {
+      %0 = "tfl.exp"(%x) : (tensor<4x!q>) -> tensor<4x!p>
+      %1 = "tfl.log"(%0) : (tensor<4x!p>) -> tensor<4x!q>
+      func.return %1, %0, %1 : tensor<4x!q>, tensor<4x!p>, tensor<4x!q>
+    }
+    ```
     """
-    shape = [1] * tensor.stored.ndim
-    if tensor.axis is not None:
-        shape[tensor.axis] = -1
-    stored = tensor.stored.astype(np.float32)
-    zero_points = tensor.zero_points.astype(np.float32)
-    if tensor.stored.ndim == 0:
-        shape = []
-    return (stored - zero_points.reshape(shape)) * tensor.scales.reshape(shape)
+    copy = module.clone()
+    function = entry_function(copy, None)
+    values = [*_computed_values(function)]
+    last = function.get_return_op()
+    assert last is not None
+    last.detach()
+    function.body.block.add_op(ReturnOp(*last.operands, *values))
+    last.erase()
+    # These have an entry for each result.
+    for name in ("res_attrs", "tf.entry_function"):
+        function.properties.pop(name, None)
+        function.attributes.pop(name, None)
+    function.update_function_type()
+    return copy
 
 
-def largest_distance(tensor: QuantizedTensor) -> int:
-    """An upper bound of `|stored - zero_point|` over a tensor."""
-    stored = tensor.stored.astype(np.int64)
-    low, high = int(stored.min()), int(stored.max())
-    return max(
-        abs(bound - int(zero_point))
-        for bound in (low, high)
-        for zero_point in tensor.zero_points
-    )
+def _compare(
+    module: ModuleOp,
+    frames: Sequence[NDArray[np.int8]],
+    outputs: Sequence[NDArray[Any]],
+    reference: Reference,
+) -> tuple[int, int]:
+    """How many values are compared, and how many of them differ."""
+    model = StatefulFunction(returning_all_values(module), compile)
+    count, wrong = 0, 0
+    for frame, output in zip(frames, outputs, strict=True):
+        reference.step(frame)
+        again, *computed = model.step(frame)
+        # What is timed is the model as it is, which is compiled in another way.
+        wrong += count_differences(output, again)
+        for expected, array in zip(reference.tensors(), computed, strict=True):
+            wrong += count_differences(expected, array)
+            count += array.size
+    return count, wrong
 
 
 def count_differences(expected: NDArray[Any], actual: NDArray[Any]) -> int:
-    """Number of elements that differ in any bit."""
+    """
+    Number of elements that differ in any bit.
+
+    Raises:
+        ValueError: if shapes or dtypes differ.
+    """
+    if (expected.shape, expected.dtype) != (actual.shape, actual.dtype):
+        raise ValueError(
+            f"shapes or dtypes differ: {expected.dtype} {expected.shape} and "
+            f"{actual.dtype} {actual.shape}"
+        )
     bits = f"u{expected.dtype.itemsize}"
     return int(np.count_nonzero(expected.view(bits) != actual.view(bits)))
