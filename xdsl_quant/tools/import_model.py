@@ -7,6 +7,7 @@ examples:
   xdsl-quant-import model.tflite -o model.mlir
   xdsl-quant-import model.tflite --shape x=1x16x16x3 -p canonicalize
   xdsl-quant-import model.mlir -o model.tflite
+  xdsl-quant-import model.tflite --static -p convert-tfl-to-linalg -o integers.mlir
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.targets.mlir import MLIRTarget
+from xdsl.utils.hints import isa
 
 from xdsl_quant import __version__
 from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
@@ -27,6 +30,9 @@ from xdsl_quant.runtime.loading import is_tflite_file, multiverse_context
 
 from .array_files import check_files
 from .failures import add_size_options, exit_code, read_module, reported
+
+_COLUMNS = ("op", "reason")
+"""What the table of fallbacks says of an op."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -76,6 +82,8 @@ def _run(options: argparse.Namespace) -> None:
     # It prints resources.
     ctx.load_registered_dialect("builtin")
     module = read_module(options, ctx)
+    for line in _fallback_table(module):
+        print(line, file=sys.stderr)
     if output is None:
         print(_text(ctx, module), end="")
         return
@@ -84,6 +92,21 @@ def _run(options: argparse.Namespace) -> None:
         content = _text(ctx, module).encode() if is_text else write_tflite(module)
     with reported(output, OSError), open_atomically(output) as stream:
         stream.write(content)
+
+
+def _fallback_table(module: ModuleOp) -> Iterator[str]:
+    """The lines that list which ops `convert-tfl-to-linalg` computes with floats."""
+    attribute = module.attributes.get("tfl.fallback")
+    if not isa(attribute, ArrayAttr[DictionaryAttr]):
+        return
+    counts = Counter(
+        tuple(str(entry.data.get(key, StringAttr("?"))).strip('"') for key in _COLUMNS)
+        for entry in attribute
+    )
+    yield f"ops without integer kernel, computed with floats: {counts.total()}"
+    width = max(len(op) for op, _ in counts)
+    for (op, reason), count in counts.items():
+        yield f"{count:>5}  {op:<{width}}  {reason}"
 
 
 def _text(ctx: Context, module: ModuleOp) -> str:

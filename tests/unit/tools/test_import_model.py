@@ -77,6 +77,32 @@ def test_text_to_file(capsys: pytest.CaptureFixture[str]):
     assert Path("newer.tflite").read_bytes() == Path("new.tflite").read_bytes()
 
 
+FALLBACKS = """
+!q = !quant.uniform<i8:f32, 0.5:3>
+func.func @main(%x: tensor<4x!q>, %y: tensor<4x!q>) -> tensor<4x!q> {
+  %0 = tfl.add %x, %y {fused_activation_function = "NONE"} : tensor<4x!q>
+  %1 = tfl.div %0, %y {fused_activation_function = "RELU6"} : tensor<4x!q>
+  %2 = "tfl.neg"(%1) : (tensor<4x!q>) -> tensor<4x!q>
+  %3 = tfl.div %2, %y {fused_activation_function = "NONE"} : tensor<4x!q>
+  return %3 : tensor<4x!q>
+}
+"""
+
+
+def test_table_of_fallbacks(capsys: pytest.CaptureFixture[str]):
+    Path("div.mlir").write_text(FALLBACKS)
+    assert main(["div.mlir", "-p", "convert-tfl-to-linalg"]) == 0
+    captured = capsys.readouterr()
+    assert "linalg.generic" in captured.out
+    assert captured.err == (
+        "ops without integer kernel, computed with floats: 3\n"
+        "    2  tfl.div  has no integer kernel\n"
+        "    1  tfl.neg  has a zero point, which the kernel ignores\n"
+    )
+    assert output(capsys, "div.mlir", "-p", "convert-tfl-to-linalg{fallback=only}")
+    assert output(capsys, "m.tflite", "--static", "-p", "convert-tfl-to-linalg")
+
+
 def test_large_constants(capsys: pytest.CaptureFixture[str]):
     data = np.arange(1 << 18, dtype=np.float32).view(np.uint8)
     tensors = [Tensor("w", "FLOAT32", [1 << 18], data=data)]
