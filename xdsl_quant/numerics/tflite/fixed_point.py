@@ -19,6 +19,10 @@ Integers: TypeAlias = NDArray[np.int64]
 INT32_MAX = 2**31 - 1
 
 
+class NoIntegerFormError(ValueError):
+    """There is no integer arithmetic for parameters or options."""
+
+
 class Multiplier(NamedTuple):
     """A real number from 0, or an array of them, as `value * 2**(exponent - 31)`."""
 
@@ -32,7 +36,12 @@ def quantized_multiplier(real: ArrayLike) -> Multiplier:
     """
     `QuantizeMultiplier`: the nearest multiplier of 31 bits for numbers of 64 bits. Numbers
     below `2**-32` become 0.
+
+    Raises:
+        NoIntegerFormError: if a number is infinite or NaN.
     """
+    if not np.isfinite(real).all():
+        raise NoIntegerFormError("a ratio of scales is no finite number")
     mantissas, exponents = np.frexp(np.asarray(real, np.float64))
     values = np.floor(np.ldexp(mantissas, 31) + 0.5).astype(np.int64)
     is_carried = values == 1 << 31
@@ -92,7 +101,8 @@ def rescaled(values: Any, multiplier: Multiplier) -> Integers:
     after each of two shifts.
     """
     value, exponent = multiplier
-    shifted = wrapped(values << np.maximum(exponent, 0))
+    # After 32 bits nothing is left.
+    shifted = wrapped(values << np.clip(exponent, 0, 32))
     product = doubling_high_product(shifted, value)
     return rounding_divide(product, np.maximum(-exponent, 0))
 

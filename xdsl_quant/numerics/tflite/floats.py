@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,10 +126,11 @@ def floor_modulo(lhs: Array, rhs: Array) -> Array:
     return lhs % (rhs if lhs.dtype.kind == "f" else _checked_divisor(rhs))
 
 
-def _checked_divisor(values: Array) -> Array:
-    if not np.all(values):
+def _checked_divisor(values: Any) -> Array:
+    is_known = isinstance(values, np.ndarray)
+    if is_known and not np.all(cast(Array, values)):
         raise ValueError("division by zero")
-    return values
+    return cast(Array, values)
 
 
 # Along the last dimension

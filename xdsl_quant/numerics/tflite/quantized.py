@@ -8,7 +8,7 @@ import numpy as np
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
 
-from .fixed_point import Integers
+from .fixed_point import Integers, NoIntegerFormError
 
 Activation: TypeAlias = Literal["NONE", "RELU", "RELU_N1_TO_1", "RELU6"]
 """A function that is computed together with an op, by the name that files have for it."""
@@ -72,10 +72,10 @@ def activation_bounds(
     activation gives.
 
     Raises:
-        ValueError: if there is no integer form of the activation.
+        NoIntegerFormError: if there is no integer form of the activation.
     """
     if activation not in _BOUNDS:
-        raise ValueError(f"activation '{activation}' has no integer form")
+        raise NoIntegerFormError(f"activation '{activation}' has no integer form")
     low, high = parameters.storage_min, parameters.storage_max
     smallest, largest = (
         np.clip(

@@ -72,18 +72,22 @@ def _union(*bounds: tuple[Any, Any]) -> tuple[Any, Any]:
     return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
+class TooWideError(ValueError):
+    """There is no type for numbers."""
+
+
 def type_for(*bounds: Bounds) -> IntegerType:
     """
     The type that numbers of these bounds are computed with.
 
     Raises:
-        ValueError: if it needs more than 64 bits.
+        TooWideError: if it needs more than 64 bits.
     """
     union = _union(*bounds)
     for type_ in (i32, i64):
         if _are_within(union, signed_bounds(type_.bitwidth)):
             return type_
-    raise ValueError(f"numbers from {union[0]} to {union[1]} need more than 64 bits")
+    raise TooWideError(f"numbers from {union[0]} to {union[1]} need more than 64 bits")
 
 
 def _known(value: Any) -> Any:
@@ -282,6 +286,22 @@ class IntegerExpression(_Expression):
         """The rest of a division that rounds down."""
         return self - (self // other) * other
 
+    def remainder(self, divisor: Number) -> IntegerExpression:
+        """
+        The rest of a division that rounds towards zero.
+
+        Raises:
+            ValueError: if the divisor may be 0.
+        """
+        low, high = _bounds(divisor)
+        if low <= 0 <= high:
+            raise ValueError("an integer may be divided by 0")
+        largest = max(-low, high) - 1
+        bounds = max(self.bounds[0], -largest), min(self.bounds[1], largest)
+        return self._built(
+            arith.RemSIOp, self, divisor, (min(bounds[0], 0), max(bounds[1], 0))
+        )
+
     def __lshift__(self, other: Number) -> IntegerExpression:
         if _bounds(other) == (0, 0):
             return self
@@ -435,6 +455,8 @@ class FloatExpression(_Expression):
         The value without its fraction. What is out of the range of 64 bits is its end, NaN
         the smaller one.
         """
+        if self.type.bitwidth < 32:
+            return self.as_float(f32).as_integer()
         low, high = self.bounds
         value = self
         is_bounded = -(2.0**63) <= low and high < 2.0**63
@@ -725,6 +747,7 @@ _UFUNCS: Mapping[Any, Callable[..., Any]] = {
     np.negative: _operator.neg,
     np.floor_divide: _operator.floordiv,
     np.remainder: _of_either(FloatExpression.remainder, _operator.mod),
+    np.fmod: IntegerExpression.remainder,
     np.left_shift: _operator.lshift,
     np.right_shift: _operator.rshift,
     np.bitwise_and: _operator.and_,

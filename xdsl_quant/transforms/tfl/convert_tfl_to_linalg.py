@@ -20,16 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AnyFloat,
     ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
     DictionaryAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
     IntegerType,
     LocationAttr,
     ModuleOp,
@@ -43,15 +48,17 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail, fail_for_all, op_name
 from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.transforms.building.arrays import numpy_dtype
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+from xdsl_quant.transforms.building.number_expressions import TooWideError
 from xdsl_quant.transforms.building.signless_types import (
     has_signedness,
     make_signless,
@@ -74,6 +81,8 @@ from .kernels import (
     Implementation,
     svdf,
 )
+
+_ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
 
@@ -190,44 +199,71 @@ class _Conversion:
         implementation = self.implementations.get(type(op))
         if implementation is None:
             fail(op, f"'{op_name(op)}' op has no conversion to linalg")
-        builder = LoweringBuilder.before(op)
         try:
-            operands = [self._operand(builder, operand) for operand in op.operands]
-            if isinstance(implementation, Computation):
-                results = implementation.results(
-                    op, operands, self._fall_back, self.fallback
-                )
-            else:
-                results = implementation(op, *operands)
+            results = self._results(op, implementation)
         except ComputationError as e:
             fail(op, f"'{op.name}' op {e}")
         except (IndexError, ValueError) as e:
             fail(op, f"'{op.name}' op cannot be converted: {e}")
-        values = cast(
-            tuple[Any, ...], results if isinstance(results, tuple) else (results,)
-        )
-        for result, value in zip(op.results, values, strict=True):
+        except TypeError:
+            fail(
+                op,
+                f"'{op.name}' op has no conversion to linalg for these element types",
+            )
+        for result, value in zip(op.results, results, strict=True):
             self._define(result, value)
+
+    def _results(
+        self, op: Operation, implementation: Implementation
+    ) -> Sequence[SSAValue | NDArray[Any]]:
+        """The tensors of stored values that an op computes, or arrays if they are known."""
+        builder = LoweringBuilder.before(op)
+        operands = [self._operand(builder, operand) for operand in op.operands]
+        if not isinstance(implementation, Computation):
+            return self._computed(op, implementation(op, *operands))
+        before, mode = op.prev_op, self.fallback
+        try:
+            results = implementation.results(op, operands, self._fall_back, mode)
+            return self._computed(op, results)
+        except TooWideError as e:
+            # What is built so far is of no use.
+            while (built := op.prev_op) is not before:
+                assert built is not None
+                Rewriter.erase_op(built)
+            self._fall_back(op, f"has no integer form: {e}")
+            return self._computed(op, implementation.results(op, operands, mode="only"))
+
+    def _computed(
+        self, op: Operation, results: Any
+    ) -> Sequence[SSAValue | NDArray[Any]]:
+        values = cast(
+            Sequence[Any], results if isinstance(results, tuple) else (results,)
+        )
+        return [
+            value.tensor(scalar_or_element_type(_stored_type(result.type)))
+            if isinstance(value, TensorExpression)
+            else np.asarray(value).astype(numpy_dtype(result.type))
+            for result, value in zip(op.results, values, strict=True)
+        ]
 
     def _fall_back(self, op: Operation, reason: str) -> None:
         self.fallbacks.append((op, reason))
 
-    def _define(self, result: SSAValue, value: Any) -> None:
-        type_ = _stored_type(result.type)
-        element_type = scalar_or_element_type(type_)
-        if not isinstance(value, TensorExpression):
-            self.arrays[result] = np.asarray(value).astype(numpy_dtype(result.type))
+    def _define(self, result: SSAValue, value: SSAValue | NDArray[Any]) -> None:
+        if not isinstance(value, SSAValue):
+            self.arrays[result] = value
             return
-        stored = value.tensor(element_type)
-        if stored.name_hint is None:
-            stored.name_hint = result.name_hint
-        self.tensors[result] = stored
+        if value.name_hint is None:
+            value.name_hint = result.name_hint
+        self.tensors[result] = value
 
     def _operand(self, builder: LoweringBuilder, operand: SSAValue) -> Any:
         if operand in self.arrays:
             return self.arrays[operand]
         if isinstance(operand.type, NoneType):
             return None
+        if (array := _constant_of(operand)) is not None:
+            return array
         stored = self._stored(operand)
         return plain(builder, stored, is_signed=_is_signed(operand.type))
 
@@ -245,7 +281,7 @@ class _Conversion:
         if not _is_arithmetic(element_type):
             raise ComputationError(
                 f"has an operand of type '{operand.type}', but elements may be "
-                "integers of up to 64 bits, f32 and f64"
+                "integers of up to 64 bits, f16, f32 and f64"
             )
         stored = self.tensors[operand] = _cast(_after(operand), operand, type_)
         stored.name_hint = operand.name_hint
@@ -299,10 +335,21 @@ class _Conversion:
         Rewriter.replace_op(op, new)
 
 
+def _constant_of(value: SSAValue) -> NDArray[Any] | None:
+    """The elements of a constant of another dialect; `None` if there is none."""
+    op = value.owner
+    if not isinstance(op, Operation) or not op.has_trait(ConstantLike):
+        return None
+    attribute = op.properties.get("value")
+    if not isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        return None
+    return dense_elements(cast(_ElementsAttr, attribute))
+
+
 def _is_arithmetic(type_: Attribute) -> bool:
     if isinstance(type_, IntegerType):
         return type_.bitwidth <= 64
-    return isinstance(type_, AnyFloat) and type_.bitwidth in (32, 64)
+    return isinstance(type_, Float16Type | Float32Type | Float64Type)
 
 
 def _after(value: SSAValue) -> LoweringBuilder:
@@ -364,7 +411,8 @@ class ConvertTFLToLinalgPass(ModulePass):
             implementations.update(MULTIPLIER_KERNELS)
         module = op.clone()
         conversion = _Conversion(implementations, self.fallback)
-        with without_garbage_collection():
+        # What overflows is refused where it matters.
+        with without_garbage_collection(), np.errstate(all="ignore"):
             conversion.convert(module)
         fallbacks = conversion.fallbacks
         if fallbacks and self.fallback == "off":

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.unit.frontends.tflite.models import model_of
@@ -133,6 +133,38 @@ def test_fallback_off():
     assert str(module) == before
 
 
+@pytest.mark.parametrize(
+    ("op", "scales", "reason"),
+    [
+        (
+            'tfl.mul(%x, %y) <{fused_activation_function = "TANH"}>',
+            ("0.5", "0.5", "0.5"),
+            "has no integer form: activation 'TANH' has no integer form",
+        ),
+        (
+            'tfl.mul(%x, %y) <{fused_activation_function = "NONE"}>',
+            ("3.0e+38", "3.0e+38", "0.5"),
+            "has no integer form: a ratio of scales is no finite number",
+        ),
+    ],
+    ids=["activation", "scales"],
+)
+def test_reasons(op: str, scales: tuple[str, str, str], reason: str):
+    """What is computed with floats is what the interpreter computes so."""
+    types = [f"tensor<2x!quant.uniform<i8:f32, {scale}>>" for scale in scales]
+    x, y, z = types
+    module = parse_module(
+        f"func.func @main(%x: {x}, %y: {y}) -> {z} {{\n"
+        f"%z = {op} : ({x}, {y}) -> {z}\nreturn %z : {z} }}"
+    )
+    arguments = np.array([3, -7], np.int8), np.array([2, 1], np.int8)
+    expected = run_function(module, "main", *arguments)
+    converted(module)
+    (fallback,) = cast(ArrayAttr[DictionaryAttr], module.attributes["tfl.fallback"])
+    assert fallback.data["reason"] == StringAttr(reason)
+    assert same_bits(run_function(module, "main", *arguments)[0], expected[0])
+
+
 def test_multiplier_kernels():
     """An accumulator of 2 * 15 + 1 = 31 times 0.5, which is a tie for one of both."""
     text = """
@@ -158,6 +190,44 @@ def test_multiplier_kernels():
     for module in (reference, multiplier):
         (result,) = run_function(module, "main", np.array([[4]], np.int8))
         np.testing.assert_array_equal(result, [[6]])
+
+
+def test_several_scales():
+    text = """
+        !q = !quant.uniform<i8:f32:1, {0.25, 0.5}>
+        func.func @main(%x: tensor<2x2x!q>) -> tensor<2x2x!q> {
+          %y = "tfl.relu"(%x) : (tensor<2x2x!q>) -> tensor<2x2x!q>
+          return %y : tensor<2x2x!q>
+        }
+    """
+    module = converted(parse_module(text))
+    assert "has a result with several scales" in str(module.attributes["tfl.fallback"])
+    (result,) = run_function(module, "main", np.array([[-3, 5], [7, -9]], np.int8))
+    np.testing.assert_array_equal(result, [[0, 5], [7, 0]])
+
+
+def test_weights_of_floats():
+    """Quantized weights of floats are dequantized, and are constants then."""
+    text = """
+        !w = !quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>
+        func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+          %w = "tfl.pseudo_qconst"() <{
+              qtype = tensor<2x2x!w>, value = dense<[[1, 2], [-4, 8]]> : tensor<2x2xi8>
+          }> : () -> tensor<2x2x!w>
+          %none = "tfl.no_value"() <{value}> : () -> none
+          %y = "tfl.fully_connected"(%x, %w, %none) <{
+              fused_activation_function = "RELU", keep_num_dims = false,
+              weights_format = "DEFAULT"
+          }> : (tensor<1x2xf32>, tensor<2x2x!w>, none) -> tensor<1x2xf32>
+          return %y : tensor<1x2xf32>
+        }
+    """
+    module = converted(parse_module(text))
+    assert "dense<[[5.000000e-01, -1.000000e+00], [1.000000e+00, 2.000000e+00]]>" in (
+        str(module)
+    )
+    (result,) = run_function(module, "main", np.array([[3, 1]], np.float32))
+    np.testing.assert_array_equal(result, [[2.5, 0]])
 
 
 # What cannot be converted
@@ -187,8 +257,13 @@ def test_multiplier_kernels():
             "(tensor<*x!tf_type.resource>) -> tensor<4xf32>",
             "'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first",
         ),
+        (
+            '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
+            "%y = tfl.floor_div %i, %i : tensor<4xi32>",
+            "'tfl.floor_div' op cannot be converted: an integer may be divided by 0",
+        ),
     ],
-    ids=["custom", "unknown", "sizes", "state"],
+    ids=["custom", "unknown", "sizes", "state", "division"],
 )
 def test_unsupported(body: str, message: str):
     context = multiverse_context()
@@ -228,6 +303,38 @@ def test_inferred_shapes():
     values = np.arange(8, dtype=np.float32).reshape(2, 4) - 3
     (result,) = run_function(converted(parse_module(text)), "main", values)
     np.testing.assert_array_equal(result, np.maximum(values, 0).reshape(4, 2))
+
+
+def test_constants_of_other_dialects():
+    text = """
+        func.func @main(%x: tensor<2x4xf32>) -> (tensor<4x2xf32>, tensor<2xi32>) {
+          %shape = arith.constant dense<[4, 2]> : tensor<2xi32>
+          %y = "tfl.reshape"(%x, %shape) : (tensor<2x4xf32>, tensor<2xi32>)
+              -> tensor<4x2xf32>
+          return %y, %shape : tensor<4x2xf32>, tensor<2xi32>
+        }
+    """
+    values = np.arange(8, dtype=np.float32).reshape(2, 4)
+    module = converted(parse_module(text))
+    result, shape = run_function(module, "main", values)
+    np.testing.assert_array_equal(result, values.reshape(4, 2))
+    np.testing.assert_array_equal(shape, [4, 2])
+
+
+def test_other_ops_between():
+    """They have the values that they had, with their types."""
+    text = """
+        !q = !quant.uniform<i8:f32, 0.5:3>
+        func.func @main(%x: tensor<2x!q>) -> tensor<2xf32> {
+          %y = "tfl.relu"(%x) : (tensor<2x!q>) -> tensor<2x!q>
+          %z = quant.dcast %y : tensor<2x!q> to tensor<2xf32>
+          %r = "tfl.neg"(%z) : (tensor<2xf32>) -> tensor<2xf32>
+          return %r : tensor<2xf32>
+        }
+    """
+    module = converted(parse_module(text))
+    (result,) = run_function(module, "main", np.array([1, 9], np.int8))
+    np.testing.assert_array_equal(result, [0, -3])
 
 
 # Control flow

@@ -36,6 +36,7 @@ from ..number_expressions import (
     Condition,
     FloatExpression,
     IntegerExpression,
+    TooWideError,
     signed_bounds,
     type_for,
 )
@@ -467,7 +468,9 @@ def storage_type(bounds: Bounds) -> IntegerType:
         low, high = signed_bounds(bits)
         if low <= bounds[0] and bounds[1] <= high:
             return IntegerType(bits)
-    raise ValueError(f"numbers from {bounds[0]} to {bounds[1]} need more than 64 bits")
+    raise TooWideError(
+        f"numbers from {bounds[0]} to {bounds[1]} need more than 64 bits"
+    )
 
 
 def element_type(scalar: Scalar, dtype: np.dtype[Any]) -> Attribute:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import AnyFloat, TensorType, f32, f64, i8
+from xdsl.dialects.builtin import AnyFloat, TensorType, f16, f32, f64, i8
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -28,6 +28,7 @@ Indices: TypeAlias = tuple[AffineExpr, ...]
 """Where an element is, in terms of loops."""
 
 FLOAT_TYPES: Mapping[np.dtype[Any], AnyFloat] = {
+    np.dtype(np.float16): f16,
     np.dtype(np.float32): f32,
     np.dtype(np.float64): f64,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType, f32, f64, i32
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
@@ -33,7 +33,7 @@ from .expressions import (
     builder_of,
     implements,
 )
-from .loops import Loops, Scalar, loops_of
+from .loops import FLOAT_TYPES, Loops, Scalar, loops_of
 
 _IDENTITY: Mapping[str, Callable[[Any], float]] = {
     "sum": lambda _: 0,
@@ -42,7 +42,7 @@ _IDENTITY: Mapping[str, Callable[[Any], float]] = {
     "min": lambda bounds: bounds[1],
 }
 
-_DTYPES: Mapping[Any, type[Any]] = {f32: np.float32, f64: np.float64}
+_DTYPES = {type_: dtype for dtype, type_ in FLOAT_TYPES.items()}
 
 _COMBINED: Mapping[str, tuple[type[Any], type[Any]]] = {
     "sum": (arith.AddfOp, arith.AddiOp),

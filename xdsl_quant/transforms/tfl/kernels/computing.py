@@ -24,6 +24,7 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.tflite.fixed_point import NoIntegerFormError
 from xdsl_quant.numerics.tflite.quantized import Quantized
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.quantization_arithmetic import (
@@ -135,7 +136,10 @@ class Computation:
         for index, operand in enumerate(operands):
             if (reason := self._unsuitable(index, operand)) is not None:
                 return NoKernel(reason)
-        return self.kernel(op, result, *operands)
+        try:
+            return self.kernel(op, result, *operands)
+        except NoIntegerFormError as e:
+            return NoKernel(f"has no integer form: {e}")
 
     def _unsuitable(self, index: int, operand: Any) -> str | None:
         """Why an operand is none of the integer kernel; `None` if it is one."""
