@@ -23,7 +23,7 @@ from .running import parse
         (Arith, set[str]()),
         (Cf, {"cf.switch"}),
         (Linalg, {"linalg.pooling_nchw_max"}),
-        (Math, {"math.ctpop", "math.cttz", "math.erf", "math.ipowi"}),
+        (Math, {"math.ctpop", "math.cttz", "math.ipowi"}),
         (Shape, set[str]()),
         (Tensor, set[str]()),
         (TFL, set[str]()),
