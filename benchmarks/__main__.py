@@ -14,6 +14,7 @@ from benchmarks import (
     observers,
     passes,
     start_up,
+    tflite_fallback,
 )
 from benchmarks.report import Options, Report, add_options, environment
 from xdsl_quant.runtime.atomic_files import write_text_atomically
@@ -27,6 +28,7 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Integer kernels", integer_kernels, integer_kernels.report),
     ("Calibration", calibration, calibration.report),
     ("Observers", observers, observers.report),
+    ("Fallback of TensorFlow Lite's ops", tflite_fallback, tflite_fallback.report),
 )
 
 _INTRODUCTION = """\
