@@ -29,8 +29,9 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.runtime.array_types import allows_shape, is_signless, shape_of
+from xdsl_quant.runtime.array_types import allows_shape, shape_of
 from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype, shortened
+from xdsl_quant.transforms.building.signless_types import has_signedness, signless
 
 from .compilation_error import CompilationError
 
@@ -83,7 +84,7 @@ class Boundary:
         except TypeError as e:
             raise CompilationError(f"{problem}: {e}") from None
         boundary = Boundary(type_, dtype)
-        if boundary._needs_sign and not boundary.takes_all_numbers:
+        if has_signedness(type_) and not boundary.takes_all_numbers:
             raise CompilationError(
                 f"{problem}, but only signless integers may have {integer_width(type_)} "
                 "bits"
@@ -132,17 +133,11 @@ class Boundary:
         element_type = scalar_or_element_type(self.type_)
         if isinstance(element_type, StoredQuantizedType):
             return element_type.signless_storage_type
-        return element_type
-
-    @property
-    def _needs_sign(self) -> bool:
-        """Whether MLIR has no arithmetic on values of the type."""
-        is_integer = isinstance(self._inner_element, IntegerType)
-        return is_integer and not is_signless(self._inner_element)
+        return signless(element_type)
 
     @cached_property
     def _outer_element(self) -> Attribute:
-        if isinstance(self._inner_element, AnyFloat) or self._needs_sign:
+        if isinstance(self._inner_element, AnyFloat):
             return self._inner_element
         return IntegerType(8 * self.dtype.itemsize)
 

@@ -20,6 +20,7 @@ from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.runtime.missing_lowering import missing_lowering
 from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
+from xdsl_quant.transforms.building.signless_types import has_signedness, make_signless
 from xdsl_quant.transforms.building.type_replacement import (
     TypeReplacement,
     defined_values,
@@ -65,6 +66,8 @@ def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
     except PassFailedException as e:
         raise CompilationError(str(e)) from None
     _replace_quantized_types(module)
+    if any(has_signedness(v.type) for op in module.walk() for v in defined_values(op)):
+        make_signless(module)
     CanonicalizePass().apply(ctx, module)
     # Ops are printed without the resources beside them.
     replace_resources(module, _resource_data)

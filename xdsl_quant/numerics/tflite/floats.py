@@ -39,6 +39,8 @@ def activated(values: Array, activation: str) -> Array:
         return values
     if (bounds := _CLIPPED.get(activation)) is not None:
         low, high = bounds
+        if values.dtype.kind == "u":
+            low = max(low, 0)
         values = np.maximum(values, values.dtype.type(low))
         return values if high == np.inf else np.minimum(values, values.dtype.type(high))
     if activation == "TANH":

@@ -709,11 +709,17 @@ def _function_of_floats(
     op_type: type[Operation], *bounds: float
 ) -> Callable[[FloatExpression], FloatExpression]:
     limits = cast(FloatBounds, bounds) or _UNBOUNDED
-    return lambda x: x._built(op_type, x, bounds=limits)  # pyright: ignore[reportPrivateUsage] in its module
+    return lambda x: _float(x)._built(op_type, x, bounds=limits)  # pyright: ignore[reportPrivateUsage] in its module
 
 
 def _rounded(op_type: type[Operation]) -> Callable[[FloatExpression], FloatExpression]:
-    return lambda x: x.rounded(op_type)
+    return lambda x: _float(x).rounded(op_type)
+
+
+def _float(x: object) -> FloatExpression:
+    if not isinstance(x, FloatExpression):
+        raise TypeError("a function of floats has no form for integers")
+    return x
 
 
 def _of_either(

@@ -28,6 +28,7 @@ from xdsl.context import Context
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -240,11 +241,17 @@ class _Conversion:
             Sequence[Any], results if isinstance(results, tuple) else (results,)
         )
         return [
-            value.tensor(scalar_or_element_type(_stored_type(result.type)))
-            if isinstance(value, TensorExpression)
-            else np.asarray(value).astype(numpy_dtype(result.type))
+            self._stored_result(result, value)
             for result, value in zip(op.results, values, strict=True)
         ]
+
+    def _stored_result(self, result: SSAValue, value: Any) -> SSAValue | NDArray[Any]:
+        if not isinstance(value, TensorExpression):
+            return np.asarray(value).astype(numpy_dtype(result.type))
+        element_type = scalar_or_element_type(_stored_type(result.type))
+        if isinstance(element_type, AnyFloat) != (value.dtype.kind == "f"):
+            raise TypeError("floats cannot be the integers of a result")
+        return value.tensor(element_type)
 
     def _fall_back(self, op: Operation, reason: str) -> None:
         self.fallbacks.append((op, reason))

@@ -262,8 +262,18 @@ def test_weights_of_floats():
             "%y = tfl.floor_div %i, %i : tensor<4xi32>",
             "'tfl.floor_div' op cannot be converted: an integer may be divided by 0",
         ),
+        (
+            '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
+            "%y = tfl.pow %i, %i : tensor<4xi32>",
+            "'tfl.pow' op has no conversion to linalg for these element types",
+        ),
+        (
+            '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
+            '%y = tfl.add %i, %i {fused_activation_function = "TANH"} : tensor<4xi32>',
+            "'tfl.add' op has no conversion to linalg for these element types",
+        ),
     ],
-    ids=["custom", "unknown", "sizes", "state", "division"],
+    ids=["custom", "unknown", "sizes", "state", "division", "power", "activation"],
 )
 def test_unsupported(body: str, message: str):
     context = multiverse_context()
@@ -335,6 +345,23 @@ def test_other_ops_between():
     module = converted(parse_module(text))
     (result,) = run_function(module, "main", np.array([1, 9], np.int8))
     np.testing.assert_array_equal(result, [0, -3])
+
+
+def test_unsigned_integers():
+    """Compiled code takes and returns the same arrays as the interpreter."""
+    text = """
+        func.func @main(%x: tensor<4xui8>) -> (tensor<4xui8>, tensor<4xi32>) {
+          %y = tfl.add %x, %x {fused_activation_function = "RELU_N1_TO_1"} : tensor<4xui8>
+          %z = "tfl.cast"(%x) : (tensor<4xui8>) -> tensor<4xi32>
+          return %y, %z : tensor<4xui8>, tensor<4xi32>
+        }
+    """
+    x = np.array([0, 1, 128, 255], np.uint8)
+    module = parse_module(text)
+    expected = np.array([0, 1, 0, 1], np.uint8), x.astype(np.int32)
+    for results in (run_function(module, "main", x), compile(module)(x)):
+        for result, array in zip(cast(Any, results), expected, strict=True):
+            assert same_bits(result, array)
 
 
 # Control flow
