@@ -35,7 +35,7 @@ func.func @softmax(%a: tensor<2x4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<2x4x
 
 // Its reciprocal, after normalization by leading zeros, in three Newton-Raphson steps:
 // CHECK: math.ctlz
-// CHECK: arith.constant 1515870810 : i64
+// CHECK: arith.constant 1515870810 : i32
 
 // The quotients:
 // CHECK: iterator_types = ["parallel", "parallel"]} ins(%a, {{.*}} outs(%{{.*}} : tensor<2x4xi8>)
