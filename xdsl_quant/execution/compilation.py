@@ -14,7 +14,13 @@ from xdsl_quant.diagnostics import location_prefix
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.entry_function import check_function_name
 from xdsl_quant.runtime.host_functions import HostFunctions, checked_host_functions
-from xdsl_quant.runtime.loading import IRError, as_module, is_tflite_file, verify_module
+from xdsl_quant.runtime.loading import (
+    IRError,
+    as_module,
+    is_tflite_file,
+    read_tflite_file,
+    verify_module,
+)
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
@@ -59,7 +65,9 @@ def compile(
 
     Args:
         module: a module or its text, in which all dialects that `xdsl-opt` finds may
-            occur, or the path of a `.tflite` file.
+            occur, or the path of a `.tflite` file, whose dynamic sizes become those for
+            which it was written, mostly a batch size of 1: see
+            [`read_tflite`][xdsl_quant.frontends.tflite.read_tflite] for others.
         entry: the name of the function; by default that of the only public function, or
             `main`.
         rounding_mode: how `lower-quant-ops` rounds. Its `truncate` is undefined for
@@ -124,6 +132,9 @@ def _compile(
 
 def _loaded(module: ModuleOp | str | Path) -> ModuleOp:
     try:
+        if is_tflite_file(module):
+            # Code needs to know the sizes of its operands.
+            return read_tflite_file(cast("str | Path", module), static=True)
         loaded = as_module(module)
         if loaded is module:
             verify_module(loaded)

@@ -118,6 +118,19 @@ def test_files(tmp_path: Path):
             assert compile(source)([-1, 2]).tolist() == expected
 
 
+def test_dynamic_files():
+    """A batch of unknown size is that for which the file was written."""
+    path = Path("docs/examples/dense.tflite")
+    x = np.array([[3, 1, -8, 20]], np.int8)
+    expected = run_function(read_tflite(path), "main", x)
+    np.testing.assert_array_equal(compile(path)(x), expected[0])
+    both = np.concatenate([x, -x])
+    module = read_tflite(path, shapes={"x": [2, 4]})
+    np.testing.assert_array_equal(
+        compile(module)(both), run_function(read_tflite(path), "main", both)[0]
+    )
+
+
 def test_files_that_cannot_be_compiled(tmp_path: Path):
     path = tmp_path / "model.tflite"
     with pytest.raises(

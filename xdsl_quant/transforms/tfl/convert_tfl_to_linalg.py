@@ -282,7 +282,8 @@ class _Conversion:
         if not isa(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
             raise ComputationError(
                 f"has an operand of type '{operand.type}', whose shape is not known: give "
-                "the inputs of the model shapes, e.g. 'xdsl-quant-import --static'"
+                "the inputs of the model shapes when the file is read, e.g. by the option "
+                "'static' of 'read_tflite' or 'xdsl-quant-import'"
             )
         element_type = type_.get_element_type()
         if not _is_arithmetic(element_type):
