@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pymicro_wakeword
 import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
 
@@ -21,16 +24,15 @@ from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.models import DTYPES, model_of
 from tests.unit.numerics.tflite.cases import Case, cases
+from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.numerics.tflite.fixed_point import (
-    quantized_multiplier,
-    rescaled,
-    rescaled_wide,
-)
-from xdsl_quant.numerics.tflite.quantized import activated
+from xdsl_quant.numerics.tflite.products import fully_connected
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import ConvertTFLToTosaPass
+from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
+    TFLVariablesToArgumentsPass,
+)
 
 from .tosa_execution import executable, validated
 
@@ -43,17 +45,12 @@ REFUSED: Mapping[str, Sequence[str]] = {
     "CAST": ["has elements of type 'ui8'"],
     "FLOOR_DIV": [NO_CONVERSION],
     "FLOOR_MOD": [NO_CONVERSION],
-    "L2_NORMALIZATION": [NO_CONVERSION],
-    "LOGISTIC": [NO_TABLE],
-    "LOG_SOFTMAX": ["need more than 32 bits"],
     "NEG": ["on quantized values has no integer kernel"],
     "QUANTIZE": ["quantizes floats, whose rounding TOSA does not have"],
     "REDUCE_PROD": [NO_CONVERSION],
-    "RESIZE_BILINEAR": [NO_CONVERSION],
-    "SOFTMAX": [NO_TABLE, "need more than 32 bits"],
+    "RESIZE_BILINEAR": ["need more than 32 bits"],
     "SQRT": [NO_TABLE],
     "SVDF": [NO_CONVERSION],
-    "TANH": [NO_TABLE],
     "TOPK_V2": [NO_CONVERSION],
 }
 """What the pass says about cases that it does not convert."""
@@ -94,23 +91,16 @@ def with_multiplier(case: Case) -> NDArray[Any]:
     x, weights, bias = (*case.operands, None)[:3]
     assert x is not None
     assert weights is not None
-    parameters, result = weights.parameters, case.results[0].parameters
-    matrix = weights.array
-    if parameters.quantized_dimension is None:
-        matrix = weights.quantized.corrected
-    sums = x.quantized.corrected.reshape(-1, matrix.shape[-1]) @ matrix.T
-    if bias is not None:
-        sums = sums + bias.array
-    ratio = (
-        float(x.quantized.scale) * parameters.scales / float(np.float32(result.scales))
-    )
     activations = "NONE", "RELU", "RELU_N1_TO_1", "RELU6"
     index: int = case.options.get("fused_activation_function", 0)
-    is_wide = bias is not None and bias.type == "INT64"
-    rescale = rescaled_wide if is_wide else rescaled
-    values = rescale(sums, quantized_multiplier(ratio))
-    return activated(values, result, activations[index]).reshape(
-        case.results[0].array.shape
+    return fully_connected(
+        x.quantized,
+        weights.quantized,
+        None if bias is None else bias.array,
+        case.results[0].parameters,
+        activations[index],
+        case.options.get("keep_num_dims", False),
+        has_multiplier=True,
     )
 
 
@@ -125,7 +115,7 @@ def expected_of(case: Case) -> Sequence[NDArray[Any]]:
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_integers(mlir: Mlir, group: str):
-    for case in _GROUPS[group][::4]:
+    for case in _GROUPS[group][::6]:
         try:
             module = converted(case)
         except PassFailedException as error:
@@ -147,6 +137,37 @@ def test_integers(mlir: Mlir, group: str):
         )
         for result, expected in zip(results, expected_of(case), strict=True):
             np.testing.assert_array_equal(np.asarray(result), expected, case.name)
+
+
+# Whole models, with their state
+
+PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+def test_streaming_models(mlir: Mlir, path: Path):
+    modules = [read_tflite(path.read_bytes()) for _ in range(2)]
+    for module in modules:
+        TFLVariablesToArgumentsPass().apply(Context(), module)
+    ConvertTFLToTosaPass().apply(Context(), modules[0])
+    modules[0].verify()
+    answer = validated(mlir, modules[0])
+    assert isinstance(answer, Accepted), answer
+    step: Any = executable(mlir, modules[0])
+    expected_step: Any = compile(modules[1], "main")
+    random = np.random.default_rng(0)
+    function = modules[0].body.block.first_op
+    assert isinstance(function, FuncOp)
+    shapes = [cast(TensorType, t).get_shape() for t in function.function_type.inputs]
+    state = [np.zeros(shape, np.int8) for shape in shapes[1:]]
+    for _ in range(20):
+        values = random.integers(-128, 128, shapes[0]).astype(np.int8)
+        results = [as_signless(array) for array in step(values, *state)]
+        for result, expected in zip(
+            results, expected_step(values, *state), strict=True
+        ):
+            np.testing.assert_array_equal(result, as_signless(np.asarray(expected)))
+        state = results[1:]
 
 
 # What is refused

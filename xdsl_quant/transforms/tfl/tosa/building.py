@@ -128,6 +128,9 @@ def _packed(array: NDArray[Any], element_type: Attribute) -> DenseIntOrFPElement
 class TosaBuilder(LoweringBuilder):
     """Builds ops of TOSA. Tensors have static shapes."""
 
+    assumes_32_bits: bool = False
+    """Whether a formula stays within 32 bits, whatever is known of its numbers."""
+
     def tosa(
         self,
         op_type: type[Operation],

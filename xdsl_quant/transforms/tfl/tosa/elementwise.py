@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.numerics.tflite import elementwise
+from xdsl_quant.numerics.tflite import elementwise, tables
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier, quantized_multiplier
 from xdsl_quant.numerics.tflite.quantized import (
     Quantized,
@@ -123,7 +123,8 @@ def _function(name: str, float_op: type[Operation] | None = None) -> Lowering:
         if _is_of_8_bits(op, x):
             return looked_up(builder, x, table_of_8_bits(variant, x.parameters, result))
         if variant in ("logistic", "tanh"):
-            raise Unsupported("has values of 16 bits, for which TOSA has no such table")
+            # The one that both have is in the formula.
+            return stored(op, tables.looked_up(variant, quantized(x), result))
         parameters = x.parameters
         table = table_of_16_bits(
             function(variant, result),

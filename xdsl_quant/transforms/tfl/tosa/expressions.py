@@ -12,9 +12,10 @@ refused. Ops are built where a value is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import BoolAttr, i1, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -56,32 +57,64 @@ class _ArrayLike:
 class Condition(_ArrayLike):
     """A tensor of truth values."""
 
-    def __init__(self, builder: TosaBuilder, value: SSAValue, form: Any = None):
+    def __init__(
+        self,
+        builder: TosaBuilder,
+        build: Callable[[], SSAValue],
+        shape: Sequence[int],
+        negative: Expression | None = None,
+    ):
+        """
+        Args:
+            builder: builds the ops.
+            build: builds the truth values.
+            shape: the shape of the tensor.
+            negative: the number of which it is whether it is negative.
+        """
         self.builder = builder
-        self.value = value
-        self.form = form
-        """`("negative", x)` if it is whether `x` is negative."""
+        self._build = build
+        self.shape = tuple(shape)
+        self.negative = negative
+        self._value: SSAValue | None = None
+
+    @property
+    def value(self) -> SSAValue:
+        """The truth values."""
+        if self._value is None:
+            self._value = self._build()
+        return self._value
 
     def __and__(self, other: Condition | bool) -> Condition | int:
         if not isinstance(other, Condition):
             return self if other else 0
-        return Condition(
-            self.builder,
-            self.builder.binary(tosa_ops.LogicalAndOp, self.value, other.value),
-        )
+
+        def build() -> SSAValue:
+            operands = self.value, other.value
+            return self.builder.binary(tosa_ops.LogicalAndOp, *operands)
+
+        shape = np.broadcast_shapes(self.shape, other.shape)
+        # Rounding away from zero is for shifts by more than 0 bits: 0 bits round nothing.
+        return Condition(self.builder, build, shape, self.negative)
+
+    __rand__ = __and__
+
+    def __add__(self, other: Number) -> Expression:
+        return self.number + other
+
+    __radd__ = __add__
 
     @property
     def number(self) -> Expression:
         """0 or 1."""
-        shape = shape_of(self.value)
 
         def build() -> SSAValue:
-            return self.builder.tosa(tosa_ops.CastOp, (self.value,), shape, i32)
+            return self.builder.tosa(tosa_ops.CastOp, (self.value,), self.shape, i32)
 
-        return Expression(self.builder, build, (0, 1), shape)
+        return Expression(self.builder, build, (0, 1), self.shape)
 
 
 Number: TypeAlias = "Expression | Condition | SupportsIndex"
+"""An operand: an expression, a truth value as 0 or 1, or a number that is known."""
 
 
 class Expression(_ArrayLike):
@@ -144,12 +177,34 @@ class Expression(_ArrayLike):
         Raises:
             Unsupported: if it needs more than 32 bits.
         """
-        if not _fits(self.bounds):
+        if not _fits(self.bounds) and not self.builder.assumes_32_bits:
             raise Unsupported(
                 f"has numbers from {self.bounds[0]} to {self.bounds[1]}, which need "
                 "more than 32 bits"
             )
         return self.low
+
+    def _lifted(self, number: Number | NDArray[Any]) -> Number:
+        """An array of numbers as an expression."""
+        if isinstance(number, Expression | Condition) or not np.ndim(number):
+            return cast(Number, number)
+        values = np.asarray(number)
+        return Expression(
+            self.builder,
+            lambda: self.builder.array(values, i32),
+            (int(values.min()), int(values.max())),
+            values.shape,
+        )
+
+    def __getitem__(self, index: Any) -> Expression:
+        """Some of the elements, as NumPy takes them."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+        positions: NDArray[Any] = np.arange(count).reshape(self.shape)[index]
+
+        def build() -> SSAValue:
+            return self.builder.gathered(self.value, positions)
+
+        return Expression(self.builder, build, self.bounds, positions.shape)
 
     def _operand(self, number: Number) -> SSAValue:
         """The lowest 32 bits of an operand of an op with this one."""
@@ -181,6 +236,7 @@ class Expression(_ArrayLike):
     # Operators
 
     def __add__(self, other: Number) -> Expression:
+        other = self._lifted(other)
         (a, b), (c, d) = self.bounds, _bounds(other)
         if (c, d) == (0, 0):
             return self
@@ -195,9 +251,8 @@ class Expression(_ArrayLike):
             return self
         form: tuple[Any, ...] = ("other",)
         match self.form:
-            case ("plus", x, half) if isinstance(other, Condition) and other.form == (
-                "negative",
-                x,
+            case ("plus", x, half) if isinstance(other, Condition) and (
+                other.negative is x
             ):
                 form = "plus_away", x, half
             case ("stored", value, zero_point) if not isinstance(
@@ -206,7 +261,10 @@ class Expression(_ArrayLike):
                 form = "stored", value, zero_point + int(other)
             case _:
                 pass
-        return self._binary(tosa.SubOp, self, other, (a - d, b - c), form)
+        bounds = a - d, b - c
+        if isinstance(other, Expression) and other.form == ("largest", self):
+            bounds = a - d, 0
+        return self._binary(tosa.SubOp, self, other, bounds, form)
 
     def __rsub__(self, other: Number) -> Expression:
         (a, b), (c, d) = self.bounds, _bounds(other)
@@ -216,6 +274,7 @@ class Expression(_ArrayLike):
         return 0 - self
 
     def __mul__(self, other: Number) -> Expression:
+        other = self._lifted(other)
         if _bounds(other) == (1, 1):
             return self
         products = [a * b for a in self.bounds for b in _bounds(other)]
@@ -239,12 +298,22 @@ class Expression(_ArrayLike):
         operands = [builder.with_rank(operand, len(shape)) for operand in operands]
         return builder.tosa(tosa.MulOp, (*operands, builder.one(shift, i8)), shape, i32)
 
+    def __floordiv__(self, other: SupportsIndex) -> Expression:
+        """A quotient by a power of two."""
+        divisor = int(cast(Any, other))
+        if divisor & (divisor - 1):
+            raise Unsupported(f"divides by {divisor}")
+        return self >> (divisor.bit_length() - 1)
+
     def __lshift__(self, other: Number) -> Expression:
         if _bounds(other) == (0, 0):
             return self
         bounds = _shifted(self, other)
         if not isinstance(other, Expression | Condition):
             other = int(other)
+        elif isinstance(other, Expression) and other.form == ("zeros", self):
+            # The first one becomes the highest of 32 bits: there is one.
+            bounds = 1 << 31, (1 << 32) - 1
         form = "shifted", self, other
         return self._binary(tosa_ops.LogicalLeftShiftOp, self, other, bounds, form)
 
@@ -259,9 +328,17 @@ class Expression(_ArrayLike):
         results = [a >> b for a in self.bounds for b in _bounds(other)]
         bounds = min(results), max(results)
         if (build := self._rounded(other)) is not None:
+            if self.form[1].form[0] == "product":
+                # Of two numbers of which one at least is not the smallest one.
+                bounds = max(bounds[0], INT32[0]), min(bounds[1], INT32[1])
             form = build.form if isinstance(build, _Rescale) else ("other",)
             return Expression(self.builder, build, bounds, self.shape, form)
-        form = "shifted_right", self, other
+        form = ("other",)
+        match self.form:
+            case ("shifted", 1, bits) if _bounds(other) == (1, 1):
+                form = "half", bits
+            case _:
+                pass
 
         def shifted() -> SSAValue:
             return self.builder.binary(
@@ -289,40 +366,71 @@ class Expression(_ArrayLike):
                 not isinstance(bits, Expression | Condition)
             ):
                 return _Rescale(self.builder, x, value, 31 + int(bits))
-            case ("plus_away" | "plus", x, Expression()) if (
-                isinstance(bits, Expression) and x.bounds[0] >= 0
+            case (
+                "plus" | "plus_away",
+                Expression() as x,
+                Expression(form=("half", unit)),
+            ) if unit is bits:
+                if x.bounds[0] >= 0:
+                    return lambda: _rounded_up(x, unit).value
+                return lambda: _divided_by_power(x, unit).value
+            case ("plus" | "plus_away", Expression(form=("plus", a, b)), 1) if (
+                not isinstance(bits, Expression | Condition)
+                and int(bits) == 1
+                and not _fits(self.bounds)
             ):
-                # Half of a unit that is not known: round down to twice the precision.
-                return lambda: _rounded_up(x, bits).value
+                return lambda: _mean(a, b, self.form[0] == "plus_away").value
+            case ("plus" | "plus_away", Expression() as x, half) if (
+                not isinstance(half, Expression | Condition)
+                and not isinstance(bits, Expression | Condition)
+                and int(half) == 1 << (int(bits) - 1)
+                and not _fits(self.bounds)
+            ):
+                return lambda: _divided(x, int(bits), self.form[0] == "plus_away").value
             case _:
                 return None
 
     def __and__(self, other: SupportsIndex) -> Expression:
         """The bits that `other` has, which is not negative."""
         mask = int(other)
+        if self.bounds[0] >= 0 and self.bounds[1] <= mask and not mask & (mask + 1):
+            return self
         high = min(self.bounds[1], mask) if self.bounds[0] >= 0 else mask
         return self._binary(tosa_ops.BitwiseAndOp, self, mask, (0, high))
+
+    def bits(self, mask: Expression) -> Expression:
+        """The bits that a mask has."""
+        return self._binary(tosa_ops.BitwiseAndOp, self, mask, mask.bounds)
 
     # Comparison
 
     def _compared(
-        self, op_type: type[Operation], lhs: Number, rhs: Number, form: Any = None
+        self,
+        op_type: type[Operation],
+        lhs: Number,
+        rhs: Number,
+        negative: Expression | None = None,
     ) -> Condition:
-        operands = [
-            x.value if isinstance(x, Expression) else self._operand(x)
-            for x in (lhs, rhs)
-        ]
+        shapes = [x.shape for x in (lhs, rhs) if isinstance(x, Expression)]
+        shape = np.broadcast_shapes(*shapes)
         builder = self.builder
-        shape = np.broadcast_shapes(*map(shape_of, operands))
-        operands = [builder.with_rank(operand, len(shape)) for operand in operands]
-        return Condition(builder, builder.tosa(op_type, operands, shape, i1), form)
 
-    def __lt__(self, other: Number) -> Condition:
-        form = ("negative", self) if _bounds(other) == (0, 0) else None
-        if form and self.form[0] == "rescaled":
-            # Mostly it is a part of rounding, for which nothing is built.
-            return _Negative(self)
-        return self._compared(tosa_ops.GreaterOp, other, self, form)
+        def build() -> SSAValue:
+            operands = [
+                x.value if isinstance(x, Expression) else self._operand(x)
+                for x in (lhs, rhs)
+            ]
+            operands = [builder.with_rank(operand, len(shape)) for operand in operands]
+            return builder.tosa(op_type, operands, shape, i1)
+
+        return Condition(builder, build, shape, negative)
+
+    def __lt__(self, other: Number) -> Condition | bool:
+        if _bounds(other) != (0, 0):
+            return self._compared(tosa_ops.GreaterOp, other, self)
+        if self.bounds[0] >= 0:
+            return False
+        return self._compared(tosa_ops.GreaterOp, other, self, self)
 
     def __le__(self, other: Number) -> Condition:
         return self._compared(tosa_ops.GreaterEqualOp, other, self)
@@ -337,11 +445,14 @@ class Expression(_ArrayLike):
         return self._compared(tosa_ops.EqualOp, self, other)
 
     def __ne__(self, other: Number) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        equal = self == other
-        value = self.builder.tosa(
-            tosa_ops.LogicalNotOp, (equal.value,), shape_of(equal.value), i1
-        )
-        return Condition(self.builder, value)
+        equal = self._compared(tosa_ops.EqualOp, self, other)
+
+        def build() -> SSAValue:
+            return self.builder.tosa(
+                tosa_ops.LogicalNotOp, (equal.value,), equal.shape, i1
+            )
+
+        return Condition(self.builder, build, equal.shape)
 
     __hash__ = object.__hash__
 
@@ -375,11 +486,42 @@ class Expression(_ArrayLike):
 
     def clipped(self, low: SupportsIndex, high: SupportsIndex) -> Expression:
         """A number limited to a range."""
-        result = self.maximum(low).minimum(high)
+        match self.form:
+            case ("shifted", Expression() as x, left) if not _fits(
+                self.bounds
+            ) and INT32 == (int(low), int(high)):
+                return self._saturated(x, left)
+            case _:
+                result = self.maximum(low).minimum(high)
         if result is self:
             result = Expression(self.builder, lambda: self.low, self.bounds, self.shape)
         result.form = "clipped", self, int(low), int(high)
         return result
+
+    def _saturated(self, x: Expression, left: Expression | SupportsIndex) -> Expression:
+        """This number, which is `x << left`, limited to 32 bits."""
+        low, high = INT32
+
+        def limit(bound: int) -> Number:
+            if not isinstance(left, Expression):
+                return bound >> int(left)
+            whole = np.full((1,) * self.ndim, bound)
+            number = Expression(
+                self.builder,
+                lambda: self.builder.array(whole, i32),
+                (bound, bound),
+                whole.shape,
+            )
+            return number >> left
+
+        inside = Expression(self.builder, lambda: self.low, INT32, self.shape)
+        result = inside
+        if self.bounds[1] > high:
+            result = _where(x > limit(high), high, result)
+        if self.bounds[0] < low:
+            result = _where(x >= limit(low), result, low)
+        bounds = max(self.bounds[0], low), min(self.bounds[1], high)
+        return Expression(self.builder, lambda: result.low, bounds, self.shape)
 
     def absolute(self) -> Expression:
         """The absolute value."""
@@ -411,11 +553,28 @@ class Expression(_ArrayLike):
         def build() -> SSAValue:
             return self.builder.tosa(tosa_ops.ClzOp, (self.value,), self.shape, i32)
 
-        return Expression(self.builder, build, (low, high), self.shape)
+        return Expression(self.builder, build, (low, high), self.shape, ("zeros", self))
+
+    def entries_of(self, table: NDArray[Any]) -> Expression:
+        """The entries of a table at indices that are within it."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+
+        def build() -> SSAValue:
+            builder = self.builder
+            entries = builder.array(table.reshape(1, -1, 1), i32)
+            indices = builder.with_shape(self.value, (1, count))
+            found = builder.tosa(
+                tosa_ops.GatherOp, (entries, indices), (1, count, 1), i32
+            )
+            return builder.with_shape(found, self.shape)
+
+        bounds = int(table.min()), int(table.max())
+        return Expression(self.builder, build, bounds, self.shape)
 
     def max(self, axis: int, keepdims: bool) -> Expression:
         """The largest number along a dimension."""
-        return self._reduced(tosa.ReduceMaxOp, axis, self.bounds)
+        form = "largest", self
+        return self._reduced(tosa.ReduceMaxOp, axis, self.bounds, form)
 
     def sum(self, axis: int, keepdims: bool) -> Expression:
         """The sum along a dimension."""
@@ -424,7 +583,11 @@ class Expression(_ArrayLike):
         return self._reduced(tosa.ReduceSumOp, axis, (low * size, high * size))
 
     def _reduced(
-        self, op_type: type[Operation], axis: int, bounds: Bounds
+        self,
+        op_type: type[Operation],
+        axis: int,
+        bounds: Bounds,
+        form: tuple[Any, ...] = ("other",),
     ) -> Expression:
         axis %= self.ndim
         shape = [*self.shape]
@@ -433,7 +596,7 @@ class Expression(_ArrayLike):
         def build() -> SSAValue:
             return self.builder.reduced(op_type, self.value, axis)
 
-        return Expression(self.builder, build, bounds, shape)
+        return Expression(self.builder, build, bounds, shape, form)
 
     # Results
 
@@ -509,17 +672,46 @@ class _Rescale:
         )
 
 
-class _Negative(Condition):
-    """Whether a number is negative, built when it is used."""
+def _mean(a: Expression, b: Number, is_away: bool) -> Expression:
+    """Half of a sum, which may have more than 32 bits, rounded up or away from zero."""
+    parity = b & 1 if isinstance(b, Expression) else int(cast(SupportsIndex, b)) & 1
+    half = b >> 1 if isinstance(b, Expression) else int(cast(SupportsIndex, b)) >> 1
+    parities = (a & 1) + parity
+    mean = (a >> 1) + half + ((parities + 1) >> 1)
+    if not is_away:
+        return mean
+    # Of a negative odd sum, it is one less.
+    is_less = (mean <= 0) & (parities == 1)
+    return mean - cast(Condition, is_less)
 
-    def __init__(self, x: Expression):
-        self.builder = x.builder
-        self.x = x
-        self.form = "negative", x
 
-    @property
-    def value(self) -> SSAValue:  # pyright: ignore[reportIncompatibleVariableOverride] lazy
-        return self.x._compared(tosa_ops.GreaterOp, 0, self.x).value  # pyright: ignore[reportPrivateUsage] in its module
+def _divided(x: Expression, bits: int, is_away: bool) -> Expression:
+    """
+    `x / 2**bits`, where half is too much for 32 bits: rounded down, and one more if the
+    remainder is large.
+    """
+    mask = (1 << bits) - 1
+    threshold: Number = mask >> 1
+    if is_away and isinstance(negative := x < 0, Condition):
+        threshold = negative.number + threshold
+    return (x >> bits) + ((x & mask) > threshold).number
+
+
+def _divided_by_power(x: Expression, bits: Expression) -> Expression:
+    """
+    `x / 2**bits` rounded half away from zero: rounded down, and one more if the remainder
+    is large. With more than 31 bits it is 0.
+    """
+    inside = bits.minimum(31)
+    mask = Expression(
+        x.builder, lambda: ((1 << inside) - 1).low, (0, INT32[1]), bits.shape
+    )
+    negative = x < 0
+    assert isinstance(negative, Condition)
+    threshold = (mask >> 1) + negative.number
+    remainder = x.bits(mask)
+    quotient = (x >> inside) + (remainder > threshold).number
+    return quotient if bits.bounds[1] <= 31 else _where(bits > 31, 0, quotient)
 
 
 def _rounded_up(x: Expression, bits: Expression) -> Expression:
@@ -568,9 +760,8 @@ def _clip(x: Expression, low: SupportsIndex, high: SupportsIndex) -> Expression:
 
 def _where(condition: Condition, a: Number, b: Number) -> Expression:
     builder = condition.builder
-    rank = len(shape_of(condition.value))
     bounds = [_bounds(number) for number in (a, b)]
-    shapes = [shape_of(condition.value)]
+    shapes = [condition.shape]
     shapes += [x.shape for x in (a, b) if isinstance(x, Expression)]
     shape = np.broadcast_shapes(*shapes)
 
@@ -579,7 +770,7 @@ def _where(condition: Condition, a: Number, b: Number) -> Expression:
             number = number.number
         if isinstance(number, Expression):
             return number.value
-        return builder.array(np.full((1,) * rank, int(number)), i32)
+        return builder.array(np.full((1,) * len(shape), int(number)), i32)
 
     def build() -> SSAValue:
         operands = condition.value, operand(a), operand(b)
@@ -590,6 +781,18 @@ def _where(condition: Condition, a: Number, b: Number) -> Expression:
     return Expression(builder, build, union, shape)
 
 
+def _subtract(a: Number, b: Number) -> Expression:
+    if isinstance(a, Expression):
+        return a - b
+    assert isinstance(b, Expression)
+    return b.__rsub__(a)
+
+
+def _sign(x: Expression) -> Expression:
+    negative = (x >> 31).maximum(-1)
+    return _where(x > 0, 1, negative)
+
+
 def _rank(x: Expression) -> int:
     return x.ndim
 
@@ -598,9 +801,11 @@ _UFUNCS: Mapping[Any, Callable[..., Any]] = {
     np.minimum: _with_expression_first(Expression.minimum),
     np.maximum: _with_expression_first(Expression.maximum),
     np.absolute: Expression.absolute,
+    np.sign: _sign,
     # These if the left operand is a number of NumPy.
     np.add: _with_expression_first(Expression.__add__),
     np.multiply: _with_expression_first(Expression.__mul__),
+    np.subtract: _subtract,
 }
 
 _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {

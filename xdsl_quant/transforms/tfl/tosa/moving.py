@@ -32,7 +32,14 @@ from .building import (
     lowered_type,
     per_tensor,
 )
-from .elementwise import Lowering, activation_of, looked_up, with_float_activation
+from .elementwise import (
+    Lowering,
+    activation_of,
+    looked_up,
+    stored,
+    with_float_activation,
+)
+from .expressions import Expression
 
 
 def number(attribute: Any, default: int = 0) -> int:
@@ -357,6 +364,24 @@ def _resize_nearest(
     return taken(builder, x.value, positions)
 
 
+def _resize_bilinear(
+    builder: TosaBuilder, op: tfl.ResizeBilinearOp, x: Operand, size: Operand
+) -> SSAValue:
+    if not x.is_quantized:
+        raise Unsupported(f"on '{x.type}' has no form in TOSA")
+    height, width = size.numbers
+    # It rounds away from 0, and stored values are 128 more if they are unsigned.
+    offset = 128 if is_unsigned(x.type) else 0
+    values: Any = Expression.stored(x) + offset
+    resized: Any = windows.resize_bilinear(
+        values,
+        (height, width),
+        bool(number(op.align_corners)),
+        bool(number(op.half_pixel_centers)),
+    )
+    return stored(op, resized - offset)
+
+
 LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.ReshapeOp: _reshape,
     tfl.SqueezeOp: _reshape,
@@ -385,5 +410,6 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.SpaceToBatchNdOp: _space_to_batch,
     tfl.BatchToSpaceNdOp: _moved(data_movement.batch_to_space),
     tfl.ResizeNearestNeighborOp: _resize_nearest,
+    tfl.ResizeBilinearOp: _resize_bilinear,
 }
 """The ops that move elements."""

@@ -195,8 +195,20 @@ def _finished(
     weights: Operand,
     *,
     is_wide: bool,
+    has_exact_product: bool = True,
 ) -> SSAValue:
-    """The result of a convolution; sums of 64 bits have a multiplier of 16 bits."""
+    """
+    The result of a convolution.
+
+    Args:
+        builder: builds the ops.
+        op: the op.
+        sums: the accumulators.
+        x: what is convolved.
+        weights: what it is multiplied with.
+        is_wide: whether sums have 64 bits, and a multiplier of 16 bits.
+        has_exact_product: whether the product of the scales is not rounded to 32 bits.
+    """
     activation = activation_of(op)
     if not x.is_quantized:
         return with_float_activation(builder, sums, activation)
@@ -206,9 +218,12 @@ def _finished(
     if not is_wide:
         sums = _narrowed(builder, sums)
     scales = parameters.scales.astype(np.float64)
-    ratio = float(np.float32(x.parameters.scales)) * scales
+    product = float(np.float32(x.parameters.scales)) * scales
+    if not has_exact_product:
+        product = product.astype(np.float32).astype(np.float64)
     result = per_tensor(op.results[0].type)
-    return _requantized(builder, op, sums, ratio / float(scale_of(result)), activation)
+    ratio = product / float(scale_of(result))
+    return _requantized(builder, op, sums, ratio, activation)
 
 
 def _has_wide_sums(bias: Operand | None) -> bool:
@@ -365,8 +380,9 @@ def _fully_connected(
         },
         builder.with_shape(x.value, (rows, 1, 1, inputs)),
     )
-    is_wide = bias is not None and _has_wide_sums(bias)
-    value = _finished(builder, op, sums, x, weights, is_wide=is_wide)
+    value = _finished(
+        builder, op, sums, x, weights, is_wide=False, has_exact_product=False
+    )
     return builder.with_shape(value, result_shape(op))
 
 
