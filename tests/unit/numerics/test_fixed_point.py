@@ -227,6 +227,11 @@ def test_product_is_that_of_mlir(rounding: ScaleRounding):
             "value 2147483648 is not in the range -2147483648 to 2147483647",
         ),
         (
+            lambda: quantize_multiplier(True),
+            TypeError,
+            "multipliers have dtype bool, but must be numbers",
+        ),
+        (
             lambda: apply_scale(1, -1, 2),
             ValueError,
             "multiplier -1 is not in the range 0 to 2147483647",

@@ -337,6 +337,30 @@ func.func @good(%a: !q) -> !q {
             f"'func.func' op argument #0 cannot be stripped: {CALIBRATED}",
         ),
         (
+            "func.func private @f() -> (!q, !c)",
+            f"'func.func' op result #1 cannot be stripped: {CALIBRATED}",
+        ),
+        (
+            """
+            func.func @f() {
+              %a:2 = func.call @g() : () -> (!q, !c) loc("model.py":7:9)
+              func.return
+            }
+            func.func private @g() -> (!q, !c)
+            """,
+            f"model.py:7:9: error: 'func.call' op result #1 cannot be stripped: {CALIBRATED}",
+        ),
+        (
+            """
+            func.func @f(%i: i8, %a: !quant.uniform<i8:f32:0, {1.0}>) {
+              "test.op"(%a) : (!quant.uniform<i8:f32:0, {1.0}>) -> ()
+              func.return
+            }
+            """,
+            "'func.func' op argument #1 cannot be stripped: scalar types may not use "
+            "per-axis quantization",
+        ),
+        (
             """
             func.func @f() {
               %a = "test.op"() : () -> !quant.uniform<i8:f32:0, {1.0}>
