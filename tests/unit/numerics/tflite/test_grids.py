@@ -61,7 +61,12 @@ _SUMS = [
 ]
 _WIDE_SUMS = [
     Case([(WIDE_LEFT, p16(a)), (WIDE_RIGHT, p16(b))], p16(c))
-    for a, b, c in [(0.1, 0.2, 0.3), (0.001, 0.1, 0.05), (0.00003, 0.00004, 0.00005)]
+    for a, b, c in [
+        (0.1, 0.2, 0.3),
+        (0.001, 0.1, 0.05),
+        (0.00003, 0.00004, 0.00005),
+        (0.00011209413787582889, 0.027530286461114883, 0.07150411605834961),
+    ]
 ]
 _POWERS = [
     Case([(WIDE_LEFT, p16(a)), (WIDE_RIGHT, p16(b))], p16(c))
@@ -85,6 +90,14 @@ _HARD_SWISH = [
 _ROOTS = [
     Case([(ALL, p8(a, -128))], p8(b, y))
     for a, b, y in product((0.004, 0.0937, 1.7), (0.0021, 0.07), (0, -128))
+]
+# Parameters whose results show the last bits of constants.
+_HARD_SWISH.append(
+    Case([(ALL, p8(0.0013727018376812339, -3))], p8(0.0007186076836660504, -6))
+)
+_ROOTS += [
+    Case([(ALL, p8(0.021849272772669792, -128))], p8(0.004994870629161596, -9)),
+    Case([(ALL, p8(0.02870173193514347, -128))], p8(0.030917810276150703, -42)),
 ]
 _EQUAL_SCALES = [
     Case([(ALL, p8(0.25, 3))], p8(scale, -100)) for scale in (0.25, 0.125, 0.5)
@@ -135,15 +148,15 @@ GRIDS: dict[str, tuple[Callable[..., Integers], Sequence[Case], int]] = {
         509164965,
     ),
     "mul": (elementwise.multiply, _SUMS, 1108872206),
-    "add of i16": (elementwise.add, _WIDE_SUMS + _POWERS, 1412680318),
-    "add of powers of two": (add_powers, _WIDE_SUMS + _POWERS, 4153940026),
-    "sub of powers of two": (subtract_powers, _WIDE_SUMS + _POWERS, 3127327529),
+    "add of i16": (elementwise.add, _WIDE_SUMS + _POWERS, 234084652),
+    "add of powers of two": (add_powers, _WIDE_SUMS + _POWERS, 2925005672),
+    "sub of powers of two": (subtract_powers, _WIDE_SUMS + _POWERS, 2780335768),
     "relu": (elementwise.relu, _UNARY, 1238085943),
     "abs": (elementwise.absolute, _UNARY + _EQUAL_SCALES, 2963226405),
     "quantize": (elementwise.requantize, _UNARY, 1175822463),
-    "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 761994353),
-    "sqrt": (elementwise.square_root, _ROOTS, 2557846182),
-    "rsqrt": (elementwise.reciprocal_square_root, _ROOTS, 3267275907),
+    "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 3038088468),
+    "sqrt": (elementwise.square_root, _ROOTS, 4077985583),
+    "rsqrt": (elementwise.reciprocal_square_root, _ROOTS, 3493988643),
     "exp": (table("exp"), _UNARY, 3972474509),
     "log": (table("log"), _UNARY, 3177382763),
     "softmax": (rows.softmax, _SOFTMAX, 3835325448),
