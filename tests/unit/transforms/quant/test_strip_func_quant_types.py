@@ -348,7 +348,8 @@ func.func @good(%a: !q) -> !q {
             }
             func.func private @g() -> (!q, !c)
             """,
-            f"model.py:7:9: error: 'func.call' op result #1 cannot be stripped: {CALIBRATED}",
+            "model.py:7:9: error: 'func.call' op result #1 cannot be stripped: "
+            f"{CALIBRATED}",
         ),
         (
             """
