@@ -27,6 +27,8 @@ from tests.unit.numerics.tflite.cases import Case, cases
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.tflite.elementwise import quantize
 from xdsl_quant.numerics.tflite.products import fully_connected
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import ConvertTFLToTosaPass
@@ -46,7 +48,6 @@ REFUSED: Mapping[str, Sequence[str]] = {
     "FLOOR_DIV": [NO_CONVERSION],
     "FLOOR_MOD": [NO_CONVERSION],
     "NEG": ["on quantized values has no integer kernel"],
-    "QUANTIZE": ["quantizes floats, whose rounding TOSA does not have"],
     "REDUCE_PROD": [NO_CONVERSION],
     "RESIZE_BILINEAR": ["need more than 32 bits"],
     "SQRT": [NO_TABLE],
@@ -73,6 +74,10 @@ for _case in cases():
 def mlir() -> Iterator[Mlir]:
     with Mlir() as worker:
         yield worker
+
+
+def parse(text: str) -> ModuleOp:
+    return Parser(multiverse_context(), text).parse_module()
 
 
 def converted(case: Case) -> ModuleOp:
@@ -139,6 +144,41 @@ def test_integers(mlir: Mlir, group: str):
             np.testing.assert_array_equal(np.asarray(result), expected, case.name)
 
 
+@pytest.mark.parametrize(
+    ("storage", "scale", "zero_point"),
+    [("i8", 0.1, 3), ("i8", 0.0072, -128), ("u8", 0.33, 100), ("i16", 3.1e-4, 0)],
+)
+def test_floats_are_quantized_exactly(
+    mlir: Mlir, storage: str, scale: float, zero_point: int
+):
+    step = np.float32(scale)
+    type_ = f"tensor<9000x!quant.uniform<{storage}:f32, {float(step)!r}:{zero_point}>>"
+    module = parse(
+        f"""
+        func.func @main(%x: tensor<9000xf32>) -> {type_} {{
+          %0 = "tfl.quantize"(%x) <{{qtype = {type_}}}> : (tensor<9000xf32>) -> {type_}
+          func.return %0 : {type_}
+        }}
+        """
+    )
+    ConvertTFLToTosaPass().apply(Context(), module)
+    assert isinstance(validated(mlir, module), Accepted)
+    parameters = QuantizationParameters(float(step), zero_point, storage=storage)
+    random = np.random.default_rng(2)
+    low, high = parameters.storage_min, parameters.storage_max
+    # Ties, the floats next to them, and numbers that are out of range.
+    integers = random.integers(low - 3, high + 4, 9000)
+    halves = random.choice([0, 0.5, -0.5, 0.3], 9000)
+    values = ((integers - zero_point + halves) * step).astype(np.float32)
+    values[::3] = np.nextafter(values[::3], np.float32(np.inf))
+    values[1::3] = np.nextafter(values[1::3], np.float32(-np.inf))
+    values[:7] = [np.inf, -np.inf, np.nan, 1e30, -1e30, 0.0, -0.0]
+    expected = quantize(values, parameters)
+    stored: Any = executable(mlir, module)(values)
+    dtype = expected.astype({"i8": "i1", "u8": "u1", "i16": "i2"}[storage]).dtype
+    np.testing.assert_array_equal(np.asarray(stored).view(dtype), expected)
+
+
 # Whole models, with their state
 
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
@@ -171,10 +211,6 @@ def test_streaming_models(mlir: Mlir, path: Path):
 
 
 # What is refused
-
-
-def parse(text: str) -> ModuleOp:
-    return Parser(multiverse_context(), text).parse_module()
 
 
 Q = "!quant.uniform<i8:f32, 0.5>"

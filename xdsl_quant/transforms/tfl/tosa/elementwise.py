@@ -47,8 +47,10 @@ Builds the results of an op: the value or the values, given the builder, the op,
 `Operand` for each operand, `None` for an absent one.
 """
 
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
 _FLOAT_BOUNDS: Mapping[str, tuple[float, float]] = {
-    "RELU": (0, 3.4028234663852886e38),
+    "RELU": (0, LARGEST_FLOAT),
     "RELU_N1_TO_1": (-1, 1),
     "RELU6": (0, 6),
     "RELU_0_TO_1": (0, 1),
@@ -241,7 +243,7 @@ def _negative(builder: TosaBuilder, op: tfl.NegOp, x: Operand) -> SSAValue:
 def _quantize(builder: TosaBuilder, op: tfl.QuantizeOp, x: Operand) -> SSAValue:
     result = per_tensor(op.output.type)
     if not x.is_quantized:
-        raise Unsupported("quantizes floats, whose rounding TOSA does not have")
+        return _quantized_floats(builder, op, x, result)
     ratio = float(np.float32(x.parameters.scales)) / float(scale_of(result))
     multiplier = quantized_multiplier(ratio)
     type_ = element_type_of(x.value)
@@ -251,6 +253,82 @@ def _quantize(builder: TosaBuilder, op: tfl.QuantizeOp, x: Operand) -> SSAValue:
         return stored(op, elementwise.requantize(quantized(x), result))
     value = builder.rescaled(x.value, multiplier, output_type, *zero_points)
     return builder.bounded(value, result.storage_min, result.storage_max)
+
+
+def _quantized_floats(
+    builder: TosaBuilder, op: Operation, x: Operand, result: QuantizationParameters
+) -> SSAValue:
+    """
+    Floats as stored values, exactly: a product with the reciprocal of the scale is at most
+    one unit off, which a comparison with the least floats of both stored values shows.
+    """
+    if element_type_of(x.value) != f32:
+        raise Unsupported(f"on '{x.type}' has no form in TOSA")
+    shape, rank = x.shape, len(x.shape)
+    # Infinity is a number then, and NaN the smallest one.
+    numbers = builder.tosa(
+        tosa.ClampOp,
+        (x.value,),
+        shape,
+        f32,
+        max_val=FloatAttr(LARGEST_FLOAT, f32),
+        min_val=FloatAttr(-LARGEST_FLOAT, f32),
+        nan_mode=tosa.NanModeAttr(tosa.NanMode.IGNORE),
+    )
+    low, high = result.storage_min, result.storage_max
+    least = _least_floats(result)
+
+    def floats(number: float) -> SSAValue:
+        return builder.array(np.full((1,) * rank, number), f32)
+
+    reciprocal = float(np.float32(1) / scale_of(result))
+    operands = numbers, floats(reciprocal), builder.one(0, i8)
+    product = builder.tosa(tosa.MulOp, operands, shape, f32)
+    moved = builder.binary(tosa.AddOp, product, floats(int(result.zero_points)))
+    inside = builder.clamped(moved, low, high)
+    guess = builder.tosa(tosa_ops.CastOp, (inside,), shape, i32)
+    index = builder.binary(
+        tosa.SubOp, guess, builder.array(np.full((1,) * rank, low), i32)
+    )
+    flat = builder.with_shape(index, (1, int(np.prod(shape, dtype=np.int64))))
+
+    def limit(entries: Any) -> SSAValue:
+        """The entry of a table for each guess."""
+        operands = builder.array(entries.reshape(1, -1, 1), f32), flat
+        found = builder.tosa(
+            tosa_ops.GatherOp, operands, (1, shape_of(flat)[1], 1), f32
+        )
+        return builder.with_shape(found, shape)
+
+    def counted(
+        op_type: type[Operation], operands: tuple[SSAValue, SSAValue]
+    ) -> SSAValue:
+        value = builder.tosa(op_type, operands, shape, i1)
+        return builder.tosa(tosa_ops.CastOp, (value,), shape, i32)
+
+    below = counted(tosa_ops.GreaterOp, (limit(least[:-1]), numbers))
+    above = counted(tosa_ops.GreaterEqualOp, (numbers, limit(least[1:])))
+    value = builder.binary(tosa.AddOp, builder.binary(tosa.SubOp, guess, below), above)
+    element_type = lowered_type(op.results[0].type).element_type
+    return builder.tosa(tosa_ops.CastOp, (value,), shape, element_type)
+
+
+def _least_floats(result: QuantizationParameters) -> Any:
+    """
+    For each stored value the least float that becomes it or a larger one: from the smallest
+    float for the smallest one, to infinity behind the largest one.
+    """
+    low, high = result.storage_min, result.storage_max
+    stored_values = np.arange(low + 1, high + 1)
+    steps = stored_values - int(result.zero_points) - 0.5
+    limits = (steps * float(scale_of(result))).astype(np.float32)
+    # It is one of the next floats.
+    for _ in range(4):
+        limits = np.nextafter(limits, np.float32(-np.inf))
+    for _ in range(8):
+        is_less = elementwise.quantize(limits, result) < stored_values
+        limits = np.where(is_less, np.nextafter(limits, np.float32(np.inf)), limits)
+    return np.concatenate([[-np.inf], limits, [np.inf]]).astype(np.float32)
 
 
 def _dequantize(builder: TosaBuilder, op: tfl.DequantizeOp, x: Operand) -> SSAValue:

@@ -186,7 +186,7 @@ class Expression(_ArrayLike):
 
     def _lifted(self, number: Number | NDArray[Any]) -> Number:
         """An array of numbers as an expression."""
-        if isinstance(number, Expression | Condition) or not np.ndim(number):
+        if isinstance(number, Expression | Condition) or not np.ndim(cast(Any, number)):
             return cast(Number, number)
         values = np.asarray(number)
         return Expression(
