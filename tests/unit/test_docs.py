@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from tests.conformance.differences import DIFFERENCES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
+    "project"
+]["scripts"]
 CONSOLE = re.compile(
     r"^```console\n\$ (?P<command>.*)\n(?P<output>(?:.*\n)*?)```$", re.M
 )
@@ -42,12 +46,18 @@ PYTHON_EXAMPLES = [
 
 
 def _run(command: str) -> str:
+    """What a command prints; with `2>&1` at its end, also to standard error."""
     program, *arguments = shlex.split(command)
-    executable = Path(sys.executable).parent / program
+    executable = [str(Path(sys.executable).parent / program)]
+    if (entry_point := SCRIPTS.get(program)) is not None:
+        # A script that is newer than the installation.
+        executable = [sys.executable, "-m", entry_point.partition(":")[0]]
+    has_errors = arguments[-1] == "2>&1"
     result = subprocess.run(
-        [str(executable), *arguments],
+        [*executable, *(arguments[:-1] if has_errors else arguments)],
         cwd=ROOT,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if has_errors else subprocess.PIPE,
         text=True,
         check=False,
     )

@@ -2,9 +2,9 @@
 Conversions between values of MLIR types and the NumPy numbers of arithmetic on them.
 
 A value has the dtype that
-[`numpy_dtype`][xdsl_quant.runtime.array_types.numpy_dtype] says, and its bits that the type
-does not have are copies of the sign. All functions here take and return NumPy arrays or
-NumPy scalars alike.
+[`numpy_dtype`][xdsl_quant.transforms.building.arrays.numpy_dtype] says, and its bits that
+the type does not have are copies of the sign. All functions here take and return NumPy
+arrays or NumPy scalars alike.
 """
 
 from __future__ import annotations

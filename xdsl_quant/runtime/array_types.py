@@ -48,7 +48,7 @@ from xdsl_quant.transforms.building.arrays import (
 def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any]:
     """
     The array to pass for an argument of a type, with the dtype that
-    [`numpy_dtype`][xdsl_quant.runtime.array_types.numpy_dtype] says.
+    [`numpy_dtype`][xdsl_quant.transforms.building.arrays.numpy_dtype] says.
 
     It is `value` itself or a view of it wherever possible. An array for a signless
     integer type may be signed or unsigned, as it is taken for its bits. Plain Python
