@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from xdsl.context import Context
@@ -33,6 +33,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     FunctionType,
     ModuleOp,
+    f32,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -42,9 +43,10 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements
 
-from .tosa import elementwise, moving, products, rows
+from .tosa import elementwise, floats, moving, products, rows
 from .tosa.building import (
     Operand,
     TosaBuilder,
@@ -75,11 +77,17 @@ class ConvertTFLToTosaPass(ModulePass):
 
     name = "convert-tfl-to-tosa"
 
+    fallback: Literal["on", "off"] = "on"
+    """
+    What becomes of ops on stored values that TOSA has no integers for: they are computed
+    with floats (`on`), or the pass fails (`off`).
+    """
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         xdsl_patches.apply("builtin", "func", "tosa")
         errors: list[str] = []
         functions = [
-            (function, _converted(function, errors))
+            (function, _converted(function, errors, self.fallback == "on"))
             for function in op.body.block.ops
             if isinstance(function, func.FuncOp)
         ]
@@ -97,7 +105,9 @@ def _message(op: Operation, words: str) -> str:
     return f"{prefix}'{op_name(op)}' op {words}"
 
 
-def _converted(function: func.FuncOp, errors: list[str]) -> func.FuncOp:
+def _converted(
+    function: func.FuncOp, errors: list[str], has_fallback: bool
+) -> func.FuncOp:
     """A function with the same name and attributes; errors are added to a list."""
     if function.is_declaration:
         return function.clone()
@@ -105,7 +115,7 @@ def _converted(function: func.FuncOp, errors: list[str]) -> func.FuncOp:
         errors.append(_message(function, "has more than one block"))
         return function
     try:
-        return _Conversion(function, errors).convert()
+        return _Conversion(function, errors, has_fallback).convert()
     except Unsupported as e:
         errors.append(_message(function, str(e)))
     return function
@@ -114,8 +124,9 @@ def _converted(function: func.FuncOp, errors: list[str]) -> func.FuncOp:
 class _Conversion:
     """The conversion of one function."""
 
-    def __init__(self, function: func.FuncOp, errors: list[str]):
+    def __init__(self, function: func.FuncOp, errors: list[str], has_fallback: bool):
         self.function = function
+        self.has_fallback = has_fallback
         self.errors = errors
         types = [lowered_type(type_) for type_ in function.function_type.inputs]
         self.block = Block(arg_types=types)
@@ -167,10 +178,8 @@ class _Conversion:
                 self.absent.add(op.results[0])
             elif isinstance(op, func.ReturnOp):
                 self._return(builder, op)
-            elif (lowering := LOWERINGS.get(type(op))) is not None:
-                self._lower(builder, op, lowering)
             else:
-                raise Unsupported("has no conversion to TOSA")
+                self._lower(builder, op)
         except (Unsupported, ValueError) as e:
             self.errors.append(_message(op, str(e)))
             self.values.update(dict.fromkeys(op.results))
@@ -182,7 +191,9 @@ class _Conversion:
         lowered = None if array is not None else self.values[value]
         return Operand(builder, value.type, lowered, array)
 
-    def _lower(self, builder: TosaBuilder, op: Operation, lowering: Lowering) -> None:
+    def _lower(self, builder: TosaBuilder, op: Operation) -> None:
+        if type(op) not in LOWERINGS.keys() | floats.LOWERINGS.keys():
+            raise Unsupported("has no conversion to TOSA")
         if any(self.values.get(operand, 0) is None for operand in op.operands):
             # What defines it has an error.
             self.values.update(dict.fromkeys(op.results))
@@ -190,7 +201,7 @@ class _Conversion:
         for result in op.results:
             lowered_type(result.type)
         operands = [self._operand(builder, operand) for operand in op.operands]
-        results = lowering(builder, op, *operands)
+        results = self._results(builder, op, operands)
         values = cast(
             "Sequence[SSAValue]",
             (results,) if isinstance(results, SSAValue) else results,
@@ -203,6 +214,43 @@ class _Conversion:
             new.name_hint = value.name_hint
             self.values[value] = new
 
+    def _results(
+        self, builder: TosaBuilder, op: Operation, operands: Sequence[Operand | None]
+    ) -> Any:
+        """
+        What an op becomes: stored values or floats, or stored values by floats.
+
+        Raises:
+            Unsupported: if it becomes none of these.
+        """
+        of_floats = floats.LOWERINGS.get(type(op))
+        lowering = LOWERINGS.get(type(op), of_floats)
+        assert lowering is not None
+        known = [operand for operand in operands if operand is not None]
+        has_stored = any(operand.is_quantized for operand in known)
+        if not has_stored and of_floats is not None and _are_floats(op.results):
+            return of_floats(builder, op, *operands)
+        last = self.block.last_op
+        try:
+            if type(op) in LOWERINGS:
+                return lowering(builder, op, *operands)
+            raise Unsupported("has no integer form in TOSA")
+        except Unsupported:
+            if not has_stored or not self.has_fallback:
+                raise
+            self._erase_after(last)
+            try:
+                return floats.fallen_back(builder, op, of_floats or lowering, *operands)
+            except (Unsupported, ValueError):
+                # What is wrong is what the op itself is refused for.
+                self._erase_after(last)
+            raise
+
+    def _erase_after(self, last: Operation | None) -> None:
+        """Erase what was built after an op, or all."""
+        while (op := self.block.last_op) is not last and op is not None:
+            self.block.erase_op(op)
+
     def _return(self, builder: TosaBuilder, op: func.ReturnOp) -> None:
         values: list[SSAValue] = []
         for operand in op.operands:
@@ -214,6 +262,11 @@ class _Conversion:
                 value = builder.reinterpreted(value, to_signed=False)
             values.append(value)
         builder.insert(func.ReturnOp(*values))
+
+
+def _are_floats(values: Sequence[SSAValue]) -> bool:
+    types = [scalar_or_element_type(value.type) for value in values]
+    return all(type_ == f32 for type_ in types)
 
 
 def _elements(op: tfl.ConstOp | tfl.QConstOp) -> Any:

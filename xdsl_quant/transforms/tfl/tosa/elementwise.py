@@ -332,6 +332,11 @@ def _least_floats(result: QuantizationParameters) -> Any:
 
 
 def _dequantize(builder: TosaBuilder, op: tfl.DequantizeOp, x: Operand) -> SSAValue:
+    return dequantized(builder, x)
+
+
+def dequantized(builder: TosaBuilder, x: Operand) -> SSAValue:
+    """What stored values express."""
     parameters = parameters_of(x.type)
     if parameters is None or element_type_of(x.value) not in (i8, i16):
         raise Unsupported(f"on '{x.type}' has no form in TOSA")
