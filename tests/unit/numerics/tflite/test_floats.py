@@ -53,8 +53,8 @@ def test_unknown_activation():
 
 def test_prelu():
     alpha = f32([0.5, 2.0])
-    result = floats.prelu(f32([[-2, -2], [-0.0, 3]]), alpha)
-    assert same_bits(result, f32([[-1, -4], [-0.0, 3]]))
+    result = floats.prelu(f32([[-2, -2], [-0.0, 3], [0.25, 0.25]]), alpha)
+    assert same_bits(result, f32([[-1, -4], [-0.0, 3], [0.25, 0.25]]))
 
 
 def logistic(x: float) -> float:

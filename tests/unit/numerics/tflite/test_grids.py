@@ -112,6 +112,9 @@ _LOG_SOFTMAX = [case._replace(result=p8(1 / 16, 127)) for case in _SOFTMAX]
 _WIDE_SOFTMAX = [
     Case([(WIDE_ROWS, p16(a))], p16(2**-15)) for a in (0.00001, 0.0001, 0.0003, 0.01)
 ]
+_WIDE_SOFTMAX.append(
+    Case([(np.array([[32767] * 40 + [-32768]]), p16(0.01))], p16(2**-15))
+)
 _SIGMOIDS = [
     Case([(WIDE, p16(a))], p16(2**-15))
     for a in (2**-11, 2**-12, 2**-13, 2**-10, 0.0003, 0.00011, 0.005, 1.3, 1e-9, 3e-10)
@@ -164,8 +167,8 @@ GRIDS: dict[str, tuple[Callable[..., Integers], Sequence[Case], int]] = {
     "softmax": (rows.softmax, _SOFTMAX, 3835325448),
     "softmax with beta": (half_beta, _SOFTMAX, 2522920078),
     "log_softmax": (rows.log_softmax, _LOG_SOFTMAX, 2499246416),
-    "softmax of i16": (rows.softmax, _WIDE_SOFTMAX, 56135660),
-    "softmax of i16 with beta": (half_beta, _WIDE_SOFTMAX, 3897114518),
+    "softmax of i16": (rows.softmax, _WIDE_SOFTMAX, 287455876),
+    "softmax of i16 with beta": (half_beta, _WIDE_SOFTMAX, 243878909),
     "logistic of i16": (table("logistic"), _SIGMOIDS, 2589771275),
     "tanh of i16": (table("tanh"), _SIGMOIDS, 180063838),
     "exp of i16": (table("exp"), _WIDE_TABLES, 2299314665),

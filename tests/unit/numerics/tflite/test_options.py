@@ -266,6 +266,7 @@ def test_largest_values():
         (2, 3, 1, 1, "VALID", 0, (0, 0)),
         (5, 3, 1, 1, "SAME", 5, (1, 1)),
         (5, 4, 1, 1, "SAME", 5, (1, 2)),
+        (5, 5, 1, 1, "SAME", 5, (2, 2)),
         (6, 3, 2, 2, "SAME", 3, (1, 2)),
         (5, 1, 2, 1, "SAME", 3, (0, 0)),
         (7, 2, 1, 3, "SAME", 7, (1, 2)),
@@ -330,6 +331,21 @@ def test_large_sums_are_exact(groups: int):
     sums = products.convolution_sums(x, w, Window()).ravel().tolist()
     most = 2**31 - 1
     assert sums == ([most, most] if groups == 1 else [most * most, most * (1 - most)])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 2), (1, 2, 1), (2, 1, 1)])
+def test_sums_of_more_than_53_bits_are_exact(shape: tuple[int, int, int]):
+    x = np.full((1, *shape), 2**27 - 1, np.int64)
+    w = np.array([2**25 + 1, 2**25 + 2], np.int64).reshape(1, *shape)
+    expected = (2**27 - 1) * (2**26 + 3)
+    assert float(expected) != expected
+    assert products.convolution_sums(x, w, Window()).ravel().tolist() == [expected]
+    single = products.convolution_sums(x[:, :1, :1, :1], w[:, :1, :1, :1] * 2, Window())
+    assert single.ravel().tolist() == [(2**27 - 1) * (2**26 + 2)]
+    odd = np.full((1, 1, 1, 1), 2**26 + 1, np.int64)
+    assert products.convolution_sums(x[:, :1, :1, :1], odd, Window()).item() == (
+        (2**27 - 1) * (2**26 + 1)
+    )
 
 
 def test_sums_of_floats_are_floats():
