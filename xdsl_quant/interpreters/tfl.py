@@ -72,7 +72,7 @@ def _computed(implementation: kernels.Implementation) -> Implementation:
                 results = implementation(op, *args)
         except ComputationError as e:
             raise failure(op, str(e)) from None
-        except IndexError as e:
+        except (ArithmeticError, IndexError, MemoryError) as e:
             raise ValueError(str(e)) from e
         return typed(op, *(results if isinstance(results, tuple) else (results,)))
 

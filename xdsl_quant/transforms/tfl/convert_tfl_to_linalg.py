@@ -181,6 +181,7 @@ class _Conversion:
         elif isinstance(value.owner, Operation) and value.owner in self.converted:
             stored = self.tensors[value]
         else:
+            _check_is_not_later(value)
             return value
         result = builder.cast(stored, _stored_type(value.type))
         result = _cast(builder, result, value.type)
@@ -204,7 +205,7 @@ class _Conversion:
             results = self._results(op, implementation)
         except ComputationError as e:
             fail(op, f"'{op.name}' op {e}")
-        except (IndexError, ValueError) as e:
+        except (ArithmeticError, IndexError, MemoryError, ValueError) as e:
             fail(op, f"'{op.name}' op cannot be converted: {e}")
         except TypeError:
             fail(
@@ -278,6 +279,7 @@ class _Conversion:
         """The stored values of an operand that another op defines."""
         if (known := self.tensors.get(operand)) is not None:
             return known
+        _check_is_not_later(operand)
         type_ = _stored_type(operand.type)
         if not isa(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
             raise ComputationError(
@@ -299,7 +301,7 @@ class _Conversion:
 
     def _convert_if(self, op: tfl.IfOp) -> None:
         builder = LoweringBuilder.before(op)
-        condition = self._scalar(builder, self._declared(builder, op.cond))
+        condition = _scalar(op, builder, self._declared(builder, op.cond))
         if not op.else_region.blocks:
             fail(op, "'tfl.if' op has no region for a false condition")
         then, other = (op.detach_region(region) for region in op.regions)
@@ -309,6 +311,9 @@ class _Conversion:
     def _convert_while(self, op: tfl.WhileOp) -> None:
         builder = LoweringBuilder.before(op)
         operands = [self._declared(builder, operand) for operand in op.input]
+        for region in op.regions:
+            _check_types(op, "arguments of a region", region.block.arg_types)
+        _check_types(op, "operands", op.operand_types)
         condition, body = (op.detach_region(region) for region in op.regions)
         new = scf.WhileOp(operands, op.result_types, condition, body)
         self._replace(builder, op, new)
@@ -320,11 +325,6 @@ class _Conversion:
             result.name_hint = old.name_hint
         Rewriter.replace_op(op, (), new.results)
 
-    def _scalar(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        type_ = cast(TensorType, value.type)
-        zeros = [builder.index(0) for _ in type_.get_shape()]
-        return builder.op(tensor.ExtractOp, (value, *zeros), type_.element_type)
-
     def _convert_yield(self, op: tfl.YieldOp) -> None:
         builder = LoweringBuilder.before(op)
         values = [self._declared(builder, value) for value in op.arguments]
@@ -333,14 +333,60 @@ class _Conversion:
             isinstance(parent, scf.WhileOp)
             and op.parent_region() is parent.before_region
         ):
-            condition = self._scalar(builder, values[0])
+            condition = _scalar(op, builder, values[0])
             new: Operation = scf.ConditionOp(
                 condition, *parent.before_region.block.args
             )
         else:
+            assert parent is not None
+            _check_types(parent, "values that a region yields", op.operand_types)
             new = scf.YieldOp(*values)
         new.location = op.location
         Rewriter.replace_op(op, new)
+
+
+def _scalar(op: Operation, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+    """The element of a tensor that is a condition of an op."""
+    type_ = value.type
+    if not isa(type_, TensorType) or any(size != 1 for size in type_.get_shape()):
+        fail(
+            op,
+            f"'{op.name}' op has a condition of type '{type_}', expected a tensor with one "
+            "element",
+        )
+    zeros = [builder.index(0) for _ in type_.get_shape()]
+    return builder.op(tensor.ExtractOp, (value, *zeros), type_.element_type)
+
+
+def _check_types(op: Operation, what: str, types: Sequence[Attribute]) -> None:
+    """
+    Raises:
+        PassFailedException: if types are not those of the results of a condition or loop,
+            which the dialect tfl allows and scf does not.
+    """
+    if tuple(types) == tuple(op.result_types):
+        return
+    found, expected = (", ".join(map(str, each)) for each in (types, op.result_types))
+    name = op_name(op).replace("scf", "tfl")
+    fail(
+        op,
+        f"'{name}' op has {what} of types ({found}), expected those of its results, "
+        f"({expected})",
+    )
+
+
+def _check_is_not_later(value: SSAValue) -> None:
+    """
+    Raises:
+        PassFailedException: if an op defines a value that is not converted yet.
+    """
+    owner = value.owner
+    if isinstance(owner, Operation) and op_name(owner).startswith("tfl."):
+        fail(
+            owner,
+            f"'{op_name(owner)}' op comes after a use of its result, expected blocks in an "
+            "order in which values are defined before they are used",
+        )
 
 
 def _constant_of(value: SSAValue) -> NDArray[Any] | None:

@@ -126,6 +126,10 @@ INTEGER_FORMULAS: dict[str, Formula] = {
     "update": lambda x: data_movement.dynamic_update_slice(
         x, W[:1, :2, :2, :2], [5, 1, 0, 1]
     ),
+    "update with more bits": lambda x: data_movement.dynamic_update_slice(
+        x, (W[:1, :2, :2, :2] + 1000).astype(np.int64), [5, 1, 0, 1]
+    ),
+    "nothing beside nothing": lambda x: np.concatenate([x[:0], x[:0]], 1),
     "float": lambda x: (x.astype(np.float32) / np.float32(3)).astype(np.int64),
 }
 

@@ -272,13 +272,94 @@ def test_weights_of_floats():
             '%y = tfl.add %i, %i {fused_activation_function = "TANH"} : tensor<4xi32>',
             "'tfl.add' op has no conversion to linalg for these element types",
         ),
+        (
+            '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xui64>\n'
+            '%y = "tfl.cast"(%i) : (tensor<4xui64>) -> tensor<4xf32>',
+            "'tfl.cast' op cannot be converted: numbers from 0 to 18446744073709551615 "
+            "need more than 64 bits",
+        ),
+        (
+            '%i = "tfl.sum"(%x, %a) <{keep_dims = false}> : '
+            "(tensor<4xf32>, tensor<i32>) -> tensor<f32>\n"
+            '%y = "tfl.range"(%i, %i, %i) : (tensor<f32>, tensor<f32>, tensor<f32>) -> '
+            "tensor<?xf32>",
+            "'tfl.range' op has sizes, axes or indices that are not constant",
+        ),
+        (
+            '%d = "tfl.pseudo_const"() <{value = dense<1000000> : tensor<3xi32>}> : () -> '
+            'tensor<3xi32>\n%y = "tfl.fill"(%d, %a) : (tensor<3xi32>, tensor<i32>) -> '
+            "tensor<?x?x?xi32>",
+            "'tfl.fill' op cannot be converted: Unable to allocate",
+        ),
+        (
+            "cf.br ^b1\n^b0:\n"
+            '%z = tfl.add %y, %y {fused_activation_function = "NONE"} : tensor<4xf32>\n'
+            "return\n^b1:\n"
+            '%y = tfl.add %x, %x {fused_activation_function = "NONE"} : tensor<4xf32>\n'
+            "cf.br ^b0\n^b2:\n",
+            "'tfl.add' op comes after a use of its result, expected blocks in an order in "
+            "which values are defined before they are used",
+        ),
+        (
+            '%n = "tfl.reduce_prod"(%e, %a) <{keep_dims = false}> : '
+            "(tensor<0x!quant.uniform<i8:f32, 0.5>>, tensor<i32>) -> "
+            "tensor<!quant.uniform<i8:f32, 0.5>>",
+            "'tfl.reduce_prod' op cannot be converted: division by zero",
+        ),
+        (
+            '%y = "tfl.if"(%c) ({ "tfl.yield"(%x) : (tensor<4xf32>) -> () }, '
+            '{ "tfl.yield"(%x) : (tensor<4xf32>) -> () }) : (tensor<*xi1>) -> '
+            "tensor<4xf32>",
+            "'tfl.if' op has a condition of type 'tensor<*xi1>', expected a tensor with "
+            "one element",
+        ),
+        (
+            '%y = "tfl.if"(%t) ({ "tfl.yield"(%x) : (tensor<4xf32>) -> () }, '
+            '{ "tfl.yield"(%x) : (tensor<4xf32>) -> () }) : (tensor<i1>) -> '
+            "tensor<?xf32>",
+            "'tfl.if' op has values that a region yields of types (tensor<4xf32>), "
+            "expected those of its results, (tensor<?xf32>)",
+        ),
+        (
+            '%y = "tfl.while"(%x) ({ ^b0(%v: tensor<4xf32>): "tfl.yield"(%t) : '
+            '(tensor<i1>) -> () }, { ^b0(%v: tensor<4xf32>): "tfl.yield"(%v) : '
+            "(tensor<4xf32>) -> () }) : (tensor<4xf32>) -> tensor<?xf32>",
+            "'tfl.while' op has arguments of a region of types (tensor<4xf32>), expected "
+            "those of its results, (tensor<?xf32>)",
+        ),
     ],
-    ids=["custom", "unknown", "sizes", "state", "division", "power", "activation"],
+    ids=[
+        "custom",
+        "unknown",
+        "sizes",
+        "state",
+        "division",
+        "power",
+        "activation",
+        "64 bits",
+        "range",
+        "memory",
+        "order",
+        "empty",
+        "unranked condition",
+        "types of a condition",
+        "types of a loop",
+    ],
 )
 def test_unsupported(body: str, message: str):
     context = multiverse_context()
     context.allow_unregistered = True
-    text = f"func.func @main(%x: tensor<4xf32>) {{ {body}\nreturn }}"
+    text = f"""
+        func.func @main(
+          %x: tensor<4xf32>, %c: tensor<*xi1>, %t: tensor<i1>,
+          %e: tensor<0x!quant.uniform<i8:f32, 0.5>>
+        ) {{
+          %a = "tfl.pseudo_const"() <{{value = dense<0> : tensor<i32>}}>
+              : () -> tensor<i32>
+          {body}
+          return
+        }}
+    """
     module = parse_module(text, ctx=context)
     before = str(module)
     with pytest.raises(PassFailedException, match=re.escape(message)):
@@ -362,6 +443,26 @@ def test_unsigned_integers():
     for results in (run_function(module, "main", x), compile(module)(x)):
         for result, array in zip(cast(Any, results), expected, strict=True):
             assert same_bits(result, array)
+
+
+@pytest.mark.parametrize("start", ["%i", "%one"])
+def test_update_of_a_constant(start: str):
+    """What is put into it needs more bits than the numbers of the constant."""
+    text = f"""
+        func.func @main(%x: tensor<2xi32>, %i: tensor<1xi32>) -> tensor<4xi32> {{
+          %zeros = "tfl.pseudo_const"() <{{value = dense<0> : tensor<4xi32>}}>
+              : () -> tensor<4xi32>
+          %one = "tfl.pseudo_const"() <{{value = dense<1> : tensor<1xi32>}}>
+              : () -> tensor<1xi32>
+          %y = "tfl.dynamic_update_slice"(%zeros, %x, {start})
+              : (tensor<4xi32>, tensor<2xi32>, tensor<1xi32>) -> tensor<4xi32>
+          return %y : tensor<4xi32>
+        }}
+    """
+    x = np.array([1000, -70000], np.int32)
+    for runner in (interpreted, compiled):
+        result = runner(parse_module(text), "main")(x, np.array([1], np.int32))
+        np.testing.assert_array_equal(np.reshape(result, -1), [0, 1000, -70000, 0])
 
 
 # Control flow

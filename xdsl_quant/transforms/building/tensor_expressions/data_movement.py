@@ -10,9 +10,10 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from ..number_expressions import IntegerExpression
+from ..number_expressions import Bounds, IntegerExpression
 from .expressions import (
     ZERO,
     Loaded,
@@ -292,8 +293,8 @@ def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression | None, int]:
 def _with_part(
     x: TensorExpression, update: TensorExpression, start: Any
 ) -> TensorExpression:
-    builder, base = x.builder, x.computed
-    element_type = cast(TensorType, base.value.type).element_type
+    builder, base, update = x.builder, x.computed, update.computed
+    bounds, element_type = _common((base, update))
     room = [size - part for size, part in zip(x.shape, update.shape, strict=True)]
     if isinstance(start, TensorExpression):
         starts = start.computed
@@ -314,7 +315,7 @@ def _with_part(
     is_known = [isinstance(offset, int) for offset in offsets]
     op = tensor.InsertSliceOp.get(
         update.tensor(element_type),
-        base.value,
+        base.tensor(element_type),
         update.shape,
         [
             o if known else DYNAMIC_INDEX
@@ -323,7 +324,17 @@ def _with_part(
         [1] * x.ndim,
         offsets=[o for o, known in zip(offsets, is_known, strict=True) if not known],
     )
-    return Loaded(builder, builder.add(op), x.dtype, base.bounds)
+    return Loaded(builder, builder.add(op), x.dtype, bounds)
+
+
+def _common(parts: Sequence[Loaded]) -> tuple[Bounds, Attribute]:
+    """The bounds of all elements, and a type that holds them."""
+    bounds = (
+        min(part.bounds[0] for part in parts),
+        max(part.bounds[1] for part in parts),
+    )
+    types = {cast(TensorType, part.value.type).element_type for part in parts}
+    return bounds, types.pop() if len(types) == 1 else storage_type(bounds)
 
 
 @implements(np.concatenate)
@@ -334,16 +345,13 @@ def _concatenated(parts: Sequence[Any], axis: int = 0) -> TensorExpression:
     if len(every) == 1:
         return every[0]
     loaded = [part.computed for part in every]
-    bounds = (
-        min(part.bounds[0] for part in loaded),
-        max(part.bounds[1] for part in loaded),
-    )
-    types = {cast(TensorType, part.value.type).element_type for part in loaded}
-    if len(types) > 1:
-        types = {storage_type(bounds)}
-    (type_,) = types
+    bounds, type_ = _common(loaded)
     shape = [*every[0].shape]
     shape[axis] = sum(part.shape[axis] for part in every)
+    if 0 in shape:
+        # MLIR rejects the slices that it makes of `tensor.concat`.
+        empty = builder.empty(TensorType(type_, shape), shape)
+        return Loaded(builder, empty, every[0].dtype, bounds)
     values = [part.tensor(type_) for part in loaded]
     axis = axis % every[0].ndim
     result = builder.add(tensor.ConcatOp(values, axis, TensorType(type_, shape)))

@@ -21,8 +21,6 @@ from xdsl.dialects.builtin import (
     TensorType,
     f32,
     i1,
-    i32,
-    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
@@ -287,7 +285,7 @@ class Loaded(TensorExpression):
             return Condition(builder, value)
         width = cast(IntegerType, type_).bitwidth
         if self.bounds[0] >= 0 and self.bounds[1] >= 1 << (width - 1):
-            value = builder.op(arith.ExtUIOp, (value,), i64 if width == 32 else i32)
+            value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
         return IntegerExpression(builder, value, self.bounds)
 
 

@@ -264,9 +264,11 @@ def _fill(op: tfl.FillOp, dims: Any, value: Any) -> Any:
 
 
 def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
-    if not delta:
+    numbers = [integers_of(operand) for operand in (start, limit, delta)]
+    first, end, step = (number for (number,) in numbers)
+    if not step:
         raise ComputationError("has delta 0")
-    return cast("Any", np.arange(start.item(), limit.item(), delta.item()))
+    return cast("Any", np.arange(first, end, step))
 
 
 MOVING: Mapping[type[Operation], Function] = {
