@@ -5,6 +5,7 @@ kernels.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,10 +32,14 @@ from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.tflite.elementwise import quantize
 from xdsl_quant.numerics.tflite.products import fully_connected
 from xdsl_quant.runtime.loading import multiverse_context
-from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import ConvertTFLToTosaPass
+from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import (
+    LOWERINGS,
+    ConvertTFLToTosaPass,
+)
 from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
     TFLVariablesToArgumentsPass,
 )
+from xdsl_quant.transforms.tfl.tosa import floats
 
 from .tosa_execution import executable, validated
 
@@ -256,6 +261,15 @@ def test_streaming_models(mlir: Mlir, path: Path):
         ):
             np.testing.assert_array_equal(result, as_signless(np.asarray(expected)))
         state = results[1:]
+
+
+def test_the_guide_names_all_ops():
+    page = (Path(__file__).parents[4] / "docs" / "tosa.md").read_text()
+    section = page.partition("## Ops")[2].partition("## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.M)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    converted_ops = LOWERINGS.keys() | floats.LOWERINGS.keys()
+    assert sorted(named) == sorted(op.name.removeprefix("tfl.") for op in converted_ops)
 
 
 # What is refused
