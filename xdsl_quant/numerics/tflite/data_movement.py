@@ -39,7 +39,7 @@ def strided_slice(
         end: indices behind the last ones.
         strides: the steps, not 0.
         masks: entries without a bound, for an ellipsis, for a new dimension of size 1, and
-            for one index, whose dimension is dropped.
+            for one index, whose dimension is dropped; without a bound it is 0.
     """
 
     def index(position: int) -> Any:
@@ -52,7 +52,7 @@ def strided_slice(
             return None
         first = int(begin[position])
         if is_in(masks.shrink_axis_mask):
-            return first
+            return 0 if is_in(masks.begin_mask) else first
         return slice(
             None if is_in(masks.begin_mask) else first,
             None if is_in(masks.end_mask) else int(end[position]),

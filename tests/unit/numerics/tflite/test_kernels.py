@@ -273,3 +273,12 @@ def test_quantize_what_is_no_number():
     values = np.array([np.nan, -np.inf, np.inf, 0.25, -0.25], np.float32)
     stored = elementwise.quantize(values, parameters)
     np.testing.assert_array_equal(stored, [-128, -128, 127, 4, 2])
+
+
+@pytest.mark.parametrize(("begin_mask", "expected"), [(0, [6, 8]), (1, [0, 2])])
+def test_index_of_a_dimension_that_is_dropped(begin_mask: int, expected: list[int]):
+    """Without a bound, the reference kernel takes the first one."""
+    masks = move.SliceMasks(begin_mask, shrink_axis_mask=1)
+    values = np.arange(9).reshape(3, 3)
+    result = move.strided_slice(values, [2, 0], [3, 3], [1, 2], masks)
+    assert result.tolist() == expected
