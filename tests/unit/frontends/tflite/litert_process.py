@@ -1,4 +1,4 @@
-"""LiteRT in a process of its own for each file, because some files abort it."""
+"""LiteRT in a process of its own, because some files abort it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 from numpy.typing import NDArray
@@ -27,6 +27,55 @@ class Run(NamedTuple):
     results: Sequence[Array]
 
 
+class LiteRTProcess:
+    """A process that runs files, and is started again after one that aborted it."""
+
+    def __init__(self):
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> str:
+        """End the process; its exit code."""
+        if (process := self._process) is None:
+            return ""
+        self._process = None
+        process.communicate()
+        return str(process.returncode)
+
+    def run(
+        self, file: bytes, inputs: Sequence[Array], is_reference: bool = True
+    ) -> Run:
+        """
+        Run a file by the reference kernels, or by the built-in ones.
+
+        Args:
+            file: its content.
+            inputs: the values of inputs.
+            is_reference: whether to take the reference kernels.
+        """
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        pickle.dump((file, inputs, is_reference), stdin)
+        stdin.flush()
+        try:
+            return Run(*pickle.load(stdout))
+        except EOFError:
+            return Run("aborts", self._close(), ())
+
+
 def runs(
     files: Sequence[tuple[bytes, Sequence[Array]]], is_reference: bool = True
 ) -> Sequence[Run]:
@@ -38,14 +87,8 @@ def runs(
         is_reference: whether to take the reference kernels, else the built-in ones.
     """
     pytest.importorskip("ai_edge_litert", reason="pip install ai-edge-litert")
-    process = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=pickle.dumps((files, is_reference)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-    return [Run(*fields) for fields in pickle.loads(process.stdout)]
+    with LiteRTProcess() as process:
+        return [process.run(*file, is_reference) for file in files]
 
 
 def _run(file: bytes, inputs: Sequence[Array], is_reference: bool) -> Any:
@@ -54,31 +97,25 @@ def _run(file: bytes, inputs: Sequence[Array], is_reference: bool) -> Any:
     except (RuntimeError, ValueError) as e:
         return "refused", str(e), ()
     try:
-        return "runs", "", model.run(*inputs)
+        # Arrays of the interpreter's are views of its memory.
+        return "runs", "", [array.copy() for array in model.run(*inputs)]
     except RuntimeError as e:
         return "fails", str(e), ()
 
 
-def _run_in_child(*arguments: Any) -> Any:
-    reader, writer = os.pipe()
-    if not (child := os.fork()):
-        os.close(reader)
-        with os.fdopen(writer, "wb") as pipe:
-            pickle.dump(_run(*arguments), pipe)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        data = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return pickle.loads(data) if status == 0 else ("aborts", str(status), ())
-
-
-if __name__ == "__main__":
+def main() -> None:
+    """Answer each file from the standard input on the standard output."""
     # What LiteRT prints does not get among the results.
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # It is loaded once, before there are children.
+    while True:
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(_run(*request), stdout)
+        stdout.flush()
 
-    files, is_reference = pickle.load(sys.stdin.buffer)
-    with stdout:
-        pickle.dump([_run_in_child(*file, is_reference) for file in files], stdout)
+
+if __name__ == "__main__":
+    main()
