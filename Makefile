@@ -14,8 +14,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint pages format fuzz host-check \
-	xdsl-versions mutants bench notebook docs clean
+.PHONY: help venv demo tests pytest filecheck lint pages format fuzz oracles \
+	host-check xdsl-versions mutants bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, and compare all tensors with LiteRT's"
@@ -26,6 +26,7 @@ help:
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
+	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL"
 	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
@@ -76,6 +77,11 @@ format: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+oracles: $(READY)
+	$(BIN)/python -m tests.oracles $(ORACLES)
+	$(BIN)/python -m pytest -q -n auto --all-cases tests/unit/frontends/tflite \
+		tests/unit/transforms/tfl
 
 host-check: $(READY)
 	$(BIN)/python -m tests.host.compare

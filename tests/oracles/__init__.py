@@ -1,0 +1,1 @@
+"""Random models of one op, compared with the reference kernels of TensorFlow Lite."""

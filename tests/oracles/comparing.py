@@ -1,0 +1,212 @@
+"""Random models, run by the reference kernels and by this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from tests.unit.frontends.tflite.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.models import DTYPES, model_of
+from tests.unit.interpreters.running import same_bits
+from tests.unit.numerics.tflite.cases import Case
+from xdsl_quant.execution import compile
+from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.numerics.parameters import storage_range
+from xdsl_quant.numerics.tflite.quantized import activation_bounds
+from xdsl_quant.runtime.stateful_function import StatefulFunction
+from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
+
+from . import elementwise, moving, products
+from .drawing import Declaration, Draw
+
+Array = NDArray[Any]
+
+DECLARATIONS: dict[str, Declaration] = {
+    **elementwise.oracle,
+    **products.oracle,
+    **moving.oracle,
+}
+"""How random models are made, by the names of ops."""
+
+WITHOUT_ORACLE: dict[str, str] = {
+    "FLOOR_DIV": "its kernel divides stored values and ignores all parameters",
+    "FLOOR_MOD": "its kernel divides stored values and ignores all parameters",
+}
+"""
+The ops of which the reference kernels compute something else than is meant, and why. DIV,
+whose kernel shifts by more bits than there are, is not even among the recorded cases.
+"""
+
+_ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
+_CLAMPS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+_NOT_AMONG_REFERENCE_KERNELS = ("ELU",)
+"""The ops that only the other built-in kernels have, which share the code of these."""
+
+
+VALUES_PER_DRAW = 25
+"""What is compared at least: 5,000 values for 200 draws."""
+
+
+@dataclass
+class Tally:
+    """The comparisons of an op with one kind of operands."""
+
+    op: str
+    kind: str
+
+    draws: int = 0
+    """Models that the reference kernels ran."""
+
+    compiled: int = 0
+    """Those of them that were compiled, too."""
+
+    values: int = 0
+    """Elements of results."""
+
+    ends: int = 0
+    """Those of them that are the smallest or largest of what the result can be."""
+
+    mismatches: list[str] = field(default_factory=list[str])
+    """What differs, with the names of models."""
+
+    refused: list[str] = field(default_factory=list[str])
+    """Why models were not run by the reference kernels, with their names."""
+
+
+def inputs_of(case: Case) -> list[Array]:
+    """The values of the inputs of a model."""
+    return [
+        operand.array.astype(DTYPES[operand.type])
+        for operand in case.operands
+        if operand and not operand.is_constant and not operand.is_variable
+    ]
+
+
+def _with_shapes(case: Case, results: Sequence[Array]) -> Case:
+    """A model whose results have the shapes that the runtime gives them."""
+    pairs = zip(case.results, results, strict=True)
+    shaped = [result._replace(array=np.zeros(array.shape)) for result, array in pairs]
+    return case._replace(results=shaped)
+
+
+def _count_of_ends(case: Case, results: Sequence[Array]) -> int:
+    index: int = case.options.get("fused_activation_function", 0)
+    activation = _ACTIVATIONS[index]
+    if case.op in _CLAMPS:
+        activation = case.op
+    total = 0
+    for result, array in zip(case.results, results, strict=True):
+        if result.scales:
+            ends = {
+                *storage_range(result.parameters.storage),
+                *activation_bounds(result.parameters, activation),
+            }
+            total += int(np.isin(array, [*ends]).sum())
+    return total
+
+
+def _interpret(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
+    return run_function(module, "main", *inputs)
+
+
+def _compile(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
+    def compiled(module: ModuleOp, name: str) -> Any:
+        ConvertTFLToLinalgPass(fallback="off").apply(Context(), module)
+        return compile(module, name)
+
+    return StatefulFunction(module, compiled).step(*inputs)
+
+
+def _difference(results: Sequence[Any], expected: Sequence[Array]) -> str | None:
+    for result, array in zip(map(np.asarray, results), expected, strict=True):
+        if (result.shape, result.dtype) != (array.shape, array.dtype):
+            return f"{result.dtype}{result.shape}, not {array.dtype}{array.shape}"
+        if not same_bits(result, array):
+            is_wrong = (result != array).ravel()
+            first = int(is_wrong.argmax())
+            return (
+                f"{is_wrong.sum()} of {array.size} differ, the first is "
+                f"{result.flat[first]}, not {array.flat[first]}, at {first}"
+            )
+    return None
+
+
+def _mismatch(
+    run: Callable[[ModuleOp, Sequence[Array]], Sequence[Any]],
+    file: bytes,
+    inputs: Sequence[Array],
+    expected: Sequence[Array],
+) -> str | None:
+    try:
+        return _difference(run(read_tflite(file), inputs), expected)
+    # Whatever is raised is a mismatch of this model.
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+
+
+def compare(
+    process: LiteRTProcess,
+    op: str,
+    kind: str,
+    draws: int,
+    seed: int = 0,
+    compiled_step: int = 20,
+    first: int = 0,
+) -> Tally:
+    """
+    Compare random models until the reference kernels have run enough of them with enough
+    values, or have refused as many.
+
+    Args:
+        process: runs the reference kernels.
+        op: the name of the op.
+        kind: one of the kinds of operands that are declared for it.
+        draws: how many models are compared at least, with `VALUES_PER_DRAW` values each on
+            average.
+        seed: of all random choices.
+        compiled_step: the last one of so many models is compiled, the others are
+            interpreted only.
+        first: the index of the first model.
+    """
+    tally = Tally(op, kind)
+    make = DECLARATIONS[op].make
+    for index in count(first):
+        is_done = tally.draws >= draws and tally.values >= VALUES_PER_DRAW * draws
+        if is_done or len(tally.refused) > draws:
+            break
+        draw = Draw(op, kind, seed, index)
+        case = make(draw)
+        inputs = inputs_of(case)
+        file = write_model(model_of(case))
+        is_reference = op not in _NOT_AMONG_REFERENCE_KERNELS
+        outcome, message, expected = process.run(file, inputs, is_reference)
+        if outcome != "runs":
+            tally.refused.append(f"{draw.name}: {outcome}: {message}")
+            continue
+        file = write_model(model_of(_with_shapes(case, expected)))
+        ways = [_interpret]
+        if tally.draws % compiled_step == compiled_step - 1:
+            ways.append(_compile)
+            tally.compiled += 1
+        tally.draws += 1
+        tally.values += sum(array.size for array in expected)
+        tally.ends += _count_of_ends(case, expected)
+        for run in ways:
+            if found := _mismatch(run, file, inputs, expected):
+                tally.mismatches.append(f"{draw.name}: {run.__name__[1:]}: {found}")
+    return tally
+
+
+def compare_in_own_process(op: str, kind: str, *numbers: int) -> Tally:
+    """The same with reference kernels in a process of their own."""
+    with LiteRTProcess() as process:
+        return compare(process, op, kind, *numbers)

@@ -1,0 +1,68 @@
+"""A sample of the random models that `make oracles` compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.frontends.tflite.litert_process import LiteRTProcess
+from tests.unit.frontends.tflite.models import model_of
+from tests.unit.numerics.tflite.cases import cases
+from xdsl_quant.frontends.tflite.writer import write_model
+
+from .__main__ import complaints
+from .comparing import DECLARATIONS, WITHOUT_ORACLE, Tally, compare, inputs_of
+from .drawing import Draw
+
+DRAWS = 4
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[LiteRTProcess]:
+    pytest.importorskip("ai_edge_litert", reason="pip install ai-edge-litert")
+    with LiteRTProcess() as process:
+        yield process
+
+
+@pytest.mark.parametrize("op", DECLARATIONS)
+def test_random_models(op: str, process: LiteRTProcess):
+    for index, kind in enumerate(DECLARATIONS[op].kinds):
+        # One kind of operands is compiled, too.
+        step = DRAWS * (index + 1)
+        tally = compare(process, op, kind, DRAWS, SEED, compiled_step=step)
+        assert not tally.mismatches
+        assert tally.draws >= DRAWS
+
+
+def test_all_ops_with_integer_kernels_are_declared():
+    ops = {case.op for case in cases()}
+    assert ops == {*DECLARATIONS, *WITHOUT_ORACLE}
+
+
+def test_complaints():
+    assert not complaints(Tally("ADD", "i8", draws=200, values=5000, ends=2500), 200)
+    assert complaints(Tally("ADD", "i8", draws=200, values=5000, ends=2501), 200)
+    assert complaints(Tally("ADD", "i8", draws=199, values=5000), 200)
+    found = complaints(Tally("ADD", "i8", draws=1, mismatches=["wrong"]), 1)
+    assert found == ["wrong"]
+
+
+def test_models_that_are_not_run_are_named(process: LiteRTProcess):
+    """A kind that the kernel does not have."""
+    tally = compare(process, "SPACE_TO_DEPTH", "i16", 2)
+    assert tally.draws == 0
+    assert tally.refused[0].startswith("SPACE_TO_DEPTH i16, seed 0, draw 0: refused: ")
+
+
+def test_aborts_are_survived(process: LiteRTProcess):
+    """A result whose scale is too small for the kernel of ADD ends its process."""
+    draw = Draw("ADD", "i8", 0, 0)
+    case = DECLARATIONS["ADD"].make(draw)
+    files = [
+        write_model(model_of(case._replace(results=[draw.result("i8", scale)])))
+        for scale in (1e-12, case.results[0].scales[0])
+    ]
+    outcomes = [process.run(file, inputs_of(case)).outcome for file in files]
+    assert outcomes == ["aborts", "runs"]
