@@ -80,6 +80,9 @@ def test_ranges_of_channels_are_chosen_one_by_one():
         ("u8", True, 4 / 127, 128, 1),
         ("i4", False, 4 / 7, 0, -8),
         ("i2", False, 4.0, 0, -2),
+        # One stored value on each side is enough.
+        ("i2", True, 4.0, 0, -1),
+        ("u2", True, 4.0, 2, 1),
     ],
 )
 def test_symmetric(

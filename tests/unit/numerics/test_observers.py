@@ -634,3 +634,9 @@ def test_kinds_that_do_not_merge():
 def test_wrong_observers(text: str, message: str):
     with pytest.raises(ValueError, match=f"^{message}"):
         parse_observer(text)
+
+
+def test_observers_are_texts():
+    with pytest.raises(TypeError) as raised:
+        parse_observer(3)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(raised.value) == "observer must be a text such as 'min-max', not int"

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f32, i8
 
+from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.numerics import QuantizationParameters
 
 
@@ -243,6 +245,11 @@ def test_equality_and_hash():
             "block size is 1.5, but must be an integer",
         ),
         (
+            {"scales": [[1]], "block_sizes": {"0": 1}},
+            TypeError,
+            "dimension of a block size is '0', but must be an integer",
+        ),
+        (
             {"storage_min": 1.5},
             TypeError,
             "storage_min is 1.5, but must be an integer",
@@ -314,3 +321,15 @@ def test_hashes_of_different_parameters_differ():
     ]
     assert len({hash(parameters) for parameters in every}) == len(every)
     assert hash(QuantizationParameters(1.0)) == hash(every[0])
+
+
+def test_types_without_scales():
+    with pytest.raises(TypeError) as raised:
+        QuantizationParameters.from_type(3)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(raised.value) == "a '!quant.uniform' type is needed, but got a int"
+    any_type = AnyQuantizedType(i8, f32)
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 compared below
+        QuantizationParameters.from_type(any_type)  # pyright: ignore[reportArgumentType] the mistake
+    assert str(raised.value) == (
+        "type '!quant.any<i8:f32>' has no scale, use '!quant.uniform'"
+    )
