@@ -24,15 +24,19 @@ func.func @main(
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
     FunctionType,
     ModuleOp,
+    NameLoc,
+    StringAttr,
     f32,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -80,14 +84,18 @@ class ConvertTFLToTosaPass(ModulePass):
     fallback: Literal["on", "off"] = "on"
     """
     What becomes of ops on stored values that TOSA has no integers for: they are computed
-    with floats (`on`), or the pass fails (`off`).
+    with floats (`on`) and listed in the attribute `tfl.fallback` of the module, or the
+    pass fails (`off`).
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         xdsl_patches.apply("builtin", "func", "tosa")
         errors: list[str] = []
+        fallbacks: list[tuple[Operation, str]] | None = None
+        if self.fallback == "on":
+            fallbacks = []
         functions = [
-            (function, _converted(function, errors, self.fallback == "on"))
+            (function, _converted(function, errors, fallbacks))
             for function in op.body.block.ops
             if isinstance(function, func.FuncOp)
         ]
@@ -96,6 +104,8 @@ class ConvertTFLToTosaPass(ModulePass):
                 errors.append(_message(other, "is no function"))
         if errors:
             raise PassFailedException("\n".join(errors))
+        if fallbacks:
+            op.attributes["tfl.fallback"] = listed_fallbacks(fallbacks)
         for function, new_function in functions:
             Rewriter.replace_op(function, new_function)
 
@@ -106,27 +116,57 @@ def _message(op: Operation, words: str) -> str:
 
 
 def _converted(
-    function: func.FuncOp, errors: list[str], has_fallback: bool
+    function: func.FuncOp,
+    errors: list[str],
+    fallbacks: list[tuple[Operation, str]] | None,
 ) -> func.FuncOp:
-    """A function with the same name and attributes; errors are added to a list."""
+    """
+    A function with the same name and attributes; errors and, unless it is `None`, ops that
+    are computed with floats are added to lists.
+    """
     if function.is_declaration:
         return function.clone()
     if len(function.body.blocks) > 1:
         errors.append(_message(function, "has more than one block"))
         return function
     try:
-        return _Conversion(function, errors, has_fallback).convert()
+        return _Conversion(function, errors, fallbacks).convert()
     except Unsupported as e:
         errors.append(_message(function, str(e)))
     return function
 
 
+def listed_fallbacks(fallbacks: Sequence[tuple[Operation, str]]) -> ArrayAttr:
+    """What the attribute `tfl.fallback` of a module says of ops, and why."""
+
+    def name(op: Operation) -> str:
+        if isinstance(op.location, NameLoc):
+            return op.location.desc.data
+        return op.results[0].name_hint or ""
+
+    return ArrayAttr(
+        DictionaryAttr(
+            {
+                "op": StringAttr(op.name),
+                "name": StringAttr(name(op)),
+                "reason": StringAttr(reason),
+            }
+        )
+        for op, reason in fallbacks
+    )
+
+
 class _Conversion:
     """The conversion of one function."""
 
-    def __init__(self, function: func.FuncOp, errors: list[str], has_fallback: bool):
+    def __init__(
+        self,
+        function: func.FuncOp,
+        errors: list[str],
+        fallbacks: list[tuple[Operation, str]] | None,
+    ):
         self.function = function
-        self.has_fallback = has_fallback
+        self.fallbacks = fallbacks
         self.errors = errors
         types = [lowered_type(type_) for type_ in function.function_type.inputs]
         self.block = Block(arg_types=types)
@@ -235,12 +275,23 @@ class _Conversion:
             if type(op) in LOWERINGS:
                 return lowering(builder, op, *operands)
             raise Unsupported("has no integer form in TOSA")
-        except Unsupported:
-            if not has_stored or not self.has_fallback:
+        except Unsupported as e:
+            if not has_stored or self.fallbacks is None:
                 raise
             self._erase_after(last)
+            # Constants that were built are erased, too.
+            operands = [
+                operand
+                if operand is None or operand.array is None
+                else replace(operand, lowered=None)
+                for operand in operands
+            ]
             try:
-                return floats.fallen_back(builder, op, of_floats or lowering, *operands)
+                results = floats.fallen_back(
+                    builder, op, of_floats or lowering, *operands
+                )
+                self.fallbacks.append((op, str(e)))
+                return results
             except (Unsupported, ValueError):
                 # What is wrong is what the op itself is refused for.
                 self._erase_after(last)

@@ -16,7 +16,13 @@ import pymicro_wakeword
 import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import PassFailedException
@@ -214,6 +220,8 @@ def expressed(tensor: Tensor | None) -> NDArray[Any]:
 def test_fallback(mlir: Mlir, group: str):
     for case in _GROUPS[group][::3]:
         module = converted(case, "on")
+        (entry,) = cast("ArrayAttr[DictionaryAttr]", module.attributes["tfl.fallback"])
+        assert entry.data["op"] == StringAttr(f"tfl.{case.op.lower()}")
         assert isinstance(validated(mlir, module), Accepted)
         values = [
             as_signless(operand.array.astype(DTYPES[operand.type]))
@@ -230,6 +238,31 @@ def test_fallback(mlir: Mlir, group: str):
         dtype = DTYPES[result.type]
         distance = np.abs(np.asarray(computed).view(dtype).astype(np.int64) - exact)
         assert distance[is_defined].max(initial=0) <= 1, case.name
+
+
+def test_fallback_of_per_axis_values_with_a_constant(mlir: Mlir):
+    per_axis = "tensor<3x2x!quant.uniform<i8:f32:1, {0.5:1, 0.25}>>"
+    per_tensor = "tensor<3x2x!quant.uniform<i8:f32, 0.5>>"
+    module = parse(
+        f"""
+        func.func @main(%x: {per_axis}) -> {per_tensor} {{
+          %y = "tfl.pseudo_qconst"() <{{
+            qtype = {per_tensor},
+            value = dense<[[1, 2], [3, 4], [-5, 127]]> : tensor<3x2xi8>
+          }}> : () -> {per_tensor}
+          %0 = tfl.add(%y, %x) <{{fused_activation_function = "NONE"}}>
+            : ({per_tensor}, {per_axis}) -> {per_tensor}
+          func.return %0 : {per_tensor}
+        }}
+        """
+    )
+    ConvertTFLToTosaPass().apply(Context(), module)
+    module.verify()
+    assert isinstance(validated(mlir, module), Accepted)
+    values = np.array([[1, 4], [-3, 8], [101, -128]], np.int8)
+    expected = [[1, 4], [-1, 8], [95, 63]]
+    result: Any = executable(mlir, module)(values)
+    np.testing.assert_array_equal(np.asarray(result), expected)
 
 
 # Whole models, with their state
