@@ -61,6 +61,11 @@ def wrapped(values: Any, bits: int = 32) -> Integers:
     return ((values + half) & (2 * half - 1)) - half
 
 
+def in_memory(values: Any) -> Integers:
+    """The same integers; the expression of a lowering ends here, and another one begins."""
+    return getattr(values, "computed", values)
+
+
 def saturated(values: Integers, bits: int = 32) -> Integers:
     """Integers limited to what signed ones of so many bits can be."""
     return np.clip(values, -(1 << (bits - 1)), (1 << (bits - 1)) - 1)

@@ -12,12 +12,16 @@ from xdsl_quant.numerics.parameters import QuantizationParameters
 from .fixed_point import (
     Integers,
     Multiplier,
+    in_memory,
     quantized_multiplier,
     rescaled,
     rescaled_wide,
     wrapped,
 )
 from .quantized import Quantized, clamped, scale_of
+
+_FACTORS_OF_AN_EXPRESSION = 16
+"""Expressions are nested, as deep as a product is long."""
 
 
 def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
@@ -60,5 +64,7 @@ def product(
     product = rows[..., 0]
     for index in range(1, count):
         product = wrapped(rescaled_wide(product * rows[..., index], multiplier))
+        if index % _FACTORS_OF_AN_EXPRESSION == 0:
+            product = in_memory(product)
     values = clamped(wrapped(rescaled_wide(product, multiplier)), result)
     return np.expand_dims(values, tuple(distinct))

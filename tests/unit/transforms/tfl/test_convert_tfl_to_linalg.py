@@ -230,6 +230,25 @@ def test_weights_of_floats():
     np.testing.assert_array_equal(result, [[2.5, 0]])
 
 
+def test_long_product():
+    """Each of 200 factors is rescaled; those of the whole are not one expression."""
+    text = """
+        !x = !quant.uniform<i16:f32, 0.001>
+        !y = !quant.uniform<i16:f32, 0.0004>
+        func.func @main(%x: tensor<2x200x!x>) -> tensor<2x!y> {
+          %a = "tfl.pseudo_const"() <{value = dense<1> : tensor<i32>}> : () -> tensor<i32>
+          %y = "tfl.reduce_prod"(%x, %a) <{keep_dims = false}>
+            : (tensor<2x200x!x>, tensor<i32>) -> tensor<2x!y>
+          return %y : tensor<2x!y>
+        }
+    """
+    x = np.random.default_rng(0).integers(960, 1050, (2, 200)).astype(np.int16)
+    (expected,) = run_function(parse_module(text), "main", x)
+    assert (abs(expected) > 9).all()
+    (result,) = run_function(converted(parse_module(text)), "main", x)
+    assert same_bits(result, expected)
+
+
 # What cannot be converted
 
 
