@@ -264,6 +264,9 @@ class Expression(_ArrayLike):
         bounds = a - d, b - c
         if isinstance(other, Expression) and other.form == ("largest", self):
             bounds = a - d, 0
+        if not _fits((c, d)) and _fits((-d, -c)) and _fits(self.bounds):
+            # The sum with what is as far from 0 does not overflow.
+            return self._binary(tosa.AddOp, self, -c, bounds)
         return self._binary(tosa.SubOp, self, other, bounds, form)
 
     def __rsub__(self, other: Number) -> Expression:
