@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
@@ -23,7 +22,6 @@ from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.numerics.tflite.quantized import activation_bounds
 from xdsl_quant.runtime.stateful_function import StatefulFunction
-from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
 from . import elementwise, moving, products
 from .drawing import Declaration, Draw
@@ -119,11 +117,7 @@ def _interpret(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
 
 
 def _compile(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
-    def compiled(module: ModuleOp, name: str) -> Any:
-        ConvertTFLToLinalgPass(fallback="off").apply(Context(), module)
-        return compile(module, name)
-
-    return StatefulFunction(module, compiled).step(*inputs)
+    return StatefulFunction(module, compile).step(*inputs)
 
 
 def _difference(results: Sequence[Any], expected: Sequence[Array]) -> str | None:
