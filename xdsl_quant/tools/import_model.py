@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _fallback_table(module: ModuleOp) -> Iterator[str]:
-    """The lines that list which ops `convert-tfl-to-linalg` computes with floats."""
+    """The lines that list which ops a pass computes with floats, as it has said."""
     attribute = module.attributes.get("tfl.fallback")
     if not isa(attribute, ArrayAttr[DictionaryAttr]):
         return
