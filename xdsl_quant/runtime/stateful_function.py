@@ -101,8 +101,14 @@ class StatefulFunction:
 
         Raises:
             TypeError: if the number of arguments is wrong.
+            ValueError: if that of the arrays of the state is wrong.
             Exception: whatever the function raises. The state is what it was before.
         """
+        if len(self.state) != len(self._states):
+            raise ValueError(
+                f"function '{self.function.sym_name.data}' has {len(self._states)} "
+                f"arguments that are state, but the state has {len(self.state)} arrays"
+            )
         states = dict(zip((s.argument for s in self._states), self.state, strict=True))
         count = len(self.function.args)
         check_argument_count(

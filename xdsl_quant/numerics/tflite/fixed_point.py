@@ -61,11 +61,6 @@ def wrapped(values: Any, bits: int = 32) -> Integers:
     return ((values + half) & (2 * half - 1)) - half
 
 
-def in_memory(values: Any) -> Integers:
-    """The same integers; the expression of a lowering ends here, and another one begins."""
-    return getattr(values, "computed", values)
-
-
 def saturated(values: Integers, bits: int = 32) -> Integers:
     """Integers limited to what signed ones of so many bits can be."""
     return np.clip(values, -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
@@ -116,10 +111,17 @@ def rescaled_wide(values: Any, multiplier: Multiplier) -> Integers:
     """
     `MultiplyByQuantizedMultiplier` of 64 bits: the product with the upper 16 bits of a
     multiplier, rounded once, half up, and cut to 32 bits.
+
+    Raises:
+        NoIntegerFormError: if the multiplier is 2**14 or more, which has no rounding shift.
     """
     value, exponent = multiplier
     reduced = np.where(value < 0x7FFF0000, (value + (1 << 15)) >> 16, 0x7FFF)
     shift = 15 - exponent
+    if np.any(shift < 1):
+        raise NoIntegerFormError(
+            f"a multiplier has exponent {np.max(exponent)}, expected less than 15"
+        )
     return wrapped((values * reduced + (1 << (shift - 1))) >> shift)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,16 +12,12 @@ from xdsl_quant.numerics.parameters import QuantizationParameters
 from .fixed_point import (
     Integers,
     Multiplier,
-    in_memory,
     quantized_multiplier,
     rescaled,
     rescaled_wide,
     wrapped,
 )
 from .quantized import Quantized, clamped, scale_of
-
-_FACTORS_OF_AN_EXPRESSION = 16
-"""Expressions are nested, as deep as a product is long."""
 
 
 def _centered_sum(x: Quantized, axes: Sequence[int]) -> tuple[Integers, int]:
@@ -49,6 +45,16 @@ def mean(x: Quantized, axes: Sequence[int], result: QuantizationParameters) -> I
     return clamped(rescaled(sums, divided), result)
 
 
+def _folded(rows: Integers, step: Callable[[Integers, Integers], Integers]) -> Integers:
+    """What a function makes of the elements of each row, one after the other."""
+    if (folded := getattr(rows, "folded", None)) is not None:
+        return folded(step)
+    result = rows[..., 0]
+    for index in range(1, rows.shape[-1]):
+        result = step(result, rows[..., index])
+    return result
+
+
 def product(
     x: Quantized, axes: Sequence[int], result: QuantizationParameters
 ) -> Integers:
@@ -61,10 +67,10 @@ def product(
     rows = rows.reshape(*rows.shape[: len(kept)], count)
     root = float(scale_of(result)) ** (1 / count)
     multiplier = quantized_multiplier(float(x.scale) / root)
-    product = rows[..., 0]
-    for index in range(1, count):
-        product = wrapped(rescaled_wide(product * rows[..., index], multiplier))
-        if index % _FACTORS_OF_AN_EXPRESSION == 0:
-            product = in_memory(product)
+
+    def step(product: Integers, factor: Integers) -> Integers:
+        return wrapped(rescaled_wide(product * factor, multiplier))
+
+    product = _folded(rows, step)
     values = clamped(wrapped(rescaled_wide(product, multiplier)), result)
     return np.expand_dims(values, tuple(distinct))

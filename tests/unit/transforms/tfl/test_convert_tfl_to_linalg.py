@@ -10,7 +10,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.unit.frontends.tflite.models import model_of
@@ -462,6 +468,50 @@ def test_unsigned_integers():
     for results in (run_function(module, "main", x), compile(module)(x)):
         for result, array in zip(cast(Any, results), expected, strict=True):
             assert same_bits(result, array)
+
+
+def reduced_product(count: int, scale: str) -> ModuleOp:
+    x, y = (f"tensor<{n}!quant.uniform<i8:f32, {scale}>>" for n in (f"{count}x", ""))
+    return parse_module(f"""
+        func.func @main(%x: {x}) -> {y} {{
+          %a = "tfl.pseudo_const"() <{{value = dense<0> : tensor<i32>}}>
+              : () -> tensor<i32>
+          %y = "tfl.reduce_prod"(%x, %a) <{{keep_dims = false}}>
+              : ({x}, tensor<i32>) -> {y}
+          return %y : {y}
+        }}
+    """)
+
+
+@pytest.mark.parametrize("scale", ["0.25", "1.0", "3.0e+30"])
+def test_product_of_many(scale: str):
+    """There is one loop for all factors. Extreme scales have no integer form."""
+    module = reduced_product(500, scale)
+    x = np.where(np.arange(500) % 100, int(1 / float(scale)) or 1, 3).astype(np.int8)
+    expected = run_function(module, "main", x)
+    np.testing.assert_array_equal(compile(module)(x), expected[0])
+    assert ("tfl.fallback" in converted(module).attributes) == (scale == "3.0e+30")
+    assert len([*module.walk()]) < 50
+
+
+def test_largest_of_many():
+    """No array of all pairs is in the module."""
+    text = """
+        func.func @main(%x: tensor<5000xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
+          %k = "tfl.pseudo_const"() <{value = dense<2> : tensor<i32>}> : () -> tensor<i32>
+          %y:2 = "tfl.topk_v2"(%x, %k)
+              : (tensor<5000xf32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
+          return %y#0, %y#1 : tensor<2xf32>, tensor<2xi32>
+        }
+    """
+    module = converted(parse_module(text))
+    types = [value.type for op in module.walk() for value in op.results]
+    sizes = [t.element_count() for t in types if isinstance(t, TensorType)]
+    assert max(sizes) == 5000
+    x = np.arange(5000, dtype=np.float32) % 4999
+    values, places = cast(Any, compile(module)(x))
+    np.testing.assert_array_equal(values, [4998, 4997])
+    np.testing.assert_array_equal(places, [4998, 4997])
 
 
 @pytest.mark.parametrize("start", ["%i", "%one"])

@@ -179,6 +179,13 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
         """The largest elements along the last dimension, and their indices."""
         return FUNCTIONS["top_k"](self, count)
 
+    def folded(self, step: Callable[[Any, Any], Any]) -> TensorExpression:
+        """
+        What a function makes of the elements along the last dimension, one after the other.
+        It is given what it has made so far, an integer of 32 bits, and the next element.
+        """
+        return FUNCTIONS["folded"](self, step)
+
     def with_part(
         self, update: Any, start: Sequence[Any] | TensorExpression
     ) -> TensorExpression:

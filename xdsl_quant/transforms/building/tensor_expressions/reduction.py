@@ -18,6 +18,7 @@ from ..number_expressions import (
     Bounds,
     FloatExpression,
     IntegerExpression,
+    signed_bounds,
     type_for,
 )
 from .data_movement import axes_of, expanded, reshaped
@@ -31,6 +32,7 @@ from .expressions import (
     as_number,
     as_scalar,
     builder_of,
+    constant,
     implements,
 )
 from .loops import FLOAT_TYPES, Loops, Scalar, loops_of
@@ -237,12 +239,32 @@ def _first_index(is_better: Any) -> Callable[..., TensorExpression]:
     return function
 
 
+@implements("folded")
+def _folded(x: TensorExpression, step: Callable[[Any, Any], Any]) -> TensorExpression:
+    *shape, size = x.shape
+    first, rest = x[..., 0], x[..., 1:]
+    if size == 1 or 0 in shape:
+        return first
+    bounds = signed_bounds(i32.bitwidth)
+    loops = Loops(x.builder)
+    element = rest.element(loops, loops_of(range(x.ndim)))
+
+    def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        number = IntegerExpression(loops.builder, so_far[0], bounds)
+        return [as_scalar(loops.builder, step(number, element), i32)]
+
+    outputs = [first.tensor(i32)]
+    (value,) = loops.nest((*shape, size - 1), outputs, range(len(shape)), body)
+    return Loaded(x.builder, value, x.dtype, bounds)
+
+
 @implements("top_k")
 def _top_k(
     x: TensorExpression, count: int
 ) -> tuple[TensorExpression, TensorExpression]:
     x, size = x.computed, x.shape[-1]
-    numbers = np.arange(size)
+    # What is compared is not an array of all pairs.
+    numbers = constant(x.builder, np.arange(size))
     one, other = x[..., :, None], x[..., None, :]
     is_before = (other > one) | ((other == one) & (numbers[None, :] < numbers[:, None]))
     ranks = is_before.sum(axis=-1)
