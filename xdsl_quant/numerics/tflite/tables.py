@@ -69,7 +69,9 @@ def function(name: str, result: QuantizationParameters) -> Function:
     if name == "rsqrt":
         most = np.float32(result.storage_max) * scale
         return lambda x: np.where(
-            x > 0, 1 / np.sqrt(np.where(x > 0, x, 1).astype(np.float64)), most
+            x > 0,
+            np.float32(1) / np.sqrt(np.where(x > 0, x, 1).astype(np.float32)),
+            most,
         )
     return FUNCTIONS[name]
 
@@ -120,12 +122,15 @@ def table_of_16_bits(
     def scaled(values: NDArray[Any]) -> NDArray[Any]:
         return evaluate(values).astype(dtype) * inverse
 
-    values = _rounded(scaled(points[:-1]), dtype)
-    middle = _rounded(scaled(points[:-1] + half), dtype)
-    interpolated = _rounded((scaled(points[1:]) + values) / dtype(2), dtype)
-    bias = _rounded((interpolated - middle) / dtype(2), dtype)
-    entries = np.append(values - bias, _rounded(scaled(np.array([last])), dtype))
-    return np.clip(entries, -32768, 32767).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = _rounded(scaled(points[:-1]), dtype)
+        middle = _rounded(scaled(points[:-1] + half), dtype)
+        interpolated = _rounded((scaled(points[1:]) + values) / dtype(2), dtype)
+        bias = _rounded((interpolated - middle) / dtype(2), dtype)
+        entries = np.append(values - bias, _rounded(scaled(np.array([last])), dtype))
+    # Differences of infinities, of which kernels take the lowest bits, are 0.
+    numbers = np.where(np.isnan(entries), 0, entries)
+    return np.clip(numbers, -32768, 32767).astype(np.int64)
 
 
 def _rounded(values: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
