@@ -120,18 +120,21 @@ def selections(draw: Draw) -> Case:
 @oracle("RELU6 RELU_N1_TO_1 RELU_0_TO_1", "i8, u8")
 def clamps(draw: Draw) -> Case:
     width = 65536 if draw.storage == "i16" else 256
-    extent = {"RELU6": 7, "RELU_N1_TO_1": 2.5, "RELU_0_TO_1": 1.3}.get(draw.op)
+    extent = {"RELU6": 7, "RELU_N1_TO_1": 2.5, "RELU_0_TO_1": 0.9}.get(draw.op)
     scale = draw.any_scale()
     if extent and draw.chance(0.85):
         scale = draw.scale(0.3 * extent / width, extent / width)
     zero_point = draw.zero_point()
-    if zero_point and draw.op != "RELU_N1_TO_1" and draw.chance(0.8):
+    if zero_point and draw.op != "RELU_N1_TO_1" and draw.chance(0.9):
         # Most values are positive, as negative ones become an end of the range.
         zero_point = storage_range(draw.storage)[0] + draw.integer(0, 60)
-    low = -9000 if draw.storage == "i16" else None
+    low = -9000 if draw.storage == "i16" else storage_range(draw.storage)[0]
+    if draw.op == "RELU_0_TO_1" and zero_point < storage_range(draw.storage)[1]:
+        low = max(low, zero_point - 20)
     x = draw.quantized(draw.shape(), scale, zero_point, low=low)
     values = np.maximum(real(x), -1 if draw.op == "RELU_N1_TO_1" else 0)
-    return draw.case([x], draw.result_of(values))
+    # The kernels convert 6 over the scale to an integer of 32 bits, without a check.
+    return draw.case([x], draw.result_of(values, least_scale=1e-8))
 
 
 @oracle("LEAKY_RELU", "i8, u8, i16")
@@ -176,8 +179,9 @@ def negated(draw: Draw) -> Case:
 
 @oracle("QUANTIZE", "i8, u8, i16, i32, f32")
 def quantized(draw: Draw) -> Case:
-    # The runtime refuses i16 to u8.
-    to = draw.choice(("i8", "i16") if draw.storage == "i16" else ("i8", "u8", "i16"))
+    # The runtime refuses u8 for what has more than 8 bits.
+    is_wide = draw.storage in ("i16", "i32")
+    to = draw.choice(("i8", "i16") if is_wide else ("i8", "u8", "i16"))
     if draw.storage != "f32":
         x = draw.quantized(draw.shape())
         if draw.storage == "i32":
