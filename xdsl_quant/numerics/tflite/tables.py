@@ -29,9 +29,11 @@ def _gelu(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _approximate_gelu(x: NDArray[Any]) -> NDArray[Any]:
-    wide = x.astype(np.float64)
-    factor = np.float32(math.sqrt(2 / math.pi))
-    return 0.5 * wide * (1 + np.tanh(factor * (wide + 0.044715 * wide**3)))
+    narrow = x.astype(np.float32)
+    factor, half, cubic = map(np.float32, (math.sqrt(2 / math.pi), 0.5, 0.044715))
+    inner = factor * (narrow + cubic * narrow * narrow * narrow)
+    tangent = np.tanh(inner.astype(np.float64)).astype(np.float32)
+    return half * narrow * (np.float32(1) + tangent)
 
 
 def _elu(x: NDArray[Any]) -> NDArray[Any]:

@@ -37,3 +37,11 @@ def test_points_that_are_no_numbers():
     table = table_of_16_bits(function("exp", x), values, scales, np.float32)
     assert table[0] == 0
     assert abs(table).max() <= 32768
+
+
+def test_approximate_gelu_is_computed_with_32_bits():
+    """Rounded once, it would give 8096 here, which the kernel does not."""
+    x = QuantizationParameters(0.00014932279009371996, storage="i16")
+    result = QuantizationParameters(0.0001953816245077178, storage="i16")
+    stored = looked_up("approximate_gelu", Quantized(np.array([11131]), x), result)
+    assert stored.tolist() == [8095]
