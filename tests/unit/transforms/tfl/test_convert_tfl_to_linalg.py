@@ -212,6 +212,27 @@ def test_several_scales():
     np.testing.assert_array_equal(result, [[0, 5], [7, 0]])
 
 
+def test_casts_with_several_scales():
+    """They round half away from zero, before the zero point is added."""
+    text = """
+        !q = !quant.uniform<i8:f32:1, {0.5, 0.25:3}>
+        func.func @main(%x: tensor<2x2xf32>) -> (tensor<2x2x!q>, tensor<2x2xf32>) {
+          %y = "tfl.quantize"(%x) <{qtype = tensor<2x2x!q>}>
+              : (tensor<2x2xf32>) -> tensor<2x2x!q>
+          %z = "tfl.dequantize"(%y) : (tensor<2x2x!q>) -> tensor<2x2xf32>
+          return %y, %z : tensor<2x2x!q>, tensor<2x2xf32>
+        }
+    """
+    module = parse_module(text)
+    x = np.array([[0.25, -0.125], [-0.75, 100]], np.float32)
+    expected = [[1, 2], [-2, 127]], [[0.5, -0.25], [-1, 31]]
+    for module in (module, converted(module.clone())):
+        for result, array in zip(
+            run_function(module, "main", x), expected, strict=True
+        ):
+            np.testing.assert_array_equal(result, array)
+
+
 def test_weights_of_floats():
     """Quantized weights of floats are dequantized, and are constants then."""
     text = """
@@ -509,7 +530,7 @@ def test_largest_of_many():
     sizes = [t.element_count() for t in types if isinstance(t, TensorType)]
     assert max(sizes) == 5000
     x = np.arange(5000, dtype=np.float32) % 4999
-    values, places = cast(Any, compile(module)(x))
+    values, places = compile(module)(x)
     np.testing.assert_array_equal(values, [4998, 4997])
     np.testing.assert_array_equal(places, [4998, 4997])
 

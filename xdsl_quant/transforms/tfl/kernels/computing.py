@@ -167,13 +167,7 @@ class Computation:
         if (index := self.operands.bias) is not None:
             floats[index] = self._expressed_bias(op, floats[index])
         result = self.formula(op, *floats)
-        type_ = scalar_or_element_type(op.result_types[0])
-        if not isinstance(type_, ScaledQuantizedType):
-            return result
-        if isinstance(result, TensorExpression):
-            return _quantized(result, type_)
-        parameters = cast(QuantizationParameters, parameters_of(op.result_types[0]))
-        return quantize(np.asarray(result).astype(np.float32), parameters)
+        return quantized(result, op.result_types[0], Rounding("nearest-even"))
 
     def _expressed_bias(self, op: Operation, bias: Any) -> Any:
         if bias is None or bias.dtype.kind == "f":
@@ -241,11 +235,23 @@ def expressed(value: Any, type_: Attribute) -> Any:
     return plain(value.builder, result)
 
 
-def _quantized(value: TensorExpression, type_: ScaledQuantizedType) -> TensorExpression:
-    casts = Quantization(type_, Rounding("nearest-even"), fuse=True)
-    floats = value.tensor(type_.expressed_type)
+def quantized(value: Any, type_: Attribute, rounding: Rounding) -> Any:
+    """Floats as stored values of a quantized type; for any other type as they are."""
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, ScaledQuantizedType):
+        return value
+    if not isinstance(value, TensorExpression):
+        parameters = cast(QuantizationParameters, parameters_of(type_))
+        return quantize(
+            np.asarray(value).astype(np.float32),
+            parameters,
+            rounding_mode=rounding.mode,
+            zero_point_order=rounding.zero_point_order,
+        )
+    casts = Quantization(element_type, rounding, fuse=True)
+    floats = value.tensor(element_type.expressed_type)
     result = casts.convert_tensor(value.builder, floats, casts.layout)
-    return plain(value.builder, result, is_signed=type_.is_signed)
+    return plain(value.builder, result, is_signed=element_type.is_signed)
 
 
 def integers_of(values: Any) -> list[int]:

@@ -12,7 +12,6 @@ from xdsl.ir import Operation
 
 from xdsl_quant.dialects import tfl
 from xdsl_quant.numerics import QuantizationParameters as Parameters
-from xdsl_quant.numerics import quantize as quantize_with
 from xdsl_quant.numerics.tflite import (
     elementwise,
     floats,
@@ -21,12 +20,12 @@ from xdsl_quant.numerics.tflite import (
 from xdsl_quant.numerics.tflite.fixed_point import wrapped
 from xdsl_quant.numerics.tflite.quantized import Quantized, scale_of
 from xdsl_quant.numerics.tflite.tables import looked_up
+from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 
 from .computing import (
     OTHER_SCALES,
     Computation,
-    ComputationError,
     Implementation,
     Kernel,
     NoKernel,
@@ -41,6 +40,7 @@ from .computing import (
     number,
     on_stored_values,
     parameters_of,
+    quantized,
 )
 
 
@@ -182,14 +182,8 @@ def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
     assert result is not None
     if not (has_one_scale(source) and has_one_scale(result)):
-        if not isinstance(value, np.ndarray):
-            raise ComputationError("has several scales, which is not supported")
-        return quantize_with(
-            expressed(value, op.input.type),
-            result,
-            rounding_mode="nearest-away",
-            zero_point_order="after-rounding",
-        )
+        rounding = Rounding("nearest-away", "after-rounding")
+        return quantized(expressed(value, op.input.type), op.output.type, rounding)
     if source is None:
         return elementwise.quantize(value, result)
     return elementwise.requantize(Quantized(value.astype(np.int64), source), result)
