@@ -200,7 +200,9 @@ def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Int
 def dequantize(x: Quantized) -> NDArray[np.float32]:
     """What stored values express; there may be scales for one dimension."""
     parameters = x.parameters
-    scales, zero_points = parameters.scales, parameters.zero_points
+    # Files have scales with 32 bits. Products are exact in 64 bits, and rounded once.
+    scales = parameters.scales.astype(np.float32).astype(np.float64)
+    zero_points = parameters.zero_points
     if (dimension := parameters.quantized_dimension) is not None:
         shape = [1] * x.values.ndim
         shape[dimension] = -1

@@ -228,10 +228,11 @@ class _Conversion:
             results = implementation.results(op, operands, self._fall_back, mode)
             return self._computed(op, results)
         except TooWideError as e:
-            # What is built so far is of no use.
+            # What is built so far is of no use, nor are loops that are in no block yet and
+            # use it.
             while (built := op.prev_op) is not before:
                 assert built is not None
-                Rewriter.erase_op(built)
+                Rewriter.erase_op(built, safe_erase=False)
             self._fall_back(op, f"has no integer form: {e}")
             return self._computed(op, implementation.results(op, operands, mode="only"))
 

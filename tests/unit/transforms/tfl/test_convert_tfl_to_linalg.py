@@ -257,6 +257,21 @@ def test_weights_of_floats():
     np.testing.assert_array_equal(result, [[2.5, 0]])
 
 
+@pytest.mark.parametrize("scale", [":f32, 0.1:3", ":f32:0, {0.1:3, 0.3, 1.1}"])
+def test_scales_of_64_bits(scale: str):
+    """They are rounded to 32 bits, as files have them."""
+    type_ = f"tensor<3x!quant.uniform<i8{scale}>>"
+    module = parse_module(
+        f"func.func @main(%x: {type_}) -> tensor<3xf32> {{\n"
+        f'%y = "tfl.dequantize"(%x) : ({type_}) -> tensor<3xf32>\n'
+        "return %y : tensor<3xf32> }"
+    )
+    for value in range(-128, 128):
+        x = np.full(3, value, np.int8)
+        (expected,) = run_function(module, "main", x)
+        assert same_bits(np.asarray(compile(module)(x)), expected)
+
+
 def test_long_product():
     """Each of 200 factors is rescaled; those of the whole are not one expression."""
     text = """
