@@ -85,6 +85,9 @@ from .kernels import (
 
 _ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
 
+_WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
+"""Dialects whose ops have values with any types, and do not compute with them."""
+
 _STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
 
 
@@ -160,7 +163,9 @@ class _Conversion:
         for op in reversed(self.converted):
             Rewriter.erase_op(op)
         values = (value for op in module.walk() for value in defined_values(op))
-        if any(has_signedness(value.type) for value in values):
+        if any(has_signedness(value.type) for value in values) and not any(
+            map(_may_need_signs, module.walk())
+        ):
             make_signless(module)
 
     # Ops of other dialects
@@ -399,6 +404,14 @@ def _constant_of(value: SSAValue) -> NDArray[Any] | None:
     if not isinstance(attribute, DenseIntOrFPElementsAttr | DenseResourceAttr):
         return None
     return dense_elements(cast(_ElementsAttr, attribute))
+
+
+def _may_need_signs(op: Operation) -> bool:
+    """Whether what an op computes may depend on the signedness of integers."""
+    values = (*op.operands, *op.results)
+    return op_name(op).partition(".")[0] not in _WITHOUT_SIGNS and any(
+        has_signedness(value.type) for value in values
+    )
 
 
 def _is_arithmetic(type_: Attribute) -> bool:

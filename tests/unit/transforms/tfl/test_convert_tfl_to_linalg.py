@@ -550,6 +550,21 @@ def test_largest_of_many():
     np.testing.assert_array_equal(places, [4998, 4997])
 
 
+def test_unsigned_integers_of_other_dialects():
+    """What another op computes depends on the signedness of its operand."""
+    module = converted(
+        parse_module("""
+            func.func @main(%x: tensor<2xui8>) -> tensor<2xf32> {
+              %y = "tfl.squeeze"(%x) <{squeeze_dims = []}>
+                  : (tensor<2xui8>) -> tensor<2xui8>
+              %z = stablehlo.convert %y : (tensor<2xui8>) -> tensor<2xf32>
+              return %z : tensor<2xf32>
+            }
+        """)
+    )
+    assert "(tensor<2xui8>) -> tensor<2xf32>" in str(module)
+
+
 @pytest.mark.parametrize("start", ["%i", "%one"])
 def test_update_of_a_constant(start: str):
     """What is put into it needs more bits than the numbers of the constant."""
