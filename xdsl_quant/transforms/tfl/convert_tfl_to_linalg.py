@@ -29,20 +29,15 @@ from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    DictionaryAttr,
     Float16Type,
     Float32Type,
     Float64Type,
     IntegerType,
-    LocationAttr,
     ModuleOp,
-    NameLoc,
     NoneType,
     Signedness,
-    StringAttr,
     TensorType,
     UnrealizedConversionCastOp,
 )
@@ -52,7 +47,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import fail, fail_for_all, op_name
+from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
@@ -73,6 +68,7 @@ from xdsl_quant.transforms.building.tensor_expressions import (
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.xdsl_patches import patched_pass
 
+from .fallbacks import Fallback, list_fallbacks, refuse_fallbacks
 from .kernels import (
     IMPLEMENTATIONS,
     MULTIPLIER_KERNELS,
@@ -131,9 +127,7 @@ class _Conversion:
     tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Stored values for results of converted ops, and for what others define."""
 
-    fallbacks: list[tuple[Operation, str]] = field(
-        default_factory=list[tuple[Operation, str]]
-    )
+    fallbacks: list[Fallback] = field(default_factory=list[Fallback])
     """The ops without an integer kernel, and why."""
 
     converted: dict[Operation, None] = field(default_factory=dict[Operation, None])
@@ -431,26 +425,6 @@ def _after(value: SSAValue) -> LoweringBuilder:
     return LoweringBuilder(point, location=first.location)
 
 
-def _named(location: LocationAttr) -> str:
-    return location.desc.data if isinstance(location, NameLoc) else ""
-
-
-def _listed(fallbacks: Sequence[tuple[Operation, str]]) -> ArrayAttr:
-    """What the attribute of the module says of ops that have no integer kernel."""
-    return ArrayAttr(
-        DictionaryAttr(
-            {
-                "op": StringAttr(op.name),
-                "name": StringAttr(
-                    _named(op.location) or (op.results[0].name_hint or "")
-                ),
-                "reason": StringAttr(reason),
-            }
-        )
-        for op, reason in fallbacks
-    )
-
-
 @dataclass(frozen=True)
 class ConvertTFLToLinalgPass(ModulePass):
     """
@@ -482,16 +456,9 @@ class ConvertTFLToLinalgPass(ModulePass):
         # What overflows is refused where it matters.
         with without_garbage_collection(), np.errstate(all="ignore"):
             conversion.convert(module)
-        fallbacks = conversion.fallbacks
-        if fallbacks and self.fallback == "off":
-            reasons = dict.fromkeys(f"{o.name} {reason}" for o, reason in fallbacks)
-            fail_for_all(
-                [o for o, _ in fallbacks],
-                f"ops without integer kernel ({'; '.join(reasons)})",
-                "use 'fallback=on' to compute them with floats",
-            )
-        if fallbacks:
-            op.attributes["tfl.fallback"] = _listed(fallbacks)
+        if self.fallback == "off":
+            refuse_fallbacks(conversion.fallbacks)
+        list_fallbacks(op, conversion.fallbacks)
         before, after = op.body.block, module.body.block
         op.body.detach_block(before)
         module.body.detach_block(after)

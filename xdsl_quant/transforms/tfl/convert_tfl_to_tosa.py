@@ -31,12 +31,8 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
     FunctionType,
     ModuleOp,
-    NameLoc,
-    StringAttr,
     f32,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -50,6 +46,7 @@ from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements
 
+from .fallbacks import Fallback, list_fallbacks
 from .tosa import elementwise, floats, moving, products, rows
 from .tosa.building import (
     Operand,
@@ -91,7 +88,7 @@ class ConvertTFLToTosaPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         xdsl_patches.apply("builtin", "func", "tosa")
         errors: list[str] = []
-        fallbacks: list[tuple[Operation, str]] | None = None
+        fallbacks: list[Fallback] | None = None
         if self.fallback == "on":
             fallbacks = []
         functions = [
@@ -104,8 +101,7 @@ class ConvertTFLToTosaPass(ModulePass):
                 errors.append(_message(other, "is no function"))
         if errors:
             raise PassFailedException("\n".join(errors))
-        if fallbacks:
-            op.attributes["tfl.fallback"] = listed_fallbacks(fallbacks)
+        list_fallbacks(op, fallbacks or ())
         for function, new_function in functions:
             Rewriter.replace_op(function, new_function)
 
@@ -118,7 +114,7 @@ def _message(op: Operation, words: str) -> str:
 def _converted(
     function: func.FuncOp,
     errors: list[str],
-    fallbacks: list[tuple[Operation, str]] | None,
+    fallbacks: list[Fallback] | None,
 ) -> func.FuncOp:
     """
     A function with the same name and attributes; errors and, unless it is `None`, ops that
@@ -136,26 +132,6 @@ def _converted(
     return function
 
 
-def listed_fallbacks(fallbacks: Sequence[tuple[Operation, str]]) -> ArrayAttr:
-    """What the attribute `tfl.fallback` of a module says of ops, and why."""
-
-    def name(op: Operation) -> str:
-        if isinstance(op.location, NameLoc):
-            return op.location.desc.data
-        return op.results[0].name_hint or ""
-
-    return ArrayAttr(
-        DictionaryAttr(
-            {
-                "op": StringAttr(op.name),
-                "name": StringAttr(name(op)),
-                "reason": StringAttr(reason),
-            }
-        )
-        for op, reason in fallbacks
-    )
-
-
 class _Conversion:
     """The conversion of one function."""
 
@@ -163,7 +139,7 @@ class _Conversion:
         self,
         function: func.FuncOp,
         errors: list[str],
-        fallbacks: list[tuple[Operation, str]] | None,
+        fallbacks: list[Fallback] | None,
     ):
         self.function = function
         self.fallbacks = fallbacks

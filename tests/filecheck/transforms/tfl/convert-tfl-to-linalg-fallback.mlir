@@ -53,4 +53,4 @@ func.func @div(%a: tensor<4x!quant.uniform<i8:f32, 0.5:3>>, %b: tensor<4x!quant.
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
 
-// OFF: ops without integer kernel (tfl.div has no integer kernel), found 1 'tfl.div'; use 'fallback=on' to compute them with floats
+// OFF: 'tfl.div' op has no integer kernel; use 'fallback=on' to compute it with floats

@@ -1,0 +1,60 @@
+"""What passes say of ops that they compute with floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+)
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.diagnostics import location_prefix
+
+Fallback: TypeAlias = tuple[Operation, str]
+"""An op without an integer form, and why it has none: the predicate of a sentence."""
+
+
+def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:
+    """Let the attribute `tfl.fallback` of a module list ops, with reasons, if there are."""
+    if not fallbacks:
+        return
+    module.attributes["tfl.fallback"] = ArrayAttr(
+        DictionaryAttr(
+            {
+                "op": StringAttr(op.name),
+                "name": StringAttr(_name(op)),
+                "reason": StringAttr(reason),
+            }
+        )
+        for op, reason in fallbacks
+    )
+
+
+def _name(op: Operation) -> str:
+    """What a result is called in the file, or else in the text."""
+    if isinstance(op.location, NameLoc):
+        return op.location.desc.data
+    return op.results[0].name_hint or ""
+
+
+def refuse_fallbacks(fallbacks: Sequence[Fallback]) -> None:
+    """
+    Raises:
+        PassFailedException: if there are any, with one sentence for each.
+    """
+    if not fallbacks:
+        return
+    lines: list[str] = []
+    for op, reason in fallbacks:
+        prefix = f"{where}error: " if (where := location_prefix(op.location)) else ""
+        lines.append(
+            f"{prefix}'{op.name}' op {reason}; use 'fallback=on' to compute it with floats"
+        )
+    raise PassFailedException("\n".join(lines))
