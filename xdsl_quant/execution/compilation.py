@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import cast
@@ -32,7 +33,7 @@ _MAX_CACHED = 256
 
 
 _Key = tuple[str, str | None, Rounding, bool, bool]
-"""All that a compiled function depends on: the text of the module, and the options."""
+"""The text of the module, or a digest of a file, and the options."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
 """The functions that were asked for last, the very last one at the end."""
@@ -97,10 +98,7 @@ def compile(
         if not isinstance(cast(object, value), bool):
             raise TypeError(f"{option} must be True or False, not {value!r}")
     host_functions = checked_host_functions(host_functions)
-    if is_tflite_file(module):
-        # The file may change.
-        module = _loaded(module)
-    text = module if isinstance(module, str) else str(module)
+    text = _text(module)
     key = text, entry, rounding, fuse, schedule
     if host_functions:
         return _compile(module, key, host_functions)
@@ -128,6 +126,17 @@ def _compile(
     return CompiledFunction(
         EntryWrapper(entry_point), lowered, host_functions, schedule=schedule
     )
+
+
+def _text(module: ModuleOp | str | Path) -> str:
+    """The text of a module, or a digest of a file, which may change."""
+    if not is_tflite_file(module):
+        return module if isinstance(module, str) else str(module)
+    try:
+        return sha256(Path(cast("str | Path", module)).read_bytes()).hexdigest()
+    except OSError:
+        # Loading the file says what is wrong.
+        return str(module)
 
 
 def _loaded(module: ModuleOp | str | Path) -> ModuleOp:

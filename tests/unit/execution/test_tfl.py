@@ -116,6 +116,7 @@ def test_files(tmp_path: Path):
         path.write_bytes(write_model(Model([graph])))
         for source in (path, str(path)):
             assert compile(source)([-1, 2]).tolist() == expected
+        assert compile(path) is compile(str(path))
 
 
 def test_dynamic_files():

@@ -2,7 +2,7 @@
 The fixed-point arithmetic that the integer kernels of TensorFlow Lite are made of.
 
 Values are integers of 64 bits in arrays of any shape. Each function is written with
-operators of arrays and some of NumPy's functions alone, so it takes whatever has these:
+operators of arrays and some NumPy functions alone, so it takes whatever has these:
 lowerings build ops with the same functions. The names of the kernels' own
 functions, from gemmlowp and from TensorFlow Lite, are in the docstrings.
 """

@@ -50,7 +50,7 @@ def scale_of(parameters: QuantizationParameters) -> np.float32:
 
 def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:
     """
-    Numbers of NumPy's with 32 bits rounded half away from zero, which is what C's `round`
+    NumPy floats of 32 bits, rounded half away from zero, which is what C's `round`
     does.
     """
     wide = values.astype(np.float64)

@@ -1,7 +1,7 @@
 """
 Formulas of numbers as ops of the arith and math dialects.
 
-A formula that is written for NumPy's arrays, with operators and some of NumPy's functions,
+A formula that is written for NumPy arrays, with operators and some NumPy functions,
 builds ops if it is given an expression of this module in the place of an array: so what
 numerics computes and what a lowering builds is written once.
 
@@ -91,7 +91,7 @@ def type_for(*bounds: Bounds) -> IntegerType:
 
 
 def _known(value: Any) -> Any:
-    """A number of NumPy's as one of Python's, anything else as it is."""
+    """Converts a NumPy number to a Python number; returns anything else unchanged."""
     if isinstance(value, np.generic | np.ndarray) and not value.ndim:
         return cast(Any, value).item()
     return cast(Any, value)

@@ -415,7 +415,7 @@ def _is_arithmetic(type_: Attribute) -> bool:
 
 
 def _after(value: SSAValue) -> LoweringBuilder:
-    """A builder of what comes right behind the op or block that defines a value."""
+    """A builder whose ops follow the op or the start of the block that defines a value."""
     owner = value.owner
     if isinstance(owner, Operation):
         return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
@@ -436,7 +436,7 @@ class ConvertTFLToLinalgPass(ModulePass):
 
     fallback: FallbackMode = "on"
     """
-    What becomes of ops on stored values without an integer kernel: they are computed with
+    Ops on stored values without an integer kernel are computed with
     floats (`on`), or the pass fails (`off`). With `only` all ops are.
     """
 

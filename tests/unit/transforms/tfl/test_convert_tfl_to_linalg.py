@@ -210,6 +210,43 @@ def test_several_scales():
     np.testing.assert_array_equal(result, [[0, 5], [7, 0]])
 
 
+def test_wide_storage():
+    """No kernel takes more than 16 bits."""
+    text = """
+        !q = !quant.uniform<i32:f32, 0.5:3>
+        func.func @main(%x: tensor<3x!q>) -> tensor<3x!q> {
+          %y = "tfl.relu"(%x) : (tensor<3x!q>) -> tensor<3x!q>
+          return %y : tensor<3x!q>
+        }
+    """
+    module = parse_module(text)
+    x = np.array([-(1 << 20), 3, 1 << 20], np.int32)
+    for module in (module, converted(module.clone())):
+        (result,) = run_function(module, "main", x)
+        np.testing.assert_array_equal(result, [3, 3, 1 << 20])
+    assert "has storage of more than 16 bits" in str(module)
+
+
+@pytest.mark.parametrize("op", ["arg_max", "arg_min"])
+def test_first_of_nan(op: str):
+    """NaN is the result if it is the first element, and no other one."""
+    text = f"""
+        func.func @main(%x: tensor<4x3xf32>) -> tensor<4xi32> {{
+          %a = "tfl.pseudo_const"() <{{value = dense<1> : tensor<i32>}}> : () -> tensor<i32>
+          %y = "tfl.{op}"(%x, %a) : (tensor<4x3xf32>, tensor<i32>) -> tensor<4xi32>
+          return %y : tensor<4xi32>
+        }}
+    """
+    nan = np.nan
+    x = np.array([[nan, 1, 2], [1, nan, 2], [2, nan, 1], [3, 3, 3]], np.float32)
+    expected = [0, 2, 0, 0] if op == "arg_max" else [0, 0, 2, 0]
+    module = parse_module(text)
+    for module in (module, converted(module.clone())):
+        (result,) = run_function(module, "main", x)
+        np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(compile(module)(x), expected)
+
+
 def test_casts_with_several_scales():
     """They round half away from zero, before the zero point is added."""
     text = """

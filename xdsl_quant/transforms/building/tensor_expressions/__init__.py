@@ -2,8 +2,8 @@
 Formulas of arrays as ops on tensors.
 
 A [`TensorExpression`][xdsl_quant.transforms.building.tensor_expressions.TensorExpression]
-stands for an array whose elements are known at run time. It has the operators of NumPy's
-arrays, and NumPy's functions take it: a formula that is written for arrays builds ops if it
+stands for an array whose elements are known at run time. It has the operators of NumPy
+arrays, and NumPy functions take it: a formula that is written for arrays builds ops if it
 is given expressions, with what it does to each element written once for both.
 
 Nothing is computed before it has to be. Elementwise formulas, slices, and what broadcasts
@@ -43,7 +43,7 @@ from .expressions import (
 )
 
 REGISTERED = data_movement, reduction
-"""The modules that register what functions of NumPy's do with expressions."""
+"""The modules that implement NumPy functions for expressions."""
 
 __all__ = [
     "TensorExpression",

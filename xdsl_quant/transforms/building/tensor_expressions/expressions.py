@@ -45,13 +45,13 @@ Shape: TypeAlias = tuple[int, ...]
 ZERO = AffineConstantExpr(0)
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-"""Functions of NumPy's, and others by their names, for expressions."""
+"""Implementations for expressions: of NumPy functions, and of others by their names."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def implements(*functions: Any) -> Callable[[FunctionT], FunctionT]:
-    """Decorate what functions of NumPy's, or of a name, do with expressions."""
+    """Registers the decorated function as the implementation of NumPy functions."""
 
     def decorate(function: FunctionT) -> FunctionT:
         FUNCTIONS.update(dict.fromkeys(functions, function))
@@ -554,7 +554,7 @@ def with_expression(value: Any, *others: Any) -> TensorExpression:
 
 
 def _dtype_of(value: Any) -> Any:
-    """The dtype of an operand; for a number of Python its type, which adapts to others."""
+    """The dtype of an operand; the type of a Python number, which adapts to others."""
     if isinstance(value, TensorExpression | np.ndarray | np.generic):
         return cast(Any, value).dtype
     if isinstance(value, bool):
@@ -567,7 +567,7 @@ def _is_array(value: Any) -> bool:
 
 
 def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
-    """A function of NumPy's on each element; arrays are broadcast."""
+    """Applies a NumPy ufunc to each element; arrays are broadcast."""
     builder = builder_of(*operands)
     *operand_dtypes, dtype = ufunc.resolve_dtypes((*map(_dtype_of, operands), None))
     shape = np.broadcast_shapes(*map(np.shape, operands))

@@ -1,5 +1,5 @@
 """
-What each op of TensorFlow Lite computes: formulas and integer kernels of NumPy's arrays,
+What each op of TensorFlow Lite computes: formulas and integer kernels of NumPy arrays,
 which also take expressions of values that are known at run time.
 """
 

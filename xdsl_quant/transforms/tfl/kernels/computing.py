@@ -45,8 +45,8 @@ Returns the stored values that an op computes, given the op, the parameters of i
 
 FallbackMode: TypeAlias = Literal["on", "off", "only"]
 """
-What becomes of an op on stored values that has no integer kernel: it dequantizes, computes
-in `f32` and quantizes (`on`), or fails (`off`). With `only` all ops do so.
+An op on stored values that has no integer kernel dequantizes, computes in `f32` and
+quantizes (`on`), or fails (`off`). With `only` all ops take the fallback.
 """
 
 
@@ -136,6 +136,13 @@ class Computation:
         for index, operand in enumerate(operands):
             if (reason := self._unsuitable(index, operand)) is not None:
                 return NoKernel(reason)
+        if not isinstance(self.kernel, OnStoredValues):
+            inputs = (x for i, x in enumerate(operands) if i != self.operands.bias)
+            parameters = [x.parameters for x in inputs if isinstance(x, Quantized)]
+            if any(
+                p.storage_width > 16 for p in (*parameters, result) if p is not None
+            ):
+                return NoKernel("has storage of more than 16 bits")
         try:
             return self.kernel(op, result, *operands)
         except NoIntegerFormError as e:
@@ -317,16 +324,18 @@ OTHER_SCALES = NoKernel("has operands with other scales than its result")
 """The stored values of the operands are not those of the result."""
 
 
-def on_stored_values(function: Callable[..., Any]) -> Kernel:
-    """A kernel of stored values as they are, if all have the scale of the result."""
+@dataclass(frozen=True)
+class OnStoredValues:
+    """A kernel of stored values of any width, if all have the scale of the result."""
 
-    def kernel(
-        op: Operation, result: QuantizationParameters | None, *operands: Any
+    function: Callable[..., Any]
+    """A function of the op and of stored values."""
+
+    def __call__(
+        self, op: Operation, result: QuantizationParameters | None, *operands: Any
     ) -> Any:
         quantized = [x for x in operands if isinstance(x, Quantized)]
         if result is not None and not have_one_scale(result, *quantized):
             return OTHER_SCALES
         values = (x.values if isinstance(x, Quantized) else x for x in operands)
-        return function(op, *values)
-
-    return kernel
+        return self.function(op, *values)

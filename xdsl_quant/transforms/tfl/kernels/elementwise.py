@@ -29,6 +29,7 @@ from .computing import (
     Implementation,
     Kernel,
     NoKernel,
+    OnStoredValues,
     Operands,
     activation_of,
     expressed,
@@ -38,7 +39,6 @@ from .computing import (
     have_one_scale,
     kernel_of,
     number,
-    on_stored_values,
     parameters_of,
     quantized,
 )
@@ -242,8 +242,8 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.SquaredDifferenceOp: _binary(
         _squared_difference, kernel_of(elementwise.squared_difference)
     ),
-    tfl.MaximumOp: _binary(np.maximum, on_stored_values(formula_of(np.maximum))),
-    tfl.MinimumOp: _binary(np.minimum, on_stored_values(formula_of(np.minimum))),
+    tfl.MaximumOp: _binary(np.maximum, OnStoredValues(formula_of(np.maximum))),
+    tfl.MinimumOp: _binary(np.minimum, OnStoredValues(formula_of(np.minimum))),
     tfl.EqualOp: _compared("equal"),
     tfl.NotEqualOp: _compared("not_equal"),
     tfl.GreaterOp: _compared("greater"),
@@ -253,8 +253,8 @@ ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.LogicalAndOp: _binary(np.logical_and),
     tfl.LogicalOrOp: _binary(np.logical_or),
     tfl.LogicalNotOp: _binary(np.logical_not),
-    tfl.SelectOp: Computation(_selected, on_stored_values(_selected), Operands((0,))),
-    tfl.SelectV2Op: Computation(_selected, on_stored_values(_selected), Operands((0,))),
+    tfl.SelectOp: Computation(_selected, OnStoredValues(_selected), Operands((0,))),
+    tfl.SelectV2Op: Computation(_selected, OnStoredValues(_selected), Operands((0,))),
     tfl.NegOp: _unary("neg", _negated),
     tfl.AbsOp: _unary("abs", kernel_of(elementwise.absolute)),
     tfl.SqrtOp: _unary("sqrt", kernel_of(elementwise.square_root)),

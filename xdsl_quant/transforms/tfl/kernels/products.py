@@ -24,6 +24,7 @@ from .computing import (
     Computation,
     ComputationError,
     Implementation,
+    OnStoredValues,
     Operands,
     activation_of,
     flag,
@@ -33,7 +34,6 @@ from .computing import (
     integers_of,
     kernel_of,
     number,
-    on_stored_values,
     parameters_of,
 )
 
@@ -214,12 +214,12 @@ def _reduced(
         return kept(op, function(x, integers_of(axes), result), axes)
 
     return Computation(
-        formula, kernel if function else on_stored_values(formula), Operands((1,))
+        formula, kernel if function else OnStoredValues(formula), Operands((1,))
     )
 
 
 def _with(function: Any) -> Callable[..., Any]:
-    """A reduction of NumPy's that keeps dimensions."""
+    """A NumPy reduction that keeps dimensions."""
 
     def reduce(x: Any, axes: Sequence[int]) -> Any:
         return function(x, axis=tuple({a % x.ndim for a in axes}), keepdims=True)
@@ -227,11 +227,20 @@ def _with(function: Any) -> Callable[..., Any]:
     return reduce
 
 
-def _first(function: Callable[..., Any]) -> Implementation:
-    def index(op: Any, x: Any, dim: Any) -> Any:
-        return function(x, axis=integers_of(dim)[0])
+def _first(function: Callable[..., Any], worst: float) -> Implementation:
+    """The index of the first one of the best elements, none of which is `worst`."""
 
-    return Computation(index, on_stored_values(index), Operands((1,)))
+    def index(op: Any, x: Any, dim: Any) -> Any:
+        axis = integers_of(dim)[0] % x.ndim
+        if x.dtype.kind != "f":
+            return function(x, axis=axis)
+        # The kernel begins with the first element, and no comparison with NaN is true.
+        where: Any = np.where
+        first = x[(slice(None),) * axis + (0,)]
+        numbers = where(x != x, x.dtype.type(worst), x)
+        return where(first != first, 0, function(numbers, axis=axis))
+
+    return Computation(index, OnStoredValues(index), Operands((1,)))
 
 
 # State
@@ -303,8 +312,8 @@ PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.ReduceProdOp: _reduced(_with(np.prod), reduction.product),
     tfl.ReduceMaxOp: _reduced(_with(np.max)),
     tfl.ReduceMinOp: _reduced(_with(np.min)),
-    tfl.ArgMaxOp: _first(np.argmax),
-    tfl.ArgMinOp: _first(np.argmin),
+    tfl.ArgMaxOp: _first(np.argmax, -np.inf),
+    tfl.ArgMinOp: _first(np.argmin, np.inf),
 }
 """The ops of weights, of images and along dimensions."""
 
