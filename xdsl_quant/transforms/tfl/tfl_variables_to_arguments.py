@@ -100,7 +100,7 @@ class _States:
     """A copy, which is changed."""
 
     initial: dict[_Variable, State]
-    """Those of variables that have initial values."""
+    """The states of the variables that have initial values."""
 
     arguments: dict[_Variable, BlockArgument]
     """The arguments of variables whose initial values are needed."""

@@ -70,6 +70,7 @@ class Loops:
         self.builder = builder.at_end(self.block)
         self._loads: dict[tuple[SSAValue, Indices], SSAValue] = {}
         self._indices: dict[AffineExpr, SSAValue] = {}
+        # The keys are identities: expressions live as long as the loops that they build.
         self.memory: dict[tuple[int, Indices], Scalar] = {}
         """Elements of expressions that are built already."""
 

@@ -57,7 +57,7 @@ class Functions:
         ]
 
     def vanishing(self) -> Sequence[FuncOp]:
-        """The functions that nobody runs any more when those of `outer` are changed."""
+        """The functions that have no callers once those of `outer` are changed."""
         unused = self.stateful | (self.initializers - self.called)
         return [
             function

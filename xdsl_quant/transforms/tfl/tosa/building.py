@@ -3,7 +3,7 @@ What lowerings of TensorFlow Lite to TOSA are made of: constants, shapes, rescal
 operands with their quantization parameters.
 
 Stored values are signless: `tensor<4x!quant.uniform<i8:f32, 0.5>>` becomes `tensor<4xi8>`.
-Those of `u8` are computed as `i8`, 128 less, with a zero point that is 128 less, too.
+Stored values of `u8` are computed as `i8`: values and zero point are 128 less.
 """
 
 from __future__ import annotations
