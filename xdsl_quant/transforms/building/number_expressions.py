@@ -417,10 +417,14 @@ _SLACK = 2.0**-7
 
 
 def _float_bounds(*values: float) -> FloatBounds:
-    """The bounds of these values after rounding; all numbers if one of them is NaN."""
-    if any(map(python_math.isnan, values)):
-        return _UNBOUNDED
+    """
+    The bounds of these values after rounding; all numbers if one of them is NaN or all of
+    them are one infinity.
+    """
     low, high = min(values), max(values)
+    is_one_infinity = low == high and python_math.isinf(low)
+    if is_one_infinity or any(map(python_math.isnan, values)):
+        return _UNBOUNDED
     return low - _SLACK * abs(low), high + _SLACK * abs(high)
 
 
