@@ -16,6 +16,7 @@ from .instrumentation import (
     StatisticsRefOp,
 )
 from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from .regions import RegionOp, ReturnOp
 from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -39,6 +40,8 @@ Quant = Dialect(
         StatisticsOp,
         StatisticsRefOp,
         CoupledRefOp,
+        RegionOp,
+        ReturnOp,
     ],
     [
         AnyQuantizedType,
@@ -60,6 +63,8 @@ __all__ = [
     "Quant",
     "QuantizeCastOp",
     "QuantizedType",
+    "RegionOp",
+    "ReturnOp",
     "ScaledQuantizedType",
     "StatisticsOp",
     "StatisticsRefOp",

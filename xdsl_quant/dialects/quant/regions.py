@@ -1,0 +1,308 @@
+"""
+Kernels: ops that are quantized as one.
+
+A `quant.region` holds the ops of one kernel of a target, in floating point, and says at its
+ports how values are to be quantized. What is within is not looked at: a kernel is quantized
+at its boundaries.
+
+MLIR had these ops until version 14, in the generic form only. Here they have a form of
+their own, too:
+
+```
+region ::= `quant.region` string `(` (input (`,` input)*)? `)`
+           (`->` `(` output (`,` output)* `)`)? (`attributes` attribute-dictionary)? region
+input  ::= value `=` value `:` port
+output ::= port
+port   ::= type (`as` specification)?
+```
+
+A port without a specification has its element type for one: nothing is said about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    attr_def,
+    irdl_op_definition,
+    lazy_traits_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    HasParent,
+    IsolatedFromAbove,
+    IsTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+    SingleBlockImplicitTerminator,
+    ensure_terminator,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from .types import QuantizedType, scalar_or_element_type
+
+_ATTRIBUTES = "logical_kernel", "input_specs", "output_specs"
+
+
+def is_specification(spec: Attribute, type_: Attribute) -> bool:
+    """
+    Whether a port of this type may have this specification: a quantized type that expresses
+    its elements, or its element type, which says nothing.
+    """
+    if isinstance(spec, QuantizedType):
+        return spec.is_compatible_expressed_type(type_)
+    return spec == scalar_or_element_type(type_)
+
+
+def _element_types(types: Sequence[Attribute]) -> Sequence[Attribute]:
+    return [*map(scalar_or_element_type, types)]
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """
+    The end of a kernel, with its results.
+
+    Example:
+
+    ```mlir
+    quant.return %y : tensor<2x3xf32>
+    ```
+    """
+
+    name = "quant.return"
+
+    arguments = var_operand_def()
+
+    assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
+
+    # The class of the parent is defined below.
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(RegionOp)))
+
+    def __init__(self, *arguments: SSAValue | Operation):
+        super().__init__(operands=[arguments])
+
+
+_IMPLICIT_RETURN = SingleBlockImplicitTerminator(ReturnOp)
+
+
+@irdl_op_definition
+class RegionOp(IRDLOperation):
+    """
+    A kernel: ops that a target computes as one, with constraints on how operands and
+    results are quantized. The ops within take the operands as arguments, and no other
+    values from outside.
+
+    Example:
+
+    ```mlir
+    %y = quant.region "add" (%a = %x : tensor<4xf32> as !quant.any<i8:f32>,
+                             %b = %c : tensor<4xf32>) -> (tensor<4xf32>) {
+      %z = arith.addf %a, %b : tensor<4xf32>
+      quant.return %z : tensor<4xf32>
+    }
+    ```
+    """
+
+    name = "quant.region"
+
+    inputs = var_operand_def()
+    results_ = var_result_def()
+
+    logical_kernel = attr_def(StringAttr)
+    """The name of the kernel, with which it is looked up in a target."""
+
+    input_specs = attr_def(ArrayAttr)
+    """How each operand is to be quantized: a quantized type, or the element type."""
+
+    output_specs = attr_def(ArrayAttr)
+    """How each result is to be quantized: a quantized type, or the element type."""
+
+    body = region_def("single_block")
+
+    traits = traits_def(
+        IsolatedFromAbove(),
+        RecursiveMemoryEffect(),
+        _IMPLICIT_RETURN,
+    )
+
+    def __init__(
+        self,
+        kernel: str,
+        inputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        body: Region | None = None,
+        *,
+        input_specs: Sequence[Attribute] = (),
+        output_specs: Sequence[Attribute] = (),
+    ):
+        """
+        A kernel with this name. Specifications default to the element types of operands
+        and results, and the body to a block with an argument for each operand.
+        """
+        types = [value.type for value in inputs]
+        super().__init__(
+            operands=[inputs],
+            result_types=[result_types],
+            attributes={
+                "logical_kernel": StringAttr(kernel),
+                "input_specs": ArrayAttr(input_specs or _element_types(types)),
+                "output_specs": ArrayAttr(output_specs or _element_types(result_types)),
+            },
+            regions=[body or Region(Block(arg_types=types))],
+        )
+        ensure_terminator(self, _IMPLICIT_RETURN)
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel."""
+        return self.logical_kernel.data
+
+    @property
+    def specs(self) -> Sequence[Attribute]:
+        """The specifications of all ports: those of operands, then those of results."""
+        return *self.input_specs, *self.output_specs
+
+    @property
+    def returned(self) -> Sequence[SSAValue]:
+        """The values of the body that are the results."""
+        terminator = self.body.block.last_op
+        return () if terminator is None else terminator.operands
+
+    def verify_(self) -> None:
+        self._verify_specs()
+        self._verify_body()
+
+    def _verify_specs(self) -> None:
+        inputs, outputs = self.input_specs.data, self.output_specs.data
+        if (len(inputs), len(outputs)) != (len(self.inputs), len(self.results)):
+            raise VerifyException(
+                "'quant.region' op has unmatched operands/results number and spec "
+                "attributes number"
+            )
+        for kind, specs, values in (
+            ("input", inputs, self.inputs),
+            ("output", outputs, self.results),
+        ):
+            for spec, value in zip(specs, values, strict=True):
+                if not is_specification(spec, value.type):
+                    raise VerifyException(
+                        f"'quant.region' op has incompatible specification {spec} and "
+                        f"{kind} type '{value.type}'"
+                    )
+
+    def _verify_body(self) -> None:
+        """What MLIR does not verify, though no kernel has a meaning without it."""
+        for kind, inner, outer in (
+            ("arguments", self.body.block.args, self.inputs),
+            ("returned values", self.returned, self.results),
+        ):
+            found, expected = (
+                ", ".join(f"'{value.type}'" for value in values) or "none"
+                for values in (inner, outer)
+            )
+            if found != expected:
+                raise VerifyException(
+                    f"'quant.region' op has {kind} of types {found}, but {expected} at "
+                    "its ports"
+                )
+        parent = self.parent_op()
+        while parent is not None:
+            if isinstance(parent, RegionOp):
+                raise VerifyException(
+                    "'quant.region' op is part of another one, but a kernel has no "
+                    "kernels within"
+                )
+            parent = parent.parent_op()
+
+    # Text
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.logical_kernel)
+        printer.print_string(" ")
+        with printer.in_parens():
+            printer.print_list(
+                zip(self.body.block.args, self.inputs, self.input_specs, strict=True),
+                lambda port: _print_input(printer, *port),
+            )
+        if self.results:
+            printer.print_string(" -> ")
+            with printer.in_parens():
+                printer.print_list(
+                    zip(self.result_types, self.output_specs, strict=True),
+                    lambda port: _print_port(printer, *port),
+                )
+        printer.print_op_attributes(
+            self.attributes, reserved_attr_names=_ATTRIBUTES, print_keyword=True
+        )
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RegionOp:
+        kernel = parser.parse_str_literal()
+        inputs = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _parse_input(parser)
+        )
+        outputs: Sequence[tuple[Attribute, Attribute]] = ()
+        if parser.parse_optional_punctuation("->"):
+            outputs = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _parse_port(parser)
+            )
+        attributes = parser.parse_optional_attr_dict_with_keyword(_ATTRIBUTES)
+        op = cls(
+            kernel,
+            [value for _, value, _ in inputs],
+            [type_ for type_, _ in outputs],
+            parser.parse_region([argument for argument, _, _ in inputs]),
+            input_specs=[spec for _, _, spec in inputs],
+            output_specs=[spec for _, spec in outputs],
+        )
+        op.attributes |= attributes.data if attributes else {}
+        return op
+
+
+def _print_port(printer: Printer, type_: Attribute, spec: Attribute) -> None:
+    printer.print_attribute(type_)
+    if spec != scalar_or_element_type(type_):
+        printer.print_string(" as ")
+        printer.print_attribute(spec)
+
+
+def _print_input(
+    printer: Printer, argument: SSAValue, value: SSAValue, spec: Attribute
+) -> None:
+    printer.print_ssa_value(argument)
+    printer.print_string(" = ")
+    printer.print_ssa_value(value)
+    printer.print_string(" : ")
+    _print_port(printer, value.type, spec)
+
+
+def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
+    """The type of a port, and its specification."""
+    type_ = parser.parse_type()
+    if parser.parse_optional_keyword("as"):
+        return type_, parser.parse_type()
+    return type_, scalar_or_element_type(type_)
+
+
+def _parse_input(parser: Parser) -> tuple[Parser.Argument, SSAValue, Attribute]:
+    """The argument of an operand, the operand, and its specification."""
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    operand = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    type_, spec = _parse_port(parser)
+    value = parser.resolve_operand(operand, type_)
+    return parser.Argument(argument.name, type_, None), value, spec
