@@ -40,7 +40,7 @@ some of them by uniform types, and returns the indices of those that it replaced
 
 @dataclass(frozen=True)
 class MultiplierUniformScale:
-    """The scale of a result is the product of the scales of operands; the zero point is 0."""
+    """The scale of a result is the product of those of operands; the zero point is 0."""
 
     result: int = 0
     factors: Sequence[int] = (0, 1)
@@ -116,10 +116,9 @@ class Signature:
         specifications than ports, or a port cannot be as one says. Operands and results at
         the end may be absent.
         """
-        inputs = self.inputs
+        inputs = [*self.inputs]
         if self.is_variadic:
-            rest = max(len(input_specs) - len(inputs), -1)
-            inputs = (*inputs, *inputs[-1:] * rest)
+            inputs += inputs[-1:] * (len(input_specs) - len(inputs))
         if len(input_specs) > len(inputs) or len(output_specs) > len(self.outputs):
             return None
         pairs = (
