@@ -76,20 +76,34 @@ def resize_bilinear(
     Returns:
         Stored values of the same parameters.
     """
+    upper, lower, y = interpolated_rows(
+        values, sizes, align_corners, half_pixel_centers
+    )
+    total = upper * (1024 - y) + lower * y
+    half = np.where(total > 0, 1 << 19, -(1 << 19))
+    return _quotient(total + half, np.asarray(1 << 20))
+
+
+def interpolated_rows(
+    values: Integers,
+    sizes: tuple[int, int],
+    align_corners: bool,
+    half_pixel_centers: bool,
+) -> tuple[Integers, Integers, Integers]:
+    """
+    The rows above and below each place, interpolated along themselves, and how far it is
+    between them, each with 10 bits after the point.
+    """
     (y, top, bottom), (x, left, right) = (
         _places(values.shape[axis + 1], size, align_corners, half_pixel_centers)
         for axis, size in enumerate(sizes)
     )
-    y, x = y[:, None, None], x[:, None]
-    rows, low = values[:, top], values[:, bottom]
-    total = (
-        rows[:, :, left] * (1024 - y) * (1024 - x)
-        + low[:, :, left] * y * (1024 - x)
-        + rows[:, :, right] * (1024 - y) * x
-        + low[:, :, right] * y * x
+    x = x[:, None]
+    upper, lower = (
+        rows[:, :, left] * (1024 - x) + rows[:, :, right] * x
+        for rows in (values[:, top], values[:, bottom])
     )
-    half = np.where(total > 0, 1 << 19, -(1 << 19))
-    return _quotient(total + half, np.asarray(1 << 20))
+    return upper, lower, y[:, None, None]
 
 
 def _places(

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
+    f32,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
@@ -38,6 +39,7 @@ from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.tflite.elementwise import quantize
 from xdsl_quant.numerics.tflite.products import fully_connected
 from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import (
     LOWERINGS,
     ConvertTFLToTosaPass,
@@ -51,20 +53,13 @@ from .tosa_execution import executable, validated
 
 NO_TABLE = "has values of 16 bits, for which TOSA has no such table"
 NO_FORM = "has no integer form in TOSA"
-NO_CONVERSION = "has no conversion to TOSA"
 
 REFUSED: Mapping[str, Sequence[str]] = {
-    "ARG_MAX": ["has elements of type 'i64'"],
-    "ARG_MIN": ["has elements of type 'i64'"],
-    "CAST": ["has elements of type 'ui8'"],
     "FLOOR_DIV": [NO_FORM],
     "FLOOR_MOD": [NO_FORM],
     "NEG": ["on quantized values has no integer kernel"],
     "REDUCE_PROD": [NO_FORM],
-    "RESIZE_BILINEAR": ["need more than 32 bits"],
     "SQRT": [NO_TABLE],
-    "SVDF": [NO_CONVERSION],
-    "TOPK_V2": [NO_CONVERSION],
 }
 """What the pass says about cases that it does not convert."""
 
@@ -94,6 +89,7 @@ def parse(text: str) -> ModuleOp:
 
 def converted(case: Case, fallback: Literal["on", "off"] = "off") -> ModuleOp:
     module = read_tflite(write_model(model_of(case)))
+    TFLVariablesToArgumentsPass().apply(Context(), module)
     ConvertTFLToTosaPass(fallback=fallback).apply(Context(), module)
     module.verify()
     return module
@@ -130,6 +126,23 @@ def expected_of(case: Case) -> Sequence[NDArray[Any]]:
     return [*map(as_signless, arrays)]
 
 
+def run(mlir: Mlir, module: ModuleOp, values: Sequence[Any]) -> Sequence[Any]:
+    """What a module computes of some values and of a state of zeros."""
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    types = cast(
+        "Sequence[TensorType]", function.function_type.inputs.data[len(values) :]
+    )
+    states = [
+        np.zeros(type_.get_shape(), np.float32 if type_.element_type == f32 else "i2")
+        for type_ in types
+    ]
+    computed: Any = executable(mlir, module)(*map(as_signless, (*values, *states)))
+    return cast(
+        "Sequence[Any]", computed if isinstance(computed, tuple) else (computed,)
+    )
+
+
 @pytest.mark.parametrize("group", _GROUPS)
 def test_integers(mlir: Mlir, group: str):
     for case in _GROUPS[group][::6]:
@@ -144,16 +157,113 @@ def test_integers(mlir: Mlir, group: str):
         if group in NOT_LOWERED_BY_MLIR:
             continue
         values = [
-            as_signless(operand.array.astype(DTYPES[operand.type]))
+            operand.array.astype(DTYPES[operand.type])
             for operand in case.operands
             if operand and not operand.is_constant and not operand.is_variable
         ]
-        computed: Any = executable(mlir, module)(*values)
-        results = cast(
-            "Sequence[Any]", computed if isinstance(computed, tuple) else (computed,)
-        )
-        for result, expected in zip(results, expected_of(case), strict=True):
+        results = run(mlir, module, values)
+        # There may be a state, too.
+        for result, expected in zip(results, expected_of(case), strict=False):
             np.testing.assert_array_equal(np.asarray(result), expected, case.name)
+
+
+def integers(low: int, high: int, dtype: Any = np.int32) -> NDArray[Any]:
+    return np.random.default_rng(5).integers(low, high, (2, 5)).astype(dtype)
+
+
+WIDE = integers(-(1 << 60), 1 << 60, dtype=np.int64)
+WITH_NAN = np.array(
+    [[np.nan, 2, 3, 4, 1], [-np.inf, np.nan, 7, 7, -np.inf]], np.float32
+)
+TWO, FIVE = "dense<[1, 0]> : tensor<2xi32>", "dense<1> : tensor<i32>"
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "result", "constant", "values"),
+    [
+        ("arg_max", "2x5xf32", "2xi64", FIVE, WITH_NAN),
+        ("arg_min", "2x5xf32", "2xi32", FIVE, WITH_NAN),
+        ("arg_max", "2x5xi32", "2xi64", FIVE, integers(-3, 3)),
+        ("arg_min", "2x5xi32", "2xi32", FIVE, integers(-3, 3)),
+        ("arg_max", "2x5xui8", "2xi64", FIVE, integers(0, 256, dtype=np.uint8)),
+        ("reverse_v2", "2x5xi64", "2x5xi64", TWO, WIDE),
+        ("gather", "2x5xi64", "2x5xi64", TWO, WIDE),
+        ("gather", "2x5xi1", "2x5xi1", TWO, integers(0, 2, dtype=np.bool_)),
+        ("gather", "2x5xui8", "2x5xui8", TWO, integers(0, 256, dtype=np.uint8)),
+        ("neg", "2x5xi64", "2x5xi64", None, WIDE),
+        ("sum", "2x5xi64", "2xi64", FIVE, integers(-9, 9, dtype=np.int64)),
+        ("mean", "2x5xi32", "2xi32", FIVE, integers(-9, 9)),
+        ("cast", "2x5xui8", "2x5xi64", None, integers(0, 256, dtype=np.uint8)),
+        ("cast", "2x5xi64", "2x5xui8", None, WIDE),
+        ("cast", "2x5xui8", "2x5xi1", None, integers(0, 2, dtype=np.uint8)),
+        ("cast", "2x5xi1", "2x5xf32", None, integers(0, 2, dtype=np.bool_)),
+    ],
+)
+def test_elements_that_are_not_quantized(
+    mlir: Mlir,
+    name: str,
+    types: str,
+    result: str,
+    constant: str | None,
+    values: NDArray[Any],
+):
+    """The result of `convert-tfl-to-linalg`."""
+    properties = {
+        "gather": "<{axis = 0 : i32, batch_dims = 0 : i32}>",
+        "sum": "<{keep_dims = false}>",
+        "mean": "<{keep_dims = false}>",
+    }.get(name, "")
+    operands, given, made = "%x", f"tensor<{types}>", ""
+    if constant is not None:
+        type_ = constant.rpartition(" : ")[2]
+        made = f'%c = "tfl.pseudo_const"() <{{value = {constant}}}> : () -> {type_}'
+        operands, given = "%x, %c", f"{given}, {type_}"
+    text = f"""
+      func.func @main(%x: tensor<{types}>) -> tensor<{result}> {{
+        {made}
+        %0 = "tfl.{name}"({operands}) {properties} : ({given}) -> tensor<{result}>
+        func.return %0 : tensor<{result}>
+      }}
+    """
+    module, other = parse(text), parse(text)
+    module.verify()
+    ConvertTFLToTosaPass(fallback="off").apply(Context(), module)
+    module.verify()
+    assert isinstance(validated(mlir, module), Accepted)
+    expected = np.asarray(compile(other, "main")(values))
+    (computed,) = run(mlir, module, [values])
+    np.testing.assert_array_equal(as_signless(computed), as_signless(expected))
+
+
+@pytest.mark.parametrize("op", ["AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RSQRT", "SVDF"])
+def test_floats(mlir: Mlir, op: str):
+    for case in [case for case in cases() if case.op == op][:6]:
+        case = case._replace(
+            operands=[operand and as_float(operand) for operand in case.operands],
+            results=[*map(as_float, case.results)],
+        )
+        values = [
+            operand.array
+            for operand in case.operands
+            if operand and not operand.is_constant and not operand.is_variable
+        ]
+        module = converted(case)
+        assert isinstance(validated(mlir, module), Accepted)
+        results = run(mlir, module, values)
+        other = StatefulFunction(read_tflite(write_model(model_of(case))), compile)
+        expected = other.step(*values)
+        np.testing.assert_allclose(
+            results[0], expected[0], 1e-5, 1e-6, err_msg=case.name
+        )
+
+
+def as_float(tensor: Tensor) -> Tensor:
+    if not tensor.scales:
+        return tensor
+    array = tensor.array * np.float32(tensor.scales[0])
+    return tensor._replace(
+        type="FLOAT32", array=array.astype(np.float32), scales=[], zero_points=[]
+    )
 
 
 @pytest.mark.parametrize(
@@ -324,15 +434,14 @@ Q = "!quant.uniform<i8:f32, 0.5>"
             f"""func.func @f(%x: tensor<4x{Q}>) -> tensor<4x{Q}> {{
               %0 = "tfl.neg"(%x) : (tensor<4x{Q}>) -> tensor<4x{Q}>
               %1 = "tfl.relu"(%0) : (tensor<4x{Q}>) -> tensor<4x{Q}>
-              %k = "tfl.pseudo_const"() <{{value = dense<4> : tensor<i32>}}>
-                : () -> tensor<i32>
-              %2, %3 = "tfl.topk_v2"(%1, %k) : (tensor<4x{Q}>, tensor<i32>)
-                -> (tensor<4x{Q}>, tensor<4xi32>)
+              %2 = "tfl.custom"(%1) <{{
+                custom_code = "other", custom_option = #tfl<const_bytes : "0x">
+              }}> : (tensor<4x{Q}>) -> tensor<4x{Q}>
               func.return %2 : tensor<4x{Q}>
             }}""",
             [
                 "'tfl.neg' op on quantized values has no integer kernel",
-                "'tfl.topk_v2' op has no conversion to TOSA",
+                "'tfl.custom' op has no conversion to TOSA",
             ],
         ),
         (

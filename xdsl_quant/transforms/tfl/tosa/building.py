@@ -25,12 +25,15 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     PackableType,
+    Signedness,
     TensorType,
+    f16,
     f32,
     i1,
     i8,
     i16,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -45,6 +48,7 @@ from xdsl_quant.transforms.building.builder import (
 from xdsl_quant.xdsl_patches import tosa_ops
 
 i48 = IntegerType(48)
+ui8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 class Unsupported(ValueError):
@@ -78,12 +82,11 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
 
 
 def is_unsigned(type_: Attribute) -> bool:
-    """Whether the stored values of a tensor are unsigned."""
+    """Whether the stored values of a tensor, or its elements, are unsigned."""
     element_type = scalar_or_element_type(type_)
-    return (
-        isinstance(element_type, QuantizedType)
-        and not cast(Any, element_type).is_signed
-    )
+    if isinstance(element_type, QuantizedType):
+        return not cast(Any, element_type).is_signed
+    return element_type == ui8
 
 
 def lowered_type(type_: Attribute) -> TensorType:
@@ -104,7 +107,9 @@ def lowered_type(type_: Attribute) -> TensorType:
     if isinstance(element_type, QuantizedType):
         width = cast(Any, element_type).storage_type.bitwidth
         element_type = i8 if width <= 8 else IntegerType(width)
-    if element_type not in (i1, i8, i16, i32, f32):
+    if element_type == ui8:
+        element_type = i8
+    if element_type not in (i1, i8, i16, i32, i64, f16, f32):
         raise Unsupported(f"has elements of type '{element_type}'")
     return TensorType(element_type, shape)
 
@@ -244,10 +249,21 @@ class TosaBuilder(LoweringBuilder):
         )
 
     def widened(self, value: SSAValue) -> SSAValue:
-        """Stored values as `i32`."""
-        if element_type_of(value) == i32:
+        """
+        Stored values, or integers of at most 32 bits, as `i32`.
+
+        Raises:
+            Unsupported: if they have 64 bits.
+        """
+        if element_type_of(value) == i64:
+            raise Unsupported("has integers of 64 bits, expected at most 32 bits")
+        return self.with_elements(value, i32)
+
+    def with_elements(self, value: SSAValue, element_type: Attribute) -> SSAValue:
+        """Elements as another type, between which TOSA has a cast."""
+        if element_type_of(value) == element_type:
             return value
-        return self.tosa(tosa_ops.CastOp, (value,), shape_of(value), i32)
+        return self.tosa(tosa_ops.CastOp, (value,), shape_of(value), element_type)
 
     def clamped(self, value: SSAValue, low: float, high: float) -> SSAValue:
         """Numbers limited to a range."""
@@ -346,13 +362,24 @@ class TosaBuilder(LoweringBuilder):
     def gathered(self, value: SSAValue, indices: NDArray[Any]) -> SSAValue:
         """The elements of a flattened tensor at some indices, in the shape of these."""
         size = int(np.prod(shape_of(value), dtype=np.int64))
-        type_ = element_type_of(value)
         flat = self.with_shape(value, (1, size, 1))
-        positions = self.array(indices.reshape(1, -1), i32)
-        rows = self.tosa(
-            tosa_ops.GatherOp, (flat, positions), (1, indices.size, 1), type_
-        )
-        return self.with_shape(rows, indices.shape)
+        is_wide = element_type_of(value) == i64
+        positions = self.array(indices.reshape(1, -1), i64 if is_wide else i32)
+        return self.with_shape(self.rows(flat, positions), indices.shape)
+
+    def rows(self, values: SSAValue, indices: SSAValue) -> SSAValue:
+        """Of each batch of `[batch, row, column]` the rows that `[batch, index]` names."""
+        type_ = element_type_of(values)
+        if type_ == i1:
+            # TOSA has no `gather` of these.
+            return self.with_elements(
+                self.rows(self.with_elements(values, i8), indices), i1
+            )
+        if type_ == i64:
+            # Both have as many bits.
+            indices = self.with_elements(indices, i64)
+        shape = *shape_of(indices), shape_of(values)[2]
+        return self.tosa(tosa_ops.GatherOp, (values, indices), shape, type_)
 
     def reduced(self, op_type: type[Operation], value: SSAValue, axis: int) -> SSAValue:
         """A reduction along a dimension, which gets size 1."""

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, f32, i1, i8, i16, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, f16, f32, i1, i8, i16, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite import elementwise, tables
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier, quantized_multiplier
@@ -35,6 +36,7 @@ from .building import (
     Operand,
     TosaBuilder,
     Unsupported,
+    is_unsigned,
     lowered_type,
     parameters_of,
     per_tensor,
@@ -77,8 +79,9 @@ def with_float_activation(
     """Floats after a fused activation."""
     if activation == "NONE":
         return value
-    if activation not in _FLOAT_BOUNDS:
-        raise Unsupported(f"has the activation '{activation}'")
+    if activation not in _FLOAT_BOUNDS or element_type_of(value) != f32:
+        words = f"has the activation '{activation}' of '{element_type_of(value)}'"
+        raise Unsupported(words)
     return builder.clamped(value, *_FLOAT_BOUNDS[activation])
 
 
@@ -231,13 +234,14 @@ def _prelu(
 
 
 def _negative(builder: TosaBuilder, op: tfl.NegOp, x: Operand) -> SSAValue:
-    if not x.is_quantized:
-        zero = builder.one(0, element_type_of(x.value))
-        operands = x.value, zero, zero
-        return builder.tosa(
-            tosa_ops.NegateOp, operands, x.shape, element_type_of(x.value)
-        )
-    raise Unsupported("on quantized values has no integer kernel")
+    if x.is_quantized:
+        raise Unsupported("on quantized values has no integer kernel")
+    type_ = element_type_of(x.value)
+    if type_ != f32:
+        zero = builder.array(np.zeros((1,) * len(x.shape), np.int64), type_)
+        return builder.binary(tosa.SubOp, zero, x.value)
+    zero = builder.one(0, f32)
+    return builder.tosa(tosa_ops.NegateOp, (x.value, zero, zero), x.shape, f32)
 
 
 def _quantize(builder: TosaBuilder, op: tfl.QuantizeOp, x: Operand) -> SSAValue:
@@ -332,6 +336,8 @@ def _least_floats(result: QuantizationParameters) -> Any:
 
 
 def _dequantize(builder: TosaBuilder, op: tfl.DequantizeOp, x: Operand) -> SSAValue:
+    if element_type_of(x.value) == f16:
+        return builder.with_elements(x.value, f32)
     return dequantized(builder, x)
 
 
@@ -354,18 +360,30 @@ def dequantized(builder: TosaBuilder, x: Operand) -> SSAValue:
 
 
 def _cast(builder: TosaBuilder, op: tfl.CastOp, x: Operand) -> SSAValue:
-    target = lowered_type(op.output.type).element_type
-    source = element_type_of(x.value)
-    if source == target:
+    source, target = element_type_of(x.value), lowered_type(op.output.type).element_type
+    if scalar_or_element_type(x.type) == scalar_or_element_type(op.output.type):
         return x.value
-    value = x.value
+    if {source, target} == {f32, i64}:
+        raise Unsupported(f"casts '{source}' to '{target}', which TOSA has no cast for")
+
+    def constant(value: int, type_: Attribute) -> SSAValue:
+        return builder.array(np.full((1,) * len(x.shape), value), type_)
+
+    # All other casts are those from and to `i32`.
+    value = x.value if source in (f32, i64) else builder.widened(x.value)
+    if is_unsigned(x.type):
+        value = builder.binary(tosa.AddOp, value, constant(128, i32))
+    if target == i1:
+        zero = constant(0, element_type_of(value))
+        equal = builder.tosa(tosa_ops.EqualOp, (value, zero), x.shape, i1)
+        return builder.tosa(tosa_ops.LogicalNotOp, (equal,), x.shape, i1)
     if source == f32:
         value = _truncated(builder, value)
-    if target == i1 and source in (f32, i8):
-        zero = builder.array(np.zeros((1,) * len(x.shape), np.int64), source)
-        equal = builder.tosa(tosa_ops.EqualOp, (x.value, zero), x.shape, i1)
-        return builder.tosa(tosa_ops.LogicalNotOp, (equal,), x.shape, i1)
-    return builder.tosa(tosa_ops.CastOp, (value,), x.shape, target)
+    if source in (f32, i64):
+        value = builder.with_elements(value, i32)
+    if is_unsigned(op.output.type):
+        value = builder.binary(tosa.SubOp, value, constant(128, i32))
+    return builder.with_elements(value, target)
 
 
 def _truncated(builder: TosaBuilder, value: SSAValue) -> SSAValue:
@@ -417,6 +435,8 @@ def _plain_arithmetic(
     rhs: Operand,
 ) -> SSAValue:
     element_type = element_type_of(lhs.value)
+    if element_type not in (i32, i64, f32):
+        raise Unsupported(f"on '{lhs.type}' has no form in TOSA")
     if op_type is tosa.MulOp:
         operands = lhs.value, rhs.value
         shape = np.broadcast_shapes(*map(shape_of, operands))
@@ -426,10 +446,7 @@ def _plain_arithmetic(
         )
     else:
         value = builder.binary(op_type, lhs.value, rhs.value)
-    activation = activation_of(op)
-    if element_type != f32 and activation != "NONE":
-        raise Unsupported(f"has the activation '{activation}' of integers")
-    return with_float_activation(builder, value, activation)
+    return with_float_activation(builder, value, activation_of(op))
 
 
 def _squared_difference(
@@ -452,14 +469,11 @@ def _extreme(op_type: type[Operation]) -> Lowering:
         builder: TosaBuilder, op: Operation, lhs: Operand, rhs: Operand
     ) -> SSAValue:
         element_type = element_type_of(lhs.value)
-        if element_type == f32:
+        if element_type in (f32, i64):
             return builder.binary(op_type, lhs.value, rhs.value)
         # TOSA has them for 32 bits alone.
         values = builder.widened(lhs.value), builder.widened(rhs.value)
-        value = builder.binary(op_type, *values)
-        if element_type == i32:
-            return value
-        return builder.tosa(tosa_ops.CastOp, (value,), shape_of(value), element_type)
+        return builder.with_elements(builder.binary(op_type, *values), element_type)
 
     return lower
 
@@ -485,6 +499,8 @@ def _compare(direction: str) -> Lowering:
             result = elementwise.compare(direction, quantized(lhs), quantized(rhs))
             return stored(op, result)
         pair = (rhs.value, lhs.value) if is_exchanged else (lhs.value, rhs.value)
+        if element_type_of(pair[0]) not in (f32, i64):
+            pair = builder.widened(pair[0]), builder.widened(pair[1])
         shape = np.broadcast_shapes(*map(shape_of, pair))
         operands = [builder.with_rank(operand, len(shape)) for operand in pair]
         value = builder.tosa(op_type, operands, shape, i1)

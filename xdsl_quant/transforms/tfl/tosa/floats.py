@@ -9,24 +9,30 @@ of divisions in their last bit, and quantized ones by one unit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import TensorType, f32, i1, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
+from xdsl_quant.numerics.tflite import floats
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from .building import Operand, TosaBuilder, Unsupported, lowered_type, parameters_of
 from .elementwise import activation_of, dequantized, with_float_activation
-from .moving import number, result_shape
+from .moving import number, result_shape, taken
 
 FloatLowering: TypeAlias = Callable[..., SSAValue]
 """Builds a float result, given the builder, the op, and the operands of type `f32`."""
+
+
+Real: TypeAlias = "Floats | float | NDArray[np.float32]"
 
 
 class Floats:
@@ -36,23 +42,38 @@ class Floats:
         self.builder = builder
         self.value = value
 
-    def _operand(self, other: Floats | float) -> SSAValue:
+    @property
+    def shape(self) -> Sequence[int]:
+        return shape_of(self.value)
+
+    def __getitem__(self, index: Any) -> Floats:
+        """Some of the elements, as NumPy takes them."""
+        positions = np.arange(math.prod(self.shape)).reshape(self.shape)[index]
+        return Floats(self.builder, taken(self.builder, self.value, positions))
+
+    def _operand(self, other: Real) -> SSAValue:
         if isinstance(other, Floats):
             return other.value
+        array = np.asarray(other, np.float32)
         rank = len(shape_of(self.value))
-        return self.builder.array(np.full((1,) * rank, float(other)), f32)
+        return self.builder.array(
+            array if array.ndim else np.full((1,) * rank, array), f32
+        )
 
-    def _binary(self, op_type: type[Operation], other: Floats | float) -> Floats:
+    # NumPy leaves the operators to this class.
+    __array_ufunc__ = None
+
+    def _binary(self, op_type: type[Operation], other: Real) -> Floats:
         value = self.builder.binary(op_type, self.value, self._operand(other))
         return Floats(self.builder, value)
 
-    def __add__(self, other: Floats | float) -> Floats:
+    def __add__(self, other: Real) -> Floats:
         return self._binary(tosa.AddOp, other)
 
-    def __sub__(self, other: Floats | float) -> Floats:
+    def __sub__(self, other: Real) -> Floats:
         return self._binary(tosa.SubOp, other)
 
-    def __mul__(self, other: Floats | float) -> Floats:
+    def __mul__(self, other: Real) -> Floats:
         operands = self.value, self._operand(other)
         shape = np.broadcast_shapes(*map(shape_of, operands))
         operands = [self.builder.with_rank(value, len(shape)) for value in operands]
@@ -63,7 +84,7 @@ class Floats:
     def __truediv__(self, other: Floats) -> Floats:
         return self * other.unary(tosa.ReciprocalOp)
 
-    def power(self, other: Floats | float) -> Floats:
+    def power(self, other: Real) -> Floats:
         """This to the power of another number."""
         return self._binary(tosa_ops.PowOp, other)
 
@@ -161,6 +182,10 @@ def _square_root(x: Floats) -> Floats:
     return x.power(0.5)
 
 
+def _reciprocal_square_root(x: Floats) -> Floats:
+    return x.unary(tosa_ops.RsqrtOp)
+
+
 def _round(x: Floats) -> Floats:
     rounded = x.builder.tosa(tosa_ops.CastOp, (x.value,), shape_of(x.value), i32)
     value = x.builder.tosa(tosa_ops.CastOp, (rounded,), shape_of(x.value), f32)
@@ -228,6 +253,16 @@ def _reduction(op_type: type[Operation], *, is_mean: bool = False) -> FloatLower
     return lower
 
 
+def _resize_bilinear(
+    builder: TosaBuilder, op: tfl.ResizeBilinearOp, x: Operand, size: Operand
+) -> SSAValue:
+    height, width = size.numbers
+    options = bool(number(op.align_corners)), bool(number(op.half_pixel_centers))
+    values: Any = Floats(builder, x.value)
+    resized: Any = floats.resize_bilinear(values, (height, width), *options)
+    return resized.value
+
+
 LOWERINGS: Mapping[type[Operation], FloatLowering] = {
     tfl.DivOp: _of_expression(Floats.__truediv__),
     tfl.FloorDivOp: _of_expression(_floor_div),
@@ -235,6 +270,7 @@ LOWERINGS: Mapping[type[Operation], FloatLowering] = {
     tfl.PowOp: _of_expression(Floats.power),
     tfl.NegOp: _of_expression(_negative),
     tfl.SqrtOp: _of_expression(_square_root),
+    tfl.RsqrtOp: _of_expression(_reciprocal_square_root),
     tfl.RoundOp: _of_expression(_round),
     tfl.EluOp: _of_expression(_elu),
     tfl.GeluOp: _gelu,
@@ -247,6 +283,7 @@ LOWERINGS: Mapping[type[Operation], FloatLowering] = {
     tfl.MeanOp: _reduction(tosa.ReduceSumOp, is_mean=True),
     tfl.SumOp: _reduction(tosa.ReduceSumOp),
     tfl.ReduceProdOp: _reduction(tosa.ReduceProductOp),
+    tfl.ResizeBilinearOp: _resize_bilinear,
 }
 """The ops on floats that are more than one op of TOSA."""
 
@@ -263,11 +300,11 @@ def fallen_back(
     Raises:
         Unsupported: if there is no float form for the types.
     """
-    floats = [
+    expressed = [
         _expressed(builder, operand) if isinstance(operand, Operand) else operand
         for operand in operands
     ]
-    results: Any = lowering(builder, op, *floats)
+    results: Any = lowering(builder, op, *expressed)
     values = cast(
         Sequence[SSAValue],
         (results,) if isinstance(results, SSAValue) else results,

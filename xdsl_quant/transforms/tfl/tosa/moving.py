@@ -8,12 +8,14 @@ positions of elements. If these are a box of the operand, it is a slice, otherwi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import IntegerAttr, f32, i1, i8, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
@@ -106,7 +108,8 @@ def _transpose(
 
 
 def _shape(builder: TosaBuilder, op: Operation, x: Operand) -> SSAValue:
-    return builder.array(np.array(x.shape, np.int64), i32)
+    type_ = lowered_type(op.results[0].type).element_type
+    return builder.array(np.array(x.shape, np.int64), type_)
 
 
 # Parts
@@ -194,17 +197,15 @@ def _gathered_rows(
     inner = int(np.prod(x.shape[axis + 1 :], dtype=np.int64))
     count = int(np.prod(indices.shape, dtype=np.int64))
     values = builder.with_shape(x.value, (outer, x.shape[axis], inner))
-    positions = builder.with_shape(builder.widened(indices.value), (1, count))
+    positions = indices.value
+    if element_type_of(positions) != i64:
+        positions = builder.widened(positions)
+    positions = builder.with_shape(positions, (1, count))
     if outer > 1:
         operands = positions, builder.shape((outer, 1))
-        positions = builder.tosa(tosa_ops.TileOp, operands, (outer, count), i32)
-    rows = builder.tosa(
-        tosa_ops.GatherOp,
-        (values, positions),
-        (outer, count, inner),
-        element_type_of(values),
-    )
-    return builder.with_shape(rows, result_shape(op))
+        type_ = element_type_of(positions)
+        positions = builder.tosa(tosa_ops.TileOp, operands, (outer, count), type_)
+    return builder.with_shape(builder.rows(values, positions), result_shape(op))
 
 
 def _embedding_lookup(
@@ -282,8 +283,10 @@ def _pairs(operand: Operand) -> list[tuple[int, int]]:
 
 
 def _zero(op: Operation, x: Operand) -> int:
-    """The stored value of 0."""
-    return int(per_tensor(op.results[0].type).zero_points) if x.is_quantized else 0
+    """The stored value of 0, or what is 0 for elements that are not quantized."""
+    if x.is_quantized:
+        return int(per_tensor(op.results[0].type).zero_points)
+    return -128 if is_unsigned(x.type) else 0
 
 
 def _pad(builder: TosaBuilder, op: Operation, x: Operand, pads: Operand) -> SSAValue:
@@ -293,9 +296,7 @@ def _pad(builder: TosaBuilder, op: Operation, x: Operand, pads: Operand) -> SSAV
 def _pad_v2(
     builder: TosaBuilder, op: Operation, x: Operand, pads: Operand, fill: Operand
 ) -> SSAValue:
-    if fill.array is None:
-        raise Unsupported("has an operand that is expected to be constant")
-    return builder.padded(x.value, _pairs(pads), fill.array.ravel().tolist()[0])
+    return builder.padded(x.value, _pairs(pads), known(fill))
 
 
 def _mirror_pad(
@@ -324,6 +325,32 @@ def _broadcast_to(
     factors = [a // b for a, b in zip(shape, shape_of(value), strict=True)]
     operands = value, builder.shape(factors)
     return builder.tosa(tosa_ops.TileOp, operands, shape, element_type_of(value))
+
+
+def _fill(builder: TosaBuilder, op: Operation, sizes: Operand, x: Operand) -> SSAValue:
+    return _broadcast_to(builder, op, x, sizes)
+
+
+def _range(
+    builder: TosaBuilder, op: Operation, start: Operand, end: Operand, step: Operand
+) -> SSAValue:
+    first, last, delta = (known(operand) for operand in (start, end, step))
+    if not delta:
+        raise Unsupported("has delta 0")
+    type_ = lowered_type(op.results[0].type).element_type
+    return builder.array(np.arange(first, last, delta), type_)
+
+
+def known(operand: Operand) -> Any:
+    """
+    The only element of a constant.
+
+    Raises:
+        Unsupported: if it is not known.
+    """
+    if operand.array is None:
+        raise Unsupported("has an operand that is expected to be constant")
+    return operand.array.item()
 
 
 def _reverse(
@@ -370,16 +397,83 @@ def _resize_bilinear(
     if not x.is_quantized:
         raise Unsupported(f"on '{x.type}' has no form in TOSA")
     height, width = size.numbers
+    options = bool(number(op.align_corners)), bool(number(op.half_pixel_centers))
     # It rounds away from 0, and stored values are 128 more if they are unsigned.
     offset = 128 if is_unsigned(x.type) else 0
     values: Any = Expression.stored(x) + offset
-    resized: Any = windows.resize_bilinear(
-        values,
-        (height, width),
-        bool(number(op.align_corners)),
-        bool(number(op.half_pixel_centers)),
+    if element_type_of(x.value) == i8:
+        resized: Any = windows.resize_bilinear(values, (height, width), *options)
+        return stored(op, resized - offset)
+    return stored(op, _resized_in_parts(values, (height, width), *options))
+
+
+def _resized_in_parts(values: Any, sizes: tuple[int, int], *options: bool) -> Any:
+    """
+    The same with 32 bits: the sum, which has more, is `1024 * high + low`, and of the lower
+    part it matters only whether it is 0.
+    """
+    upper, lower, y = windows.interpolated_rows(values, sizes, *options)
+    difference = lower - upper
+    low = (difference & 1023) * y
+    high = upper + (difference >> 10) * y + (low >> 10)
+    # Half a unit is rounded away from 0.
+    is_down = (high <= 0) & ((low & 1023) == 0)
+    return (high + 512 - is_down) >> 10
+
+
+def _top_k(
+    builder: TosaBuilder, op: Operation, x: Operand, _: Operand
+) -> Sequence[SSAValue]:
+    *outer, size = x.shape
+    rows = math.prod(outer), size
+    count = result_shape(op)[-1]
+    indices = largest_indices(builder, builder.with_shape(x.value, rows), count)
+    values = builder.rows(builder.with_shape(x.value, (*rows, 1)), indices)
+    return [
+        builder.with_shape(value, result_shape(op, index))
+        for index, value in enumerate((values, indices))
+    ]
+
+
+def largest_indices(builder: TosaBuilder, rows: SSAValue, count: int) -> SSAValue:
+    """
+    The indices of the largest elements of each row, lower ones first: the rank of an
+    element is how many are before it.
+    """
+    batch, size = shape_of(rows)
+    if element_type_of(rows) not in (f32, i64):
+        rows = builder.widened(rows)
+    pairs = batch, size, size
+    own, other = (
+        builder.with_shape(rows, shape)
+        for shape in ((batch, size, 1), (batch, 1, size))
     )
-    return stored(op, resized - offset)
+    numbers = np.arange(size)
+    is_earlier = builder.array((numbers < numbers[:, None])[None], i1)
+    at_least, greater = (
+        builder.tosa(op_type, (other, own), pairs, i1)
+        for op_type in (tosa_ops.GreaterEqualOp, tosa_ops.GreaterOp)
+    )
+    is_before = builder.tosa(
+        tosa_ops.SelectOp, (is_earlier, at_least, greater), pairs, i1
+    )
+    ranks = builder.reduced(tosa.ReduceSumOp, builder.with_elements(is_before, i32), 2)
+    places = builder.array(np.arange(count).reshape(1, 1, -1), i32)
+    shape = batch, size, count
+    is_here = builder.tosa(tosa_ops.EqualOp, (ranks, places), shape, i1)
+    found = builder.tosa(
+        tosa_ops.SelectOp,
+        (
+            is_here,
+            builder.array(numbers.reshape(1, -1, 1), i32),
+            builder.array(np.zeros((1, 1, 1), np.int64), i32),
+        ),
+        shape,
+        i32,
+    )
+    # Not a sum: the indices of NaN are within the row, too.
+    indices = builder.reduced(tosa.ReduceMaxOp, found, 1)
+    return builder.with_shape(indices, (batch, count))
 
 
 LOWERINGS: Mapping[type[Operation], Lowering] = {
@@ -404,6 +498,8 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.MirrorPadOp: _mirror_pad,
     tfl.TileOp: _tile,
     tfl.BroadcastToOp: _broadcast_to,
+    tfl.FillOp: _fill,
+    tfl.RangeOp: _range,
     tfl.ReverseV2Op: _reverse,
     tfl.SpaceToDepthOp: _moved(data_movement.space_to_depth, "block_size"),
     tfl.DepthToSpaceOp: _moved(data_movement.depth_to_space, "block_size"),
@@ -411,5 +507,6 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.BatchToSpaceNdOp: _moved(data_movement.batch_to_space),
     tfl.ResizeNearestNeighborOp: _resize_nearest,
     tfl.ResizeBilinearOp: _resize_bilinear,
+    tfl.TopKV2Op: _top_k,
 }
 """The ops that move elements."""

@@ -8,6 +8,7 @@ is seldom one unit off.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -46,7 +47,8 @@ from .building import (
     per_tensor,
 )
 from .elementwise import Lowering, activation_of, with_float_activation
-from .moving import number, result_shape
+from .floats import Floats
+from .moving import largest_indices, number, result_shape
 
 # Accumulators
 
@@ -417,13 +419,8 @@ def _batch_matmul(
     }
     if (accumulator := accumulators.get(types)) is None:
         raise Unsupported(f"multiplies '{x.type}' and '{y.type}'")
-    zero_points = [
-        builder.one(_zero_point(operand), element_type_of(operand.value))
-        for operand in (x, y)
-    ]
-    sums = builder.tosa(
-        tosa.MatMulOp, (*matrices, *zero_points), (count, *shape[-2:]), accumulator
-    )
+    zero_points = [_zero_point(operand) for operand in (x, y)]
+    sums = _matrix_product(builder, matrices, zero_points, accumulator)
     if x.is_quantized:
         result = per_tensor(op.output.type)
         product = np.float32(x.parameters.scales) * np.float32(y.parameters.scales)
@@ -432,16 +429,94 @@ def _batch_matmul(
     return builder.with_shape(sums, shape)
 
 
+# State
+
+
+def _svdf(
+    builder: TosaBuilder,
+    op: tfl.SVDFOp,
+    x: Operand,
+    features: Operand,
+    time: Operand,
+    bias: Operand | None,
+    state: Operand,
+) -> Sequence[SSAValue]:
+    if op.next_state is None:
+        raise Unsupported("has state: run 'tfl-variables-to-arguments' first")
+    if any(operand.is_quantized for operand in (features, time, state)) and not (
+        x.is_quantized
+    ):
+        raise Unsupported("has quantized weights, but an input that is not quantized")
+    type_ = i32 if x.is_quantized else f32
+    batch, inputs = x.shape
+    filters, memory = time.shape
+    # The kernel corrects the input alone, and stored values of `u8` are 128 less.
+    zero_points = _zero_point(x), -128 if is_unsigned(features.type) else 0
+    matrices = (
+        builder.with_shape(x.value, (1, batch, inputs)),
+        builder.permuted(
+            builder.with_shape(features.value, (1, filters, inputs)), (0, 2, 1)
+        ),
+    )
+    column = _matrix_product(builder, matrices, zero_points, type_)
+    if x.is_quantized:
+        ratio = _scale(x) * _scale(features) / _scale(state)
+        column = builder.rescaled(column, quantized_multiplier(ratio), i16)
+    columns = [builder.with_shape(column, (batch, filters, 1))]
+    if memory > 1:
+        past = builder.with_shape(state.value, (batch, filters, memory))
+        sizes = batch, filters, memory - 1
+        columns.insert(0, builder.sliced(past, (0, 0, 1), sizes))
+    remembered = builder.concatenated(columns, 2)
+    next_state = builder.with_shape(remembered, state.shape)
+    weights = builder.with_shape(time.value, (1, filters, memory))
+    if x.is_quantized:
+        remembered, weights = builder.widened(remembered), builder.widened(weights)
+    operands = remembered, weights, builder.one(0, i8)
+    sums = builder.tosa(tosa.MulOp, operands, (batch, filters, memory), type_)
+    rank = number(op.rank)
+    for shape in (batch, filters, memory), (batch, filters // rank, rank):
+        sums = builder.reduced(tosa.ReduceSumOp, builder.with_shape(sums, shape), 2)
+    sums = builder.with_shape(sums, (batch, filters // rank))
+    if bias is not None:
+        sums = builder.binary(tosa.AddOp, sums, bias.value)
+    if not x.is_quantized:
+        return with_float_activation(builder, sums, activation_of(op)), next_state
+    # The kernel has no activation.
+    ratio = _scale(state) * _scale(time) / scale_of(per_tensor(op.output.type))
+    return _requantized(builder, op, sums, ratio), next_state
+
+
+def _scale(operand: Operand) -> np.float32:
+    return scale_of(operand.parameters)
+
+
+def _matrix_product(
+    builder: TosaBuilder,
+    matrices: Sequence[SSAValue],
+    zero_points: Sequence[int],
+    element_type: Attribute,
+) -> SSAValue:
+    """Sums of 32 or 48 bits, or floats."""
+    zeros = [
+        builder.one(zero_point, element_type_of(matrix))
+        for zero_point, matrix in zip(zero_points, matrices, strict=True)
+    ]
+    (count, rows, _), (_, _, columns) = map(shape_of, matrices)
+    shape = count, rows, columns
+    return builder.tosa(tosa.MatMulOp, (*matrices, *zeros), shape, element_type)
+
+
 # Pools
 
 
 def _average_pool(
     builder: TosaBuilder, op: tfl.AveragePool2DOp, x: Operand
 ) -> SSAValue:
-    if not x.is_quantized:
-        raise Unsupported("on floats has no lowering")
     sizes = number(op.filter_height), number(op.filter_width)
     window, shape = _window(op), result_shape(op)
+    if not x.is_quantized:
+        return _average_pool_of_floats(builder, op, x, sizes)
     channels = x.shape[3]
     # Sums are exact: those of products with 1. There are no zero points.
     zero = builder.one(0, element_type_of(x.value))
@@ -469,6 +544,25 @@ def _average_pool(
     counts: NDArray[Any] = places(ones, sizes, window).sum(axis=(-2, -1))
     offset = 128 if is_unsigned(x.type) else 0
     return _means(builder, op, sums, counts, offset)
+
+
+def _average_pool_of_floats(
+    builder: TosaBuilder, op: tfl.AveragePool2DOp, x: Operand, sizes: tuple[int, int]
+) -> SSAValue:
+    window, shape = _window(op), result_shape(op)
+    steps = _steps(x.shape[1:3], sizes, window, shape[1:3])
+    zero = builder.one(0, f32)
+    means = builder.tosa(
+        tosa.AvgPool2DOp,
+        (_cut(builder, x.value, steps), zero, zero),
+        shape,
+        f32,
+        acc_type=f32,
+        **_integers("kernel", sizes),
+        **_integers("stride", window.strides),
+        **_integers("pad", steps.pads),
+    )
+    return with_float_activation(builder, means, activation_of(op))
 
 
 def _means(
@@ -536,7 +630,20 @@ def _sums(builder: TosaBuilder, x: Operand, axes: Sequence[int]) -> SSAValue:
     return value
 
 
+def _plain_sums(builder: TosaBuilder, x: Operand, axes: Sequence[int]) -> SSAValue:
+    """Sums of elements that are not quantized."""
+    value = x.value
+    if element_type_of(value) not in (i32, i64):
+        raise Unsupported(f"on '{x.type}' has no form in TOSA")
+    for axis in axes:
+        value = builder.reduced(tosa.ReduceSumOp, value, axis)
+    return value
+
+
 def _sum(builder: TosaBuilder, op: tfl.SumOp, x: Operand, axes: Operand) -> SSAValue:
+    if not x.is_quantized:
+        sums = _plain_sums(builder, x, _axes(x, axes))
+        return builder.with_shape(sums, result_shape(op))
     sums = _sums(builder, x, _axes(x, axes))
     result = per_tensor(op.output.type)
     ratio = float(np.float32(x.parameters.scales)) / float(scale_of(result))
@@ -547,6 +654,12 @@ def _sum(builder: TosaBuilder, op: tfl.SumOp, x: Operand, axes: Operand) -> SSAV
 def _mean(builder: TosaBuilder, op: tfl.MeanOp, x: Operand, axes: Operand) -> SSAValue:
     dimensions = _axes(x, axes)
     count = int(np.prod([x.shape[axis] for axis in dimensions], dtype=np.int64))
+    if not x.is_quantized:
+        sums = _plain_sums(builder, x, dimensions)
+        counts = np.full((1,) * len(x.shape), count)
+        divisor = builder.array(counts, element_type_of(sums))
+        mean = builder.binary(tosa_ops.IntDivOp, sums, divisor)
+        return builder.with_shape(mean, result_shape(op))
     result = per_tensor(op.output.type)
     element_type = lowered_type(op.output.type).element_type
     zero_point = int(result.zero_points)
@@ -579,18 +692,41 @@ def _arg(is_smallest: bool) -> Lowering:
         builder: TosaBuilder, op: Operation, x: Operand, dim: Operand
     ) -> SSAValue:
         value, type_ = x.value, element_type_of(x.value)
-        if is_smallest:
-            if type_ == f32:
-                raise Unsupported("on floats has no lowering")
-            value = builder.tosa(tosa_ops.BitwiseNotOp, (value,), x.shape, type_)
         axis = dim.numbers[0] % len(x.shape)
-        return builder.tosa(
-            tosa_ops.ArgMaxOp,
-            (value,),
-            result_shape(op),
-            i32,
-            axis=IntegerAttr(axis, i32),
+        if is_smallest and type_ == f32:
+            value = (Floats(builder, value) * -1.0).value
+        elif is_smallest:
+            value = builder.tosa(tosa_ops.BitwiseNotOp, (value,), x.shape, type_)
+        shape = result_shape(op)
+        result_type = lowered_type(op.results[0].type).element_type
+        if type_ in (i32, i64):
+            # TOSA has `argmax` for fewer bits.
+            order = [i for i in range(len(x.shape)) if i != axis]
+            rows = builder.with_shape(
+                builder.permuted(value, [*order, axis]),
+                (math.prod(shape), x.shape[axis]),
+            )
+            indices = builder.with_shape(largest_indices(builder, rows, 1), shape)
+            return builder.with_elements(indices, result_type)
+        axis_attr = IntegerAttr(axis, i32)
+        if type_ != f32:
+            return builder.tosa(
+                tosa_ops.ArgMaxOp, (value,), shape, result_type, axis=axis_attr
+            )
+        # The kernel begins with the first element; no comparison with NaN is true.
+        is_number = builder.tosa(tosa_ops.EqualOp, (value, value), x.shape, i1)
+        worst = builder.array(np.full((1,) * len(x.shape), -np.inf), f32)
+        operands = is_number, value, worst
+        numbers = builder.tosa(tosa_ops.SelectOp, operands, x.shape, f32)
+        index = builder.tosa(
+            tosa_ops.ArgMaxOp, (numbers,), shape, result_type, axis=axis_attr
         )
+        sizes = [1 if i == axis else size for i, size in enumerate(x.shape)]
+        first = builder.sliced(is_number, [0] * len(x.shape), sizes)
+        first = builder.with_shape(first, shape)
+        zero = builder.array(np.zeros((1,) * len(shape), np.int64), result_type)
+        operands = first, index, zero
+        return builder.tosa(tosa_ops.SelectOp, operands, shape, result_type)
 
     return lower
 
@@ -601,6 +737,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.TransposeConvOp: _transpose_conv,
     tfl.FullyConnectedOp: _fully_connected,
     tfl.BatchMatMulOp: _batch_matmul,
+    tfl.SVDFOp: _svdf,
     tfl.AveragePool2DOp: _average_pool,
     tfl.MaxPool2DOp: _max_pool,
     tfl.SumOp: _sum,
