@@ -35,12 +35,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar
 from xdsl.ir import Block, Dialect, Operation, SSAValue
 from xdsl.traits import OpTrait
 
 from xdsl_quant.diagnostics import op_name
+
+if TYPE_CHECKING:
+    from .types import StoredQuantizedType
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,21 @@ class FixedResultUniformScale(QuantizationTrait):
 
     minimum: float
     maximum: float
+
+    symmetric_widths: Sequence[int] = ()
+    """
+    Numbers of bits with which the zero point of signed storage is 0: the scale is
+    `max(-minimum, maximum) / 2**(b - 1)` then.
+    """
+
+    def parameters(self, storage: StoredQuantizedType) -> tuple[float, int]:
+        """The scale and the zero point of results that are stored in this way."""
+        width = storage.storage_type_integral_width
+        if width in self.symmetric_widths and storage.is_signed:
+            return max(-self.minimum, self.maximum) / 2 ** (width - 1), 0
+        scale = (self.maximum - self.minimum) / 2**width
+        low, _ = storage.full_storage_range
+        return scale, low - round(self.minimum / scale)
 
 
 @dataclass(frozen=True)

@@ -287,7 +287,7 @@ class LogisticOp(TFLOp):
         Pure(),
         Requires(SAME_X_Y, SAME_SHAPE),
         quant.ComputesElementwise(),
-        quant.FixedResultUniformScale(0, 1),
+        quant.FixedResultUniformScale(0, 1, symmetric_widths=(16,)),
     )
 
 
@@ -345,7 +345,7 @@ class SoftmaxOp(TFLOp):
         Requires(
             SAME_INPUT, has_rank(0, 1, None, "operand 0 is at least 1-D"), SAME_SHAPE
         ),
-        quant.FixedResultUniformScale(0, 1),
+        quant.FixedResultUniformScale(0, 1, symmetric_widths=(16,)),
     )
 
 

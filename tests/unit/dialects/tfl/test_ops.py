@@ -125,7 +125,9 @@ def test_what_ops_mean_to_quantization():
     assert trait("transpose_conv", AccumulatorUniformScale) == AccumulatorUniformScale(
         3, (1, 2)
     )
-    assert trait("logistic", FixedResultUniformScale) == FixedResultUniformScale(0, 1)
+    assert trait("logistic", FixedResultUniformScale) == FixedResultUniformScale(
+        0, 1, symmetric_widths=(16,)
+    )
     assert trait("split", MovesElements) == MovesElements((1,))
     assert trait("reduce_max", OrdersElements) == OrdersElements()
     assert trait("mean", SameOperandsAndResultsScale) is None

@@ -246,7 +246,7 @@ def _fixed_result(
             storage = _storage_name(quantized_type)
             if storage not in storages.split() or not quantized_type.is_per_tensor:
                 continue
-            scale, zero_point = _fixed_parameters(trait, quantized_type)
+            scale, zero_point = trait.parameters(quantized_type)
             (found,) = quantized_type.scale_array()
             if abs(_f32(found) - scale) > tolerance * scale:
                 yield tensor.finding(
@@ -263,18 +263,6 @@ def _fixed_result(
                 )
 
     return rule
-
-
-def _fixed_parameters(
-    trait: FixedResultUniformScale, quantized_type: UniformType
-) -> tuple[float, int]:
-    """The scale and the zero point, which is 0 in storage of 16 bits."""
-    width = quantized_type.storage_type_integral_width
-    if width == 16:
-        return max(-trait.minimum, trait.maximum) / 2**15, 0
-    scale = (trait.maximum - trait.minimum) / 2**width
-    low, _ = quantized_type.full_storage_range
-    return scale, low - round(trait.minimum / scale)
 
 
 def _ignored_parameters(
