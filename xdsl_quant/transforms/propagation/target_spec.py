@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, NoneType
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant import (
@@ -24,6 +24,7 @@ from xdsl_quant.dialects.quant import (
     StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.traits import QuantizationTrait
+from xdsl_quant.dialects.quant.types import UniformType
 
 Specs: TypeAlias = "list[Attribute]"
 """
@@ -69,16 +70,26 @@ class Port:
     is_wildcard: bool = False
     """Whether other storage types are right, too. `storage` is the default then."""
 
+    zero_point: int | None = None
+    """The zero point that values must have; `None` if they may have any."""
+
+    is_constant: bool = False
+    """Whether only constants are right, such as weights. Kernel fusion looks at it."""
+
     def accepts(self, spec: Attribute) -> bool:
         """
-        Whether the port can be as a specification says. An expressed type says nothing. A
-        `!quant.any` is a least width, any other type with storage says what is stored.
+        Whether the port can be as a specification says. An expressed type says nothing, and
+        neither does `none`, the type of an operand that is absent. A `!quant.any` is a
+        least width, any other type with storage says what is stored.
         """
         storage = self.storage
         if storage is None:
             return not isinstance(spec, StoredQuantizedType | CalibratedQuantizedType)
         if not isinstance(spec, StoredQuantizedType):
-            return isinstance(spec, AnyFloat | CalibratedQuantizedType)
+            return isinstance(spec, AnyFloat | CalibratedQuantizedType | NoneType)
+        if isinstance(spec, UniformType) and self.zero_point is not None:
+            if any(point != self.zero_point for point in spec.zero_point_array()):
+                return False
         if self.is_wildcard:
             return True
         if isinstance(spec, AnyQuantizedType):
@@ -94,6 +105,16 @@ class Port:
             and spec.storage_range[1] <= high
         )
 
+    @property
+    def text(self) -> str:
+        """The port as files have it, e.g. `const i8<-127:127>:0`."""
+        text = "-" if self.storage is None else self.storage.storage_text
+        if self.is_wildcard:
+            text = f"any={text}"
+        if self.zero_point is not None:
+            text = f"{text}:{self.zero_point}"
+        return f"const {text}" if self.is_constant else text
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -104,6 +125,9 @@ class Signature:
 
     is_variadic: bool = False
     """Whether the last operand stands for any number of operands."""
+
+    has_variadic_results: bool = False
+    """Whether the last result stands for any number of results."""
 
     constraints: Sequence[Constraint] | None = None
     """What holds; `None` for what the op of the kernel says with its traits."""
@@ -116,34 +140,52 @@ class Signature:
         specifications than ports, or a port cannot be as one says. Operands and results at
         the end may be absent.
         """
-        inputs = [*self.inputs]
-        if self.is_variadic:
-            inputs += inputs[-1:] * (len(input_specs) - len(inputs))
-        if len(input_specs) > len(inputs) or len(output_specs) > len(self.outputs):
-            return None
-        pairs = (
-            *zip(inputs, input_specs, strict=False),
-            *zip(self.outputs, output_specs, strict=False),
-        )
-        if not all(port.accepts(spec) for port, spec in pairs):
+        inputs = _fitted_ports(self.inputs, input_specs, self.is_variadic)
+        outputs = _fitted_ports(self.outputs, output_specs, self.has_variadic_results)
+        if inputs is None or outputs is None:
             return None
         return replace(
             self,
-            inputs=inputs[: len(input_specs)],
-            outputs=self.outputs[: len(output_specs)],
+            inputs=inputs,
+            outputs=outputs,
             is_variadic=False,
+            has_variadic_results=False,
         )
+
+
+def _fitted_ports(
+    ports: Sequence[Port], specs: Sequence[Attribute], is_variadic: bool
+) -> Sequence[Port] | None:
+    """A port for each specification; `None` if one of them does not fit."""
+    fitted = [*ports[: len(specs)]]
+    if is_variadic:
+        fitted += ports[-1:] * (len(specs) - len(fitted))
+    if len(fitted) < len(specs):
+        return None
+    pairs = zip(fitted, specs, strict=True)
+    return fitted if all(port.accepts(spec) for port, spec in pairs) else None
+
+
+@dataclass(frozen=True)
+class PatternStep:
+    """An op of a pattern."""
+
+    names: Sequence[str]
+    """The names that the op may have."""
+
+    is_optional: bool = False
+    """Whether the op may be absent."""
 
 
 @dataclass(frozen=True)
 class OpPattern:
     """
-    Which ops form a kernel: a chain, each op of which is the only user of the result of
+    Which ops form a kernel: a chain, each op of which is the only user of the results of
     the op before it.
     """
 
-    steps: Sequence[Sequence[str]]
-    """The names that each op may have, from the first one to the last one."""
+    steps: Sequence[PatternStep]
+    """The ops, from the first one to the last one."""
 
 
 MatchFn: TypeAlias = Callable[[Operation], "Sequence[Operation] | None"]
@@ -175,6 +217,10 @@ class TargetSpec:
 
     name: str
     kernels: Mapping[str, KernelSpec] = field(default_factory=dict[str, KernelSpec])
+    """Kernels by name."""
 
     range_rule: Literal["exact", "mlir", "tflite"] = "exact"
     """How a range becomes parameters."""
+
+    description: str = ""
+    """What the target is, in one line."""
