@@ -3,7 +3,8 @@ Compare random models with the reference kernels of TensorFlow Lite: `make oracl
 
     python -m tests.oracles --ops ADD,CONV_2D --draws 200 --seed 1
 
-Each line of the table is an op with one kind of operands. The exit code is 1 if a value
+Each line of the table is an op with one kind of operands, or `NETWORK`, models of several
+ops. The exit code is 1 if a value
 differs, or if there are too few values or too many at the ends of the range. A model that
 is named in a message is made again by `--ops OP --kind KIND --first N --draws 1`.
 """
@@ -17,9 +18,14 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from . import networks
 from .comparing import DECLARATIONS, Tally, compare_in_own_process
 
 _SHOWN = 3
+_KINDS = {
+    networks.NAME: networks.KINDS,
+    **{op: declaration.kinds for op, declaration in DECLARATIONS.items()},
+}
 
 
 def complaints(tally: Tally, draws: int) -> Sequence[str]:
@@ -59,9 +65,7 @@ def _row(tally: Tally) -> str:
 def main(args: Sequence[str] | None = None) -> int:
     """The exit code for the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracles")
-    parser.add_argument(
-        "--ops", default=",".join(DECLARATIONS), help="separated by ','"
-    )
+    parser.add_argument("--ops", default=",".join(_KINDS), help="separated by ','")
     parser.add_argument("--kind", help="the only kind of operands")
     parser.add_argument("--draws", type=int, default=200, help="models for each line")
     parser.add_argument("--seed", type=int, default=0)
@@ -73,7 +77,7 @@ def main(args: Sequence[str] | None = None) -> int:
     jobs = [
         (op, kind)
         for op in options.ops.split(",")
-        for kind in DECLARATIONS[op].kinds
+        for kind in _KINDS[op]
         if options.kind in (None, kind)
     ]
     numbers = options.draws, options.seed, options.compiled_step, options.first

@@ -14,19 +14,25 @@ from xdsl.dialects.builtin import ModuleOp
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
 from tests.unit.frontends.tflite.models import DTYPES, model_of
 from tests.unit.interpreters.running import same_bits
-from tests.unit.numerics.tflite.cases import Case
+from tests.unit.numerics.tflite.cases import Case, Tensor
 from xdsl_quant.execution import compile
-from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.frontends.tflite import read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.interpreters import run_function
+from xdsl_quant.interpreters import StatefulModel, run_function
 from xdsl_quant.numerics.parameters import storage_range
 from xdsl_quant.numerics.tflite.quantized import activation_bounds
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.runtime.stateful_function import StatefulFunction
+from xdsl_quant.transforms.building.arrays import numpy_dtype
+from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
-from . import elementwise, moving, products
+from . import elementwise, moving, networks, products
 from .drawing import Declaration, Draw
+from .networks import Network
 
 Array = NDArray[Any]
+Step = Callable[..., Sequence[Any]]
 
 DECLARATIONS: dict[str, Declaration] = {
     **elementwise.oracle,
@@ -101,15 +107,17 @@ def _count_of_ends(case: Case, results: Sequence[Array]) -> int:
     activation = _ACTIVATIONS[index]
     if case.op in _CLAMPS:
         activation = case.op
-    total = 0
-    for result, array in zip(case.results, results, strict=True):
-        if result.scales:
-            ends = {
-                *storage_range(result.parameters.storage),
-                *activation_bounds(result.parameters, activation),
-            }
-            total += int(np.isin(array, [*ends]).sum())
-    return total
+    pairs = zip(case.results, results, strict=True)
+    return sum(_ends_of(result, array, activation) for result, array in pairs)
+
+
+def _ends_of(result: Tensor, array: Array, activation: str = "NONE") -> int:
+    """How many values are the smallest or largest of what a result can be."""
+    if not result.scales:
+        return 0
+    bounds = activation_bounds(result.parameters, activation)
+    ends = {*storage_range(result.parameters.storage), *bounds}
+    return int(np.isin(array, [*ends]).sum())
 
 
 def _interpret(module: ModuleOp, inputs: Sequence[Array]) -> Sequence[Any]:
@@ -182,10 +190,11 @@ def compare(
         inputs = inputs_of(case)
         file = write_model(model_of(case))
         is_reference = op not in _NOT_AMONG_REFERENCE_KERNELS
-        outcome, message, expected = process.run(file, inputs, is_reference)
-        if outcome != "runs":
-            tally.refused.append(f"{draw.name}: {outcome}: {message}")
+        found = process.run(file, inputs, is_reference)
+        if found.outcome != "runs":
+            tally.refused.append(f"{draw.name}: {found.outcome}: {found.message}")
             continue
+        expected = found.results
         file = write_model(model_of(_with_shapes(case, expected)))
         ways = [_interpret]
         if tally.draws % compiled_step == compiled_step - 1:
@@ -195,12 +204,119 @@ def compare(
         tally.values += sum(array.size for array in expected)
         tally.ends += _count_of_ends(case, expected)
         for run in ways:
-            if found := _mismatch(run, file, inputs, expected):
-                tally.mismatches.append(f"{draw.name}: {run.__name__[1:]}: {found}")
+            if text := _mismatch(run, file, inputs, expected):
+                tally.mismatches.append(f"{draw.name}: {run.__name__[1:]}: {text}")
     return tally
+
+
+# Models of several ops
+
+
+def _interpret_steps(file: bytes) -> Step:
+    return StatefulModel(read_tflite(file)).step
+
+
+def _interpret_lowered(file: bytes) -> Step:
+    def runner(module: ModuleOp, name: str) -> Step:
+        types = entry_function(module, name).function_type.outputs
+        lowered = module.clone()
+        apply_passes(lowered, [ConvertTFLToLinalgPass()])
+
+        def run(*inputs: Any) -> tuple[Array, ...]:
+            results = run_function(lowered, name, *inputs)
+            # Integers that are not quantized have lost their signedness.
+            pairs = zip(results, types, strict=True)
+            return tuple(
+                result.view(dtype)
+                if (dtype := numpy_dtype(type_)).kind == "u"
+                else result
+                for result, type_ in pairs
+            )
+
+        return run
+
+    return StatefulFunction(read_tflite(file), runner).step
+
+
+def _compile_steps(file: bytes) -> Step:
+    return StatefulFunction(read_tflite(file), compile).step
+
+
+def _mismatch_of_steps(
+    way: Callable[[bytes], Step], file: bytes, net: Network, outputs: Sequence[int]
+) -> str | None:
+    positions = [net.results.index(output) for output in outputs]
+    try:
+        step = way(file)
+        for number, inputs in enumerate(net.steps):
+            results = step(*inputs)
+            expected = [net.expected[number][position] for position in positions]
+            for output, *pair in zip(outputs, results, expected, strict=True):
+                if found := _difference(*([array] for array in pair)):
+                    return f"step {number}, t{output}: {found}"
+    # Whatever is raised is a mismatch of this model.
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+    return None
+
+
+def compare_networks(
+    process: LiteRTProcess,
+    kind: str,
+    draws: int,
+    seed: int = 0,
+    compiled_step: int = 20,
+    first: int = 0,
+) -> Tally:
+    """
+    Compare random models of several ops, as `compare` does those of one. What each op
+    computes is compared where ops are interpreted, as they are and lowered; compiled code
+    returns what no op takes. Files are read and written again, too.
+    """
+    tally = Tally(networks.NAME, kind)
+    for index in range(first, first + draws):
+        draw = Draw(networks.NAME, kind, seed, index)
+        net, refused = networks.network(draw, process)
+        tally.refused += refused
+        every, leaves = net.results, net.leaves
+        file = net.file(every)
+        ways = [(_interpret_steps, file, every), (_interpret_lowered, file, every)]
+        if index % compiled_step == compiled_step - 1:
+            ways.append((_compile_steps, net.file(leaves), leaves))
+            tally.compiled += 1
+        tally.draws += 1
+        for step in net.expected:
+            tally.values += sum(array.size for array in step)
+            tally.ends += sum(
+                _ends_of(net.tensors[index], array)
+                for index, array in zip(every, step, strict=True)
+            )
+        for way, content, outputs in ways:
+            if found := _mismatch_of_steps(way, content, net, outputs):
+                tally.mismatches.append(f"{draw.name}: {way.__name__[1:]}: {found}")
+        if found := _difference_if_written(process, file, net):
+            tally.mismatches.append(f"{draw.name}: written: {found}")
+    return tally
+
+
+def _difference_if_written(
+    process: LiteRTProcess, file: bytes, net: Network
+) -> str | None:
+    try:
+        run = process.run_steps(write_tflite(read_tflite(file)), net.steps)
+    except ValueError as e:
+        return str(e)
+    if run.outcome != "runs":
+        return f"{run.outcome}: {run.message}"
+    for results, expected in zip(run.steps, net.expected, strict=True):
+        if found := _difference(results, expected):
+            return found
+    return None
 
 
 def compare_in_own_process(op: str, kind: str, *numbers: int) -> Tally:
     """The same with reference kernels in a process of their own."""
     with LiteRTProcess() as process:
+        if op == networks.NAME:
+            return compare_networks(process, kind, *numbers)
         return compare(process, op, kind, *numbers)

@@ -294,6 +294,8 @@ def sigmoids(draw: Draw) -> Case:
     if draw.storage == "i16":
         if draw.chance(0.4):
             scale = 2.0 ** draw.integer(-15, -8)
+        # The products of larger ones overflow.
+        scale = min(scale, 5.0)
         result = draw.result("i16", 2**-15)
     elif draw.op == "LOGISTIC":
         result = draw.result(draw.storage, 1 / 256, -128 if draw.storage == "i8" else 0)

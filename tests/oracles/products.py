@@ -16,7 +16,7 @@ oracle = Declarations()
 # Products
 
 
-def _weights(draw: Draw, shape: Sequence[int], axis: int) -> Tensor:
+def drawn_weights(draw: Draw, shape: Sequence[int], axis: int) -> Tensor:
     """Weights in the storage that the kind says, with a scale for each channel or one."""
     if draw.storage == "u8":
         return draw.quantized(shape, draw.scale(), is_constant=True)
@@ -30,14 +30,16 @@ def _weights(draw: Draw, shape: Sequence[int], axis: int) -> Tensor:
     return draw.tensor(values, storage, scales, 0, axis, is_constant=True)
 
 
-def _spread(x: Tensor, weights: Tensor, count: int) -> float:
+def spread_of(x: Tensor, weights: Tensor, count: int) -> float:
     """About how large sums of so many products of stored values are."""
     factors = (t.array - t.zero_points[0] for t in (x, weights))
     means = [float(np.mean(np.square(factor.astype(np.float64)))) for factor in factors]
     return max((means[0] * means[1] * count) ** 0.5, 1.0)
 
 
-def _bias(draw: Draw, x: Tensor, weights: Tensor, count: int, spread: float) -> Tensor:
+def drawn_bias(
+    draw: Draw, x: Tensor, weights: Tensor, count: int, spread: float
+) -> Tensor:
     storage = "i64" if draw.storage == "i16" and "i32" not in draw.kind else "i32"
     values = np.rint(draw.random.standard_normal(count) * spread * draw.scale(0.01, 1))
     scales = [float(np.float32(x.scales[0] * scale)) for scale in weights.scales]
@@ -46,7 +48,7 @@ def _bias(draw: Draw, x: Tensor, weights: Tensor, count: int, spread: float) -> 
     return draw.tensor(values, storage, scales, 0, axis, is_constant=True)
 
 
-def _result(draw: Draw, x: Tensor, weights: Tensor, spread: float) -> Tensor:
+def drawn_result(draw: Draw, x: Tensor, weights: Tensor, spread: float) -> Tensor:
     extent = 2.5 * spread * x.scales[0] * float(np.median(weights.scales))
     return draw.result_of([-extent, extent])
 
@@ -55,7 +57,9 @@ def _image(draw: Draw, channels: int) -> tuple[int, int, int, int]:
     return draw.integer(1, 2), draw.integer(4, 9), draw.integer(4, 9), channels
 
 
-def _window(draw: Draw, image: Sequence[int], has_dilations: bool) -> dict[str, Any]:
+def drawn_window(
+    draw: Draw, image: Sequence[int], has_dilations: bool
+) -> dict[str, Any]:
     """
     Strides, dilations and padding, and the sizes of a window that fits into an image, as
     `height` and `width`.
@@ -86,7 +90,7 @@ def convolutions(draw: Draw) -> Case:
     groups = 1 if draw.storage == "u8" else draw.choice((1, 1, 2, 3))
     channels = depth if is_depthwise else depth * groups
     image = _image(draw, channels)
-    options = _window(draw, image, has_dilations=True)
+    options = drawn_window(draw, image, has_dilations=True)
     sizes = options.pop("height"), options.pop("width")
     factor = draw.integer(1, 3)
     outputs = factor * (channels if is_depthwise else groups)
@@ -94,26 +98,26 @@ def convolutions(draw: Draw) -> Case:
         options["depth_multiplier"] = factor
     x = draw.quantized(image)
     if is_depthwise:
-        weights = _weights(draw, (1, *sizes, outputs), 3)
+        weights = drawn_weights(draw, (1, *sizes, outputs), 3)
     else:
-        weights = _weights(draw, (outputs, *sizes, depth), 0)
+        weights = drawn_weights(draw, (outputs, *sizes, depth), 0)
     count = sizes[0] * sizes[1] * (1 if is_depthwise else depth)
-    spread = _spread(x, weights, count)
-    bias = _bias(draw, x, weights, outputs, spread)
+    spread = spread_of(x, weights, count)
+    bias = drawn_bias(draw, x, weights, outputs, spread)
     if draw.kind.endswith("i32"):
         options["quantized_bias_type"] = 2
     operands = [x, weights, bias]
     # CONV_2D is refused without a bias.
     if is_depthwise and draw.storage != "u8" and draw.chance(0.2):
         del operands[2]
-    return draw.case(operands, _result(draw, x, weights, spread), **options)
+    return draw.case(operands, drawn_result(draw, x, weights, spread), **options)
 
 
 @oracle("TRANSPOSE_CONV", "i8, u8, i16 x i8")
 def transposed_convolutions(draw: Draw) -> Case:
     outputs, channels = draw.integer(1, 4), draw.integer(1, 4)
     image = _image(draw, outputs)
-    options = _window(draw, image, has_dilations=False)
+    options = drawn_window(draw, image, has_dilations=False)
     sizes = options.pop("height"), options.pop("width")
     strides = options["stride_h"], options["stride_w"]
     is_same = options["padding"] == 0
@@ -127,12 +131,12 @@ def transposed_convolutions(draw: Draw) -> Case:
         # Its kernel has no activations.
         options["fused_activation_function"] = 0
     x = draw.quantized((image[0], *places, channels))
-    weights = _weights(draw, (outputs, *sizes, channels), 0)
-    spread = _spread(x, weights, max(sizes[0] * sizes[1] * channels // 2, 1))
+    weights = drawn_weights(draw, (outputs, *sizes, channels), 0)
+    spread = spread_of(x, weights, max(sizes[0] * sizes[1] * channels // 2, 1))
     operands = [draw.integers(image), weights, x]
     if draw.chance(0.7):
-        operands.append(_bias(draw, x, weights, outputs, spread))
-    return draw.case(operands, _result(draw, x, weights, spread), **options)
+        operands.append(drawn_bias(draw, x, weights, outputs, spread))
+    return draw.case(operands, drawn_result(draw, x, weights, spread), **options)
 
 
 @oracle("FULLY_CONNECTED", f"{_WEIGHTED}, i16 x i8 + i32")
@@ -141,17 +145,17 @@ def fully_connected(draw: Draw) -> Case:
     # With several rows there are enough values.
     rows = [draw.integer(1, 3) for _ in range(draw.integer(0, 2))]
     x = draw.quantized((*rows, draw.integer(2, 9), depth))
-    weights = _weights(draw, (outputs, depth), 0)
-    spread = _spread(x, weights, depth)
+    weights = drawn_weights(draw, (outputs, depth), 0)
+    spread = spread_of(x, weights, depth)
     bias = None
     if draw.chance(0.7):
-        bias = _bias(draw, x, weights, outputs, spread)
+        bias = drawn_bias(draw, x, weights, outputs, spread)
     options: dict[str, Any] = {}
     if draw.kind.endswith("i32"):
         options["quantized_bias_type"] = 2
     return draw.case(
         [x, weights, bias],
-        _result(draw, x, weights, spread),
+        drawn_result(draw, x, weights, spread),
         keep_num_dims=draw.chance(0.5),
         fused_activation_function=draw.activation(),
         **options,
@@ -166,8 +170,8 @@ def matrix_products(draw: Draw) -> Case:
     x = draw.quantized((*batches, *((k, m) if adj_x else (m, k))))
     other = tuple(1 if draw.chance(0.3) else size for size in batches)
     y = draw.quantized((*other, *((n, k) if adj_y else (k, n))))
-    spread = _spread(x, y, k)
-    result = _result(draw, x, y, spread)
+    spread = spread_of(x, y, k)
+    result = drawn_result(draw, x, y, spread)
     return draw.case([x, draw.maybe_constant(y)], result, adj_x=adj_x, adj_y=adj_y)
 
 
@@ -177,7 +181,7 @@ def svdf(draw: Draw) -> Case:
     filters, memory, batch = rank * units, draw.integer(1, 6), draw.integer(1, 4)
     x = draw.quantized((batch, depth), draw.scale())
     features = draw.quantized((filters, depth), draw.scale(), 0, is_constant=True)
-    spread = _spread(x, features, depth) * x.scales[0] * features.scales[0]
+    spread = spread_of(x, features, depth) * x.scales[0] * features.scales[0]
     time = draw.quantized((filters, memory), draw.scale(1e-5), 0, "i16", True)
     state_scale = draw.result_of([-3 * spread, 3 * spread], "i16").scales[0]
     state = draw.tensor(np.zeros((batch, filters * memory)), "i16", state_scale)
@@ -210,7 +214,7 @@ def embedding_lookup(draw: Draw) -> Case:
 @oracle("AVERAGE_POOL_2D MAX_POOL_2D", "i8, u8, i16")
 def pools(draw: Draw) -> Case:
     image = _image(draw, draw.integer(2, 4))
-    options = _window(draw, image, has_dilations=False)
+    options = drawn_window(draw, image, has_dilations=False)
     options["filter_height"] = options.pop("height")
     options["filter_width"] = options.pop("width")
     x = draw.quantized(image)

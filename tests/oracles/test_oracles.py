@@ -8,11 +8,19 @@ import pytest
 
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
 from tests.unit.frontends.tflite.models import model_of
-from tests.unit.numerics.tflite.cases import cases
+from tests.unit.numerics.tflite.cases import Tensor, cases
 from xdsl_quant.frontends.tflite.writer import write_model
 
+from . import networks
 from .__main__ import complaints
-from .comparing import DECLARATIONS, WITHOUT_ORACLE, Tally, compare, inputs_of
+from .comparing import (
+    DECLARATIONS,
+    WITHOUT_ORACLE,
+    Tally,
+    compare,
+    compare_networks,
+    inputs_of,
+)
 from .drawing import Draw
 
 DRAWS = 4
@@ -34,6 +42,37 @@ def test_random_models(op: str, process: LiteRTProcess):
         tally = compare(process, op, kind, DRAWS, SEED, compiled_step=step)
         assert not tally.mismatches
         assert tally.draws >= DRAWS
+
+
+@pytest.mark.parametrize("kind", networks.KINDS)
+def test_random_networks(kind: str, process: LiteRTProcess):
+    tally = compare_networks(process, kind, DRAWS, SEED, compiled_step=DRAWS)
+    assert not tally.mismatches
+    assert tally.draws == DRAWS
+    assert tally.compiled
+
+
+def test_networks_have_several_ops(process: LiteRTProcess):
+    """Branches, state, and layers that are refused and leave nothing."""
+    nets = [
+        networks.network(Draw(networks.NAME, "i8 state", SEED, index), process)[0]
+        for index in range(DRAWS)
+    ]
+    assert all(len(net.operators) > 5 for net in nets)
+    assert all(net.initial_values or "SVDF" in codes(net) for net in nets)
+    net = nets[0]
+    counts = len(net.tensors), len(net.operators), len(net.steps[0])
+
+    def refused(net: networks.Network, x: Tensor) -> None:
+        new = net.draw.like(x, x.array.shape)
+        net.op("ADD", [x, new], net.draw.result("i32"))
+
+    assert "ADD: refused" in (net.attempt(refused, net.any_value()) or "")
+    assert counts == (len(net.tensors), len(net.operators), len(net.steps[0]))
+
+
+def codes(net: networks.Network) -> list[str]:
+    return [operator.code for operator in net.operators]
 
 
 def test_all_ops_with_integer_kernels_are_declared():

@@ -28,6 +28,10 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    quantization_trait,
+)
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
     ScaledQuantizedType,
@@ -313,6 +317,7 @@ class _FunctionExporter:
         for position in _STATES.get(code, ()):
             if position < len(inputs) and inputs[position] != ABSENT:
                 inputs[position] = self.state(inputs[position])
+        self.add_bias_scales(op, inputs)
         outputs = [
             self.add_tensor(result, op, _name(op, result, "")) for result in op.results
         ]
@@ -322,6 +327,23 @@ class _FunctionExporter:
         self.operators.append(
             Operator(code, inputs, outputs, options, custom_code, custom_options)
         )
+
+    def add_bias_scales(self, op: Operation, inputs: Sequence[int]) -> None:
+        """
+        Give a bias of 64 bits, which no quantized type can have, the scales of the
+        accumulator: the runtime refuses some ops without.
+        """
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        if trait is None or trait.bias >= len(inputs) or inputs[trait.bias] == ABSENT:
+            return
+        bias = self.tensors[inputs[trait.bias]]
+        factors = [self.tensors[inputs[index]].quantization for index in trait.factors]
+        scales = [factor.scales for factor in factors if factor]
+        if bias.type != "INT64" or bias.quantization or len(scales) < len(factors):
+            return
+        if min(map(len, scales)) == 1:
+            product = scales[0] * scales[1]
+            bias.quantization = Quantization(product, np.zeros(len(product), np.int64))
 
     def state(self, index: int) -> int:
         """The tensor of a state whose initial value is a constant: each op has its own."""

@@ -24,7 +24,13 @@ class Run(NamedTuple):
     """`runs`, `refused` when it is loaded, `fails` when it is run, or `aborts`."""
 
     message: str
-    results: Sequence[Array]
+    steps: Sequence[Sequence[Array]]
+    """The results of each step."""
+
+    @property
+    def results(self) -> Sequence[Array]:
+        """Those of the first step; none if it did not run."""
+        return self.steps[0] if self.steps else ()
 
 
 class LiteRTProcess:
@@ -58,6 +64,12 @@ class LiteRTProcess:
             inputs: the values of inputs.
             is_reference: whether to take the reference kernels.
         """
+        return self.run_steps(file, [inputs], is_reference)
+
+    def run_steps(
+        self, file: bytes, steps: Sequence[Sequence[Array]], is_reference: bool = True
+    ) -> Run:
+        """The same for several steps, with the state that the steps before have left."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
@@ -68,7 +80,7 @@ class LiteRTProcess:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        pickle.dump((file, inputs, is_reference), stdin)
+        pickle.dump((file, steps, is_reference), stdin)
         stdin.flush()
         try:
             return Run(*pickle.load(stdout))
@@ -91,16 +103,17 @@ def runs(
         return [process.run(*file, is_reference) for file in files]
 
 
-def _run(file: bytes, inputs: Sequence[Array], is_reference: bool) -> Any:
+def _run(file: bytes, steps: Sequence[Sequence[Array]], is_reference: bool) -> Any:
     try:
         model = LiteRT(file, is_reference)
     except (RuntimeError, ValueError) as e:
         return "refused", str(e), ()
     try:
         # Arrays of the interpreter's are views of its memory.
-        return "runs", "", [array.copy() for array in model.run(*inputs)]
+        results = [[array.copy() for array in model.run(*inputs)] for inputs in steps]
     except RuntimeError as e:
         return "fails", str(e), ()
+    return "runs", "", results
 
 
 def main() -> None:

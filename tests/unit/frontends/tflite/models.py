@@ -39,7 +39,8 @@ def _bytes(tensor: CaseTensor) -> Any:
     return nibbles[::2] | nibbles[1::2] << 4
 
 
-def _tensor(tensor: CaseTensor, name: str) -> Tensor:
+def tensor_of(tensor: CaseTensor, name: str) -> Tensor:
+    """A tensor of a file."""
     quantization = None
     if tensor.scales:
         quantization = Quantization(
@@ -70,11 +71,13 @@ def model_of(case: Case) -> Model:
             inputs.append(ABSENT)
             continue
         inputs.append(len(tensors))
-        tensors.append(_tensor(operand, f"operand_{position}"))
+        tensors.append(tensor_of(operand, f"operand_{position}"))
         if not operand.is_constant and not operand.is_variable:
             arguments.append(inputs[-1])
     outputs = [*range(len(tensors), len(tensors) + len(case.results))]
-    tensors += [_tensor(result, f"result_{i}") for i, result in enumerate(case.results)]
+    tensors += [
+        tensor_of(result, f"result_{i}") for i, result in enumerate(case.results)
+    ]
     table = options_name(case.op)
     options = {**default_options(table), **case.options} if table else {}
     operator = Operator(case.op, inputs, outputs, options)

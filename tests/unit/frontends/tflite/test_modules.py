@@ -327,6 +327,33 @@ def test_wide_bias_is_a_plain_constant():
     assert LiteRT(write_tflite(module)).run(x) == expected
 
 
+@pytest.mark.parametrize("weight_scales", [(0.25,), (0.25, 0.5)])
+def test_wide_bias_has_a_scale_in_the_file(weight_scales: tuple[float, ...]):
+    """The runtime compares it with those of the factors, where there is one."""
+    tensors = [
+        tensor("x", "INT16", 1, 3, quantization=scales(0.5)),
+        replace(
+            constant("w", "INT8", np.ones((2, 3), np.int8)),
+            quantization=scales(*weight_scales),
+        ),
+        replace(
+            constant("b", "INT64", np.array([-1, 1])),
+            quantization=scales(*(0.5 * scale for scale in weight_scales)),
+        ),
+        tensor("y", "INT16", 1, 2, quantization=scales(1.0)),
+    ]
+    file = write_model(
+        Model([graph(tensors, [0], [3], op("FULLY_CONNECTED", [0, 1, 2], [3]))])
+    )
+    written = write_tflite(read_tflite(file))
+    (bias,) = (t for t in read_model(written, "").subgraphs[0].tensors if t.name == "b")
+    assert bias.quantization is not None
+    assert bias.quantization.scales.tolist() == [0.5 * scale for scale in weight_scales]
+    assert bias.quantization.zero_points.tolist() == [0] * len(weight_scales)
+    x = np.array([[1, 2, 4]], np.int16)
+    assert LiteRT(written).run(x)[0].tolist() == LiteRT(file).run(x)[0].tolist()
+
+
 # Ops
 
 
