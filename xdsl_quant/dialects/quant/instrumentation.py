@@ -27,10 +27,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Generic, Self, cast
+from typing import ClassVar, Self, cast
 
-from typing_extensions import TypeForm, TypeVar
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I1,
@@ -52,11 +50,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    AnyAttr,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
-    opt_attr_def,
     result_def,
     traits_def,
 )
@@ -64,10 +60,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
 
+from .attribute_kinds import AttributeKind, attribute, verify_attributes
 from .ops import has_floats
 from .type_syntax import float_spelling_hint
 from .types import QuantizedType, scalar_or_element_type
@@ -75,34 +71,16 @@ from .types import QuantizedType, scalar_or_element_type
 Range = tuple[float, float]
 """The smallest and the largest of some values."""
 
-A = TypeVar("A", bound=Attribute | None)
-
-
-@dataclass(frozen=True)
-class _AttributeKind(AnyAttr, Generic[A]):
-    """
-    A kind of attribute, by MLIR's words for it. It constrains nothing, as `verify_` says
-    what is wrong with an attribute.
-    """
-
-    type: TypeForm[A]
-    description: str
-
-
-_F32 = _AttributeKind(FloatAttr[Float32Type], "32-bit float")
-_F32_ARRAY = _AttributeKind(ArrayAttr[FloatAttr[Float32Type]], "32-bit float array")
-_I64 = _AttributeKind(IntegerAttr[I64], "64-bit signless integer")
-_OPTIONAL_I64 = _AttributeKind(IntegerAttr[I64] | None, _I64.description)
-_OPTIONAL_BOOL = _AttributeKind(IntegerAttr[I1] | None, "bool")
-_STRING = _AttributeKind(StringAttr, "string")
-_ELEMENTS = _AttributeKind(DenseIntOrFPElementsAttr, "constant vector/tensor")
-_OPTIONAL_ELEMENTS = _AttributeKind(
+_F32 = AttributeKind(FloatAttr[Float32Type], "32-bit float")
+_F32_ARRAY = AttributeKind(ArrayAttr[FloatAttr[Float32Type]], "32-bit float array")
+_I64 = AttributeKind(IntegerAttr[I64], "64-bit signless integer")
+_OPTIONAL_I64 = AttributeKind(IntegerAttr[I64] | None, _I64.description)
+_OPTIONAL_BOOL = AttributeKind(IntegerAttr[I1] | None, "bool")
+_STRING = AttributeKind(StringAttr, "string")
+_ELEMENTS = AttributeKind(DenseIntOrFPElementsAttr, "constant vector/tensor")
+_OPTIONAL_ELEMENTS = AttributeKind(
     DenseIntOrFPElementsAttr | None, _ELEMENTS.description
 )
-
-
-def _attribute(kind: _AttributeKind[A], name: str | None = None) -> A:
-    return cast(A, opt_attr_def(kind, attr_name=name))
 
 
 # Text of parameters
@@ -269,21 +247,8 @@ class InstrumentationOp(IRDLOperation, ABC):
 
     # Verification
 
-    def _verify_attributes(self) -> None:
-        for name, definition in self.get_irdl_definition().attributes.items():
-            kind = cast(_AttributeKind[Attribute | None], definition.constr)
-            attr = self.attributes.get(name)
-            if isa(attr, kind.type):
-                continue
-            if attr is None:
-                raise VerifyException(f"'{self.name}' op requires attribute '{name}'")
-            raise VerifyException(
-                f"'{self.name}' op attribute '{name}' failed to satisfy constraint: "
-                f"{kind.description} attribute"
-            )
-
     def verify_(self) -> None:
-        self._verify_attributes()
+        verify_attributes(self)
         verify_kinds(self, [self.KIND], [self.KIND])
         if self.input.type != self.result.type:
             raise VerifyException(
@@ -322,7 +287,7 @@ class InstrumentationOp(IRDLOperation, ABC):
         printer.print_string(" ")
         printer.print_operand(self.input)
         try:
-            self._verify_attributes()
+            verify_attributes(self)
             printed = self.print_parameters(printer)
         except VerifyException:
             # An invalid op is printed, too: below the message that says so.
@@ -335,13 +300,13 @@ class InstrumentationOp(IRDLOperation, ABC):
 class _ConstFakeQuantOp(InstrumentationOp, ABC):
     """What fake quantization for all values and for each channel have in common."""
 
-    num_bits = _attribute(_I64)
+    num_bits = attribute(_I64)
     """Number of bits of a stored value."""
 
-    narrow_range = _attribute(_OPTIONAL_BOOL)
+    narrow_range = attribute(_OPTIONAL_BOOL)
     """Whether the smallest stored value is left out."""
 
-    is_signed = _attribute(_OPTIONAL_BOOL)
+    is_signed = attribute(_OPTIONAL_BOOL)
     """Whether stored values are signed."""
 
     traits = traits_def(Pure())
@@ -365,10 +330,10 @@ class ConstFakeQuantOp(_ConstFakeQuantOp):
         "floating-point or tensor of floating-point values", has_floats
     )
 
-    min = _attribute(_F32)
+    min = attribute(_F32)
     """Lower end of the range."""
 
-    max = _attribute(_F32)
+    max = attribute(_F32)
     """Upper end of the range."""
 
     def __init__(
@@ -421,13 +386,13 @@ class ConstFakeQuantPerAxisOp(_ConstFakeQuantOp):
         lambda type_: _is_tensor(type_) and has_floats(type_),
     )
 
-    min = _attribute(_F32_ARRAY)
+    min = attribute(_F32_ARRAY)
     """Lower ends of the ranges."""
 
-    max = _attribute(_F32_ARRAY)
+    max = attribute(_F32_ARRAY)
     """Upper ends of the ranges."""
 
-    axis = _attribute(_I64)
+    axis = attribute(_I64)
     """The quantized dimension."""
 
     def __init__(
@@ -496,13 +461,13 @@ class StatisticsOp(InstrumentationOp):
 
     name = "quant.stats"
     KIND: ClassVar[TypeKind] = _REAL_VALUE
-    layer_stats = _attribute(_ELEMENTS, "layerStats")
+    layer_stats = attribute(_ELEMENTS, "layerStats")
     """Smallest and largest element, of shape `[2]`."""
 
-    axis_stats = _attribute(_OPTIONAL_ELEMENTS, "axisStats")
+    axis_stats = attribute(_OPTIONAL_ELEMENTS, "axisStats")
     """Smallest and largest elements of slices, of shape `[N, 2]`."""
 
-    axis = _attribute(_OPTIONAL_I64)
+    axis = attribute(_OPTIONAL_I64)
     """The dimension of `axis_stats`."""
 
     traits = traits_def(Pure())
@@ -627,7 +592,7 @@ class StatisticsRefOp(_KeyOp):
     name = "quant.stats_ref"
     KEY: ClassVar[str] = "statsKey"
 
-    stats_key = _attribute(_STRING, KEY)
+    stats_key = attribute(_STRING, KEY)
     """The key of the statistics."""
 
     # To record is to write, to something that is not in memory.
@@ -650,7 +615,7 @@ class CoupledRefOp(_KeyOp):
     name = "quant.coupled_ref"
     KEY: ClassVar[str] = "coupledKey"
 
-    coupled_key = _attribute(_STRING, KEY)
+    coupled_key = attribute(_STRING, KEY)
     """The key that values have in common."""
 
     traits = traits_def(Pure())

@@ -24,10 +24,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
-    attr_def,
     irdl_op_definition,
     lazy_traits_def,
     region_def,
@@ -48,19 +47,27 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from .attribute_kinds import AttributeKind, attribute, verify_attributes
 from .types import QuantizedType, scalar_or_element_type
 
 _ATTRIBUTES = "logical_kernel", "input_specs", "output_specs"
+_SPECS = AttributeKind(ArrayAttr[TypeAttribute], "type array")
 
 
 def is_specification(spec: Attribute, type_: Attribute) -> bool:
     """
     Whether a port of this type may have this specification: a quantized type that expresses
-    its elements, or its element type, which says nothing.
+    its elements and has scales for its shape, or its element type, which says nothing.
     """
-    if isinstance(spec, QuantizedType):
-        return spec.is_compatible_expressed_type(type_)
-    return spec == scalar_or_element_type(type_)
+    if not isinstance(spec, QuantizedType):
+        return spec == scalar_or_element_type(type_)
+    if not spec.is_compatible_expressed_type(type_):
+        return False
+    try:
+        spec.verify_container(type_)
+    except VerifyException:
+        return False
+    return True
 
 
 def _element_types(types: Sequence[Attribute]) -> Sequence[Attribute]:
@@ -118,13 +125,13 @@ class RegionOp(IRDLOperation):
     inputs = var_operand_def()
     results_ = var_result_def()
 
-    logical_kernel = attr_def(StringAttr)
-    """The name of the kernel, with which it is looked up in a target."""
-
-    input_specs = attr_def(ArrayAttr)
+    input_specs = attribute(_SPECS)
     """How each operand is to be quantized: a quantized type, or the element type."""
 
-    output_specs = attr_def(ArrayAttr)
+    logical_kernel = attribute(AttributeKind(StringAttr, "string"))
+    """The name of the kernel, with which it is looked up in a target."""
+
+    output_specs = attribute(_SPECS)
     """How each result is to be quantized: a quantized type, or the element type."""
 
     body = region_def("single_block")
@@ -154,8 +161,8 @@ class RegionOp(IRDLOperation):
             operands=[inputs],
             result_types=[result_types],
             attributes={
-                "logical_kernel": StringAttr(kernel),
                 "input_specs": ArrayAttr(input_specs or _element_types(types)),
+                "logical_kernel": StringAttr(kernel),
                 "output_specs": ArrayAttr(output_specs or _element_types(result_types)),
             },
             regions=[body or Region(Block(arg_types=types))],
@@ -179,6 +186,18 @@ class RegionOp(IRDLOperation):
         return () if terminator is None else terminator.operands
 
     def verify_(self) -> None:
+        self._verify_ports()
+        parent = self.parent_op()
+        while parent is not None:
+            if isinstance(parent, RegionOp):
+                raise VerifyException(
+                    "'quant.region' op is part of another one, but a kernel has no "
+                    "kernels within"
+                )
+            parent = parent.parent_op()
+
+    def _verify_ports(self) -> None:
+        verify_attributes(self)
         self._verify_specs()
         self._verify_body()
 
@@ -215,18 +234,16 @@ class RegionOp(IRDLOperation):
                     f"'quant.region' op has {kind} of types {found}, but {expected} at "
                     "its ports"
                 )
-        parent = self.parent_op()
-        while parent is not None:
-            if isinstance(parent, RegionOp):
-                raise VerifyException(
-                    "'quant.region' op is part of another one, but a kernel has no "
-                    "kernels within"
-                )
-            parent = parent.parent_op()
 
     # Text
 
     def print(self, printer: Printer) -> None:
+        try:
+            self._verify_ports()
+        except VerifyException:
+            # An invalid op is printed, too: below the message that says so.
+            printer.print_op_with_default_format(self)
+            return
         printer.print_string(" ")
         printer.print_attribute(self.logical_kernel)
         printer.print_string(" ")
@@ -260,11 +277,12 @@ class RegionOp(IRDLOperation):
                 parser.Delimiter.PAREN, lambda: _parse_port(parser)
             )
         attributes = parser.parse_optional_attr_dict_with_keyword(_ATTRIBUTES)
+        body = _parse_body(parser, [argument for argument, _, _ in inputs])
         op = cls(
             kernel,
             [value for _, value, _ in inputs],
             [type_ for type_, _ in outputs],
-            parser.parse_region([argument for argument, _, _ in inputs]),
+            body,
             input_specs=[spec for _, _, spec in inputs],
             output_specs=[spec for _, spec in outputs],
         )
@@ -287,6 +305,22 @@ def _print_input(
     printer.print_ssa_value(value)
     printer.print_string(" : ")
     _print_port(printer, value.type, spec)
+
+
+def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
+    """
+    The ops of a kernel, in which values from outside have no names: xDSL would copy these
+    for each kernel.
+    """
+    start = parser.pos
+    names, parser.ssa_values = parser.ssa_values, {}
+    body = parser.parse_region(arguments)
+    parser.ssa_values = names
+    for name in parser.forward_ssa_references.keys() & names.keys():
+        parser.raise_error(
+            f"'quant.region' op uses %{name} from outside; make it an operand", start
+        )
+    return body
 
 
 def _parse_port(parser: Parser) -> tuple[Attribute, Attribute]:
