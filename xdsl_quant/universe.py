@@ -2,18 +2,24 @@
 
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
 from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
+from xdsl.utils.target import Target
 
 from xdsl_quant import xdsl_patches
+
+if TYPE_CHECKING:
+    from xdsl_quant.transforms.propagation.target_spec import MatchFn, QuantFn
 
 
 def _lazy(module: str, name: str) -> Callable[[], Any]:
@@ -70,6 +76,9 @@ _PASSES = {
     for name, class_name in classes.items()
 }
 
+_HARDWARE_TARGETS = ("mac-array", "stablehlo-int8", "tflite-int16x8", "tflite-int8")
+"""Files of `transforms/propagation/hardware_targets`."""
+
 _TARGETS = {"mlir-aliased": _lazy("targets.mlir_aliased", "MLIRAliasedTarget")}
 
 
@@ -92,7 +101,45 @@ def _dialects_of_other_plugins() -> AbstractSet[str]:
     }
 
 
-class _PluginUniverse(Universe):
+class QuantizationUniverse(Universe):
+    """
+    A universe of a plugin that also has hardware targets, and what files of targets name
+    with a `@`: constraints and patterns in Python.
+    """
+
+    hardware_targets: Mapping[str, Callable[[], Path]]
+    """The files of targets, by name."""
+
+    constraints: Mapping[str, Callable[[], "QuantFn"]]
+    """Constraints in Python, by name."""
+
+    kernel_patterns: Mapping[str, Callable[[], "MatchFn"]]
+    """Patterns in Python, by name."""
+
+    def __init__(
+        self,
+        *,
+        all_dialects: dict[str, Callable[[], Dialect]] | None = None,
+        all_passes: dict[str, Callable[[], type[ModulePass]]] | None = None,
+        all_targets: dict[str, Callable[[], type[Target]]] | None = None,
+        hardware_targets: Mapping[str, Callable[[], Path]] | None = None,
+        constraints: Mapping[str, Callable[[], "QuantFn"]] | None = None,
+        kernel_patterns: Mapping[str, Callable[[], "MatchFn"]] | None = None,
+    ):
+        super().__init__(
+            all_dialects=all_dialects, all_passes=all_passes, all_targets=all_targets
+        )
+        self.hardware_targets = hardware_targets or {}
+        self.constraints = constraints or {}
+        self.kernel_patterns = kernel_patterns or {}
+
+
+def _target_file(name: str) -> Path:
+    folder = Path(__file__).parent / "transforms" / "propagation" / "hardware_targets"
+    return folder / f"{name}.toml"
+
+
+class _PluginUniverse(QuantizationUniverse):
     """
     Leaves a dialect to another plugin that has it, too, as xDSL takes each name once.
 
@@ -133,4 +180,5 @@ XDSL_QUANT_UNIVERSE = _PluginUniverse(
     all_dialects=_without(_DIALECTS, get_all_dialects()),
     all_passes=_without(_PASSES, get_all_passes()),
     all_targets=_without(_TARGETS, get_all_targets()),
+    hardware_targets={name: partial(_target_file, name) for name in _HARDWARE_TARGETS},
 )

@@ -26,6 +26,9 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.traits import QuantizationTrait
 from xdsl_quant.dialects.quant.types import UniformType
 
+RangeRule: TypeAlias = Literal["exact", "mlir", "tflite"]
+"""How a range becomes parameters."""
+
 Specs: TypeAlias = "list[Attribute]"
 """
 The specifications of operands, or of results: quantized types, and expressed types where
@@ -159,7 +162,7 @@ def _fitted_ports(
     """A port for each specification; `None` if one of them does not fit."""
     fitted = [*ports[: len(specs)]]
     if is_variadic:
-        fitted += ports[-1:] * (len(specs) - len(fitted))
+        fitted += [*ports[-1:]] * (len(specs) - len(fitted))
     if len(fitted) < len(specs):
         return None
     pairs = zip(fitted, specs, strict=True)
@@ -219,7 +222,7 @@ class TargetSpec:
     kernels: Mapping[str, KernelSpec] = field(default_factory=dict[str, KernelSpec])
     """Kernels by name."""
 
-    range_rule: Literal["exact", "mlir", "tflite"] = "exact"
+    range_rule: RangeRule = "exact"
     """How a range becomes parameters."""
 
     description: str = ""

@@ -1,0 +1,179 @@
+"""The targets of this package say what ops take, and ops what TensorFlow Lite says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, cast
+
+import pytest
+from xdsl.dialects.builtin import i8, i16
+from xdsl.irdl import IRDLOperation
+
+from xdsl_quant.dialects.quant import AnyQuantizedType
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    AffineOpCoefficient,
+    FixedResultUniformScale,
+    SameOperandsAndResultsScale,
+    TraitT,
+    quantization_trait,
+)
+from xdsl_quant.dialects.stablehlo import StableHLO
+from xdsl_quant.dialects.tfl import TFL
+from xdsl_quant.dialects.tfl.tensor_kinds import ElementKind, elements_of
+from xdsl_quant.transforms.propagation.target_extensions import target_extensions
+from xdsl_quant.transforms.propagation.target_files import read_target
+from xdsl_quant.transforms.propagation.target_spec import OpPattern, Port
+
+OPS = {op.name: op for op in (*TFL.operations, *StableHLO.operations)}
+SHIPPED = ("mac-array", "stablehlo-int8", "tflite-int16x8", "tflite-int8")
+
+
+def test_all_are_shipped():
+    assert {*SHIPPED} <= {*target_extensions().targets}
+
+
+# Files against dialects
+
+
+def op_names(target: str) -> Iterator[str]:
+    for kernel in read_target(target).kernels.values():
+        for pattern in kernel.patterns:
+            assert isinstance(pattern, OpPattern)
+            for step in pattern.steps:
+                yield from step.names
+
+
+@pytest.mark.parametrize("target", SHIPPED)
+def test_ops_exist(target: str):
+    others = {name for name in op_names(target) if name not in OPS}
+    assert all(name.startswith("linalg.") for name in others)
+    assert read_target(target).description
+
+
+ANY_TYPE = {"tfl.expand_dims", "tfl.reshape", "tfl.squeeze"}
+"""Ops that take every type."""
+
+BYTES = {"tfl.elu"}
+"""Ops that are declared with plain integers, and take quantized ones."""
+
+
+VARIADIC = {"tfl.concatenation", "tfl.pack"}
+VARIADIC_RESULTS = {"tfl.split", "tfl.split_v", "tfl.unpack"}
+
+
+def assert_accepted(
+    name: str, definitions: Sequence[tuple[str, Any]], ports: Sequence[Port]
+) -> None:
+    """The op can have what ports store, and has no more quantized values than these."""
+    for definition, port in zip_longest(definitions, ports):
+        if definition is None:
+            # Moves share a signature, whose ports at the end may be absent.
+            assert port.storage is None
+            continue
+        kinds = elements_of(definition[1].constr)
+        if port is None or port.storage is None:
+            assert ElementKind.QI8 not in kinds, (name, kinds)
+            continue
+        width = port.storage.storage_type_integral_width
+        # Quantized biases are declared with plain integers.
+        names = {"QI32", "i32"} if width == 32 else {f"QI{width}"}
+        assert any(kind.name in names for kind in kinds), (name, port.text, kinds)
+
+
+@pytest.mark.parametrize("target", ["tflite-int8", "tflite-int16x8"])
+def test_ops_take_what_ports_store(target: str):
+    for name, kernel in read_target(target).kernels.items():
+        if name in ANY_TYPE | BYTES:
+            continue
+        definition = cast(type[IRDLOperation], OPS[name]).get_irdl_definition()
+        for signature in kernel.signatures:
+            assert_accepted(name, definition.operands, signature.inputs)
+            assert_accepted(name, definition.results, signature.outputs)
+            assert signature.is_variadic == (name in VARIADIC)
+            assert signature.has_variadic_results == (name in VARIADIC_RESULTS)
+            # What holds is said by the op alone.
+            assert signature.constraints is None
+
+
+# Traits against the converter of TensorFlow Lite
+
+
+def trait(name: str, trait_type: type[TraitT]) -> TraitT | None:
+    return quantization_trait(OPS[f"tfl.{name}"].create(), trait_type)
+
+
+SAME_SCALE = """
+    average_pool_2d batch_to_space_nd broadcast_to concatenation depth_to_space
+    dynamic_update_slice expand_dims fill gather gather_nd max_pool_2d maximum minimum
+    mirror_pad pack pad padv2 reduce_max reduce_min reshape resize_bilinear
+    resize_nearest_neighbor select select_v2 slice space_to_batch_nd space_to_depth split
+    split_v squeeze strided_slice tile topk_v2 transpose unpack
+"""
+"""Ops whose operands and results the converter gives one scale."""
+
+SAME_SCALE_IN_KERNELS = "reverse_v2"
+"""
+Ops whose kernels do not rescale, though the converter gives operands and results scales of
+their own.
+"""
+
+
+def test_same_scale():
+    same = {
+        name.removeprefix("tfl.")
+        for name in OPS
+        if name.startswith("tfl.")
+        and trait(name.removeprefix("tfl."), SameOperandsAndResultsScale)
+    }
+    assert same == {*SAME_SCALE.split(), SAME_SCALE_IN_KERNELS}
+
+
+FIXED = {
+    "l2_normalization": {8: (2**-7, 0), 16: (2**-15, 0)},
+    "log_softmax": {8: (2**-4, 127)},
+    # The converter has 2**-16 and -32768 for 16 bits, which the kernel refuses.
+    "logistic": {8: (2**-8, -128), 16: (2**-15, 0)},
+    "softmax": {8: (2**-8, -128), 16: (2**-15, 0)},
+    "tanh": {8: (2**-7, 0), 16: (2**-15, 0)},
+}
+"""Scales and zero points of results, by the number of bits."""
+
+
+def test_fixed_results():
+    fixed = {
+        name.removeprefix("tfl.")
+        for name in OPS
+        if name.startswith("tfl.")
+        and trait(name.removeprefix("tfl."), FixedResultUniformScale)
+    }
+    assert fixed == {*FIXED}
+    for name, widths in FIXED.items():
+        result = trait(name, FixedResultUniformScale)
+        assert result is not None
+        for width, parameters in widths.items():
+            storage = AnyQuantizedType({8: i8, 16: i16}[width])
+            assert result.parameters(storage) == parameters
+    softmax = trait("softmax", FixedResultUniformScale)
+    log_softmax = trait("log_softmax", FixedResultUniformScale)
+    assert softmax is not None
+    assert log_softmax is not None
+    unsigned = AnyQuantizedType(i8, is_signed=False)
+    assert softmax.parameters(unsigned) == (2**-8, 0)
+    assert log_softmax.parameters(unsigned) == (2**-4, 255)
+
+
+def test_products():
+    for name, dimension, bias, factors in (
+        ("conv_2d", 0, 2, (0, 1)),
+        ("depthwise_conv_2d", 3, 2, (0, 1)),
+        ("fully_connected", 0, 2, (0, 1)),
+        ("transpose_conv", 0, 3, (1, 2)),
+    ):
+        assert trait(name, AffineOpCoefficient) == AffineOpCoefficient(1, dimension)
+        accumulator = AccumulatorUniformScale(bias, factors)
+        assert trait(name, AccumulatorUniformScale) == accumulator
+    # The converter says dimension -1: there is one scale.
+    assert trait("prelu", AffineOpCoefficient) == AffineOpCoefficient(1, None)
+    assert trait("batch_matmul", AffineOpCoefficient) is None

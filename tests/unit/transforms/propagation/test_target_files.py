@@ -1,0 +1,352 @@
+"""What files of hardware targets say, and what is told of mistakes in them."""
+
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import NoneType, f32, i8
+
+from xdsl_quant.dialects.quant import AnyQuantizedType, UniformQuantizedType
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    AffineOpCoefficient,
+    FixedResultUniformScale,
+    SameOperandsAndResultsScale,
+)
+from xdsl_quant.transforms.propagation.target_files import (
+    TargetError,
+    parse_target,
+    read_target,
+)
+from xdsl_quant.transforms.propagation.target_spec import (
+    MultiplierUniformScale,
+    OpPattern,
+    PatternStep,
+    Port,
+    PowerOfTwoScale,
+)
+
+TEXT = """\
+name = "npu"
+description = "A target."
+range-rule = "mlir"
+
+[[kernels]]
+name = "dense"
+patterns = ["my.dot | my.conv -> my.add -> my.relu?"]
+inputs = ["i8", "const i8<-127:127>:0", "i32:0"]
+outputs = ["u8"]
+constraints = [
+  { kind = "coefficient-axis", dimension = 0 },
+  { kind = "accumulator-scale", bias = 2 },
+  { kind = "multiplier-scale", factors = [0, 1] },
+  { kind = "fixed-scale", minimum = 0, maximum = 1, symmetric-widths = [16] },
+  "power-of-two-scale",
+]
+
+[[kernels]]
+ops = ["my.concat", "my.pack"]
+
+[[kernels.signatures]]
+inputs = ["any=i8", "..."]
+outputs = ["any=i8"]
+constraints = ["same-scale"]
+
+[[kernels.signatures]]
+inputs = ["-", "const float"]
+outputs = ["i8", "..."]
+constraints = []
+
+[[kernels]]
+name = "either"
+ops = ["my.sin", "my.cos"]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+
+
+def test_what_a_file_says():
+    target = parse_target(TEXT)
+    assert (target.name, target.description, target.range_rule) == (
+        "npu",
+        "A target.",
+        "mlir",
+    )
+    assert [*target.kernels] == ["dense", "my.concat", "my.pack", "either"]
+    dense = target.kernels["dense"]
+    assert dense.patterns == [
+        OpPattern(
+            [
+                PatternStep(["my.dot", "my.conv"]),
+                PatternStep(["my.add"]),
+                PatternStep(["my.relu"], is_optional=True),
+            ]
+        )
+    ]
+    (signature,) = dense.signatures
+    assert [port.text for port in (*signature.inputs, *signature.outputs)] == [
+        "i8",
+        "const i8<-127:127>:0",
+        "i32:0",
+        "u8",
+    ]
+    assert signature.constraints == [
+        AffineOpCoefficient(1, 0),
+        AccumulatorUniformScale(2),
+        MultiplierUniformScale(0, (0, 1)),
+        FixedResultUniformScale(0, 1, (16,)),
+        PowerOfTwoScale(),
+    ]
+    first, second = target.kernels["my.pack"].signatures
+    assert first.is_variadic
+    assert not first.has_variadic_results
+    assert first.constraints == [SameOperandsAndResultsScale()]
+    assert second.has_variadic_results
+    assert second.inputs == [Port(), Port(is_constant=True)]
+    assert second.constraints == []
+    either = target.kernels["either"]
+    assert either.patterns == [OpPattern([PatternStep(["my.sin", "my.cos"])])]
+    assert either.signatures[0].constraints is None
+
+
+def test_name_of_a_file(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(KERNEL)
+    assert read_target(path) == read_target(str(path))
+    assert read_target(path).name == "mine"
+
+
+def test_signatures_that_fit():
+    target = parse_target(TEXT)
+    dense, concat = target.kernels["dense"], target.kernels["my.concat"]
+    assert dense.signature([f32, f32, f32], [f32]) is not None
+    assert dense.signature([f32, f32, NoneType()], [f32]) is not None
+    assert dense.signature([f32, f32], [f32]) is not None
+    assert dense.signature([f32] * 4, [f32]) is None
+    assert dense.signature([i8, f32], [f32]) is None
+    weights = UniformQuantizedType(i8, f32, 0.5, storage_type_min=-127)
+    assert dense.signature([f32, weights], [f32]) is not None
+    shifted = UniformQuantizedType(i8, f32, 0.5, 3, storage_type_min=-127)
+    assert dense.signature([f32, shifted], [f32]) is None
+    first = concat.signature([f32] * 5, [AnyQuantizedType(i8, f32)])
+    assert first is not None
+    assert len(first.inputs) == 5
+    second = concat.signature([i8], [f32] * 3)
+    assert second is not None
+    assert (len(second.inputs), len(second.outputs)) == (1, 3)
+    assert not second.has_variadic_results
+
+
+KERNEL = """\
+[[kernels]]
+ops = ["a.b"]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+ARRAY = KERNEL.replace('inputs = ["i8"]', 'inputs = [\n  "i8",\n  "{}",\n]')
+CONSTRAINT = KERNEL + "constraints = [{}]\n"
+PORT_WORDS = (
+    "write a storage type such as 'i8', 'i8<-127:127>', 'u8', 'any=i8' or 'i16:0', or '-' "
+    "for one that is not quantized"
+)
+
+MISTAKES = [
+    ("x = ", "1", "expected TOML, found invalid value; see https://toml.io"),
+    ("x = [1,\n2", "2", "expected TOML, found unclosed array; see https://toml.io"),
+    ("", "1", "expected kernels, found none; add a table [[kernels]]"),
+    (
+        "kernels = 3",
+        "1",
+        "expected tables with the header [[kernels]] for 'kernels', found 3; write tables "
+        "with the header [[kernels]]",
+    ),
+    ("kernel = 3", "1", "unknown key, found 'kernel' in a target; use 'kernels'"),
+    (
+        "name = 3\n" + KERNEL,
+        "1",
+        "expected a string for 'name', found 3; write a string",
+    ),
+    (
+        "range-rule = 'best'\n" + KERNEL,
+        "1",
+        "unknown rule for ranges, found 'best'; use one of 'exact', 'mlir', 'tflite'",
+    ),
+    (
+        KERNEL + "input = []",
+        "5",
+        "unknown key, found 'input' in a kernel; use 'inputs'",
+    ),
+    (
+        KERNEL + "xyz = []",
+        "5",
+        "unknown key, found 'xyz' in a kernel; use one of 'name', 'ops', 'patterns', "
+        "'signatures', 'inputs', 'outputs', 'constraints'",
+    ),
+    (
+        KERNEL.replace('["i8"]', '["i8", 3]', 1),
+        "3",
+        "expected an array of strings for 'inputs', found 3 in it; write a string in its "
+        "place",
+    ),
+    (
+        KERNEL.replace('["i8"]', '"i8"', 1),
+        "3",
+        "expected an array of strings for 'inputs', found 'i8'; write an array of strings",
+    ),
+    (ARRAY.format("i9x"), "5", f"expected a port, found 'i9x'; {PORT_WORDS}"),
+    (ARRAY.format("any"), "5", f"expected a port, found 'any'; {PORT_WORDS}"),
+    (
+        ARRAY.format("i64"),
+        "5",
+        "illegal storage type size: 64, found 'i64'; write another storage type",
+    ),
+    (
+        ARRAY.format("i8<3:1>"),
+        "5",
+        "illegal storage min and storage max: (3:1), found 'i8<3:1>'; write another "
+        "storage type",
+    ),
+    (
+        ARRAY.format("i8:200"),
+        "5",
+        "zero point is not in the range of the storage, found 'i8:200'; write one from "
+        "-128 to 127",
+    ),
+    (
+        KERNEL.replace('["i8"]', '["...", "i8"]', 1),
+        "3",
+        "expected '...' after the last of the ports of 'inputs', found it elsewhere; move "
+        "it to the end",
+    ),
+    (
+        KERNEL.replace('outputs = ["i8"]\n', ""),
+        "1",
+        "missing 'outputs' of a kernel; add an array of ports, e.g. outputs = [\"i8\"]",
+    ),
+    (
+        KERNEL + KERNEL,
+        "6",
+        "kernels with one name, found two of 'a.b'; give one another name, or one kernel "
+        "several [[kernels.signatures]]",
+    ),
+    (
+        KERNEL.replace('ops = ["a.b"]', 'name = "x"'),
+        "1",
+        "expected ops of kernel 'x', found none; add 'ops' or 'patterns'",
+    ),
+    (
+        KERNEL.replace("ops", "patterns"),
+        "2",
+        "expected a name of a kernel with patterns, found none; add 'name'",
+    ),
+    (
+        KERNEL.replace("a.b", "add"),
+        "2",
+        "expected the name of an op, found 'add'; write it with its dialect, e.g. "
+        "'stablehlo.add'",
+    ),
+    (
+        KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace(
+            "a.b", "a.b? -> a.c?"
+        ),
+        "3",
+        "expected an op that must be there, found only optional ones in 'a.b? -> a.c?'; "
+        "leave out a '?'",
+    ),
+    (
+        KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace("a.b", "@mine"),
+        "3",
+        "unknown pattern of a plugin, found '@mine', available: none; install the plugin "
+        "that has it",
+    ),
+    (
+        KERNEL + '[[kernels.signatures]]\ninputs = ["i8"]\n',
+        "3",
+        "expected one place of a signature, found 'inputs' beside 'signatures'; move it "
+        "into a table of [[kernels.signatures]]",
+    ),
+    (
+        '[[kernels]]\nops = ["a.b"]\n[[kernels.signatures]]\ninputs = []\noutputs = []\n'
+        "[[kernels.signatures]]\ninputs = []\nout = []\n",
+        "8",
+        "unknown key, found 'out' in a signature; use 'outputs'",
+    ),
+    (
+        CONSTRAINT.format('"same-scal"'),
+        "5",
+        "unknown constraint, found 'same-scal'; use 'same-scale'",
+    ),
+    (
+        CONSTRAINT.format('"accumulator-scale"'),
+        "5",
+        "missing 'bias' of 'accumulator-scale'; add it",
+    ),
+    (
+        CONSTRAINT.format('{ kind = "accumulator-scale", bias = 2 }'),
+        "5",
+        "unknown port, found index 2 for 'bias' of 'accumulator-scale' and 1 inputs; "
+        "count from 0",
+    ),
+    (
+        CONSTRAINT.format('{ kind = "multiplier-scale", factors = [0], result = 1 }'),
+        "5",
+        "unknown port, found index 1 for 'result' of 'multiplier-scale' and 1 outputs; "
+        "count from 0",
+    ),
+    (
+        CONSTRAINT.format('{ kind = "coefficient-axis", axis = 0 }'),
+        "5",
+        "unknown key, found 'axis' in 'coefficient-axis'; use one of 'kind', 'operand', "
+        "'dimension'",
+    ),
+    (
+        CONSTRAINT.replace('["i8"]', '["-"]', 1).format(
+            '{ kind = "coefficient-axis", operand = 0 }'
+        ),
+        "5",
+        "expected a quantized port for 'operand' of 'coefficient-axis', found '-' at index "
+        "0 of inputs; use another index, or a storage type there",
+    ),
+    (
+        CONSTRAINT.format('{ kind = "fixed-scale", minimum = 0, maximum = "x" }'),
+        "5",
+        "expected a number for 'maximum' of 'fixed-scale', found 'x'; write a number",
+    ),
+    (
+        CONSTRAINT.format("true"),
+        "5",
+        "expected a constraint, found true; write a name, e.g. 'same-scale', or a table "
+        "with 'kind'",
+    ),
+    (
+        CONSTRAINT.format('"@mine"'),
+        "5",
+        "unknown constraint of a plugin, found '@mine', available: none; install the "
+        "plugin that has it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "message"), MISTAKES)
+def test_mistakes(text: str, place: str, message: str):
+    with pytest.raises(TargetError) as error:
+        parse_target(text, "my.toml")
+    assert str(error.value) == f"my.toml:{place}: error: {message}"
+
+
+def test_targets_that_are_not_there(tmp_path: Path):
+    with pytest.raises(TargetError) as error:
+        read_target("tflite-int9")
+    assert str(error.value).startswith("unknown target 'tflite-int9', available: '")
+    missing = tmp_path / "missing.toml"
+    with pytest.raises(TargetError) as error:
+        read_target(missing)
+    assert str(error.value) == (
+        f"{missing}: error: no such file or directory; use the path of a .toml file"
+    )
+    missing.write_bytes(b"\xff\xff")
+    with pytest.raises(TargetError) as error:
+        read_target(missing)
+    assert str(error.value) == (
+        f"{missing}: error: expected UTF-8 text, found a binary file; use the path of a "
+        ".toml file"
+    )
