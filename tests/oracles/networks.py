@@ -733,6 +733,7 @@ def network(draw: Draw, process: LiteRTProcess) -> tuple[Network, list[str]]:
     refused: list[str] = []
     for _ in range(draw.integer(2, 9)):
         x = net.ordinary(net.any_value())
+        x = x if x.array.ndim else net.reshape(x, [1])
         if has_state and not net.initial_values:
             message = net.attempt(lambda n, y: _one_of(n, y, _STATE), x)
         elif x.array.size > 2000:
