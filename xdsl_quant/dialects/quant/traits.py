@@ -267,7 +267,16 @@ def _own_traits(op_type: type[Operation]) -> Sequence[QuantizationTrait]:
 
 
 @cache
-def _traits(op_type: type[Operation], name: str) -> Sequence[QuantizationTrait]:
+def quantization_traits(
+    op_type: type[Operation], name: str
+) -> Sequence[QuantizationTrait]:
+    """
+    All that ops of a class say about themselves, or the registry about their name.
+
+    Args:
+        op_type: the class; `UnregisteredOp` if there is none.
+        name: the name of the ops.
+    """
     dialect_name, _, _ = name.partition(".")
     return (
         _own_traits(op_type)
@@ -291,7 +300,7 @@ def quantization_trait(op: Operation, trait_type: type[TraitT]) -> TraitT | None
     Returns:
         The trait; `None` if the op does not have it.
     """
-    for trait in _traits(type(op), op_name(op)):
+    for trait in quantization_traits(type(op), op_name(op)):
         if isinstance(trait, trait_type):
             return trait
     return None

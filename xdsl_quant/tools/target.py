@@ -1,0 +1,209 @@
+"""
+Check the description of a hardware target, and print what it says: one line for each
+signature of a kernel.
+
+The constraints of a kernel are those of the file, or else those that its op says itself:
+they are in parentheses.
+
+examples:
+  xdsl-quant-target list
+  xdsl-quant-target check my_accelerator.toml
+  xdsl-quant-target check tflite-int8
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import UnregisteredOp
+
+from xdsl_quant import __version__
+from xdsl_quant.dialects.quant.traits import quantization_traits
+from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.transforms.propagation.target_extensions import target_extensions
+from xdsl_quant.transforms.propagation.target_files import (
+    CONSTRAINTS,
+    TargetError,
+    read_target,
+)
+from xdsl_quant.transforms.propagation.target_spec import (
+    KernelSpec,
+    OpPattern,
+    Port,
+    Signature,
+    TargetSpec,
+)
+
+from .failures import exit_code, reported
+
+_HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The exit code of the command: 0, or 1 after an error message."""
+    return exit_code(_run, _parser().parse_args(args))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xdsl-quant-target",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="print the names of all targets")
+    check = commands.add_parser("check", help="read a target, and print what it says")
+    check.add_argument("module", metavar="target", help="a .toml file, or a name")
+    parser.set_defaults(module="targets")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    with reported(options.module, TargetError, ValueError):
+        if options.command == "list":
+            targets = [
+                read_target(name) for name in sorted(target_extensions().targets)
+            ]
+            _print_table([(target.name, target.description) for target in targets])
+            return
+        target = read_target(options.module)
+    ctx = multiverse_context()
+    for warning in _unknown_ops(target, ctx):
+        print(f"{options.module}: warning: {warning}", file=sys.stderr)
+    count = len(target.kernels)
+    print(f"{target.name}: {target.description}" if target.description else target.name)
+    print(
+        f"{count} kernel{'s' if count != 1 else ''}, ranges by the rule "
+        f"'{target.range_rule}'\n"
+    )
+    rows = [
+        _row(kernel, signature, ctx)
+        for kernel in target.kernels.values()
+        for signature in kernel.signatures
+    ]
+    _print_table([_HEADER, *rows])
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _row(kernel: KernelSpec, signature: Signature, ctx: Context) -> Sequence[str]:
+    patterns = " or ".join(
+        _pattern_text(each) if isinstance(each, OpPattern) else f"{each.__name__}()"
+        for each in kernel.patterns
+    )
+    if signature.constraints is None:
+        op_name = _only_op(kernel)
+        traits = () if op_name is None else _traits(op_name, ctx)
+        constraints = f"({', '.join(map(_constraint_text, traits)) or '-'})"
+    else:
+        constraints = ", ".join(map(_constraint_text, signature.constraints)) or "-"
+    return (
+        kernel.name,
+        "" if patterns == kernel.name else patterns,
+        _ports_text(signature.inputs, signature.is_variadic),
+        _ports_text(signature.outputs, signature.has_variadic_results),
+        constraints,
+    )
+
+
+def _pattern_text(pattern: OpPattern) -> str:
+    return " -> ".join(
+        "|".join(step.names) + ("?" if step.is_optional else "")
+        for step in pattern.steps
+    )
+
+
+def _ports_text(ports: Sequence[Port], is_variadic: bool) -> str:
+    return ", ".join(
+        [*(port.text for port in ports), *(["..."] if is_variadic else [])]
+    )
+
+
+def _constraint_text(constraint: Any) -> str:
+    """A constraint with what is not by default."""
+    for name, constraint_type in CONSTRAINTS.items():
+        if isinstance(constraint, constraint_type):
+            break
+    else:
+        return f"{constraint.__name__}()"
+    arguments = (
+        f"{each.name.replace('_', '-')}={_argument_text(value)}"
+        for each in fields(constraint)
+        if (value := getattr(constraint, each.name)) != each.default
+        or each.default is MISSING
+    )
+    return " ".join((name, *arguments))
+
+
+def _argument_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return "/".join(map(str, cast("tuple[object, ...]", value)))
+    return str(value)
+
+
+# Ops
+
+
+def _op_names(target: TargetSpec) -> Iterator[str]:
+    for kernel in target.kernels.values():
+        for pattern in kernel.patterns:
+            if isinstance(pattern, OpPattern):
+                for step in pattern.steps:
+                    yield from step.names
+
+
+def _only_op(kernel: KernelSpec) -> str | None:
+    """The op that is the kernel; `None` if there are several."""
+    names = {
+        name
+        for pattern in kernel.patterns
+        if isinstance(pattern, OpPattern)
+        for step in pattern.steps
+        for name in step.names
+    }
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _traits(op_name: str, ctx: Context) -> Sequence[object]:
+    """What an op says, as far as constraints of files can say it."""
+    op_type = ctx.get_optional_op(op_name) or UnregisteredOp
+    kinds = tuple(CONSTRAINTS.values())
+    return [
+        trait
+        for trait in quantization_traits(op_type, op_name)
+        if isinstance(trait, kinds)
+    ]
+
+
+def _unknown_ops(target: TargetSpec, ctx: Context) -> Iterator[str]:
+    """What is told of ops that no dialect has, which are never matched."""
+    for name in dict.fromkeys(_op_names(target)):
+        dialect_name, _, _ = name.partition(".")
+        if dialect_name not in ctx.registered_dialect_names:
+            yield (
+                f"unknown dialect '{dialect_name}' of op '{name}'; install the plugin that "
+                "has it"
+            )
+        elif ctx.get_optional_op(name) is None:
+            names = [op.name for op in ctx.get_dialect(dialect_name).operations]
+            close = get_close_matches(name, names, 1)
+            remedy = f"use '{close[0]}'" if close else "use another name"
+            yield f"unknown op, found '{name}'; {remedy}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
