@@ -50,7 +50,11 @@ def drawn_bias(
 
 def drawn_result(draw: Draw, x: Tensor, weights: Tensor, spread: float) -> Tensor:
     extent = 2.5 * spread * x.scales[0] * float(np.median(weights.scales))
-    return draw.result_of([-extent, extent])
+    # FULLY_CONNECTED converts results to 32 bits before it clamps them.
+    count = weights.array[0].size
+    bits = 8 + int(draw.storage[1:]) - 31
+    least = count * 2.0**bits * x.scales[0] * max(weights.scales)
+    return draw.result_of([-extent, extent], least_scale=least)
 
 
 def _image(draw: Draw, channels: int) -> tuple[int, int, int, int]:

@@ -60,7 +60,7 @@ SHOWN = {
         html=("tfl.conv_2d",),
         text=(
             "conv_2d            1x1x1x64    0.042226        -128  0.00 to 10.77",
-            "1        64x5x1x40        64        0.000102  0.00036   1.0%",
+            "1        64x5x1x40        64        0.000102       0.000358   1.0%",
             "332 steps with 1x3x40 stored values",
             "interpreted    0 of 332 outputs differ from compiled integers, at most by 0",
         ),
