@@ -10,3 +10,5 @@ func.func private @sub_channel(tensor<2x8x!quant.uniform<i4:f32:{0:1, 1:4}, {{0.
 func.func private @calibrated(tensor<4x!quant.calibrated<f32<-1.0:3.0>>>)
 // Only the storage type is known.
 func.func private @any(tensor<4x!quant.any<i8:f32>>)
+// The value is kept in floating point.
+func.func private @none(tensor<4x!quant.none<f32>>)

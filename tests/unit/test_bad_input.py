@@ -105,6 +105,11 @@ BAD_INPUTS = {
         _declaration("!quant.calibrated<f32>"),
         "expected '<'",
     ),
+    "none without a type": (_declaration("!quant.none"), "expected '<'"),
+    "none of nothing": (_declaration("!quant.none<>"), "expected non-function type"),
+    "none of integers": (_declaration("!quant.none<i8>"), "invalid kind of type"),
+    "none with a range": (_declaration("!quant.none<f32<0.0:1.0>>"), "expected '>'"),
+    "none without end": (_declaration("!quant.none<f32"), "unbalanced '<'"),
     "in a tensor": (_declaration("tensor<4x!quant.any<i0>>"), "storage type size: 0"),
     "in an attribute": ("module attributes {t = !quant.any<i0>} {}", "type size: 0"),
 }

@@ -15,6 +15,7 @@ from tests.unit.display.html_tree import parse_html, text_of
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
+    NoQuantizedType,
     QuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
@@ -115,6 +116,7 @@ def _per_axis(scales: object, zero_points: object = None):
             CalibratedQuantizedType(f32, -1.5, 2.25),
             {"kind": "calibrated", "expressed": "f32", "range": "-1.5 to 2.25"},
         ),
+        (NoQuantizedType(f32), {"kind": "none", "expressed": "f32"}),
     ],
 )
 def test_rows(quantized_type: QuantizedType, rows: dict[str, str]):

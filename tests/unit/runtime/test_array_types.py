@@ -73,6 +73,7 @@ def test_dtype(text: str, dtype: Any):
             "tensor<2x!quant.calibrated<f32<-1.0:1.0>>>",
             "values of type 'tensor<2x!quant.calibrated<f32...",
         ),
+        ("!quant.none<f32>", "values of type '!quant.none<f32>' have no NumPy dtype"),
     ],
 )
 def test_type_without_dtype(text: str, message: str):

@@ -20,6 +20,7 @@ from .regions import RegionOp, ReturnOp
 from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
+    NoQuantizedType,
     QuantizedType,
     ScaledQuantizedType,
     StoredQuantizedType,
@@ -47,6 +48,7 @@ Quant = Dialect(
         AnyQuantizedType,
         CalibratedQuantizedType,
         FixedPointQuantizedType,
+        NoQuantizedType,
         UniformQuantizedType,
     ],
 )
@@ -60,6 +62,7 @@ __all__ = [
     "DequantizeCastOp",
     "FixedPointQuantizedPerAxisType",
     "FixedPointQuantizedType",
+    "NoQuantizedType",
     "Quant",
     "QuantizeCastOp",
     "QuantizedType",

@@ -3,7 +3,7 @@ The text of quantized types: grammar, messages and columns are MLIR's.
 
 ```
 type        ::= `!quant.` body | `!quant` `<` body `>`
-body        ::= any | uniform | fixed-point | calibrated
+body        ::= any | uniform | fixed-point | calibrated | none
 any         ::= `any` `<` storage (`:` float-type)? `>`
 storage     ::= storage-type (`<` int `:` int `>`)?
 uniform     ::= `uniform` `<` storage `:` float-type (`:` (int | blocks))? `,` params `>`
@@ -15,9 +15,10 @@ element     ::= scale (`:` int)? | list
 calibrated  ::= `calibrated` `<` float-type `<` float `:` float `>` `>`
 ```
 
-MLIR does not have scales that are integers:
+MLIR does not have scales that are integers, nor a type for values that are not quantized:
 
 ```
+none        ::= `none` `<` float-type `>`
 fixed-point ::= `fixed_point` `<` storage `:` float-type `,` integers `>`
               | `fixed_point` `<` storage `:` float-type `:` int `,`
                 `{` integers (`,` integers)* `}` `>`
@@ -65,6 +66,7 @@ from .types import (
     SIGNED_FLAG,
     AnyQuantizedType,
     CalibratedQuantizedType,
+    NoQuantizedType,
     QuantizedType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
@@ -148,6 +150,8 @@ class TypeSyntax:
                 parsed = self._any()
             case CalibratedQuantizedType.name:
                 parsed = self._calibrated()
+            case NoQuantizedType.name:
+                parsed = NoQuantizedType, (self._float_type(),)
             case FixedPointQuantizedType.name:
                 parsed = self._fixed_point()
             case _:

@@ -235,7 +235,8 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute, ABC):
 @dataclass(frozen=True, init=False)
 class StoredQuantizedType(QuantizedType, ABC):
     """
-    A quantized type that knows how its values are stored: any but a calibrated type.
+    A quantized type that knows how its values are stored: any but calibrated types and
+    those of values that are not quantized.
     """
 
     storage_type: IntegerType
@@ -475,6 +476,35 @@ class AnyQuantizedType(StoredQuantizedType):
         has_expressed_type = not isinstance(self.expressed_type, NoneAttr)
         suffix = f":{self.expressed_type}" if has_expressed_type else ""
         return f"<{self.storage_text}{suffix}>"
+
+
+@irdl_attr_definition
+class NoQuantizedType(QuantizedType):
+    """
+    Values that are to be kept as they are, also where they could be quantized.
+
+    MLIR does not have this type.
+
+    Example:
+
+    ```mlir
+    !quant.none<f32>
+    ```
+    """
+
+    name = "quant.none"
+
+    expressed_type: AnyFloat
+
+    def __init__(self, expressed_type: AnyFloat):
+        super().__init__(checked_expressed_type(expressed_type))
+
+    def text(self) -> str:
+        return f"<{self.expressed_type}>"
+
+    def description(self) -> Iterator[tuple[str, object]]:
+        yield from super().description()
+        yield "expressed", str(self.expressed_type)
 
 
 _DOUBLE = float_format(f64)

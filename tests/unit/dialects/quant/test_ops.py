@@ -63,11 +63,14 @@ def test_dialect():
         "quant.stats",
         "quant.stats_ref",
         "quant.coupled_ref",
+        "quant.region",
+        "quant.return",
     ]
     assert [attr.name for attr in Quant.attributes] == [
         "quant.any",
         "quant.calibrated",
         "quant.fixed_point",
+        "quant.none",
         "quant.uniform",
     ]
 

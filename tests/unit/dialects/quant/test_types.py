@@ -44,6 +44,7 @@ from xdsl_quant.dialects.quant import (
     CalibratedQuantizedType,
     FixedPointQuantizedPerAxisType,
     FixedPointQuantizedType,
+    NoQuantizedType,
     QuantizedType,
     ScaledQuantizedType,
     StoredQuantizedType,
@@ -78,10 +79,11 @@ SUB_CHANNEL = UniformQuantizedSubChannelType(
     block_sizes=[1, 2],
 )
 CALIBRATED = CalibratedQuantizedType(f32, -1.0, 1.5)
+NONE = NoQuantizedType(f32)
 
 STORED = [ANY, ANY_WITHOUT_EXPRESSED, PER_TENSOR, PER_AXIS, SUB_CHANNEL]
-ALL = [*STORED, CALIBRATED]
-EXPRESSED = [ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL, CALIBRATED]
+ALL = [*STORED, CALIBRATED, NONE]
+EXPRESSED = [ANY, PER_TENSOR, PER_AXIS, SUB_CHANNEL, CALIBRATED, NONE]
 
 
 def text(quantized_type: QuantizedType) -> str:
@@ -113,6 +115,7 @@ def test_defaults():
         == "!quant.uniform<i8:f32:{1:2}, {{1.000000e+00, 2.000000e+00}}>"
     )
     assert text(CALIBRATED) == "!quant.calibrated<f32<-1.000000e+00:1.500000e+00>>"
+    assert text(NONE) == "!quant.none<f32>"
 
 
 def test_storage_is_unsigned_by_flag_or_by_type():
@@ -902,6 +905,11 @@ def _calibrated(**changes: Any) -> QuantizedType:
     return CalibratedQuantizedType(**arguments | changes)
 
 
+def _none(**changes: Any) -> QuantizedType:
+    arguments: dict[str, Any] = {"expressed_type": f32}
+    return NoQuantizedType(**arguments | changes)
+
+
 _TYPES: dict[str, Any] = {"storage_type": i8, "expressed_type": f32}
 _STORED = [_any, _uniform, _uniform_per_axis, _uniform_sub_channel]
 
@@ -936,7 +944,7 @@ def test_storage_types_are_integer_types(
     )
 
 
-@pytest.mark.parametrize("make", [*_STORED, _calibrated])
+@pytest.mark.parametrize("make", [*_STORED, _calibrated, _none])
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -969,7 +977,13 @@ def test_storage_type_and_expressed_type_in_the_wrong_order():
 @pytest.mark.parametrize("value", [None, NoneAttr()])
 def test_the_type_any_alone_may_have_no_expressed_type(value: object):
     assert _any(expressed_type=value) == ANY_WITHOUT_EXPRESSED
-    for make in (_uniform, _uniform_per_axis, _uniform_sub_channel, _calibrated):
+    for make in (
+        _uniform,
+        _uniform_per_axis,
+        _uniform_sub_channel,
+        _calibrated,
+        _none,
+    ):
         assert _mistake(make, "expressed_type", value).startswith(
             "expressed type must be a float type such as f32, not None"
         )

@@ -9,6 +9,7 @@ from xdsl.parser import Parser
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
+    NoQuantizedType,
     Quant,
     QuantizedType,
     UniformQuantizedPerAxisType,
@@ -82,6 +83,10 @@ def test_fields():
             CalibratedQuantizedType(f32, -1, 1),
             "type '!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>' has no scale, use "
             "'!quant.uniform'",
+        ),
+        (
+            NoQuantizedType(f32),
+            "type '!quant.none<f32>' has no scale, use '!quant.uniform'",
         ),
         (
             _type("!quant.uniform<i8:f32, 1.0:1000>"),

@@ -270,6 +270,7 @@ func.func @f(%a: f32, %x: !bad) -> !bad {
         ("tensor<*x!quant.uniform<i8:f32, 1.0>>", ["QuantizedTensorType"]),
         ("!quant.any<i8:f32>", ["QuantizedTensorElementType"]),
         ("!quant.calibrated<f32<-1.0:1.0>>", ["QuantizedTensorElementType"]),
+        ("!quant.none<f32>", ["QuantizedTensorElementType"]),
         (
             "tensor<2x!quant.uniform<i8:f32:{0:1}, {1.0:128,2.0}>>",
             ["QuantizedTensorElementType", "C7", "C8"],

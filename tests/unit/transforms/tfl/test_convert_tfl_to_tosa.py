@@ -430,6 +430,19 @@ Q = "!quant.uniform<i8:f32, 0.5>"
             }}""",
             ["whose shape is not static"],
         ),
+        *(
+            (
+                f"""func.func @f(%x: tensor<4x{type_}>) -> tensor<4x{type_}> {{
+                  func.return %x : tensor<4x{type_}>
+                }}""",
+                [f"'func.func' op has elements of type '{type_}'"],
+            )
+            for type_ in (
+                "!quant.none<f32>",
+                "!quant.any<i8:f32>",
+                "!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>",
+            )
+        ),
         (
             f"""func.func @f(%x: tensor<4x{Q}>) -> tensor<4x{Q}> {{
               %0 = "tfl.neg"(%x) : (tensor<4x{Q}>) -> tensor<4x{Q}>

@@ -37,7 +37,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    ScaledQuantizedType,
+    StoredQuantizedType,
+    scalar_or_element_type,
+)
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier
 from xdsl_quant.transforms.building.builder import (
@@ -84,8 +89,8 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
 def is_unsigned(type_: Attribute) -> bool:
     """Whether the stored values of a tensor, or its elements, are unsigned."""
     element_type = scalar_or_element_type(type_)
-    if isinstance(element_type, QuantizedType):
-        return not cast(Any, element_type).is_signed
+    if isinstance(element_type, StoredQuantizedType):
+        return not element_type.is_signed
     return element_type == ui8
 
 
@@ -104,8 +109,8 @@ def lowered_type(type_: Attribute) -> TensorType:
     if 0 in shape:
         raise Unsupported(f"has the type '{type_}', which is empty")
     element_type = cast(Attribute, type_.element_type)
-    if isinstance(element_type, QuantizedType):
-        width = cast(Any, element_type).storage_type.bitwidth
+    if isinstance(element_type, ScaledQuantizedType):
+        width = element_type.storage_type.bitwidth
         element_type = i8 if width <= 8 else IntegerType(width)
     if element_type == ui8:
         element_type = i8
