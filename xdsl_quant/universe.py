@@ -44,6 +44,9 @@ _PASS_CLASSES = {
         "strip-func-quant-types": "StripFuncQuantTypesPass",
         "verify-quant-constraints": "VerifyQuantConstraintsPass",
     },
+    "propagation": {
+        "quant-export": "QuantExportPass",
+    },
     "statistics": {
         "quant-calibrated-to-uniform": "QuantCalibratedToUniformPass",
         "quant-convert-const": "QuantConvertConstPass",

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -73,7 +74,7 @@ _STATES: Mapping[str, Sequence[int]] = {
 }
 """The operands that are the state of an op, which it changes in place."""
 
-Constant = ConstOp | QConstOp
+Constant = ConstOp | QConstOp | arith.ConstantOp
 
 
 def _number_of(value: SSAValue) -> int:
@@ -293,8 +294,10 @@ class _FunctionExporter:
         if isinstance(value, DenseResourceAttr):
             if (data := resource_data(value)) is None:
                 raise _fail(op, f"has no data for '{value.resource_handle.data}'")
+        elif isinstance(value, DenseIntOrFPElementsAttr):
+            data = value.data.data
         else:
-            data = cast(DenseIntOrFPElementsAttr, value).data.data
+            raise _fail(op, "is a number, but values of TensorFlow Lite are tensors")
         index = self.add_tensor(result, op, _name(op, result, ""))
         tensor = self.tensors[index]
         tensor.data = _file_bytes(data, tensor.type, math.prod(tensor.shape))

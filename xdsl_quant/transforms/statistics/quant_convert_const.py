@@ -4,7 +4,8 @@ values and a `quant.scast`.
 
 A `stablehlo.constant` becomes a quantized `stablehlo.constant`, which holds stored values,
 be it quantized by `quant.qcast` or by `stablehlo.uniform_quantize`. Where StableHLO has no
-such constant, as for sub-channel types, it becomes what an `arith.constant` does.
+such constant, as for sub-channel types, it becomes what an `arith.constant` does. A
+constant that `tfl.quantize` quantizes becomes a `tfl.pseudo_qconst`.
 
 All elements of a constant are quantized at once, by
 [`quantize`][xdsl_quant.numerics.quantize], so results are those of running the cast that
@@ -55,8 +56,9 @@ from .ranges.float_constants import float_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_CASTS = ("quant.qcast", "stablehlo.uniform_quantize")
-_CONSTANTS = ("arith.constant", "stablehlo.constant")
+_TFL_QUANTIZE = "tfl.quantize"
+_CASTS = ("quant.qcast", "stablehlo.uniform_quantize", _TFL_QUANTIZE)
+_CONSTANTS = ("arith.constant", "stablehlo.constant", "tfl.pseudo_const")
 
 
 def _quantized_constant(op: Operation) -> Operation | None:
@@ -113,9 +115,9 @@ def _may_be_quantized(
 @dataclass(frozen=True)
 class QuantizeConstant(CheckedPattern[Operation]):
     """
-    Replace a `quant.qcast` or a `stablehlo.uniform_quantize` of a constant by a constant of
-    stored values. It raises `PassFailedException` for a constant that cannot be quantized,
-    and when it is made with options that do not go together.
+    Replace a `quant.qcast`, a `stablehlo.uniform_quantize` or a `tfl.quantize` of a
+    constant by a constant of stored values. It raises `PassFailedException` for a constant
+    that cannot be quantized, and when it is made with options that do not go together.
     """
 
     rounding_mode: RoundingMode = "nearest-even"
@@ -178,14 +180,19 @@ class QuantizeConstant(CheckedPattern[Operation]):
         stored = self._quantized(cast_op, constant, quantized_type)
         op_type, type_ = type(constant), quantized
         storage_type = quantized_type.storage_type
-        if not _may_be_quantized(op_type, quantized, storage_type):
+        properties: dict[str, Attribute] = {}
+        if cast_op.name == _TFL_QUANTIZE:
+            from xdsl_quant.dialects.tfl.constants import QConstOp
+
+            op_type, properties["qtype"] = QConstOp, cast_op.properties["qtype"]
+        elif not _may_be_quantized(op_type, quantized, storage_type):
             storage_type = quantized_type.signless_storage_type
             op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
         value = _stored_attribute(
             constant.properties["value"], stored, quantized, storage_type
         )
         return op_type.create(
-            properties={"value": value},
+            properties=properties | {"value": value},
             result_types=(type_,),
             location=constant.location,
         )
@@ -201,7 +208,9 @@ class QuantizeConstant(CheckedPattern[Operation]):
         from xdsl_quant.numerics.quantization import quantize_constant
 
         rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
-        if isinstance(cast_op, QuantizeCastOp):
+        if cast_op.name == _TFL_QUANTIZE:
+            as_mlir_14 = True
+        elif isinstance(cast_op, QuantizeCastOp):
             rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
         if (reason := unsupported_reason(quantized_type)) is not None:
@@ -226,11 +235,12 @@ class QuantConvertConstPass(ModulePass):
     """
     Replace each `quant.qcast` and `stablehlo.uniform_quantize` of a constant, which is an
     `arith.constant` or a `stablehlo.constant`, by a constant of stored values and a
-    `quant.scast`, or by a quantized `stablehlo.constant` for one of these. The constant of
-    expressed values goes if nothing else uses it.
+    `quant.scast`, or by a quantized `stablehlo.constant` for one of these, and each
+    `tfl.quantize` of a constant by a `tfl.pseudo_qconst`. The constant of expressed values
+    goes if nothing else uses it.
 
-    It is a pass of MLIR 14, with sub-channel types, resources, StableHLO and rounding modes
-    added.
+    It is a pass of MLIR 14, with sub-channel types, resources, StableHLO, TensorFlow Lite
+    and rounding modes added.
     """
 
     name = "quant-convert-const"
@@ -238,7 +248,8 @@ class QuantConvertConstPass(ModulePass):
     rounding_mode: RoundingMode = "nearest-even"
     """
     How `quant.qcast` rounds a value between two stored ones; `nearest-away` is MLIR 14's
-    way. `stablehlo.uniform_quantize` rounds half to even in any case.
+    way. `stablehlo.uniform_quantize` rounds half to even in any case, and `tfl.quantize`
+    half away from zero.
     """
 
     zero_point_order: ZeroPointOrder | None = None

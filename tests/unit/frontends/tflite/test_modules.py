@@ -523,6 +523,12 @@ def test_wrong_numbers_of_options():
     [
         ("", "a module needs a function '@main' to become a file"),
         (
+            "func.func @main() -> f32 {\n"
+            "  %b = arith.constant 1.0 : f32\n  func.return %b : f32\n}",
+            "m.mlir:2:3: error: 'arith.constant' op is a number, but values of "
+            "TensorFlow Lite are tensors",
+        ),
+        (
             "func.func @main(%a: f32) -> f32 {\n"
             "  %b = arith.addf %a, %a : f32\n  func.return %b : f32\n}",
             "m.mlir:2:3: error: 'arith.addf' op is not an op of TensorFlow Lite; lower it "

@@ -1,0 +1,246 @@
+"""Kernels as quantized ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
+
+from tests.unit.frontends.tflite.litert import LiteRT
+from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.frontends.tflite import write_tflite
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
+
+NETWORK = """
+!x = !quant.uniform<i8:f32, 0.0078431372549019607:-1>
+!w = !quant.uniform<i8<-127:127>:f32:0, {0.0078740157480314959,0.0031496063461453898}>
+!b = !quant.uniform<i32:f32:0, {6.1756986259070556E-5,2.4702794871728546E-5}>
+!r = !quant.uniform<i8:f32, 0.015686274509803921:-128>
+!t = !quant.uniform<i8:f32, 0.0625>
+!s = !quant.uniform<i8:f32, 3.906250e-03:-128>
+func.func @main(%x: tensor<3x4xf32>) -> tensor<2x3xf32> {
+  %sizes = arith.constant dense<[2, 3]> : tensor<2xi32>
+  %w = arith.constant dense<[[0.5, -0.25, 1.0, 0.75], [0.1, 0.2, 0.3, 0.4]]>
+    : tensor<2x4xf32>
+  %b = arith.constant dense<[0.1, -0.2]> : tensor<2xf32>
+  %0 = quant.region "dense" (%a = %x : tensor<3x4xf32> as !x,
+                             %c = %w : tensor<2x4xf32> as !w,
+                             %d = %b : tensor<2xf32> as !b) -> (tensor<3x2xf32> as !r) {
+    %e = "tfl.fully_connected"(%a, %c, %d) {
+      fused_activation_function = "NONE", keep_num_dims = false, weights_format = "DEFAULT"
+    } : (tensor<3x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<3x2xf32>
+    %r = "tfl.relu"(%e) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+    quant.return %r : tensor<3x2xf32>
+  }
+  %1 = quant.region "reshape" (%a = %0 : tensor<3x2xf32> as !t, %c = %sizes : tensor<2xi32>)
+      -> (tensor<2x3xf32> as !t) {
+    %e = "tfl.reshape"(%a, %c) : (tensor<3x2xf32>, tensor<2xi32>) -> tensor<2x3xf32>
+    quant.return %e : tensor<2x3xf32>
+  }
+  %2 = quant.region "softmax" (%a = %1 : tensor<2x3xf32> as !t) -> (tensor<2x3xf32> as !s) {
+    %e = "tfl.softmax"(%a) {beta = 1.0 : f32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    quant.return %e : tensor<2x3xf32>
+  }
+  func.return %2 : tensor<2x3xf32>
+}
+"""
+
+X = np.random.default_rng(0).uniform(-1, 1, (3, 4)).astype(np.float32)
+
+
+def exported(text: str) -> ModuleOp:
+    module = parse_module(text, "model.mlir")
+    QuantExportPass().apply(Context(), module)
+    module.verify()
+    return module
+
+
+def names(module: ModuleOp) -> Sequence[str]:
+    return [op.name for op in module.walk() if op.name.partition(".")[0] != "func"][1:]
+
+
+def test_ops():
+    """Constants are quantized, and between two kernels with other parameters is a cast."""
+    assert names(exported(NETWORK)) == [
+        "tfl.quantize",
+        "arith.constant",
+        "tfl.pseudo_qconst",
+        "tfl.pseudo_qconst",
+        "tfl.fully_connected",
+        "tfl.relu",
+        "tfl.quantize",
+        "tfl.reshape",
+        "tfl.softmax",
+        "tfl.dequantize",
+    ]
+
+
+def test_runs_as_in_litert():
+    """What is exported is a file with the same results in TensorFlow Lite."""
+    module = exported(NETWORK)
+    (expected,) = LiteRT(write_tflite(module)).run(X)
+    (result,) = run_function(module, "main", X)
+    np.testing.assert_array_equal(result, expected)
+    exact = np.maximum(
+        X @ [[0.5, 0.1], [-0.25, 0.2], [1, 0.3], [0.75, 0.4]] + [0.1, -0.2], 0
+    )
+    powers = np.exp(exact.reshape(2, 3))
+    np.testing.assert_allclose(result, powers / powers.sum(1, keepdims=True), atol=0.02)
+
+
+STABLEHLO = """
+!x = !quant.uniform<i8:f32, 0.0078431372549019607:-1>
+!w = !quant.uniform<i8<-127:127>:f32:1, {0.0078740157480314959,0.0031496063461453898}>
+!b = !quant.uniform<i32:f32:0, {6.1756986259070556E-5,2.4702794871728546E-5}>
+!r = !quant.uniform<i8:f32, 0.015686274509803921:-128>
+func.func @main(%x: tensor<3x4xf32>) -> tensor<3x2xf32> {
+  %w = stablehlo.constant dense<[[0.5, 0.1], [-0.25, 0.2], [1.0, 0.3], [0.75, 0.4]]>
+    : tensor<4x2xf32>
+  %b = stablehlo.constant dense<[0.1, -0.2]> : tensor<2xf32>
+  %0 = quant.region "dense" (%a = %x : tensor<3x4xf32> as !x,
+                             %c = %w : tensor<4x2xf32> as !w,
+                             %d = %b : tensor<2xf32> as !b) -> (tensor<3x2xf32> as !r) {
+    %wide = stablehlo.broadcast_in_dim %d, dims = [1] : (tensor<2xf32>) -> tensor<3x2xf32>
+    %dot = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0]
+      : (tensor<3x4xf32>, tensor<4x2xf32>) -> tensor<3x2xf32>
+    %sum = stablehlo.add %dot, %wide : tensor<3x2xf32>
+    quant.return %sum : tensor<3x2xf32>
+  }
+  func.return %0 : tensor<3x2xf32>
+}
+"""
+
+
+def test_accumulators():
+    """In a kernel of StableHLO, sums of products have 32 bits and the scale of the bias."""
+    module = exported(STABLEHLO)
+    bias, dot, total, result = (
+        QuantizedType.get_quantized_element_type(op.results[0].type)
+        for op in module.walk()
+        if op.name.partition(".")[2]
+        in ("broadcast_in_dim", "dot_general", "add", "uniform_quantize")
+        if op.results[0].name_hint != "x"
+        if QuantizedType.get_quantized_element_type(op.operands[0].type)
+    )
+    accumulator = (
+        "!quant.uniform<i32:f32:1, {6.1756986259070556E-5,2.4702794871728546E-5}>"
+    )
+    assert [str(bias), str(dot), str(total)] == [accumulator] * 3
+    assert str(result) == "!quant.uniform<i8:f32, 0.015686274509803921:-128>"
+
+
+def test_values_of_stablehlo():
+    module = exported(STABLEHLO)
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    (result,) = run_function(module, "main", X)
+    exact = X @ [[0.5, 0.1], [-0.25, 0.2], [1, 0.3], [0.75, 0.4]] + [0.1, -0.2]
+    np.testing.assert_allclose(result, np.clip(exact, 0, 4), atol=0.02)
+
+
+IN_FLOAT = """
+!q = !quant.uniform<i8:f32, 0.5>
+func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %0 = quant.region "relu" (%a = %x : tensor<3xf32> as !q) -> (tensor<3xf32> as !q) {
+    %e = "tfl.relu"(%a) : (tensor<3xf32>) -> tensor<3xf32>
+    quant.return %e : tensor<3xf32>
+  }
+  %1 = quant.region "sin" (%a = %0 : tensor<3xf32>) -> (tensor<3xf32>) {
+    %e = "tfl.sin"(%a) : (tensor<3xf32>) -> tensor<3xf32>
+    quant.return %e : tensor<3xf32>
+  }
+  %2 = quant.region "negf" (%a = %x : tensor<3xf32> as !q) -> (tensor<3xf32> as !q) {
+    %e = arith.negf %a : tensor<3xf32>
+    quant.return %e : tensor<3xf32>
+  }
+  func.return %1, %2 : tensor<3xf32>, tensor<3xf32>
+}
+"""
+
+REASONS = (
+    "kernel 'sin': a port has the specification 'f32'",
+    "kernel 'negf': the dialect of its ops has no quantized ops",
+)
+
+
+def test_what_stays_in_float():
+    """It computes with what is dequantized, and the module says why."""
+    module = exported(IN_FLOAT)
+    reasons: Any = module.attributes["quant.float_kernels"]
+    for reason, expected in zip(reasons, REASONS, strict=True):
+        assert reason.data.endswith(expected)
+    x = np.array([0.3, 1.2, -1], np.float32)
+    sine, negative = run_function(module, "main", x)
+    np.testing.assert_array_equal(sine, np.sin(np.array([0.5, 1, 0], np.float32)))
+    np.testing.assert_array_equal(negative, [-0.5, -1, 1])
+    assert names(module) == [
+        "tfl.quantize",
+        "tfl.relu",
+        "tfl.dequantize",
+        "tfl.sin",
+        "quant.dcast",
+        "arith.negf",
+        "quant.qcast",
+        "quant.dcast",
+    ]
+
+
+def test_fully_quantized():
+    """It fails with the list of what stays in float, and changes nothing."""
+    module = parse_module(IN_FLOAT, "model.mlir")
+    before = str(module)
+    with pytest.raises(PassFailedException) as failure:
+        QuantExportPass(fully_quantized=True).apply(Context(), module)
+    message = str(failure.value)
+    assert message.startswith(
+        "model.mlir:8:3: error: 2 kernels stay in floating point, expected none: "
+    )
+    for reason in REASONS:
+        assert reason in message
+    assert str(module) == before
+
+
+def test_fully_quantized_network():
+    module = parse_module(NETWORK, "model.mlir")
+    QuantExportPass(fully_quantized=True).apply(Context(), module)
+    assert names(module) == names(exported(NETWORK))
+    assert "quant.float_kernels" not in module.attributes
+
+
+def test_one_cast_for_all():
+    """Kernels that take a value with the same parameters share a cast of it."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = quant.region "add" (%a = %x : tensor<3xf32> as !q, %b = %x : tensor<3xf32> as !q)
+          -> (tensor<3xf32> as !q) {
+        %e = "tfl.add"(%a, %b) {fused_activation_function = "NONE"}
+          : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+        quant.return %e : tensor<3xf32>
+      }
+      func.return %0 : tensor<3xf32>
+    }
+    """
+    assert names(exported(text)) == ["tfl.quantize", "tfl.add", "tfl.dequantize"]
+
+
+def test_types_that_an_op_refuses():
+    """A kernel whose op has no quantized form with its types computes with floats."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    !r = !quant.uniform<i8:f32, 0.25>
+    func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = quant.region "reverse" (%a = %x : tensor<3xf32> as !q) -> (tensor<3xf32> as !r) {
+        %e = stablehlo.negate %a : tensor<3xf32>
+        quant.return %e : tensor<3xf32>
+      }
+      func.return %0 : tensor<3xf32>
+    }
+    """
+    assert names(exported(text))
