@@ -27,6 +27,7 @@ def test_what_the_plugin_offers():
         "quant-casts-to-stablehlo",
         "quant-convert-const",
         "quant-convert-simulated-quantization",
+        "quant-export",
         "quant-import-stats",
         "quant-insert-stats-refs",
         "quant-remove-instrumentation",
