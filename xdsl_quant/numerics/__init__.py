@@ -11,6 +11,11 @@ from .fixed_point import (
     quantize_multiplier,
 )
 from .fixed_point_requantization import requantize_fixed_point, rescale_multiplier
+from .multiplier_pairs import (
+    multiplier_from_tflite,
+    multiplier_to_tflite,
+    normalize_multiplier,
+)
 from .parameters import QuantizationParameters
 from .quantization import dequantize, quantize, requantize
 
@@ -26,6 +31,9 @@ __all__ = [
     "dequantize",
     "fixed_point_to_affine",
     "measure_error",
+    "multiplier_from_tflite",
+    "multiplier_to_tflite",
+    "normalize_multiplier",
     "quantize",
     "quantize_multiplier",
     "requantize",

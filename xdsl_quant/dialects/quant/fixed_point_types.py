@@ -75,15 +75,14 @@ def _verify_multipliers_and_shifts(
 
 def _hint(multiplier: int, multipliers: Sequence[int], shifts: Sequence[int]) -> str:
     """How to write the same scale, if it is one."""
+    from xdsl_quant.numerics import normalize_multiplier
+
     shift = shifts[multipliers.index(multiplier)]
-    zeros = 31 - multiplier.bit_length()
-    if multiplier <= 0 or not MIN_SHIFT <= shift + zeros <= MAX_SHIFT:
+    try:
+        same, same_shift = normalize_multiplier(multiplier, shift)
+    except (TypeError, ValueError):
         return ""
-    # What is shifted out of a multiplier that is too large must be zeros.
-    if zeros < 0 and multiplier % (1 << -zeros):
-        return ""
-    same = multiplier << zeros if zeros > 0 else multiplier >> -zeros
-    return f", write '{multiplier}p-{shift}' as '{same}p-{shift + zeros}'"
+    return f", write '{multiplier}p-{shift}' as '{same}p-{same_shift}'"
 
 
 @dataclass(frozen=True, init=False)
@@ -98,7 +97,21 @@ class FixedPointType(ScaledQuantizedType, ABC):
     @property
     @abstractmethod
     def multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
-        """The scales times `2**shift`, and the shifts."""
+        """
+        The scales times `2**shift`, and the shifts: the pairs of TOSA's `apply_scale_32`.
+        """
+
+    @property
+    def tflite_multipliers_and_shifts(self) -> tuple[Sequence[int], Sequence[int]]:
+        """
+        The pairs of TensorFlow Lite's kernels, whose scales are
+        `multiplier * 2**(shift - 31)`: the same multipliers, and shifts to the left.
+
+        [`multiplier_from_tflite`][xdsl_quant.numerics.multiplier_from_tflite] is the
+        inverse.
+        """
+        multipliers, shifts = self.multipliers_and_shifts
+        return multipliers, [31 - shift for shift in shifts]
 
     @abstractmethod
     def to_uniform(self) -> UniformQuantizedType | UniformQuantizedPerAxisType:

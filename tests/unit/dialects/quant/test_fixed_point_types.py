@@ -32,6 +32,7 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.type_html import short_text, type_html
+from xdsl_quant.numerics import multiplier_from_tflite
 
 MULTIPLIERS = st.integers(1 << 30, (1 << 31) - 1)
 SHIFTS = st.integers(2, 62)
@@ -72,6 +73,27 @@ def test_per_layer():
     assert FixedPointQuantizedType.cast_to_storage_type(
         TensorType(quantized_type, [2])
     ) == TensorType(i8, [2])
+
+
+def test_pairs_of_tflite():
+    pairs = [(1288490189, 37, 3), (3 << 29, 2, 0), (1 << 30, 62, 1)]
+    quantized_type = _per_axis(*pairs)
+    multipliers, shifts = quantized_type.tflite_multipliers_and_shifts
+    assert [*multipliers] == [1288490189, 3 << 29, 1 << 30]
+    assert [*shifts] == [-6, 29, -31]
+    # And back, also for multipliers that are not the longest.
+    for some in (multipliers, [1288490189, 3, 1]):
+        left = [-6, 58, -1] if some != multipliers else shifts
+        assert quantized_type == FixedPointQuantizedPerAxisType(
+            i8,
+            f32,
+            *multiplier_from_tflite([*some], [*left]),
+            [3, 0, 1],
+            quantized_dimension=0,
+        )
+    per_tensor = FixedPointQuantizedType(i8, f32, *multiplier_from_tflite(5, -3), 7)
+    assert per_tensor.tflite_multipliers_and_shifts == ((5 << 28,), [-31])
+    assert str(per_tensor) == "!quant.fixed_point<i8:f32, 1342177280p-62:7>"
 
 
 def test_unsigned_storage():
