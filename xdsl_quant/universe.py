@@ -39,9 +39,11 @@ _PASS_CLASSES = {
     "quant": {
         "lower-quant-ops": "LowerQuantOpsPass",
         "normalize-quant-types": "NormalizeQuantTypesPass",
+        "quant-requantize-to-tosa": "QuantRequantizeToTosaPass",
         "quant-scales-from-fixed-point": "QuantScalesFromFixedPointPass",
         "quant-scales-to-fixed-point": "QuantScalesToFixedPointPass",
         "strip-func-quant-types": "StripFuncQuantTypesPass",
+        "tosa-rescale-to-quant": "TosaRescaleToQuantPass",
         "verify-quant-constraints": "VerifyQuantConstraintsPass",
     },
     "propagation": {

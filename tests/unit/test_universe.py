@@ -31,6 +31,7 @@ def test_what_the_plugin_offers():
         "quant-import-stats",
         "quant-insert-stats-refs",
         "quant-remove-instrumentation",
+        "quant-requantize-to-tosa",
         "quant-scales-from-fixed-point",
         "quant-scales-to-fixed-point",
         "quant-stats-to-calibrated",
@@ -40,6 +41,7 @@ def test_what_the_plugin_offers():
         "stablehlo-legalize-quantized-op-to-qdq",
         "strip-func-quant-types",
         "tfl-variables-to-arguments",
+        "tosa-rescale-to-quant",
         "verify-quant-constraints",
     }
     assert set(XDSL_QUANT_UNIVERSE.all_targets) == {"mlir-aliased"}

@@ -57,7 +57,7 @@ class Requantization(ElementConversion):
             if (reason := unsupported_reason(quantized_type)) is not None:
                 raise ValueError(reason)
         # The numbers are computed before anything is rewritten.
-        _ = self._numbers
+        _ = self.numbers
 
     # Numbers
 
@@ -68,8 +68,11 @@ class Requantization(ElementConversion):
         return sorted(axis for axis in axes if axis is not None)
 
     @cached_property
-    def _numbers(self) -> Mapping[str, NDArray[Any]]:
-        """What is computed with, in a shape with a dimension for each axis."""
+    def numbers(self) -> Mapping[str, NDArray[Any]]:
+        """
+        What is computed with: `multiplier`, `shift`, `source_zero_point` and `zero_point`,
+        arrays of one shape, with a dimension for each axis.
+        """
         import numpy as np
 
         from xdsl_quant.numerics import rescale_multiplier
@@ -100,7 +103,7 @@ class Requantization(ElementConversion):
         """The numbers that are the same for all channels."""
         return {
             name: int(array.flat[0])
-            for name, array in self._numbers.items()
+            for name, array in self.numbers.items()
             if (array == array.flat[0]).all()
         }
 
@@ -111,7 +114,7 @@ class Requantization(ElementConversion):
             name: DenseIntOrFPElementsAttr(
                 TensorType(i64, array.shape), BytesAttr(array.astype("<i8").tobytes())
             )
-            for name, array in self._numbers.items()
+            for name, array in self.numbers.items()
             if name not in self._same
         }
 
@@ -123,7 +126,7 @@ class Requantization(ElementConversion):
 
     @property
     def layout(self) -> Layout | None:
-        counts = self._numbers["multiplier"].shape
+        counts = self.numbers["multiplier"].shape
         return Layout(dict(zip(self.axes, counts, strict=True))) if self.axes else None
 
     def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:

@@ -17,14 +17,10 @@ from numpy.typing import NDArray
 from xdsl.dialects import tosa
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    BoolAttr,
-    BytesAttr,
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    PackableType,
     Signedness,
     TensorType,
     f16,
@@ -49,6 +45,12 @@ from xdsl_quant.transforms.building.builder import (
     LoweringBuilder,
     element_type_of,
     shape_of,
+)
+from xdsl_quant.transforms.building.tosa_rescale import (
+    DOUBLE_ROUND,
+    SINGLE_ROUND,
+    Rescale,
+    constant,
 )
 from xdsl_quant.xdsl_patches import tosa_ops
 
@@ -122,19 +124,6 @@ def lowered_type(type_: Attribute) -> TensorType:
 # Building
 
 
-def _packed(array: NDArray[Any], element_type: Attribute) -> DenseIntOrFPElementsAttr:
-    type_ = TensorType(element_type, array.shape)
-    flat = array.ravel().tolist()
-    if element_type == i1:
-        return DenseIntOrFPElementsAttr.from_list(
-            cast(TensorType[IntegerType], type_), [int(x) for x in flat]
-        )
-    data = cast("PackableType[int]", element_type).pack(flat)
-    return DenseIntOrFPElementsAttr(
-        cast("TensorType[IntegerType]", type_), BytesAttr(data)
-    )
-
-
 class TosaBuilder(LoweringBuilder):
     """Builds ops of TOSA. Tensors have static shapes."""
 
@@ -155,8 +144,7 @@ class TosaBuilder(LoweringBuilder):
 
     def array(self, values: Any, element_type: Attribute) -> SSAValue:
         """A constant tensor, with the numbers of an array."""
-        attribute = _packed(np.asarray(values), element_type)
-        return self.op(tosa.ConstOp, (), attribute.type, {"values": attribute})
+        return constant(self, values, element_type)
 
     def one(self, value: float, element_type: Attribute) -> SSAValue:
         """A constant tensor of one element."""
@@ -208,50 +196,27 @@ class TosaBuilder(LoweringBuilder):
             raise Unsupported(
                 f"has a shift of {shifts.min()}, for which TOSA has numbers below {limit}"
             )
-        rounding = tosa.RoundingMode.SINGLE_ROUND
-        if not is_wide:
-            rounding = tosa.RoundingMode.DOUBLE_ROUND
-        operands = (
-            value,
-            self.array(values, i16 if is_wide else i32),
-            self.array(shifts, i8),
-            self.one(input_zp, element_type_of(value)),
-            self.one(output_zp, element_type),
+        rescale = Rescale(
+            values,
+            shifts,
+            input_zp,
+            output_zp,
+            SINGLE_ROUND if is_wide else DOUBLE_ROUND,
+            scale32=not is_wide,
         )
-        return self.tosa(
-            tosa.RescaleOp,
-            operands,
-            shape_of(value),
-            element_type,
-            input_unsigned=BoolAttr.from_bool(False),
-            output_unsigned=BoolAttr.from_bool(False),
-            per_channel=BoolAttr.from_bool(values.size > 1),
-            rounding_mode=tosa.RoundingModeAttr(rounding),
-            scale32=BoolAttr.from_bool(not is_wide),
-        )
+        return rescale.build(self, value, TensorType(element_type, shape_of(value)))
 
     def reinterpreted(self, value: SSAValue, *, to_signed: bool) -> SSAValue:
         """The bits of `u8` as `i8`, 128 less, or the other way around."""
-        zero_points = (-128, 0) if to_signed else (0, -128)
-        input_zp, output_zp = (self.one(zp, i8) for zp in zero_points)
-        operands = (
-            value,
-            self.one(1 << 30, i32),
-            self.one(30, i8),
-            input_zp,
-            output_zp,
+        rescale = Rescale(
+            np.array([1 << 30]),
+            np.array([30]),
+            128 if to_signed else 0,
+            0 if to_signed else 128,
+            input_unsigned=to_signed,
+            output_unsigned=not to_signed,
         )
-        return self.tosa(
-            tosa.RescaleOp,
-            operands,
-            shape_of(value),
-            i8,
-            input_unsigned=BoolAttr.from_bool(to_signed),
-            output_unsigned=BoolAttr.from_bool(not to_signed),
-            per_channel=BoolAttr.from_bool(False),
-            rounding_mode=tosa.RoundingModeAttr(tosa.RoundingMode.SINGLE_ROUND),
-            scale32=BoolAttr.from_bool(True),
-        )
+        return rescale.build(self, value, TensorType(i8, shape_of(value)))
 
     def widened(self, value: SSAValue) -> SSAValue:
         """

@@ -1,0 +1,286 @@
+"""
+`tosa.rescale` with constant operands, written and read in one place.
+
+See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#tosarescale-mlirtosarescaleop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BoolAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    PackableType,
+    TensorType,
+    i1,
+    i8,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.numerics.arrays import check_bounds
+from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
+from xdsl_quant.rounding_mode import ScaleRounding
+
+from .arrays import dense_elements
+from .builder import LoweringBuilder, element_type_of, integer_attr, shape_of
+from .fixed_point_requantization import Requantization
+
+SINGLE_ROUND = tosa.RoundingMode.SINGLE_ROUND
+DOUBLE_ROUND = tosa.RoundingMode.DOUBLE_ROUND
+INEXACT_ROUND = tosa.RoundingMode.INEXACT_ROUND
+
+ROUNDING_MODES: Mapping[ScaleRounding, tosa.RoundingMode] = {
+    "single": SINGLE_ROUND,
+    "double": DOUBLE_ROUND,
+}
+"""What the option `scale-rounding` of passes is in TOSA."""
+
+
+def constant(
+    builder: LoweringBuilder, values: ArrayLike, element_type: Attribute
+) -> SSAValue:
+    """A `tosa.const` with the numbers of an array."""
+    array = np.asarray(values)
+    type_ = TensorType(element_type, array.shape)
+    flat = array.ravel().tolist()
+    if element_type == i1:
+        attribute = DenseIntOrFPElementsAttr.from_list(
+            cast("TensorType[IntegerType]", type_), [int(x) for x in flat]
+        )
+    else:
+        attribute = DenseIntOrFPElementsAttr(
+            cast("TensorType[IntegerType]", type_),
+            BytesAttr(cast("PackableType[int]", element_type).pack(flat)),
+        )
+    return builder.op(tosa.ConstOp, (), type_, {"values": attribute})
+
+
+@dataclass(frozen=True, eq=False)
+class Rescale:
+    """
+    What a `tosa.rescale` computes:
+    `clamp(apply_scale(value - input_zp, multiplier, shift) + output_zp)`.
+    """
+
+    multipliers: NDArray[np.int64]
+    """One, or one for each index of the last dimension: a one-dimensional array."""
+
+    shifts: NDArray[np.int64]
+    """The shifts to the right, in the same shape."""
+
+    input_zp: int = 0
+    """What is subtracted before; it is not negative if values are unsigned."""
+
+    output_zp: int = 0
+    """What is added then; it is not negative if results are unsigned."""
+
+    rounding_mode: tosa.RoundingMode = SINGLE_ROUND
+    """How products are rounded."""
+
+    scale32: bool = True
+    """Whether multipliers have 32 bits, and not 16."""
+
+    input_unsigned: bool = False
+    """Whether the signless values are unsigned."""
+
+    output_unsigned: bool = False
+    """Whether the signless results are unsigned."""
+
+    def build(
+        self, builder: LoweringBuilder, value: SSAValue, result_type: TensorType
+    ) -> SSAValue:
+        """
+        Build the op and its constants.
+
+        Args:
+            builder: where the ops are inserted.
+            value: a tensor of signless integers.
+            result_type: a tensor type of signless integers.
+        """
+        operands = (
+            value,
+            constant(builder, self.multipliers, i32 if self.scale32 else i16),
+            constant(builder, self.shifts, i8),
+            _zero_point(builder, self.input_zp, element_type_of(value)),
+            _zero_point(builder, self.output_zp, result_type.element_type),
+        )
+        properties = {
+            "input_unsigned": BoolAttr.from_bool(self.input_unsigned),
+            "output_unsigned": BoolAttr.from_bool(self.output_unsigned),
+            "per_channel": BoolAttr.from_bool(self.multipliers.size > 1),
+            "rounding_mode": tosa.RoundingModeAttr(self.rounding_mode),
+            "scale32": BoolAttr.from_bool(self.scale32),
+        }
+        return builder.op(tosa.RescaleOp, operands, result_type, properties)
+
+    @classmethod
+    def of(cls, op: tosa.RescaleOp) -> Rescale:
+        """
+        Read an op.
+
+        Raises:
+            ValueError: if an operand is no constant, or TOSA does not define the op.
+        """
+        for tensor in (op.input, op.output):
+            type_ = element_type_of(tensor)
+            if not isinstance(type_, IntegerType) or type_ != IntegerType(
+                type_.bitwidth
+            ):
+                raise ValueError(f"elements of type '{type_}' are no signless integers")
+        shape = shape_of(op.input)
+        if shape != shape_of(op.output):
+            raise ValueError(
+                f"types '{op.input.type}' and '{op.output.type}' differ in shape"
+            )
+        if 0 in shape:
+            raise ValueError(f"a tensor of type '{op.input.type}' has no elements")
+        count = 1
+        if _is_true(op.per_channel):
+            if not shape or (count := shape[-1]) == DYNAMIC_INDEX:
+                raise ValueError(
+                    f"per_channel needs a known last dimension of '{op.input.type}'"
+                )
+        rescale = cls(
+            _elements(op.multiplier, "multiplier", count),
+            _elements(op.shift, "shift", count),
+            _zero_point_of(op.input_zp, "input_zp", op.input_unsigned),
+            _zero_point_of(op.output_zp, "output_zp", op.output_unsigned),
+            op.rounding_mode.data,
+            _is_true(op.scale32),
+            _is_true(op.input_unsigned),
+            _is_true(op.output_unsigned),
+        )
+        if not rescale.scale32 and rescale.rounding_mode == DOUBLE_ROUND:
+            raise ValueError(f"{DOUBLE_ROUND} needs scale32 = true")
+        largest = (1 << (31 if rescale.scale32 else 15)) - 1
+        for name, numbers, low, high in (
+            ("multiplier", rescale.multipliers, 1, largest),
+            ("shift", rescale.shifts, MIN_SHIFT, MAX_SHIFT),
+        ):
+            check_bounds(
+                numbers, low, high, f"{name} {{}} is not in the range {low} to {high}"
+            )
+        return rescale
+
+    @classmethod
+    def of_types(
+        cls,
+        source: FixedPointType,
+        target: FixedPointType,
+        rank: int,
+        rounding: ScaleRounding,
+    ) -> Rescale:
+        """
+        What a requantization computes before it clamps to the storage range of `target`:
+        see
+        [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
+
+        Args:
+            source: the type of the tensor that is requantized.
+            target: the type of the result.
+            rank: the number of dimensions.
+            rounding: how products with multipliers are rounded.
+
+        Raises:
+            ValueError: if the types cannot be requantized, zero points differ, or scales
+                differ along another dimension than the last one.
+        """
+        requantization = Requantization(source, target, rounding)
+        axes, numbers = requantization.axes, requantization.numbers
+
+        def channels(name: str) -> NDArray[np.int64]:
+            array = numbers[name].astype(np.int64)
+            rows = array.reshape(-1, array.shape[-1] if rank - 1 in axes else 1)
+            if (rows != rows[0]).any():
+                raise ValueError(
+                    f"scales change along dimension {axes[0]}, expected the last one of "
+                    f"{rank} dimensions"
+                )
+            return rows[0]
+
+        def zero_point(name: str) -> int:
+            array = numbers[name]
+            if (array != array.flat[0]).any():
+                raise ValueError("zero points differ, expected one for all channels")
+            return int(array.flat[0])
+
+        multipliers, shifts = channels("multiplier"), channels("shift")
+        if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
+            multipliers, shifts = multipliers[:1], shifts[:1]
+        return cls(
+            multipliers,
+            shifts,
+            zero_point("source_zero_point"),
+            zero_point("zero_point"),
+            ROUNDING_MODES[rounding],
+            input_unsigned=not source.is_signed,
+            output_unsigned=not target.is_signed,
+        )
+
+    def has_results_of(self, other: Rescale) -> bool:
+        """
+        Whether results are those of another one for all integers, if both are rounded once
+        or twice, and not inexactly.
+
+        A scale may have several pairs of multiplier and shift. All of them give the same
+        results if they are rounded once, but not if they are rounded twice.
+        """
+        is_same = (self.multipliers == other.multipliers) & (
+            self.shifts == other.shifts
+        )
+        is_once = ~(self._is_rounded_twice | other._is_rounded_twice)
+        is_twice = self._is_rounded_twice & other._is_rounded_twice
+        is_equal = (is_once & (self.scales == other.scales)) | (is_twice & is_same)
+        return self._additions == other._additions and bool(is_equal.all())
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """What corrected values are multiplied by, exactly."""
+        return np.ldexp(self.multipliers.astype(np.float64), -self.shifts)
+
+    @property
+    def _additions(self) -> tuple[int, int, bool, bool]:
+        return self.input_zp, self.output_zp, self.input_unsigned, self.output_unsigned
+
+    @property
+    def _is_rounded_twice(self) -> NDArray[np.bool_]:
+        return (self.shifts > 31) & (self.rounding_mode == DOUBLE_ROUND)
+
+
+def _is_true(attribute: BoolAttr) -> bool:
+    return bool(attribute.value.data)
+
+
+def _zero_point(
+    builder: LoweringBuilder, value: int, element_type: Attribute
+) -> SSAValue:
+    width = cast(IntegerType, element_type).bitwidth
+    # Signless, as the elements are.
+    return constant(builder, [integer_attr(value, width).value.data], element_type)
+
+
+def _elements(value: SSAValue, name: str, count: int) -> NDArray[np.int64]:
+    if not isinstance(op := value.owner, tosa.ConstOp):
+        raise ValueError(f"{name} is no constant, expected a 'tosa.const'")
+    elements = dense_elements(op.values).ravel().astype(np.int64)
+    if elements.size != count:
+        raise ValueError(f"{name} has {elements.size} elements, expected {count}")
+    return elements
+
+
+def _zero_point_of(value: SSAValue, name: str, is_unsigned: BoolAttr) -> int:
+    (zero_point,) = _elements(value, name, 1).tolist()
+    width = cast(IntegerType, element_type_of(value)).bitwidth
+    return zero_point % (1 << width) if _is_true(is_unsigned) else zero_point

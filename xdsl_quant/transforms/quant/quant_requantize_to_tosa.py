@@ -1,0 +1,193 @@
+"""
+Requantizations as ops of TOSA: a `quant.qcast` of a `quant.dcast`, both with fixed-point
+scales, becomes `tosa.rescale`.
+
+The stored values are, bit for bit, those that `lower-quant-ops` computes with the same
+`scale-rounding`. TOSA does not define all of the numbers that a `!quant.fixed_point` type
+may have: what `tosa.rescale` cannot express is an error, and the module stays as it was.
+Other casts stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import StorageCastOp
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.dialects.quant.requantization import requantized_dcast
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.tosa_rescale import Rescale
+
+
+def requantization_rescale(
+    source: FixedPointType, result_type: Attribute, rounding: ScaleRounding = "single"
+) -> Rescale:
+    """
+    The `tosa.rescale` that computes a requantization, before stored values are clamped to a
+    storage range that is narrower than the storage type.
+
+    Args:
+        source: the type of the elements that are requantized.
+        result_type: the type of the result, a tensor of `!quant.fixed_point`.
+        rounding: how products with multipliers are rounded.
+
+    Raises:
+        ValueError: if there is none, with the reason.
+    """
+    if not isinstance(result_type, TensorType):
+        raise ValueError(f"type '{result_type}' is no ranked tensor")
+    shape, element_type = (
+        result_type.get_shape(),
+        cast(Attribute, result_type.element_type),
+    )
+    if 0 in shape:
+        raise ValueError(f"a tensor of type '{result_type}' has no elements")
+    target = cast(FixedPointType, element_type)
+    _check_storage(source, target)
+    rescale = Rescale.of_types(source, target, len(shape), rounding)
+    if rescale.multipliers.size > 1 and shape[-1] == DYNAMIC_INDEX:
+        raise ValueError(
+            "the size of the last dimension, which has channels, is unknown"
+        )
+    _check_zero_point(source, rescale.input_zp)
+    _check_zero_point(target, rescale.output_zp)
+    _check_values(source, rescale)
+    return rescale
+
+
+def _check_storage(source: FixedPointType, target: FixedPointType) -> None:
+    for type_ in (source, target):
+        if type_.storage_type_integral_width not in (8, 16, 32):
+            raise ValueError(
+                f"storage type '{type_.storage_type_name}' is not one of 8, 16 or 32 bits"
+            )
+    for type_, other in ((source, target), (target, source)):
+        if not type_.is_signed and (
+            type_.storage_type_integral_width == 32
+            or not other.is_signed
+            or other.storage_type_integral_width == 32
+        ):
+            raise ValueError(
+                "tosa.rescale has no unsigned values of 32 bits, and unsigned values "
+                "become signed ones of 8 or 16 bits or the other way round, but storage "
+                f"types are '{source.storage_type_name}' and "
+                f"'{target.storage_type_name}'"
+            )
+    if target.storage_range != target.full_storage_range and (
+        not target.is_signed or target.storage_type_integral_width == 32
+    ):
+        low, high = target.storage_range
+        raise ValueError(
+            f"tosa.clamp has no stored values of '{target.storage_type_name}' to limit to "
+            f"the storage range {low} to {high}"
+        )
+
+
+def _check_zero_point(type_: FixedPointType, zero_point: int) -> None:
+    if type_.storage_type_integral_width == 8 or zero_point == 0:
+        return
+    if type_.is_signed or zero_point != 1 << 15:
+        expected = "0" if type_.is_signed else "0 or 32768"
+        raise ValueError(
+            f"zero point {zero_point} of storage type '{type_.storage_type_name}' is not "
+            f"{expected}"
+        )
+
+
+def _check_values(source: FixedPointType, rescale: Rescale) -> None:
+    """Check that TOSA defines the result for all stored values."""
+    low, high = (bound - rescale.input_zp for bound in source.storage_range)
+    limit = 1 << (int(rescale.shifts.min()) - 1)
+    if low < -limit or high >= limit:
+        raise ValueError(
+            f"a shift of {rescale.shifts.min()} takes zero-point-corrected values from "
+            f"{-limit} to {limit - 1}, but these are from {low} to {high}; a narrower "
+            "storage range bounds them"
+        )
+
+
+@dataclass(frozen=True)
+class RequantizationToTosa(CheckedPattern[Rescale]):
+    """
+    Replace a `quant.qcast` of a `quant.dcast`, both with fixed-point scales, by
+    `tosa.rescale` on stored values. It raises `PassFailedException` where there is none.
+    """
+
+    scale_rounding: ScaleRounding = "single"
+    """How the product with an integer multiplier is rounded."""
+
+    def plan(self, op: Operation) -> Rescale | None:
+        if (dcast := requantized_dcast(op)) is None:
+            return None
+        source = cast(FixedPointType, scalar_or_element_type(dcast.input.type))
+        (result,) = op.results
+        try:
+            return requantization_rescale(source, result.type, self.scale_rounding)
+        except ValueError as e:
+            fail(op, f"'{op.name}' op cannot be converted to 'tosa.rescale': {e}")
+
+    def rewrite(self, op: Operation, plan: Rescale, rewriter: PatternRewriter) -> None:
+        dcast = requantized_dcast(op)
+        assert dcast is not None
+        builder = LoweringBuilder.before(op)
+        (result,) = op.results
+        source, target = (
+            cast(FixedPointType, scalar_or_element_type(value.type))
+            for value in (dcast.input, result)
+        )
+        stored_types = [
+            cast(
+                TensorType, with_element_type(result.type, type_.signless_storage_type)
+            )
+            for type_ in (source, target)
+        ]
+        stored = builder.op(StorageCastOp, (dcast.input,), stored_types[0])
+        stored = plan.build(builder, stored, stored_types[1])
+        if target.storage_range != target.full_storage_range:
+            stored = _clamped(builder, stored, target)
+        rewriter.replace(op, (), (builder.op(StorageCastOp, (stored,), result.type),))
+        if not dcast.result.first_use:
+            rewriter.erase(dcast)
+
+
+def _clamped(
+    builder: LoweringBuilder, stored: SSAValue, target: FixedPointType
+) -> SSAValue:
+    storage = target.signless_storage_type
+    low, high = (IntegerAttr(bound, storage) for bound in target.storage_range)
+    properties = {"max_val": high, "min_val": low}
+    return builder.op(tosa.ClampOp, (stored,), stored.type, properties)
+
+
+@dataclass(frozen=True)
+class QuantRequantizeToTosaPass(ModulePass):
+    """
+    Replace requantizations between types with fixed-point scales by `tosa.rescale`.
+    """
+
+    name = "quant-requantize-to-tosa"
+
+    scale_rounding: ScaleRounding = "single"
+    """
+    How the product with an integer multiplier is rounded: `SINGLE_ROUND` or `DOUBLE_ROUND`.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        RequantizationToTosa(self.scale_rounding).rewrite_module(op)

@@ -1,0 +1,242 @@
+"""
+`tosa.rescale` as a requantization between types with fixed-point scales: `quant.scast`,
+`quant.dcast`, `quant.qcast` and `quant.scast`.
+
+Lowered with the same `scale-rounding`, these compute what TOSA defines for the op, bit for
+bit. The rounding of a requantization is chosen when it is lowered, so an op that is rounded
+otherwise is an error; a shift of up to 31 is rounded once in both modes. `INEXACT_ROUND`
+leaves the choice to whoever computes, and takes either.
+
+An op says the ratio of two scales and not the scales. If its operand is cast from, and its
+result to, types with fixed-point scales of this ratio, these are the types. Otherwise the
+scale of the result is 1, or the smallest power of two from which the other scale is at
+least `2**-32`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import tosa
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
+from xdsl_quant.dialects.quant.requantization import (
+    fixed_point_type as fixed_point_type_of,
+)
+from xdsl_quant.dialects.quant.types import (
+    MAX_STORAGE_BITS,
+    UniformQuantizedPerAxisType,
+    UniformQuantizedType,
+    uniform_type,
+    with_element_type,
+)
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    element_type_of,
+    shape_of,
+)
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.tosa_rescale import (
+    INEXACT_ROUND,
+    ROUNDING_MODES,
+    Rescale,
+)
+
+from .quant_scales_to_fixed_point import fixed_point_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class RequantizationTypes(NamedTuple):
+    """The types between which stored values are requantized."""
+
+    source: FixedPointType
+    target: FixedPointType
+
+
+def requantization_types(rescale: Rescale, op: tosa.RescaleOp) -> RequantizationTypes:
+    """
+    Types whose ratio of scales is that of a `tosa.rescale`.
+
+    Args:
+        rescale: what the op computes.
+        op: the op, for the types of its operand and result.
+
+    Raises:
+        ValueError: if there are none, as integers have more than 32 bits or the scale is
+            less than `2**-60`.
+        VerifyException: if a zero point does not fit the storage type.
+    """
+    for value in (op.input, op.output):
+        width = cast(IntegerType, element_type_of(value)).bitwidth
+        if width > MAX_STORAGE_BITS:
+            raise ValueError(
+                f"elements of {width} bits, where storage types have at most "
+                f"{MAX_STORAGE_BITS}"
+            )
+    ratios = rescale.scales
+    # What the source lacks to 2**-32, which is 0.5 * 2**-31, the target has, too.
+    more = np.maximum(-31 - np.frexp(ratios)[1], 0)
+    if more.max() > 28:
+        raise ValueError(
+            f"a scale of {ratios.min()} is not a ratio of fixed-point scales, which is "
+            "2**-60 or more"
+        )
+    return RequantizationTypes(
+        _type(
+            np.ldexp(ratios, more), rescale.input_zp, rescale.input_unsigned, op.input
+        ),
+        _type(
+            np.ldexp(1.0, more), rescale.output_zp, rescale.output_unsigned, op.output
+        ),
+    )
+
+
+def _type(
+    scales: NDArray[np.float64], zero_point: int, is_unsigned: bool, value: SSAValue
+) -> FixedPointType:
+    """A type with scales along the last dimension, or one if they are equal."""
+    width = cast(IntegerType, element_type_of(value)).bitwidth
+    storage = f"{'u' if is_unsigned else 'i'}{width}"
+    if (scales == scales[0]).all():
+        parameters = QuantizationParameters(
+            float(scales[0]), zero_point, storage=storage
+        )
+    else:
+        parameters = QuantizationParameters(
+            scales,
+            np.full(scales.size, zero_point),
+            storage=storage,
+            quantized_dimension=len(shape_of(value)) - 1,
+        )
+    return fixed_point_type(
+        cast(
+            UniformQuantizedType | UniformQuantizedPerAxisType, uniform_type(parameters)
+        )
+    )
+
+
+def _types_around(op: tosa.RescaleOp) -> Iterator[RequantizationTypes]:
+    """The types that stored values are cast from and then cast to."""
+    source = op.input.owner
+    if not isinstance(source, StorageCastOp):
+        return
+    if (source_type := fixed_point_type_of(source.input)) is None:
+        return
+    for use in op.output.uses:
+        if isinstance(user := use.operation, StorageCastOp):
+            target_type = fixed_point_type_of(user.result)
+            # A rescale clamps to all of the storage type.
+            if (
+                target_type is not None
+                and target_type.storage_range == target_type.full_storage_range
+                and target_type.expressed_type == source_type.expressed_type
+            ):
+                yield RequantizationTypes(source_type, target_type)
+
+
+@dataclass(frozen=True)
+class RescaleToQuant(CheckedPattern[RequantizationTypes]):
+    """
+    Replace a `tosa.rescale` with constant operands by casts between types with fixed-point
+    scales. It raises `PassFailedException` if these do not compute the same.
+    """
+
+    scale_rounding: ScaleRounding = "single"
+    """How the product with an integer multiplier is rounded when the casts are lowered."""
+
+    def plan(self, op: Operation) -> RequantizationTypes | None:
+        if not isinstance(op, tosa.RescaleOp):
+            return None
+        try:
+            rescale = Rescale.of(op)
+            for types in _types_around(op):
+                if self._computes(types, rescale, op):
+                    return types
+            types = requantization_types(rescale, op)
+        except (ValueError, VerifyException) as e:
+            fail(op, f"'{op.name}' op cannot be converted: {e}")
+        if self._computes(types, rescale, op):
+            return types
+        mode, rounding = rescale.rounding_mode, self.scale_rounding
+        other: ScaleRounding = "single" if rounding == "double" else "double"
+        if RescaleToQuant(other)._computes(types, rescale, op):
+            reason = (
+                f"{mode} is not scale-rounding={rounding}; use scale-rounding={other}"
+            )
+        else:
+            reason = (
+                f"{mode} depends on the number of bits of a multiplier, which is "
+                f"{rescale.multipliers.min()}; expected {1 << 30} or more"
+            )
+        fail(op, f"'{op.name}' op cannot be converted: {reason}")
+
+    def _computes(
+        self, types: RequantizationTypes, rescale: Rescale, op: tosa.RescaleOp
+    ) -> bool:
+        """Whether a requantization computes what the op computes."""
+        try:
+            requantization = Rescale.of_types(
+                *types, len(shape_of(op.input)), self.scale_rounding
+            )
+        except ValueError:
+            return False
+        modes: Sequence[tosa.RoundingMode] = (rescale.rounding_mode,)
+        if rescale.rounding_mode == INEXACT_ROUND:
+            modes = [*ROUNDING_MODES.values()]
+        return any(
+            replace(rescale, rounding_mode=mode).has_results_of(requantization)
+            for mode in modes
+        )
+
+    def rewrite(
+        self, op: Operation, plan: RequantizationTypes, rewriter: PatternRewriter
+    ) -> None:
+        rescale = cast(tosa.RescaleOp, op)
+        builder = LoweringBuilder.before(op)
+        value: SSAValue = rescale.input
+        for cast_type, element_type in (
+            (StorageCastOp, plan.source),
+            (DequantizeCastOp, plan.source.expressed_type),
+            (QuantizeCastOp, plan.target),
+            (StorageCastOp, plan.target.signless_storage_type),
+        ):
+            type_ = with_element_type(rescale.output.type, element_type)
+            value = builder.op(cast_type, (value,), type_)
+        constants = {operand.owner: None for operand in op.operands[1:]}
+        rewriter.replace(op, (), (value,))
+        for constant in constants:
+            if isinstance(constant, tosa.ConstOp) and not constant.output.first_use:
+                rewriter.erase(constant)
+
+
+@dataclass(frozen=True)
+class TosaRescaleToQuantPass(ModulePass):
+    """
+    Replace `tosa.rescale` by casts between types with fixed-point scales.
+    """
+
+    name = "tosa-rescale-to-quant"
+
+    scale_rounding: ScaleRounding = "single"
+    """
+    How the product with an integer multiplier is rounded when the casts are lowered, as by
+    the option of `lower-quant-ops`.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        RescaleToQuant(self.scale_rounding).rewrite_module(op)
