@@ -285,6 +285,29 @@ def test_other_shapes(shape: str):
     )
 
 
+def test_a_chain_keeps_each_clamp():
+    """The second rescale is from the type that the first one is to, with ratio 1."""
+    first = Program([3 << 29], [29], output_zp=5, shape="128x")
+    second = Program([1 << 30], [30], input_zp=5, output_zp=-100, shape="128x")
+    _, op, tail = str(second).partition("  %c0 =")
+    body = (op + tail).replace("%c", "%d").replace("%y", "%z").replace("%x", "%y")
+    text = str(first).partition("  return")[0] + body
+    module = parse_module(text)
+    TosaRescaleToQuantPass().apply(Context(), module)
+    types = _cast_types(module)
+    assert types[1][1] == types[2][0]
+    values = np.arange(-128, 128, dtype=np.int8).reshape(-1, 2)
+    expected = [
+        [second.value(first.value(int(stored), 0), 0) for stored in row]
+        for row in values
+    ]
+    assert _computed(module, first, values) == expected
+    for options in (LowerQuantOpsPass(), LowerQuantOpsPass("nearest-even")):
+        lowered = module.clone()
+        options.apply(Context(), lowered)
+        assert _computed(lowered, first, values) == expected
+
+
 def test_reading_keeps_constants_that_are_used():
     text = str(HALF).replace(
         "  return", '  "test.op"(%c1) : (tensor<1xi8>) -> ()\n  return'
