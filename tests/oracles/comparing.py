@@ -95,7 +95,7 @@ def inputs_of(case: Case) -> list[Array]:
     ]
 
 
-def _with_shapes(case: Case, results: Sequence[Array]) -> Case:
+def with_shapes(case: Case, results: Sequence[Array]) -> Case:
     """A model whose results have the shapes that the runtime gives them."""
     pairs = zip(case.results, results, strict=True)
     shaped = [result._replace(array=np.zeros(array.shape)) for result, array in pairs]
@@ -195,7 +195,7 @@ def compare(
             tally.refused.append(f"{draw.name}: {found.outcome}: {found.message}")
             continue
         expected = found.results
-        file = write_model(model_of(_with_shapes(case, expected)))
+        file = write_model(model_of(with_shapes(case, expected)))
         ways = [_interpret]
         if tally.draws % compiled_step == compiled_step - 1:
             ways.append(_compile)

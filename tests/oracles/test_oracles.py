@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conformance.answers import Crashed
+from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
 from tests.unit.frontends.tflite.models import model_of
+from tests.unit.frontends.tflite.test_conformance import has_known_difference
 from tests.unit.numerics.tflite.cases import Tensor, cases
+from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
 
 from . import networks
@@ -20,6 +24,7 @@ from .comparing import (
     compare,
     compare_networks,
     inputs_of,
+    with_shapes,
 )
 from .drawing import Draw
 
@@ -73,6 +78,42 @@ def test_networks_have_several_ops(process: LiteRTProcess):
 
 def codes(net: networks.Network) -> list[str]:
     return [operator.code for operator in net.operators]
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Mlir]:
+    """The real importer."""
+    reason = "real importer: pip install --no-deps 'litert-converter>=0.5,<0.6'"
+    pytest.importorskip("litert_converter", reason=reason)
+    with Mlir(package="litert_converter.mlir") as worker:
+        yield worker
+
+
+def test_text_of_the_real_importer(process: LiteRTProcess, real: Mlir):
+    """Of a model of each op and each kind of operands."""
+    different: list[str] = []
+    compared = 0
+    for op, declaration in DECLARATIONS.items():
+        for kind in declaration.kinds:
+            draw = Draw(op, kind, SEED, 0)
+            case = declaration.make(draw)
+            inputs = inputs_of(case)
+            run = process.run(write_model(model_of(case)), inputs, op != "ELU")
+            if run.outcome != "runs":
+                continue
+            case = with_shapes(case, run.results)
+            file = write_model(model_of(case))
+            expected = real.imported(file)
+            is_folded = op in ("RESHAPE", "PADV2") and case.results[0].array.shape == (
+                inputs[0].shape
+            )
+            if has_known_difference(case) or is_folded or isinstance(expected, Crashed):
+                continue
+            compared += 1
+            if real.run(str(read_tflite(file))) != expected:
+                different.append(draw.name)
+    assert not different
+    assert compared > 150
 
 
 def test_all_ops_with_integer_kernels_are_declared():

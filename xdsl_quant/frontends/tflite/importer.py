@@ -224,8 +224,8 @@ def _quantized_type(
     quantization: Quantization, type_name: str, is_narrow: bool
 ) -> TypeAttribute:
     options: StorageOptions = {"is_signed": not type_name.startswith("U")}
-    if is_narrow and type_name == "INT8":
-        options["storage_type_min"] = -127
+    if is_narrow and ITEM_BITS[type_name] == 8:
+        options["storage_type_min"] = -127 if options["is_signed"] else 1
     storage = IntegerType(ITEM_BITS[type_name])
     scales = quantization.scales.astype(np.float64)
     scales[scales == 0] = _SMALLEST_SCALE

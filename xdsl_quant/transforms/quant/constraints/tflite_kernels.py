@@ -576,7 +576,9 @@ class _Product:
                 f"'{op.name}': it must be stored as {_or(legal)}",
             )
             return
-        if isinstance(scalar_or_element_type(bias.value.type), IntegerType):
+        element_type = scalar_or_element_type(bias.value.type)
+        # One of 64 bits, which no quantized type can have, gets a scale in the file.
+        if isinstance(element_type, IntegerType) and element_type.bitwidth < 64:
             yield from self._bias_without_scale(op, operands, activation, bias)
 
     def _bias_without_scale(
