@@ -48,6 +48,8 @@ _PASS_CLASSES = {
     },
     "propagation": {
         "quant-export": "QuantExportPass",
+        "quant-fuse-kernels": "QuantFuseKernelsPass",
+        "quant-inline-regions": "QuantInlineRegionsPass",
     },
     "statistics": {
         "quant-calibrated-to-uniform": "QuantCalibratedToUniformPass",

@@ -34,7 +34,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
 from xdsl_quant.dialects.quant import AnyQuantizedType, Quant
 from xdsl_quant.dialects.quant.traits import (
@@ -113,6 +113,19 @@ def read_target(source: str | Path) -> TargetSpec:
             "path of a .toml file"
         )
     return _read(Path(path()))
+
+
+def target_of_option(text: str) -> TargetSpec:
+    """
+    The target that the option of a pass names.
+
+    Raises:
+        PassFailedException: if there is no such target, or its file is wrong.
+    """
+    try:
+        return read_target(text)
+    except TargetError as e:
+        raise PassFailedException(str(e)) from None
 
 
 def _read(path: Path) -> TargetSpec:

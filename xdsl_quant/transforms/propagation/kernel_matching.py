@@ -1,0 +1,259 @@
+"""
+Which ops of a block form the kernels of a target.
+
+A kernel takes the values that its ops use and that others define, one port for each use, in
+the order of uses: ports of a kernel of one op are the operands of that op. Constants such
+as weights, and the destinations of linalg ops, are ports, too, so nothing but the ops of a
+pattern is part of a kernel. Its results are the values that others use, and all results of
+its last op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import product
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp, UnrankedMemRefType
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.traits import ConstantLike, get_effects
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.traits import (
+    ComputesElementwise,
+    MovesElements,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    Reduces,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
+
+from .target_spec import KernelSpec, MatchFn, PatternStep, TargetSpec
+
+_COMPUTATIONS = (
+    ComputesElementwise,
+    MovesElements,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    Reduces,
+)
+"""What ops say that compute with values, and nothing else."""
+
+
+@dataclass(frozen=True)
+class KernelMatch:
+    """Ops that form a kernel, in their order."""
+
+    kernel: KernelSpec
+    ops: Sequence[Operation]
+    outputs: Sequence[SSAValue]
+    """Results of the ops that others use, and those of the last op."""
+
+    positions: Sequence[int]
+    """Where the ops are in their block."""
+
+
+def kernel_matches(
+    block: Block, target: TargetSpec, constants: AbstractSet[SSAValue]
+) -> Sequence[KernelMatch]:
+    """
+    The kernels of a block that have no op in common: those of the most ops before others,
+    then those whose last op is first, then those that are first in the target.
+
+    Args:
+        block: the block.
+        target: the kernels.
+        constants: the values that are constant.
+    """
+    matcher = _Matcher(target, constants, {op: i for i, op in enumerate(block.ops)})
+    by_size: dict[int, list[KernelMatch]] = {}
+    for op in block.ops:
+        for match in matcher.matches(op):
+            by_size.setdefault(len(match.ops), []).append(match)
+    taken: set[Operation] = set()
+    chosen: list[KernelMatch] = []
+    for size in sorted(by_size, reverse=True):
+        for match in by_size[size]:
+            if taken.isdisjoint(match.ops):
+                taken.update(match.ops)
+                chosen.append(match)
+    return chosen
+
+
+def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
+    """Results of constants, and of ops without effects that take nothing but these."""
+    constants: set[SSAValue] = set()
+    for op in module.walk():
+        if not op.results or op.regions:
+            continue
+        moves = quantization_trait(op, MovesElements)
+        sources = op.operands if moves is None else moves.moved(op)
+        if op.has_trait(ConstantLike) or (
+            sources and constants.issuperset(sources) and has_no_effects(op)
+        ):
+            constants.update(op.results)
+    return constants
+
+
+def has_no_effects(op: Operation) -> bool:
+    """
+    Whether an op is known to have no effects: it says so, or it says what it computes, and
+    takes no memory.
+    """
+    if (effects := get_effects(op)) is not None:
+        return not effects
+    memory = MemRefType | UnrankedMemRefType
+    return has_quantization_trait(op, *_COMPUTATIONS) and not any(
+        isinstance(value.type, memory) for value in (*op.operands, *op.results)
+    )
+
+
+def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
+    """The uses in ops, and in their regions, of values that others define."""
+    inside = {inner for op in ops for inner in op.walk()}
+    for inner in (inner for op in ops for inner in op.walk()):
+        for index, operand in enumerate(inner.operands):
+            owner = operand.owner
+            definer = owner if isinstance(owner, Operation) else owner.parent_op()
+            if definer not in inside:
+                yield Use(inner, index)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A pattern without options: each of its steps is there."""
+
+    kernel: KernelSpec
+    steps: Sequence[PatternStep]
+
+
+class _Matcher:
+    def __init__(
+        self,
+        target: TargetSpec,
+        constants: AbstractSet[SSAValue],
+        positions: Mapping[Operation, int],
+    ):
+        self.constants = constants
+        self.positions = positions
+        self.candidates: dict[str, list[_Candidate]] = {}
+        """Patterns by the name of their last op."""
+
+        self.functions: list[tuple[KernelSpec, MatchFn]] = []
+        for kernel in target.kernels.values():
+            for pattern in kernel.patterns:
+                if callable(pattern):
+                    self.functions.append((kernel, pattern))
+                    continue
+                for steps in _without_options(pattern.steps):
+                    for name in steps[-1].names:
+                        candidate = _Candidate(kernel, steps)
+                        self.candidates.setdefault(name, []).append(candidate)
+
+    def matches(self, op: Operation) -> Iterator[KernelMatch]:
+        """The kernels that end with an op."""
+        for candidate in self.candidates.get(op_name(op), ()):
+            ops = _chain(op, candidate.steps)
+            if ops and (match := self.match(candidate.kernel, ops)) is not None:
+                yield match
+        for kernel, function in self.functions:
+            ops = function(op)
+            if (
+                not ops
+                or ops[-1] is not op
+                or any(o not in self.positions for o in ops)
+            ):
+                continue
+            in_order = sorted({*ops}, key=self.positions.__getitem__)
+            if (match := self.match(kernel, in_order)) is not None:
+                yield match
+
+    def match(self, kernel: KernelSpec, ops: Sequence[Operation]) -> KernelMatch | None:
+        """The kernel of some ops; `None` if they cannot be one."""
+        if len(ops) == 1:
+            if get_effects(ops[0]):
+                return None
+        elif not all(map(has_no_effects, ops)):
+            return None
+        outputs = self.outputs(ops)
+        if not outputs:
+            return None
+        inputs = [use.operation.operands[use.index] for use in uses_from_outside(ops)]
+        input_types, output_types = (
+            [scalar_or_element_type(value.type) for value in values]
+            for values in (inputs, outputs)
+        )
+        # Kernels that are quantized already are no kernels of floats.
+        if any(isinstance(t, QuantizedType) for t in (*input_types, *output_types)):
+            return None
+        for signature in kernel.signatures:
+            fitted = signature.fitted(input_types, output_types)
+            if fitted is not None and all(
+                not port.is_constant or value in self.constants
+                for port, value in zip(fitted.inputs, inputs, strict=True)
+            ):
+                positions = [self.positions[op] for op in ops]
+                return KernelMatch(kernel, ops, outputs, positions)
+        return None
+
+    def outputs(self, ops: Sequence[Operation]) -> Sequence[SSAValue]:
+        """The results; none if others would use them before the kernel has them."""
+        inside = {inner for op in ops for inner in op.walk()}
+        outputs: list[SSAValue] = []
+        last = self.positions[ops[-1]]
+        for op in ops[:-1]:
+            for result in op.results:
+                others = [
+                    use.operation for use in result.uses if use.operation not in inside
+                ]
+                if any(self.position(other, op) <= last for other in others):
+                    return ()
+                if others:
+                    outputs.append(result)
+        return [*outputs, *ops[-1].results]
+
+    def position(self, op: Operation, sibling: Operation) -> int:
+        """The position of an op, or of the one that has it, in the block of another."""
+        while (
+            op.parent is not sibling.parent and (parent := op.parent_op()) is not None
+        ):
+            op = parent
+        return self.positions.get(op, len(self.positions))
+
+
+def _without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
+    """A pattern with each choice of its optional steps."""
+    choices = [(True, False) if step.is_optional else (True,) for step in steps]
+    for choice in product(*choices):
+        if any(choice):
+            yield [
+                step for step, is_there in zip(steps, choice, strict=True) if is_there
+            ]
+
+
+def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:
+    """The ops of a pattern that ends with an op; none if they are not there."""
+    *earlier, last = steps
+    if op_name(op) not in last.names:
+        return ()
+    if not earlier:
+        return (op,)
+    for operand in op.operands:
+        owner = operand.owner
+        if (
+            isinstance(owner, Operation)
+            and owner.parent is op.parent
+            and _is_only_user(op, owner)
+            and (ops := _chain(owner, earlier))
+        ):
+            return (*ops, op)
+    return ()
+
+
+def _is_only_user(op: Operation, producer: Operation) -> bool:
+    return all(
+        use.operation is op for result in producer.results for use in result.uses
+    )

@@ -1,0 +1,172 @@
+"""
+Wrap ops in the kernels of a hardware target.
+
+Each `quant.region` has the ops of one pattern of the target, as they were, and a port for
+each value that they take from outside: see
+[`kernel_matching`][xdsl_quant.transforms.propagation.kernel_matching]. The largest kernels
+come first. An op stays as it is if it is in no pattern, if the types of its operands or
+results are not those of a signature, if it is quantized already, or has side effects; and a
+chain is no kernel if another op uses a value in the middle of it.
+
+Before, with the target `stablehlo-int8`:
+
+```mlir
+%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ...
+%z = stablehlo.add %y, %b : tensor<2x4xf32>
+```
+
+After, where `%b` is a constant:
+
+```mlir
+%z = quant.region "product_bias" (%x_1 = %x : tensor<2x3xf32>,
+    %w_1 = %w : tensor<3x4xf32>, %b_1 = %b : tensor<2x4xf32>) -> (tensor<2x4xf32>) {
+  %y = stablehlo.dot_general %x_1, %w_1, contracting_dims = [1] x [0] : ...
+  %z = stablehlo.add %y, %b_1 : tensor<2x4xf32>
+  quant.return %z : tensor<2x4xf32>
+}
+```
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
+
+from .kernel_matching import (
+    KernelMatch,
+    constant_values,
+    kernel_matches,
+    uses_from_outside,
+)
+from .target_files import target_of_option
+from .target_spec import OpPattern, TargetSpec
+
+POSITIONS = "quant.positions"
+"""
+An attribute of kernels: where their ops were in the block, if other ops were between them.
+Nothing but `quant-inline-regions` reads it, to restore the order.
+"""
+
+_DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
+"""Dialects whose ops have regions that compute single elements."""
+
+_CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
+"""Ops of these dialects whose regions are other ones."""
+
+
+@dataclass(frozen=True)
+class QuantFuseKernelsPass(ModulePass):
+    """
+    Wrap ops in the kernels of a hardware target: each `quant.region` has the ops of one
+    pattern. Running the pass again changes nothing.
+    """
+
+    name = "quant-fuse-kernels"
+
+    target: str
+    """The name of a target, or the path of a `.toml` file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of_option(self.target)
+        if not fuse_kernels(op, target):
+            _warn_of_nothing(op, target)
+
+
+def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
+    """
+    Wrap ops in the kernels of a target.
+
+    Returns:
+        The number of kernels, those included that were there before.
+    """
+    constants = constant_values(module)
+    blocks = [*_blocks(module)]
+    count = sum(isinstance(op, RegionOp) for block in blocks for op in block.ops)
+    for block in blocks:
+        matches = kernel_matches(block, target, constants)
+        for match in matches:
+            _wrap(match)
+        count += len(matches)
+    return count
+
+
+def _blocks(op: Operation) -> Iterator[Block]:
+    """The blocks that may have kernels."""
+    name = op_name(op)
+    if isinstance(op, RegionOp) or (
+        name.partition(".")[0] in _DIALECTS_OF_BODIES and name not in _CONTROL_FLOW
+    ):
+        return
+    for region in op.regions:
+        for block in region.blocks:
+            yield block
+            for inner in block.ops:
+                if inner.regions:
+                    yield from _blocks(inner)
+
+
+def _wrap(match: KernelMatch) -> None:
+    last = match.ops[-1]
+    uses = [*uses_from_outside(match.ops)]
+    inputs = [use.operation.operands[use.index] for use in uses]
+    region = RegionOp(
+        match.kernel.name, inputs, [value.type for value in match.outputs]
+    )
+    region.location = last.location
+    if match.positions[-1] - match.positions[0] >= len(match.ops):
+        region.attributes[POSITIONS] = ArrayAttr(
+            IntegerAttr(position, i64) for position in match.positions
+        )
+    Rewriter.insert_op(region, InsertPoint.before(last))
+    inside = {inner for op in match.ops for inner in op.walk()}
+    for value, result in zip(match.outputs, region.results, strict=True):
+        result.name_hint = value.name_hint
+        value.replace_uses_with_if(result, lambda use: use.operation not in inside)
+    body = region.body.block
+    operands: dict[Operation, list[SSAValue]] = {}
+    for use, argument in zip(uses, body.args, strict=True):
+        op = use.operation
+        argument.name_hint = op.operands[use.index].name_hint
+        operands.setdefault(op, [*op.operands])[use.index] = argument
+    for op, values in operands.items():
+        op.operands = values
+    terminator = body.last_op
+    assert isinstance(terminator, ReturnOp)
+    for op in match.ops:
+        op.detach()
+        body.insert_op_before(op, terminator)
+    terminator.operands = match.outputs
+
+
+def _warn_of_nothing(module: ModuleOp, target: TargetSpec) -> None:
+    names = {
+        name
+        for kernel in target.kernels.values()
+        for pattern in kernel.patterns
+        if isinstance(pattern, OpPattern)
+        for step in pattern.steps
+        for name in step.names
+    }
+    counts = Counter(name for op in module.walk() if (name := op_name(op)) in names)
+    found = ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
+    reason = (
+        f"found {found} in other chains or with other types than the signatures have"
+        if counts
+        else "found none of its ops in the module"
+    )
+    warnings.warn(
+        f"no kernel of target '{target.name}' is fused, {reason}; see xdsl-quant-target "
+        "check",
+        stacklevel=2,
+    )
