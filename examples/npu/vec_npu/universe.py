@@ -1,0 +1,35 @@
+"""What `xdsl-opt` and xdsl-quant find in this package: nothing is imported before use."""
+
+from pathlib import Path
+
+from xdsl_quant.universe import QuantizationUniverse
+
+
+def get_vec():
+    from .dialect import Vec
+
+    return Vec
+
+
+def get_target() -> Path:
+    return Path(__file__).with_name("vec-npu.toml")
+
+
+def get_gated_result():
+    from .kernels import gated_result
+
+    return gated_result
+
+
+def get_gated():
+    from .kernels import gated
+
+    return gated
+
+
+VEC_NPU_UNIVERSE = QuantizationUniverse(
+    all_dialects={"vec": get_vec},
+    hardware_targets={"vec-npu": get_target},
+    constraints={"vec.gated-result": get_gated_result},
+    kernel_patterns={"vec.gated": get_gated},
+)
