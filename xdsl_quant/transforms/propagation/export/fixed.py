@@ -1,0 +1,430 @@
+"""
+Kernels as quantized ops, for targets with fixed kernels: a `quant.region` whose ports all
+have uniform types becomes the ops within, which take and give quantized values.
+
+It is done in the words of the dialect that the ops are of: values are quantized by
+`tfl.quantize` or `stablehlo.uniform_quantize`, and constants become those of stored values.
+Where one kernel gives a value with other parameters than the next one takes, a cast from
+the ones to the others is between them.
+
+A kernel may have values of its own between its ops, and nothing says how these are
+quantized. An accumulator, which is the result of an op that multiplies and accumulates, has
+32 bits and the product of the scales of its factors; what is added to it has that, too.
+What only moves or orders elements keeps their type. In TensorFlow Lite, where an
+accumulator is no value, all results in a kernel have the type of its result.
+
+A kernel stays what it was in floating point, with a warning, if a port has no uniform type
+or an op does not accept the types: it reads what is dequantized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ModuleOp,
+    ShapedType,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue, TypeAttribute
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+    RegionOp,
+    ScaledQuantizedType,
+    uniform_type,
+)
+from xdsl_quant.dialects.quant.traits import (
+    MultipliesAndAccumulates,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+
+
+class NoQuantizedForm(Exception):
+    """Why a kernel stays in floating point."""
+
+
+# Words of dialects
+
+
+class Words:
+    """How the casts of a dialect are written: here those of the quant dialect."""
+
+    has_accumulators = False
+    """Whether accumulators of 32 bits are values."""
+
+    def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
+        """Ops the last of which gives a float or quantized value another type."""
+        if not _is_quantized(value.type):
+            return (QuantizeCastOp(value, type_),)
+        expressed = self.expressed(value)
+        return expressed, QuantizeCastOp(expressed.results[0], type_)
+
+    def expressed(self, value: SSAValue) -> Operation:
+        """The op that gives the floats of a quantized value."""
+        return DequantizeCastOp(value, _expressed_type(value))
+
+
+class _TFLWords(Words):
+    def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
+        from xdsl_quant.dialects.tfl.elementwise import QuantizeOp
+
+        op = QuantizeOp.create(
+            operands=[value], result_types=[type_], properties={"qtype": type_}
+        )
+        return (op,)
+
+    def expressed(self, value: SSAValue) -> Operation:
+        from xdsl_quant.dialects.tfl.elementwise import DequantizeOp
+
+        return DequantizeOp.create(
+            operands=[value], result_types=[_expressed_type(value)]
+        )
+
+
+class _StableHLOWords(Words):
+    has_accumulators = True
+
+    def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
+        from xdsl_quant.dialects.stablehlo.elementwise import UniformQuantizeOp
+
+        return (UniformQuantizeOp.create(operands=[value], result_types=[type_]),)
+
+    def expressed(self, value: SSAValue) -> Operation:
+        from xdsl_quant.dialects.stablehlo.elementwise import UniformDequantizeOp
+
+        return UniformDequantizeOp.create(
+            operands=[value], result_types=[_expressed_type(value)]
+        )
+
+
+_ACCUMULATOR_BITS = 32
+
+_QUANT_WORDS = Words()
+_WORDS = {"tfl": _TFLWords(), "stablehlo": _StableHLOWords()}
+
+
+def _words(region: RegionOp) -> Words:
+    dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
+    return next((_WORDS[name] for name in dialects if name in _WORDS), _QUANT_WORDS)
+
+
+def _is_quantized(type_: Attribute) -> bool:
+    return isinstance(scalar_or_element_type(type_), QuantizedType)
+
+
+def _expressed_type(value: SSAValue) -> TypeAttribute:
+    type_ = QuantizedType.cast_to_expressed_type(value.type)
+    assert type_ is not None
+    return type_
+
+
+# Kernels
+
+
+def _accumulator_type(
+    op: Operation, operands: Sequence[SSAValue]
+) -> ScaledQuantizedType:
+    """The type of a sum of products: 32 bits, and the product of the scales."""
+    from xdsl_quant.numerics import QuantizationParameters
+
+    trait = quantization_trait(op, MultipliesAndAccumulates)
+    assert trait is not None
+    lhs, rhs = (
+        scalar_or_element_type(operands[i].type) for i in (trait.lhs, trait.rhs)
+    )
+    if not isinstance(lhs, ScaledQuantizedType) or not isinstance(
+        rhs, ScaledQuantizedType
+    ):
+        raise NoQuantizedForm(f"a factor of '{op.name}' is not quantized")
+    parameters = QuantizationParameters(
+        lhs.get_scales() * rhs.get_scales(),
+        storage=f"i{_ACCUMULATOR_BITS}",
+        quantized_dimension=rhs.axis,
+    )
+    return uniform_type(parameters, lhs.expressed_type)
+
+
+def _along_each_axis(
+    type_: ScaledQuantizedType, result: SSAValue
+) -> Sequence[QuantizedType]:
+    """
+    The types with these scales that a result may have: a per-axis type belongs to another
+    dimension in the result of an op than in its operand, and each op has a rule for it.
+    """
+    from xdsl_quant.numerics import QuantizationParameters
+
+    if type_.axis is None:
+        return (type_,)
+    parameters = QuantizationParameters.from_type(type_)
+    return [
+        uniform_type(replace(parameters, quantized_dimension=axis))
+        for axis, size in enumerate(_shape(result))
+        if size == len(type_.scale_array())
+    ]
+
+
+@dataclass
+class _Kernel:
+    """The quantized ops of a kernel, which are being made."""
+
+    region: RegionOp
+    words: Words
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """What stands for arguments and results of the ops within."""
+
+    ops: list[Operation] = field(default_factory=list[Operation])
+
+    def results(self) -> Sequence[SSAValue]:
+        """
+        Make all ops.
+
+        Returns:
+            what stands for the results of the kernel.
+
+        Raises:
+            NoQuantizedForm: if an op does not accept the types.
+        """
+        *ops, _ = self.region.body.block.ops
+        for op in ops:
+            self._add(op)
+        return self._returned()
+
+    def _as(self, value: SSAValue, element_type: QuantizedType) -> SSAValue:
+        """A value with this quantized type."""
+        if scalar_or_element_type(value.type) == element_type:
+            return value
+        type_ = with_element_type(value.type, element_type)
+        new_ops = self.words.quantized(value, type_)
+        self._insert(new_ops)
+        return new_ops[-1].results[0]
+
+    def expressed(self, value: SSAValue) -> SSAValue:
+        """The floats of a quantized value."""
+        new_op = self.words.expressed(value)
+        self._insert((new_op,))
+        return new_op.results[0]
+
+    def float_results(self) -> Sequence[SSAValue]:
+        """Copy the ops as they are, and return what stands for the results."""
+        *ops, _ = self.region.body.block.ops
+        for op in ops:
+            operands = [self.values[operand] for operand in op.operands]
+            self._append(op, _with_types(op, operands, op.result_types))
+        return self._returned()
+
+    def _returned(self) -> Sequence[SSAValue]:
+        returned = [self.values[value] for value in self.region.returned]
+        return [
+            self._as(value, spec) if isinstance(spec, ScaledQuantizedType) else value
+            for value, spec in zip(returned, self.region.output_specs, strict=True)
+        ]
+
+    def _append(self, op: Operation, new: Operation) -> None:
+        """Append what stands for an op."""
+        new.location = op.location
+        self.ops.append(new)
+        for old, result in zip(op.results, new.results, strict=True):
+            result.name_hint = old.name_hint
+            self.values[old] = result
+
+    def _insert(self, new_ops: Sequence[Operation]) -> None:
+        for op in new_ops:
+            op.location = self.region.location
+            self.ops.append(op)
+
+    def _add(self, op: Operation) -> None:
+        operands = [self.values[operand] for operand in op.operands]
+        quantized = next((x for x in operands if _is_quantized(x.type)), None)
+        if quantized is not None:
+            peer = cast(QuantizedType, scalar_or_element_type(quantized.type))
+            # Floats in a kernel are constants, such as the 0 of a rectifier.
+            operands = [self._as(x, peer) if _has_floats(x) else x for x in operands]
+        self._append(op, self._made(op, operands, is_quantized=quantized is not None))
+
+    def _made(
+        self, op: Operation, operands: Sequence[SSAValue], *, is_quantized: bool
+    ) -> Operation:
+        if not is_quantized:
+            return _with_types(op, operands, op.result_types)
+        reason: VerifyException | None = None
+        for element_type in self._element_types(op, operands):
+            types = [
+                with_element_type(result.type, element_type)
+                if _has_floats(result)
+                else result.type
+                for result in op.results
+            ]
+            new = _with_types(op, operands, types)
+            try:
+                new.verify()
+            except VerifyException as e:
+                reason = reason or e
+                new.erase()
+            else:
+                return new
+        raise NoQuantizedForm(f"'{op.name}' does not accept the types: {reason}")
+
+    def _element_types(
+        self, op: Operation, operands: Sequence[SSAValue]
+    ) -> Sequence[QuantizedType]:
+        """The types that the results of an op may have, of which the first fits."""
+        if self.words.has_accumulators:
+            if op.results[0] not in self.region.returned and (
+                quantization_trait(op, MultipliesAndAccumulates) is not None
+            ):
+                accumulator = _accumulator_type(op, operands)
+                return _along_each_axis(accumulator, op.results[0])
+            for operand in operands:
+                type_ = scalar_or_element_type(operand.type)
+                if isinstance(type_, ScaledQuantizedType) and (
+                    type_.storage_type_integral_width == _ACCUMULATOR_BITS
+                ):
+                    return _along_each_axis(type_, op.results[0])
+        specs = self.region.output_specs
+        return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)][:1]
+
+
+# Modules
+
+
+class FixedExport:
+    """The export of the kernels of a module."""
+
+    def __init__(self, module: ModuleOp):
+        self.regions = [op for op in module.walk() if isinstance(op, RegionOp)]
+        self.stored: dict[SSAValue, dict[Attribute, SSAValue]] = {}
+        """What values of the module are quantized as, by element types."""
+
+        self.words: dict[SSAValue, Words] = {}
+        """In which words the results of kernels are quantized."""
+
+        self.in_float: dict[RegionOp, str] = {}
+        """The kernels that stayed in floating point, and why."""
+
+    def run(self) -> None:
+        for region in self.regions:
+            self._export(region)
+        # What uses the results of a kernel after all later kernels went is no kernel.
+        for region in reversed(self.regions):
+            for result in region.results:
+                if result.first_use is not None:
+                    result.replace_all_uses_with(self._expressed(result))
+            Rewriter.erase_op(region)
+
+    def _export(self, region: RegionOp) -> None:
+        try:
+            kernel, results = self._quantized_kernel(region)
+        except NoQuantizedForm as e:
+            self.in_float[region] = str(e)
+            kernel, results = self._float_kernel(region)
+        Rewriter.insert_op(kernel.ops, InsertPoint.before(region))
+        specs = region.output_specs
+        for old, new, spec in zip(region.results, results, specs, strict=True):
+            new.name_hint = new.name_hint or old.name_hint
+            if isinstance(spec, ScaledQuantizedType):
+                self.stored[old] = {spec: new}
+                self.words[old] = kernel.words
+            else:
+                old.replace_all_uses_with(new)
+
+    def _quantized_kernel(self, region: RegionOp) -> tuple[_Kernel, Sequence[SSAValue]]:
+        words = _words(region)
+        if words is _QUANT_WORDS:
+            raise NoQuantizedForm("the dialect of its ops has no quantized ops")
+        for value, spec in _ports(region):
+            if _has_floats(value) and not isinstance(spec, ScaledQuantizedType):
+                raise NoQuantizedForm(f"a port has the specification '{spec}'")
+        arguments = [
+            self._quantized(value, spec, words)
+            if isinstance(spec, ScaledQuantizedType)
+            else value
+            for value, spec in zip(region.inputs, region.input_specs, strict=True)
+        ]
+        kernel = _Kernel(region, words)
+        kernel.values |= zip(region.body.block.args, arguments, strict=True)
+        return kernel, kernel.results()
+
+    def _float_kernel(self, region: RegionOp) -> tuple[_Kernel, Sequence[SSAValue]]:
+        """Dequantize, compute, quantize."""
+        kernel = _Kernel(region, _words(region))
+        block = region.body.block
+        for argument, value, spec in zip(
+            block.args, region.inputs, region.input_specs, strict=True
+        ):
+            if isinstance(spec, ScaledQuantizedType):
+                value = kernel.expressed(self._quantized(value, spec, kernel.words))
+            elif value in self.stored:
+                value = self._expressed(value)
+            kernel.values[argument] = value
+        return kernel, kernel.float_results()
+
+    # Values of the module
+
+    def _quantized(
+        self, value: SSAValue, spec: ScaledQuantizedType, words: Words
+    ) -> SSAValue:
+        """A value with this element type: all kernels that take it share a cast."""
+        known = self.stored.setdefault(value, {})
+        if spec not in known:
+            is_result = value in self.words
+            source = next(iter(known.values())) if is_result else value
+            new_ops = words.quantized(source, with_element_type(value.type, spec))
+            known[spec] = _inserted_after(source, new_ops)
+        return known[spec]
+
+    def _expressed(self, value: SSAValue) -> SSAValue:
+        """The floats of a value."""
+        if (words := self.words.get(value)) is None:
+            return value
+        known, expressed = self.stored[value], scalar_or_element_type(value.type)
+        if expressed not in known:
+            source = next(iter(known.values()))
+            known[expressed] = _inserted_after(source, (words.expressed(source),))
+        return known[expressed]
+
+
+def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:
+    """Insert ops where a value is there, and return the result of the last one."""
+    if isinstance(value, BlockArgument):
+        location, point = value.location, InsertPoint.at_start(value.block)
+    else:
+        owner = cast(Operation, value.owner)
+        location, point = owner.location, InsertPoint.after(owner)
+    for op in new_ops:
+        op.location = location
+    Rewriter.insert_op(new_ops, point)
+    return new_ops[-1].results[0]
+
+
+def _ports(region: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
+    return zip((*region.inputs, *region.results), region.specs, strict=True)
+
+
+def _has_floats(value: SSAValue) -> bool:
+    return isinstance(scalar_or_element_type(value.type), AnyFloat)
+
+
+def _shape(value: SSAValue) -> Sequence[int]:
+    type_ = value.type
+    return type_.get_shape() if isinstance(type_, ShapedType) else ()
+
+
+def _with_types(
+    op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
+) -> Operation:
+    """The same op with other operands and results."""
+    return type(op).create(
+        operands=operands,
+        result_types=types,
+        properties=op.properties.copy(),
+        attributes=op.attributes.copy(),
+        regions=[region.clone() for region in op.regions],
+    )
