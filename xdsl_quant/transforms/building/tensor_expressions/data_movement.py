@@ -40,11 +40,6 @@ def axes_of(axis: Any, rank: int) -> list[int]:
     return sorted({int(a) % rank for a in np.ravel(axis)})
 
 
-def _is_flat(x: TensorExpression, shape: Sequence[int]) -> bool:
-    """Whether two shapes differ in dimensions of size 1 alone."""
-    return [s for s in x.shape if s != 1] == [s for s in shape if s != 1]
-
-
 @implements(np.reshape)
 def reshaped(x: TensorExpression, shape: Sequence[int]) -> TensorExpression:
     if -1 in shape:
@@ -79,7 +74,7 @@ def _split_dimensions(old: Shape, new: Shape) -> list[list[int]] | None:
         if product != size:
             return None
         parts.append(group)
-    return parts if all(size == 1 for size in new[position:]) else None
+    return parts
 
 
 def _joined(parts: Sequence[Sequence[int]], shape: Shape, indices: Indices) -> Indices:
@@ -98,13 +93,9 @@ def _joined(parts: Sequence[Sequence[int]], shape: Shape, indices: Indices) -> I
 
 @implements(np.transpose)
 def _transposed(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
-    if [*order] == [*range(x.ndim)]:
-        return x
-    shape = tuple(x.shape[d] for d in order)
-    if _is_flat(x, shape) and [d for d in order if x.shape[d] != 1] == [
-        d for d in range(x.ndim) if x.shape[d] != 1
-    ]:
-        return reshaped(x, shape)
+    moved = [d for d in order if x.shape[d] != 1]
+    if moved == sorted(moved):
+        return reshaped(x, [x.shape[d] for d in order])
     base = x.computed
     result = x.builder.transposed(base.value, order)
     return Loaded(x.builder, result, x.dtype, base.bounds)
@@ -112,7 +103,7 @@ def _transposed(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
 
 @implements("part")
 def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
-    """What NumPy's indexing gives, with at most one array of indices."""
+    """What NumPy's indexing gives, with slices and numbers or with arrays of indices."""
     named = sum(item is not None and item is not ... for item in key)
     rest = [slice(None)] * (x.ndim - named)
     items = [*key]
@@ -121,19 +112,21 @@ def _part(x: TensorExpression, key: Sequence[Any]) -> TensorExpression:
         items[place : place + 1] = rest
     else:
         items += rest
-    arrays: list[Any] = [
-        i for i in items if isinstance(i, np.ndarray | TensorExpression | list)
+    axes = [
+        axis
+        for axis, item in enumerate(items)
+        if isinstance(item, np.ndarray | TensorExpression | list)
     ]
-    if len(arrays) > 1:
-        return _picked(x, arrays, [i for i in items if i is not None])
-    if arrays:
-        axis = (
-            items.index(arrays[0])
-            if isinstance(arrays[0], list)
-            else next(i for i, item in enumerate(items) if item is arrays[0])
+    if not axes:
+        return _sliced(x, items)
+    first, end = axes[0], axes[-1] + 1
+    others = items[:first] + items[end:]
+    if len(axes) < end - first or any(item != slice(None) for item in others):
+        raise IndexError(
+            "unsupported index: arrays must be next to each other, and all other "
+            "dimensions whole"
         )
-        return _taken(x, arrays[0], axis)
-    return _sliced(x, items)
+    return _picked(x, items[first:end], first)
 
 
 def _sliced(x: TensorExpression, items: Sequence[Any]) -> TensorExpression:
@@ -195,42 +188,29 @@ def _is_kept(item: Any) -> bool:
 
 
 def _linear(index: AffineExpr, places: range) -> AffineExpr:
-    if places.step != 1:
-        index = index * places.step
-    return index + places.start if places.start else index
+    return index * places.step + places.start
 
 
 @implements(np.take)
 def _taken(x: TensorExpression, indices: Any, axis: int = 0) -> TensorExpression:
     """Slices along a dimension at indices, which may be known."""
-    array = as_expression(indices, x.builder)
-    axis = axis % x.ndim
-    shape = (*x.shape[:axis], *array.shape, *x.shape[axis + 1 :])
-    end = axis + array.ndim
+    return _picked(x, [indices], axis % x.ndim)
+
+
+def _picked(x: TensorExpression, arrays: Sequence[Any], axis: int) -> TensorExpression:
+    """Slices at indices from arrays, one for each dimension from `axis` on."""
+    shape = np.broadcast_shapes(*map(np.shape, arrays))
+    every = [broadcast(as_expression(array, x.builder), shape) for array in arrays]
+    end = axis + len(shape)
 
     def source(
         place: Indices,
     ) -> Sequence[AffineExpr | tuple[TensorExpression, Indices]]:
-        return *place[:axis], (array, place[axis:end]), *place[end:]
+        indices = place[axis:end]
+        return *place[:axis], *((array, indices) for array in every), *place[end:]
 
+    shape = (*x.shape[:axis], *shape, *x.shape[axis + len(every) :])
     return Picked(x.computed, shape, source)
-
-
-def _picked(
-    x: TensorExpression, arrays: Sequence[Any], items: Sequence[Any]
-) -> TensorExpression:
-    """Slices at indices in leading dimensions, each from an array of one shape."""
-    every = [as_expression(array, x.builder) for array in arrays]
-    if any(isinstance(i, slice) for i in items[: len(every)]):
-        raise ValueError("arrays of indices must be those of the first dimensions")
-    rank = every[0].ndim
-
-    def source(
-        place: Indices,
-    ) -> Sequence[AffineExpr | tuple[TensorExpression, Indices]]:
-        return *((array, place[:rank]) for array in every), *place[rank:]
-
-    return Picked(x.computed, (*every[0].shape, *x.shape[len(every) :]), source)
 
 
 @implements(np.pad)
@@ -247,12 +227,11 @@ def _pad(
     if not any(map(any, pairs)):
         return x
     value = np.asarray(constant_values)[()]
-    if isinstance(x, Mapped):
-        inner, number = _preimage(x, value)
-        if inner is not None:
-            padded = _pad(inner, pairs, constant_values=number)
-            operands = [padded if o is inner else o for o in x.operands]
-            return Mapped(x.builder, padded.shape, x.dtype, x.function, operands)
+    if isinstance(x, Mapped) and (found := _preimage(x, value)) is not None:
+        inner, number = found
+        padded = _pad(inner, pairs, constant_values=number)
+        operands = [padded if o is inner else o for o in x.operands]
+        return Mapped(x.builder, padded.shape, x.dtype, x.function, operands)
     base = x.computed
     shape = tuple(
         size + low + high for size, (low, high) in zip(x.shape, pairs, strict=True)
@@ -271,22 +250,22 @@ def _pad(
     return Loaded(x.builder, result, x.dtype, bounds)
 
 
-def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression | None, int]:
+def _preimage(x: Mapped, value: Any) -> tuple[TensorExpression, int] | None:
     """
     The array that a function is applied to, and a number of which this gives a value: what
     is padded is then what is in memory. `None` if there is none.
     """
     tensors = [o for o in x.operands if isinstance(o, TensorExpression)]
     if len(tensors) != 1 or len(x.operands) > 2 or x.dtype.kind != "i":
-        return None, 0
+        return None
     (inner,) = tensors
     if not isinstance(inner, Loaded) or inner.bounds[1] - inner.bounds[0] > 1 << 16:
-        return None, 0
+        return None
     low, high = inner.bounds
     numbers = np.arange(low, high + 1)
     operands = [numbers if o is inner else o for o in x.operands]
     (places,) = np.nonzero(x.function(*operands) == value)
-    return (inner, low + int(places[0])) if places.size else (None, 0)
+    return (inner, low + int(places[0])) if places.size else None
 
 
 @implements("with_part")

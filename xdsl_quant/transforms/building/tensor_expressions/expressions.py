@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
-    f32,
     i1,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -34,7 +33,6 @@ from ..number_expressions import (
     Condition,
     FloatExpression,
     IntegerExpression,
-    TooWideError,
     signed_bounds,
     type_for,
 )
@@ -173,7 +171,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
 
     def entries_of(self, table: NDArray[Any]) -> TensorExpression:
         """The entries of a table of one dimension at these indices."""
-        return np.take(cast(Any, constant(self.builder, table)), cast(Any, self), 0)
+        return np.take(cast(Any, constant(self.builder, table)), cast(Any, self))
 
     def top_k(self, count: int) -> tuple[TensorExpression, TensorExpression]:
         """The largest elements along the last dimension, and their indices."""
@@ -249,7 +247,7 @@ class TensorExpression(NDArrayOperatorsMixin, ABC):
     ) -> TensorExpression:
         """The means of floats along dimensions."""
         total = self.sum(axis, keepdims, dtype)
-        return total / total.dtype.type(self.size // max(total.size, 1))
+        return total / total.dtype.type(self.size / max(total.size, 1))
 
 
 @dataclass(eq=False)
@@ -291,7 +289,7 @@ class Loaded(TensorExpression):
         if type_ == i1:
             return Condition(builder, value)
         width = cast(IntegerType, type_).bitwidth
-        if self.bounds[0] >= 0 and self.bounds[1] >= 1 << (width - 1):
+        if self.bounds[1] >= 1 << (width - 1):
             value = builder.op(arith.ExtUIOp, (value,), type_for(self.bounds))
         return IntegerExpression(builder, value, self.bounds)
 
@@ -323,13 +321,12 @@ class Known(Loaded):
         return constant_tensor(self.builder, self.array, element_type)
 
     def made(self, loops: Loops, indices: Indices) -> Scalar:
-        first = self.array.flat[0]
-        if self.size == 1 or (self.size < 1 << 16 and (self.array == first).all()):
-            return first
+        if self.size and (self.array == self.array.flat[0]).all():
+            return self.array.flat[0]
         scalar = super().made(loops, indices)
         if isinstance(scalar, FloatExpression):
             low, high = float(self.array.min()), float(self.array.max())
-            if not math.isnan(low + high):
+            if not math.isnan(low):
                 scalar.bounds, scalar.may_be_nan = (low, high), False
         return scalar
 
@@ -393,12 +390,13 @@ class Picked(TensorExpression):
                 values.append(loops.index(index))
                 continue
             array, place = index
-            number = array.element(loops, place)
-            if isinstance(number, IntegerExpression):
-                # What is out of bounds must not be read.
-                values.append(number.maximum(0).minimum(size - 1).as_index())
-            else:
-                values.append(loops.builder.index(int(number)))
+            # What is out of bounds must not be read.
+            number = cast(Any, np.clip)(array.element(loops, place), 0, size - 1)
+            values.append(
+                number.as_index()
+                if isinstance(number, IntegerExpression)
+                else loops.builder.index(int(number))
+            )
         base = self.base.value
         type_ = cast(TensorType, base.type).element_type
         value = loops.builder.op(tensor.ExtractOp, (base, *values), type_)
@@ -438,7 +436,7 @@ def plain(
     result = stored(builder, value, is_signed=is_signed)
     if result.dtype == np.int64:
         width = cast(IntegerType, cast(TensorType, value.type).element_type).bitwidth
-        result.dtype = np.dtype(f"{'i' if is_signed else 'u'}{max(width, 8) // 8}")
+        result.dtype = np.dtype(f"{'i' if is_signed else 'u'}{(width + 7) // 8}")
     return result
 
 
@@ -458,7 +456,7 @@ def constant_tensor(
     elif isinstance(element_type, AnyFloat):
         data = array.astype(np.dtype(f"f{bit_width // 8}"))
     else:
-        data = array.astype(np.dtype(f"i{max(bit_width, 8) // 8}"))
+        data = array.astype(np.dtype(f"i{(bit_width + 7) // 8}"))
     if data.nbytes >= RESOURCE_BYTES and data.dtype.itemsize * 8 == bit_width:
         return builder.constant(new_resource("constant", data, type_), type_)
     attribute = DenseIntOrFPElementsAttr(
@@ -468,31 +466,26 @@ def constant_tensor(
 
 
 def storage_type(bounds: Bounds) -> IntegerType:
-    """The smallest type of whole bytes for signed integers."""
-    for bits in (8, 16, 32, 64):
+    """
+    The smallest type of whole bytes for signed integers.
+
+    Raises:
+        TooWideError: if it needs more than 64 bits.
+    """
+    for bits in (8, 16):
         low, high = signed_bounds(bits)
         if low <= bounds[0] and bounds[1] <= high:
             return IntegerType(bits)
-    raise TooWideError(
-        f"numbers from {bounds[0]} to {bounds[1]} need more than 64 bits"
-    )
+    return type_for(bounds)
 
 
 def element_type(scalar: Scalar, dtype: np.dtype[Any]) -> Attribute:
     """The type that elements of an array have in memory."""
-    match scalar:
-        case IntegerExpression():
-            return storage_type(scalar.bounds)
-        case FloatExpression():
-            return scalar.type
-        case Condition():
-            return i1
-        case _:
-            if dtype == np.bool_:
-                return i1
-            if dtype.kind == "f":
-                return FLOAT_TYPES[dtype]
-            return storage_type((int(scalar), int(scalar)))
+    if dtype == np.bool_:
+        return i1
+    if dtype.kind == "f":
+        return FLOAT_TYPES[dtype]
+    return storage_type(bounds_of(scalar))
 
 
 def bounds_of(scalar: Scalar) -> Bounds:
@@ -530,7 +523,8 @@ def as_number(
         case _:
             number = scalar.item()
     if isinstance(number, float):
-        return FloatExpression(builder, builder.number(number, f32), (number, number))
+        value = builder.number(number, FLOAT_TYPES[scalar.dtype])
+        return FloatExpression(builder, value, (number, number))
     bounds = int(number), int(number)
     return IntegerExpression(builder, builder.number(number, type_for(bounds)), bounds)
 
@@ -575,14 +569,9 @@ def mapped(ufunc: Any, *operands: Any) -> TensorExpression:
         broadcast(as_expression(x, builder), shape) if _is_array(x) else x
         for x in operands
     ]
-    is_float = any(d.kind == "f" for d in operand_dtypes)
-    is_narrow = dtype.kind in "iu" and dtype.itemsize < 8
 
     def function(*scalars: Any) -> Any:
-        if is_float:
-            scalars = tuple(map(as_dtype, scalars, operand_dtypes))
-        result = ufunc(*scalars)
-        return as_dtype(result, dtype) if is_narrow or dtype.kind == "b" else result
+        return as_dtype(ufunc(*map(as_dtype, scalars, operand_dtypes)), dtype)
 
     return Mapped(builder, shape, dtype, function, arguments)
 
@@ -604,37 +593,27 @@ def broadcast(x: TensorExpression, shape: Shape) -> TensorExpression:
     return View(x, shape, source)
 
 
-def _as_float(
-    builder: LoweringBuilder, value: Scalar, dtype: np.dtype[Any]
-) -> FloatExpression:
-    """A number as an expression of a float."""
-    value = as_dtype(value, dtype)
-    if isinstance(value, FloatExpression):
-        return value
-    number = float(value)
-    constant = builder.number(number, FLOAT_TYPES[dtype])
-    return FloatExpression(builder, constant, (number, number))
-
-
 @implements(np.where)
 def _where(condition: Any, x: Any, y: Any) -> TensorExpression:
     builder = builder_of(condition, x, y)
-    if not isinstance(condition, TensorExpression) and np.ndim(condition) == 0:
-        shape = np.broadcast_shapes(*map(np.shape, (x, y)))
-        return broadcast(as_expression(x if condition else y, builder), shape)
-    values = [v for v in (x, y) if not isinstance(v, int | float)]
-    dtype = np.result_type(*map(_dtype_of, values)) if values else np.dtype(np.int64)
+    dtype = np.result_type(
+        *(v if isinstance(v, int | float) else _dtype_of(v) for v in (x, y))
+    )
     shape = np.broadcast_shapes(*map(np.shape, (condition, x, y)))
+    if not isinstance(condition, TensorExpression) and np.ndim(condition) == 0:
+        chosen = as_expression(x if condition else y, builder)
+        return broadcast(chosen, shape).astype(dtype)
     arguments = [
         broadcast(as_expression(v, builder), shape) if _is_array(v) else v
         for v in (condition, x, y)
     ]
 
     def function(choice: Any, a: Any, b: Any) -> Any:
+        choice, a, b = map(as_dtype, (choice, a, b), (np.dtype(np.bool_), dtype, dtype))
         if not isinstance(choice, Condition):
-            return as_dtype(a if choice else b, dtype)
+            return a if choice else b
         if dtype.kind == "f":
-            a, b = (_as_float(choice.builder, v, dtype) for v in (a, b))
+            a, b = (as_number(choice.builder, v) for v in (a, b))
         return cast(Any, np.where)(choice, a, b)
 
     return Mapped(builder, shape, dtype, function, arguments)

@@ -102,13 +102,12 @@ class Loops:
                     INDEX,
                     {"dim": linalg.ops.IndexOp(formula.position).dim},
                 )
-            case AffineBinaryOpExpr():
+            case _:
+                assert isinstance(formula, AffineBinaryOpExpr)
                 is_sum = formula.kind is AffineBinaryOpKind.Add
                 op_type = arith.AddiOp if is_sum else arith.MuliOp
                 operands = self.index(formula.lhs), self.index(formula.rhs)
                 return builder.op(op_type, operands, INDEX)
-            case _:
-                raise AssertionError(f"an index formula: {formula}")
 
     def nest(
         self,

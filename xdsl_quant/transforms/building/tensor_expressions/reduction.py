@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ from .expressions import (
     constant,
     implements,
 )
-from .loops import FLOAT_TYPES, Loops, Scalar, loops_of
+from .loops import FLOAT_TYPES, Loops, loops_of
 
 _IDENTITY: Mapping[str, Callable[[Any], float]] = {
     "sum": lambda _: 0,
@@ -63,6 +65,8 @@ def _reduced(
     kept = [d for d in letters if d not in axes]
     if kind in ("max", "min"):
         dtype = x.dtype
+    elif dtype is not None:
+        x = x.astype(dtype)
     result = _contracted(kind, [(x, letters)], kept, dtype)
     if keepdims:
         result = expanded(result, axes) if axes else result
@@ -99,11 +103,11 @@ def _contracted(
     ]
     loop_of = {name: AffineDimExpr(i) for i, name in enumerate((*result, *reduced))}
     loops = Loops(builder)
-    scalar: Scalar = 1
-    for x, names in arrays:
-        factor = x.element(loops, tuple(loop_of.get(name, ZERO) for name in names))
-        scalar = factor if x is arrays[0][0] else scalar * factor
-    scalar = as_number(loops.builder, scalar)
+    factors = [
+        x.element(loops, tuple(loop_of.get(name, ZERO) for name in names))
+        for x, names in arrays
+    ]
+    scalar = as_number(loops.builder, reduce(mul, factors))
     shape = tuple(sizes[name] for name in result)
     count = math.prod(sizes[name] for name in reduced)
     type_: Any
@@ -161,12 +165,12 @@ def _sum_bounds(
     if len(arrays) != 2 or len(known) != 1:
         return low, high
     ((weights, names),) = known
-    largest = int(np.abs(weights.array).max(initial=0))
-    if not largest:
-        return 0, 0
+    # The smallest `i8` has no absolute value in `i8`. Without weights products are 0.
+    sizes_of_weights = np.abs(weights.array.astype(np.int64))
+    largest = int(sizes_of_weights.max(initial=1))
     others = -(-max(abs(bounds[0]), abs(bounds[1])) // largest)
     axes = tuple(i for i, name in enumerate(names) if name not in result)
-    sums = np.abs(weights.array.astype(np.int64)).sum(axis=axes)
+    sums = sizes_of_weights.sum(axis=axes)
     repeated = math.prod(
         size for name, size in sizes.items() if name not in (*result, *names)
     )
@@ -199,44 +203,40 @@ def _matmul(lhs: Any, rhs: Any) -> TensorExpression:
     return _contracted("sum", operands, [*names, "i", "j"])
 
 
-def _first_index(is_better: Any) -> Callable[..., TensorExpression]:
+def _first_index(is_better: Any, x: TensorExpression, axis: int) -> TensorExpression:
     """The index of the first one of the best elements along a dimension."""
+    axis = axis % x.ndim
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    # The loop that reduces is the last one.
+    last = AffineDimExpr(x.ndim - 1)
+    place: list[AffineExpr] = [*loops_of(range(x.ndim - 1))]
+    place.insert(axis, last)
+    loops = Loops(x.builder)
+    scalar = as_number(loops.builder, x.element(loops, tuple(place)))
+    type_: Any
+    if isinstance(scalar, FloatExpression):
+        type_, ends = scalar.type, (-math.inf, math.inf)
+    else:
+        type_, ends = type_for(scalar.bounds), scalar.bounds
+    worst = ends[0] if is_better is np.greater else ends[1]
+    initial = [
+        x.builder.repeated(worst, TensorType(type_, shape), shape),
+        x.builder.zeros(TensorType(i32, shape), shape),
+    ]
 
-    def function(x: TensorExpression, axis: int) -> TensorExpression:
-        axis = axis % x.ndim
-        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-        # The loop that reduces is the last one.
-        last = AffineDimExpr(x.ndim - 1)
-        place: list[AffineExpr] = [*loops_of(range(x.ndim - 1))]
-        place.insert(axis, last)
-        loops = Loops(x.builder)
-        scalar = as_number(loops.builder, x.element(loops, tuple(place)))
-        type_: Any
-        if isinstance(scalar, FloatExpression):
-            type_, ends = scalar.type, (-math.inf, math.inf)
-        else:
-            type_, ends = type_for(scalar.bounds), scalar.bounds
-        worst = ends[0] if is_better is np.greater else ends[1]
-        initial = [
-            x.builder.repeated(worst, TensorType(type_, shape), shape),
-            x.builder.zeros(TensorType(i32, shape), shape),
+    def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        inner, (best, index) = loops.builder, so_far
+        better = is_better(scalar, replace(scalar, value=best)).value
+        here = inner.op(arith.IndexCastOp, (loops.index(last),), i32)
+        value = as_scalar(inner, scalar, type_)
+        return [
+            inner.add(arith.SelectOp(better, value, best)),
+            inner.add(arith.SelectOp(better, here, index)),
         ]
 
-        def body(so_far: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            inner, (best, index) = loops.builder, so_far
-            better = is_better(scalar, replace(scalar, value=best)).value
-            here = inner.op(arith.IndexCastOp, (loops.index(last),), i32)
-            value = as_scalar(inner, scalar, type_)
-            return [
-                inner.add(arith.SelectOp(better, value, best)),
-                inner.add(arith.SelectOp(better, here, index)),
-            ]
-
-        sizes = (*shape, x.shape[axis])
-        _, indices = loops.nest(sizes, initial, range(len(shape)), body)
-        return Loaded(x.builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
-
-    return function
+    sizes = (*shape, x.shape[axis])
+    _, indices = loops.nest(sizes, initial, range(len(shape)), body)
+    return Loaded(x.builder, indices, np.dtype(np.int64), (0, x.shape[axis] - 1))
 
 
 @implements("folded")
@@ -282,8 +282,8 @@ def _product(x: TensorExpression, axis: Any = None, keepdims: bool = False) -> A
 
 FUNCTIONS.update(
     {
-        np.argmax: _first_index(np.greater),
-        np.argmin: _first_index(np.less),
+        np.argmax: partial(_first_index, np.greater),
+        np.argmin: partial(_first_index, np.less),
         np.sum: TensorExpression.sum,
         np.max: TensorExpression.max,
         np.min: TensorExpression.min,
