@@ -127,13 +127,10 @@ class Condition(_Expression):
     value: SSAValue
 
     def _combined(self, op_type: type[Operation], other: Condition | bool) -> Condition:
-        if not isinstance(other, Condition):
-            number = self.builder.number(int(other), self.value.type)
-            other = Condition(self.builder, number)
-        operands = self.value, other.value
-        return Condition(
-            self.builder, self.builder.op(op_type, operands, self.value.type)
-        )
+        builder, type_ = self.builder, self.value.type
+        known = not isinstance(other, Condition)
+        operand = builder.number(int(other), type_) if known else other.value
+        return Condition(builder, builder.op(op_type, (self.value, operand), type_))
 
     def __and__(self, other: Condition | bool) -> Condition | int:
         if not isinstance(other, Condition):
@@ -319,9 +316,9 @@ class IntegerExpression(_Expression):
     def __and__(self, other: SupportsIndex) -> IntegerExpression:
         """The bits that `other` has, which is not negative."""
         mask = int(other)
-        bounds = self.bounds if self.bounds[0] >= 0 else (0, mask)
-        bounds = bounds[0], min(bounds[1], mask)
-        return self._built(arith.AndIOp, self, mask, (0, bounds[1]))
+        low, high = self.bounds
+        high = min(high, mask) if low >= 0 else mask
+        return self._built(arith.AndIOp, self, mask, (0, high))
 
     # Comparison
 

@@ -188,6 +188,7 @@ CONDITIONS: dict[str, Binary] = {
     "conditions that are equal": lambda x, y: (x > 0) == (y > 0),
     "conditions that differ": lambda x, y: (x > 0) != (y > 0),
     "where of conditions": lambda x, y: WHERE(x > y, x > 0, y > 0),
+    "not where": lambda x, y: ~WHERE(x > y, x > 0, y > 0),
     "where of truth values": lambda x, y: WHERE(x > y, False, y > 0),
     "logical": lambda x, y: np.logical_or(
         np.logical_and(x > 0, y > 0), np.logical_not(x > y)
@@ -341,6 +342,12 @@ def test_functions_without_a_form():
         np.clip(x, 0, 1, dtype=np.int8)
 
 
+def test_absolute_value_of_what_has_no_sign():
+    for bounds in ((0, 3), (1, 3)):
+        (x,) = integers(a_builder(), bounds)
+        assert np.abs(x) is x
+
+
 def test_leading_zeros():
     numbers = np.array([0, 1, 2, 255, (1 << 31) - 1])
 
@@ -402,7 +409,10 @@ UNARY: dict[str, Unary] = {
     "power": lambda x: np.power(np.abs(x), 1.5),
     "remainder": lambda x: np.remainder(np.clip(x, -9.0, 9.0), 0.75),
     "remainder of a negative": lambda x: np.remainder(np.clip(x, -9.0, 9.0), -0.75),
+    "remainder of infinity": lambda x: np.remainder(np.clip(x, -9.0, 9.0), INF),
+    "+ condition": lambda x: x + (x > 0),
     "where": lambda x: WHERE(x > 0, x, 3.0),
+    "where + 1": lambda x: WHERE(x > 0, x, 3.0) + 1,
     "where with an integer": lambda x: WHERE(x > 0, 3, x),
 }
 
@@ -479,6 +489,7 @@ def float_expression(
 
 FLOAT_BOUNDS: list[tuple[Unary, tuple[float, float]]] = [
     (lambda x: x + 126, (126 - 2 - 124 / 128, 130 + 130 / 128)),
+    (lambda x: x + (x > 0), (-2 - 2 / 128, 5 + 5 / 128)),
     (lambda x: x - 2, (-4 - 4 / 128, 2 + 2 / 128)),
     (lambda x: 2 - x, (-2 - 2 / 128, 4 + 4 / 128)),
     (lambda x: x * -2, (-8 - 8 / 128, 4 + 4 / 128)),
@@ -550,10 +561,39 @@ def test_what_may_be_nan(formula: Formula, *, from_number: bool, from_any: bool)
         assert formula(x).may_be_nan == expected
 
 
+def test_bounds_of_two_floats():
+    x, y = float_expression(-2, 4), float_expression(-5, 1)
+    assert np.minimum(x, y).bounds == np.fmin(x, y).bounds == (-5, 1)
+    assert np.maximum(x, y).bounds == np.fmax(x, y).bounds == (-2, 4)
+
+
+def test_bounds_of_half_of_all_floats():
+    assert (float_expression(-INF, 4) + 1).bounds == (-INF, 5 + 5 / 128)
+    assert (float_expression(-2, INF) + 1).bounds == (-1 - 1 / 128, INF)
+
+
 def test_infinity_may_become_nan():
     x = float_expression(-INF, INF)
     assert (x - x).may_be_nan
     assert not np.abs(x).may_be_nan
+
+
+def test_ops_of_conversions():
+    x = float_expression(-2, 4)
+    assert isinstance(x.as_float(f64).value.owner, arith.ExtFOp)
+    assert isinstance(x.as_float(f16).value.owner, arith.TruncFOp)
+
+
+@pytest.mark.parametrize(("type_", "step"), [(f32, 1 << 39), (f64, 1 << 10)], ids=str)
+def test_ends_of_integers(type_: AnyFloat, step: int):
+    """What becomes an integer of 64 bits is clamped to the floats within its bounds."""
+    integer = float_expression(-INF, INF, type_=type_).as_integer()
+    (high,) = integer.value.owner.operands
+    (low, largest) = high.owner.operands
+    smallest = low.owner.operands[1]
+    ends = [end.owner.properties["value"].value.data for end in (smallest, largest)]
+    assert ends == [-(1 << 63), (1 << 63) - step]
+    assert (integer + 1).bounds == ANY_INTEGER
 
 
 def test_as_the_same_float():

@@ -351,6 +351,7 @@ SMALL_FORMULAS: dict[str, Formula] = {
         axis=1, keepdims=True
     ),
     "mean of integers": lambda y: y.mean(axis=1, dtype=np.float64),
+    "narrow mean of integers": lambda y: y.mean(axis=0, dtype=np.float32),
     "sum of floats": lambda y: y.sum(axis=1, dtype=np.float32),
     "sum of truth values": lambda y: (y > 0).sum(axis=0),
     "max of truth values": lambda y: np.max(y > 3, axis=1),
