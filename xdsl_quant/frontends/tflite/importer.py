@@ -449,6 +449,8 @@ class _FunctionImporter:
             subgraph = cast(int, options["init_subgraph_index"])
             return {"session_init_function": StringAttr(self.names[subgraph])}
         if operator.code == "QUANTIZE":
+            if not result_types:
+                raise TFLiteFileError(f"{where} has no result")
             return {"qtype": result_types[0]}
         if op_type is None:
             return {name: plain_attribute(options[name]) for name in sorted(options)}
@@ -514,7 +516,10 @@ def _missing(op_type: type[IRDLOperation], operands: Sequence[SSAValue]) -> int:
 def _hint(name: str) -> str | None:
     """A name of a tensor as one of a value."""
     hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
-    return hint if SSAValue.is_valid_name(hint) else None
+    if not SSAValue.is_valid_name(hint):
+        return None
+    # Without numbers at the end, nothing is left of some.
+    return SSAValue.extract_valid_name(hint) or None
 
 
 def _index_paths(
