@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -516,10 +517,9 @@ def _missing(op_type: type[IRDLOperation], operands: Sequence[SSAValue]) -> int:
 def _hint(name: str) -> str | None:
     """A name of a tensor as one of a value."""
     hint = "".join(c if c.isalnum() or c in "_$.-" else "_" for c in name)
-    if not SSAValue.is_valid_name(hint):
-        return None
-    # Without numbers at the end, nothing is left of some.
-    return SSAValue.extract_valid_name(hint) or None
+    # Of numbers alone, nothing is left without those at the end, which xDSL drops.
+    is_empty = re.fullmatch(r"(_\d+)+", hint)
+    return hint if SSAValue.is_valid_name(hint) and not is_empty else None
 
 
 def _index_paths(

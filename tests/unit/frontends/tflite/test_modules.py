@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import InterpretationError
 
 from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite, write_tflite
 from xdsl_quant.frontends.tflite.model import (
@@ -25,7 +26,13 @@ from xdsl_quant.frontends.tflite.model import (
 from xdsl_quant.frontends.tflite.reader import default_options, read_model
 from xdsl_quant.frontends.tflite.schema import options_name
 from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.runtime.loading import multiverse_context, parse_module
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    multiverse_context,
+    parse_module,
+)
 
 from .litert import LiteRT
 
@@ -360,6 +367,25 @@ def test_names_of_numbers_alone(name: str):
     tensors = [tensor("x", "FLOAT32", 2), tensor(name, "FLOAT32", 2)]
     module = module_of(graph(tensors, [0], [1], op("EXP", [0], [1])))
     assert str(module.clone()) == str(module)
+
+
+def test_quantize_without_result():
+    model = graph([tensor("x", "FLOAT32", 2)], [0], [0], op("QUANTIZE", [0], []))
+    with pytest.raises(
+        TFLiteFileError, match=r"operator 0 \(QUANTIZE\) has no result$"
+    ):
+        module_of(model)
+
+
+def test_quantize_to_plain_integers():
+    """The dialect allows it, but nothing says which stored values it means."""
+    tensors = [tensor("x", "FLOAT32", 2), tensor("y", "INT8", 2)]
+    module = module_of(graph(tensors, [0], [1], op("QUANTIZE", [0], [1])))
+    message = "'tfl.quantize' op has a result that is not quantized"
+    with pytest.raises(IRError, match=message):
+        apply_passes(module, "convert-tfl-to-linalg")
+    with pytest.raises(InterpretationError, match=message):
+        run_function(module, "main", np.zeros(2, np.float32))
 
 
 # Ops

@@ -26,6 +26,7 @@ from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 from .computing import (
     OTHER_SCALES,
     Computation,
+    ComputationError,
     Implementation,
     Kernel,
     NoKernel,
@@ -180,7 +181,8 @@ def _cast(op: tfl.CastOp, value: Any) -> Any:
 
 def _quantize(op: tfl.QuantizeOp, value: Any) -> Any:
     source, result = parameters_of(op.input.type), parameters_of(op.output.type)
-    assert result is not None
+    if result is None:
+        raise ComputationError("has a result that is not quantized")
     if not (has_one_scale(source) and has_one_scale(result)):
         rounding = Rounding("nearest-away", "after-rounding")
         return quantized(expressed(value, op.input.type), op.output.type, rounding)
