@@ -12,10 +12,11 @@ export NO_MKDOCS_2_WARNING := 1
 
 BIN := .venv/bin
 READY := .venv/.ready
+TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
 .PHONY: help venv demo tests pytest filecheck lint pages format fuzz oracles \
-	host-check xdsl-versions mutants bench notebook docs clean
+	tosa-tools host-check xdsl-versions mutants bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, and compare all tensors with LiteRT's"
@@ -27,6 +28,7 @@ help:
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
+	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL"
 	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
@@ -78,10 +80,22 @@ format: $(READY)
 fuzz: $(READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
 
-oracles: $(READY)
+oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)
+	$(BIN)/python -m tests.oracles.tosa
 	$(BIN)/python -m pytest -q -n auto --all-cases tests/unit/frontends/tflite \
 		tests/unit/transforms/tfl
+
+tosa-tools: $(TOSA_READY)
+
+# They need an old NumPy, so they are never in .venv.
+$(TOSA_READY): Makefile
+	@rm -rf .venv-tosa
+	$(PYTHON) -m venv .venv-tosa
+	@.venv-tosa/bin/python -m pip install --quiet --disable-pip-version-check \
+		'tosa-tools==2026.8.0' 'tosa-converter-for-tflite==2026.2.0' && touch $@ || \
+		{ rm -rf .venv-tosa; \
+		echo "No TOSA reference model for this system: comparisons with it are skipped."; }
 
 host-check: $(READY)
 	$(BIN)/python -m tests.host.compare
@@ -122,4 +136,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-xdsl-* build/host site .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* build/host site .pytest_cache .ruff_cache .hypothesis

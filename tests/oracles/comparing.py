@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.frontends.tflite.models import DTYPES, model_of
+from tests.unit.frontends.tflite.models import inputs_of, model_of
 from tests.unit.interpreters.running import same_bits
 from tests.unit.numerics.tflite.cases import Case, Tensor
 from xdsl_quant.execution import compile
@@ -84,15 +84,6 @@ class Tally:
 
     refused: list[str] = field(default_factory=list[str])
     """Why models were not run by the reference kernels, with their names."""
-
-
-def inputs_of(case: Case) -> list[Array]:
-    """The values of the inputs of a model."""
-    return [
-        operand.array.astype(DTYPES[operand.type])
-        for operand in case.operands
-        if operand and not operand.is_constant and not operand.is_variable
-    ]
 
 
 def with_shapes(case: Case, results: Sequence[Array]) -> Case:

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.answers import Crashed
 from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
-from tests.unit.frontends.tflite.models import model_of
+from tests.unit.frontends.tflite.models import inputs_of, model_of
 from tests.unit.frontends.tflite.test_conformance import has_known_difference
 from tests.unit.numerics.tflite.cases import Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
@@ -23,7 +23,6 @@ from .comparing import (
     Tally,
     compare,
     compare_networks,
-    inputs_of,
     with_shapes,
 )
 from .drawing import Draw

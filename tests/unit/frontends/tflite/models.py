@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.unit.numerics.tflite.cases import Case
 from tests.unit.numerics.tflite.cases import Tensor as CaseTensor
@@ -82,3 +83,12 @@ def model_of(case: Case) -> Model:
     options = {**default_options(table), **case.options} if table else {}
     operator = Operator(case.op, inputs, outputs, options)
     return Model([Subgraph("main", tensors, arguments, outputs, [operator])])
+
+
+def inputs_of(case: Case) -> list[NDArray[Any]]:
+    """The values of the inputs of a model."""
+    return [
+        operand.array.astype(DTYPES[operand.type])
+        for operand in case.operands
+        if operand and not operand.is_constant and not operand.is_variable
+    ]

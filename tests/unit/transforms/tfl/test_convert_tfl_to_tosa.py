@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pymicro_wakeword
@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
-    f32,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
@@ -30,14 +29,13 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
-from tests.unit.frontends.tflite.models import DTYPES, model_of
+from tests.unit.frontends.tflite.models import DTYPES, inputs_of, model_of
 from tests.unit.numerics.tflite.cases import Case, Tensor, cases
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
-from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite.elementwise import quantize
-from xdsl_quant.numerics.tflite.products import fully_connected
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.tfl.convert_tfl_to_tosa import (
@@ -49,7 +47,17 @@ from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
 )
 from xdsl_quant.transforms.tfl.tosa import floats
 
-from .tosa_execution import executable, validated
+from .tosa_execution import (
+    FALLBACKS,
+    as_signless,
+    converted,
+    executable,
+    expected_of,
+    fallback_of,
+    group_of,
+    run,
+    validated,
+)
 
 NO_TABLE = "has values of 16 bits, for which TOSA has no such table"
 NO_FORM = "has no integer form in TOSA"
@@ -67,11 +75,6 @@ NOT_LOWERED_BY_MLIR = {"TRANSPOSE_CONV/16"}
 """Valid TOSA of which MLIR 22 makes invalid ops."""
 
 
-def group_of(case: Case) -> str:
-    """The op of a case and the variant of its storage."""
-    return case.name.partition(" ")[0]
-
-
 _GROUPS: defaultdict[str, list[Case]] = defaultdict(list)
 for _case in cases():
     _GROUPS[group_of(_case)].append(_case)
@@ -87,62 +90,6 @@ def parse(text: str) -> ModuleOp:
     return Parser(multiverse_context(), text).parse_module()
 
 
-def converted(case: Case, fallback: Literal["on", "off"] = "off") -> ModuleOp:
-    module = read_tflite(write_model(model_of(case)))
-    TFLVariablesToArgumentsPass().apply(Context(), module)
-    ConvertTFLToTosaPass(fallback=fallback).apply(Context(), module)
-    module.verify()
-    return module
-
-
-def as_signless(array: NDArray[Any]) -> NDArray[Any]:
-    return array.view(np.int8) if array.dtype == np.uint8 else array
-
-
-def with_multiplier(case: Case) -> NDArray[Any]:
-    """What `fully_connected` gives with a multiplier instead of a float of 64 bits."""
-    x, weights, bias = (*case.operands, None)[:3]
-    assert x is not None
-    assert weights is not None
-    activations = "NONE", "RELU", "RELU_N1_TO_1", "RELU6"
-    index: int = case.options.get("fused_activation_function", 0)
-    return fully_connected(
-        x.quantized,
-        weights.quantized,
-        None if bias is None else bias.array,
-        case.results[0].parameters,
-        activations[index],
-        case.options.get("keep_num_dims", False),
-        has_multiplier=True,
-    )
-
-
-def expected_of(case: Case) -> Sequence[NDArray[Any]]:
-    arrays = [result.array.astype(DTYPES[result.type]) for result in case.results]
-    if case.op == "FULLY_CONNECTED":
-        value = with_multiplier(case).astype(arrays[0].dtype)
-        assert np.abs(value.astype(np.int64) - arrays[0]).max() <= 1
-        arrays = [value]
-    return [*map(as_signless, arrays)]
-
-
-def run(mlir: Mlir, module: ModuleOp, values: Sequence[Any]) -> Sequence[Any]:
-    """What a module computes of some values and of a state of zeros."""
-    function = module.body.block.first_op
-    assert isinstance(function, FuncOp)
-    types = cast(
-        "Sequence[TensorType]", function.function_type.inputs.data[len(values) :]
-    )
-    states = [
-        np.zeros(type_.get_shape(), np.float32 if type_.element_type == f32 else "i2")
-        for type_ in types
-    ]
-    computed: Any = executable(mlir, module)(*map(as_signless, (*values, *states)))
-    return cast(
-        "Sequence[Any]", computed if isinstance(computed, tuple) else (computed,)
-    )
-
-
 @pytest.mark.parametrize("group", _GROUPS)
 def test_integers(mlir: Mlir, group: str):
     for case in _GROUPS[group][::6]:
@@ -156,12 +103,7 @@ def test_integers(mlir: Mlir, group: str):
         assert isinstance(answer, Accepted), f"{case.name}: {answer}"
         if group in NOT_LOWERED_BY_MLIR:
             continue
-        values = [
-            operand.array.astype(DTYPES[operand.type])
-            for operand in case.operands
-            if operand and not operand.is_constant and not operand.is_variable
-        ]
-        results = run(mlir, module, values)
+        results = run(mlir, module, inputs_of(case))
         # There may be a state, too.
         for result, expected in zip(results, expected_of(case), strict=False):
             np.testing.assert_array_equal(np.asarray(result), expected, case.name)
@@ -242,11 +184,7 @@ def test_floats(mlir: Mlir, op: str):
             operands=[operand and as_float(operand) for operand in case.operands],
             results=[*map(as_float, case.results)],
         )
-        values = [
-            operand.array
-            for operand in case.operands
-            if operand and not operand.is_constant and not operand.is_variable
-        ]
+        values = inputs_of(case)
         module = converted(case)
         assert isinstance(validated(mlir, module), Accepted)
         results = run(mlir, module, values)
@@ -301,50 +239,16 @@ def test_floats_are_quantized_exactly(
     np.testing.assert_array_equal(np.asarray(stored).view(dtype), expected)
 
 
-def _product(x: Any, axes: Any) -> Any:
-    return np.prod(x, axis=tuple(axes.ravel().tolist()))
-
-
-def _floor_div(x: Any, y: Any) -> Any:
-    return np.floor(x / y)
-
-
-FALLBACKS: Mapping[str, Callable[..., Any]] = {
-    "NEG": np.negative,
-    "FLOOR_DIV": _floor_div,
-    "FLOOR_MOD": np.mod,
-    "REDUCE_PROD": _product,
-    "SQRT/16": np.sqrt,
-}
-"""What the ops compute of real numbers."""
-
-
-def expressed(tensor: Tensor | None) -> NDArray[Any]:
-    assert tensor is not None
-    if not tensor.scales:
-        return tensor.array
-    return dequantize(tensor.array.astype(DTYPES[tensor.type]), tensor.parameters)
-
-
-@pytest.mark.parametrize("group", [*FALLBACKS])
+@pytest.mark.parametrize("group", _GROUPS.keys() & FALLBACKS.keys())
 def test_fallback(mlir: Mlir, group: str):
     for case in _GROUPS[group][::3]:
         module = converted(case, "on")
         (entry,) = cast("ArrayAttr[DictionaryAttr]", module.attributes["tfl.fallback"])
         assert entry.data["op"] == StringAttr(f"tfl.{case.op.lower()}")
         assert isinstance(validated(mlir, module), Accepted)
-        values = [
-            as_signless(operand.array.astype(DTYPES[operand.type]))
-            for operand in case.operands
-            if operand and not operand.is_constant
-        ]
-        computed: Any = executable(mlir, module)(*values)
+        (computed,) = run(mlir, module, inputs_of(case))
         (result,) = case.results
-        with np.errstate(all="ignore"):
-            real = FALLBACKS[group](*map(expressed, case.operands))
-        real = np.reshape(real, result.array.shape)
-        exact = quantize(np.asarray(real, np.float32), result.parameters)
-        is_defined = np.isfinite(real)
+        exact, is_defined = fallback_of(case)
         dtype = DTYPES[result.type]
         distance = np.abs(np.asarray(computed).view(dtype).astype(np.int64) - exact)
         assert distance[is_defined].max(initial=0) <= 1, case.name

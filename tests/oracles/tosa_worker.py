@@ -1,0 +1,78 @@
+"""
+What runs in the environment of `tosa-tools`: TOSA's reference model and the public
+converter.
+
+Requests and answers are pickled objects on the standard input and output. It imports
+nothing of this package, which the environment does not have.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+TOSA_OPT = Path(str(distribution("tosa-tools").locate_file("bin/tosa-opt")))
+
+
+def run(text: str, inputs: list[Any]) -> tuple[str, Any]:
+    """`runs` and the results of a module of TOSA, or `invalid` and a message."""
+    reference_model: Any = import_module("tosa_reference_model")
+    with tempfile.TemporaryDirectory() as directory:
+        module, graph = Path(directory, "module.mlir"), Path(directory, "module.tosa")
+        module.write_text(text)
+        command = (
+            *(TOSA_OPT, module, "-o", os.devnull),
+            *("--tosa-convert-integer-type-to-signless", "--tosa-serialize"),
+            f"--tosa-flatbuffer-filename={graph}",
+        )
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return "invalid", done.stderr
+        results, status = reference_model.run(graph.read_bytes(), inputs)
+    if status != reference_model.GraphStatus.TOSA_VALID:
+        return "invalid", status.name
+    return "runs", results
+
+
+def convert(model: bytes) -> tuple[str, str]:
+    """`ok` and the text that the public converter writes, or `error` and a message."""
+    converter: Any = import_module("tosa_converter_for_tflite")
+    with tempfile.TemporaryDirectory() as directory:
+        file, text = Path(directory, "model.tflite"), Path(directory, "module.mlir")
+        file.write_bytes(model)
+        try:
+            converter.tflite_flatbuffer_to_tosa_mlir(
+                str(file), str(text), converter.TosaConverterOutputFormat.Text
+            )
+        except Exception as e:
+            return "error", str(e)
+        return "ok", text.read_text()
+
+
+def main() -> None:
+    """Answer until the standard input ends."""
+    # Libraries print to the standard output, too.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            name, arguments = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            answer = {"run": run, "convert": convert}[name](*arguments)
+        except Exception as e:
+            answer = "invalid", f"{type(e).__name__}: {e}"
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
