@@ -32,7 +32,8 @@ from __future__ import annotations
 
 import math as python_math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeAlias, cast
 
@@ -43,33 +44,26 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.xdsl_patches.arith import RemFOp
 
+from .bounded_integers import (
+    ArrayLike,
+    Bounded,
+    BoundedInteger,
+    Bounds,
+    IntegerOperation,
+    Number,
+    are_within,
+    bounds_of,
+    signed_bounds,
+    union,
+)
 from .builder import INDEX, LoweringBuilder
-
-Bounds: TypeAlias = tuple[int, int]
-"""The smallest and the largest value."""
-
-Number: TypeAlias = "IntegerExpression | Condition | SupportsIndex"
-"""An operand: an expression, a truth value as 0 or 1, or a number that is known."""
 
 Real: TypeAlias = "FloatExpression | float"
 """An operand of a function of floats, which all have one type."""
 
 
-def signed_bounds(bits: int) -> Bounds:
-    """The bounds of signed integers of so many bits."""
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-
-
 ANY_INTEGER = signed_bounds(64)
 """The bounds of integers of which nothing is known, and whose arithmetic wraps around."""
-
-
-def _are_within(bounds: Bounds, limits: Bounds) -> bool:
-    return limits[0] <= bounds[0] and bounds[1] <= limits[1]
-
-
-def _union(*bounds: tuple[Any, Any]) -> tuple[Any, Any]:
-    return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
 class TooWideError(ValueError):
@@ -83,50 +77,28 @@ def type_for(*bounds: Bounds) -> IntegerType:
     Raises:
         TooWideError: if it needs more than 64 bits.
     """
-    union = _union(*bounds)
+    whole = union(*bounds)
     for type_ in (i32, i64):
-        if _are_within(union, signed_bounds(type_.bitwidth)):
+        if are_within(whole, signed_bounds(type_.bitwidth)):
             return type_
-    raise TooWideError(f"numbers from {union[0]} to {union[1]} need more than 64 bits")
+    raise TooWideError(f"numbers from {whole[0]} to {whole[1]} need more than 64 bits")
 
 
-def _known(value: Any) -> Any:
-    """Converts a NumPy number to a Python number; returns anything else unchanged."""
-    if isinstance(value, np.generic | np.ndarray) and not value.ndim:
-        return cast(Any, value).item()
-    return cast(Any, value)
-
-
-class _Expression:
-    """What NumPy's functions take in the place of an array."""
-
-    def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
-    ) -> Any:
-        if method != "__call__" or kwargs or ufunc not in _UFUNCS:
-            return NotImplemented
-        return _UFUNCS[ufunc](*map(_known, inputs))
-
-    def __array_function__(
-        self,
-        function: Any,
-        types: Sequence[type],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        if kwargs or function not in _FUNCTIONS:
-            return NotImplemented
-        return _FUNCTIONS[function](*map(_known, args))
+class _Expression(ArrayLike, ABC):
+    @classmethod
+    def functions(cls) -> Mapping[Any, Callable[..., Any]]:
+        return _FUNCTIONS
 
 
 @dataclass(eq=False)
-class Condition(_Expression):
+class Condition(_Expression, Bounded):
     """A truth value that is known at run time."""
 
     builder: LoweringBuilder
     value: SSAValue
+    bounds: Bounds = (0, 1)
 
-    def _combined(self, op_type: type[Operation], other: Condition | bool) -> Condition:
+    def _logical(self, op_type: type[Operation], other: Condition | bool) -> Condition:
         builder, type_ = self.builder, self.value.type
         known = not isinstance(other, Condition)
         operand = builder.number(int(other), type_) if known else other.value
@@ -135,23 +107,23 @@ class Condition(_Expression):
     def __and__(self, other: Condition | bool) -> Condition | int:
         if not isinstance(other, Condition):
             return self if other else 0
-        return self._combined(arith.AndIOp, other)
+        return self._logical(arith.AndIOp, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Condition | bool) -> Condition:
-        return self._combined(arith.OrIOp, other)
+        return self._logical(arith.OrIOp, other)
 
     __ror__ = __or__
 
     def __invert__(self) -> Condition:
-        return self._combined(arith.XOrIOp, True)
+        return self._logical(arith.XOrIOp, True)
 
     def __eq__(self, other: Condition | bool) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return ~self._combined(arith.XOrIOp, other)
+        return ~self._logical(arith.XOrIOp, other)
 
     def __ne__(self, other: Condition | bool) -> Condition:  # pyright: ignore[reportIncompatibleMethodOverride] as arrays
-        return self._combined(arith.XOrIOp, other)
+        return self._logical(arith.XOrIOp, other)
 
     @property
     def number(self) -> IntegerExpression:
@@ -176,7 +148,7 @@ class Condition(_Expression):
 
 
 @dataclass(eq=False)
-class IntegerExpression(_Expression):
+class IntegerExpression(_Expression, BoundedInteger):
     """An integer that is known at run time."""
 
     builder: LoweringBuilder
@@ -211,50 +183,25 @@ class IntegerExpression(_Expression):
             number = number.number
         if isinstance(number, IntegerExpression):
             return number.as_type(type_)
-        return self.builder.number(int(number), type_)
+        return self.builder.number(int(cast(SupportsIndex, number)), type_)
 
     def _built(
         self, op_type: type[Operation], lhs: Number, rhs: Number, bounds: Bounds
     ) -> IntegerExpression:
         """An op whose operands and result have one type."""
-        if ANY_INTEGER in (_bounds(lhs), _bounds(rhs)):
+        if ANY_INTEGER in (bounds_of(lhs), bounds_of(rhs)):
             bounds = ANY_INTEGER
-        type_ = type_for(bounds, _bounds(lhs), _bounds(rhs))
+        type_ = type_for(bounds, bounds_of(lhs), bounds_of(rhs))
         operands = self._operand(lhs, type_), self._operand(rhs, type_)
         value = self.builder.op(op_type, operands, type_)
         return IntegerExpression(self.builder, value, bounds)
 
     # Operators
 
-    def __add__(self, other: Number) -> IntegerExpression:
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if (c, d) == (0, 0):
-            return self
-        return self._built(arith.AddiOp, self, other, (a + c, b + d))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Number) -> IntegerExpression:
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if (c, d) == (0, 0):
-            return self
-        return self._built(arith.SubiOp, self, other, (a - d, b - c))
-
-    def __rsub__(self, other: Number) -> IntegerExpression:
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        return self._built(arith.SubiOp, other, self, (c - b, d - a))
-
-    def __neg__(self) -> IntegerExpression:
-        return 0 - self
-
-    def __mul__(self, other: Number) -> IntegerExpression:
-        if _bounds(other) == (1, 1):
-            return self
-        products = [a * b for a in self.bounds for b in _bounds(other)]
-        bounds = min(products), max(products)
-        return self._built(arith.MuliOp, self, other, bounds)
-
-    __rmul__ = __mul__
+    def _combined(
+        self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
+    ) -> IntegerExpression:
+        return self._built(_OPERATIONS[operation], lhs, rhs, bounds)
 
     def __floordiv__(self, other: Number) -> IntegerExpression:
         """
@@ -263,7 +210,7 @@ class IntegerExpression(_Expression):
         Raises:
             ValueError: if the divisor may be 0.
         """
-        low, high = divisor = _bounds(other)
+        low, high = divisor = bounds_of(other)
         if divisor == (1, 1):
             return self
         if low <= 0 <= high:
@@ -290,7 +237,7 @@ class IntegerExpression(_Expression):
         Raises:
             ValueError: if the divisor may be 0.
         """
-        low, high = _bounds(divisor)
+        low, high = bounds_of(divisor)
         if low <= 0 <= high:
             raise ValueError("an integer may be divided by 0")
         largest = max(-low, high) - 1
@@ -299,31 +246,10 @@ class IntegerExpression(_Expression):
             arith.RemSIOp, self, divisor, (min(bounds[0], 0), max(bounds[1], 0))
         )
 
-    def __lshift__(self, other: Number) -> IntegerExpression:
-        if _bounds(other) == (0, 0):
-            return self
-        return self._built(arith.ShLIOp, self, other, _shifted(self, other))
-
-    def __rlshift__(self, other: Number) -> IntegerExpression:
-        return self._built(arith.ShLIOp, other, self, _shifted(other, self))
-
-    def __rshift__(self, other: Number) -> IntegerExpression:
-        if _bounds(other) == (0, 0):
-            return self
-        results = [a >> b for a in self.bounds for b in _bounds(other)]
-        return self._built(arith.ShRSIOp, self, other, (min(results), max(results)))
-
-    def __and__(self, other: SupportsIndex) -> IntegerExpression:
-        """The bits that `other` has, which is not negative."""
-        mask = int(other)
-        low, high = self.bounds
-        high = min(high, mask) if low >= 0 else mask
-        return self._built(arith.AndIOp, self, mask, (0, high))
-
     # Comparison
 
     def _compared(self, predicate: str, other: Number) -> Condition:
-        type_ = type_for(self.bounds, _bounds(other))
+        type_ = type_for(self.bounds, bounds_of(other))
         operands = self.as_type(type_), self._operand(other, type_)
         return Condition(
             self.builder, self.builder.add(arith.CmpiOp(*operands, predicate))
@@ -349,20 +275,6 @@ class IntegerExpression(_Expression):
 
     # Functions
 
-    def minimum(self, other: Number) -> IntegerExpression:
-        """The smaller one of two numbers."""
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if b <= c:
-            return self
-        return self._built(arith.MinSIOp, self, other, (min(a, c), min(b, d)))
-
-    def maximum(self, other: Number) -> IntegerExpression:
-        """The larger one of two numbers."""
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if a >= d:
-            return self
-        return self._built(arith.MaxSIOp, self, other, (max(a, c), max(b, d)))
-
     def absolute(self) -> IntegerExpression:
         """The absolute value."""
         low, high = self.bounds
@@ -378,7 +290,7 @@ class IntegerExpression(_Expression):
     def wrapped(self, bits: int) -> IntegerExpression:
         """The lowest bits, at most those of the value, as a signed number."""
         bounds = signed_bounds(bits)
-        if _are_within(self.bounds, bounds):
+        if are_within(self.bounds, bounds):
             return self
         value = self.as_type(IntegerType(bits))
         return IntegerExpression(self.builder, value, bounds)
@@ -387,19 +299,6 @@ class IntegerExpression(_Expression):
         """The zeros before the first one of the 32 bits of a number from 0."""
         value = self.builder.op(math.CountLeadingZerosOp, (self.as_type(i32),), i32)
         return IntegerExpression(self.builder, value, (0, 32))
-
-
-def _bounds(number: Number) -> Bounds:
-    if isinstance(number, IntegerExpression):
-        return number.bounds
-    if isinstance(number, Condition):
-        return 0, 1
-    return int(number), int(number)
-
-
-def _shifted(number: Number, shift: Number) -> Bounds:
-    results = [a << b for a in _bounds(number) for b in _bounds(shift)]
-    return min(results), max(results)
 
 
 # Floats
@@ -650,9 +549,21 @@ def _ends(number: Any) -> FloatBounds:
     if isinstance(number, FloatExpression):
         return number.bounds
     if isinstance(number, IntegerExpression | Condition):
-        low, high = _bounds(number)
+        low, high = bounds_of(number)
         return float(low), float(high)
     return float(number), float(number)
+
+
+_OPERATIONS: Mapping[IntegerOperation, type[Operation]] = {
+    "add": arith.AddiOp,
+    "and": arith.AndIOp,
+    "maximum": arith.MaxSIOp,
+    "minimum": arith.MinSIOp,
+    "multiply": arith.MuliOp,
+    "shift_left": arith.ShLIOp,
+    "shift_right": arith.ShRSIOp,
+    "subtract": arith.SubiOp,
+}
 
 
 # NumPy's functions
@@ -683,7 +594,7 @@ def _where(condition: Condition | bool, a: Any, b: Any) -> Any:
     if some is not None:
         operands = [some._operand(x) for x in (a, b)]  # pyright: ignore[reportPrivateUsage] in its module
         value = builder.add(arith.SelectOp(condition.value, *operands))
-        bounds = _union(_ends(a), _ends(b))
+        bounds = union(_ends(a), _ends(b))
         is_nan = any(map(_may_be_nan, (a, b)))
         return FloatExpression(builder, value, bounds, is_nan)
     if all(isinstance(x, Condition | bool) for x in (a, b)):
@@ -698,7 +609,7 @@ def _where(condition: Condition | bool, a: Any, b: Any) -> Any:
         )
     if any(isinstance(x, float) for x in (a, b)):
         raise ValueError("a choice between floats that have no type")
-    bounds = _union(_bounds(a), _bounds(b))
+    bounds = union(bounds_of(a), bounds_of(b))
     number = IntegerExpression(builder, condition.value, bounds)
     type_ = type_for(bounds)
     operands = [number._operand(x, type_) for x in (a, b)]  # pyright: ignore[reportPrivateUsage] in its module
@@ -746,7 +657,7 @@ def _sign(x: Any) -> Any:
 # What the annotations of these functions say is not about expressions.
 _operator = cast(Any, operator)
 
-_UFUNCS: Mapping[Any, Callable[..., Any]] = {
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.add: _operator.add,
     np.subtract: _operator.sub,
     np.multiply: _operator.mul,
@@ -789,6 +700,6 @@ _UFUNCS: Mapping[Any, Callable[..., Any]] = {
     np.tanh: _function_of_floats(math.TanhOp, -1, 1),
     np.sin: _function_of_floats(math.SinOp, -1, 1),
     np.cos: _function_of_floats(math.CosOp, -1, 1),
+    np.clip: _clip,
+    np.where: _where,
 }
-
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {np.clip: _clip, np.where: _where}

@@ -13,7 +13,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from ..number_expressions import Bounds, IntegerExpression
+from ..bounded_integers import Bounds
+from ..number_expressions import IntegerExpression
 from .expressions import (
     ZERO,
     Loaded,

@@ -26,14 +26,13 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
 from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 
+from ..bounded_integers import Bounds, signed_bounds
 from ..builder import LoweringBuilder, shape_of
 from ..number_expressions import (
     ANY_INTEGER,
-    Bounds,
     Condition,
     FloatExpression,
     IntegerExpression,
-    signed_bounds,
     type_for,
 )
 from .loops import FLOAT_TYPES, Indices, Loops, Scalar, as_dtype, loops_of

@@ -15,12 +15,11 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from ..bounded_integers import Bounds, signed_bounds
 from ..number_expressions import (
     ANY_INTEGER,
-    Bounds,
     FloatExpression,
     IntegerExpression,
-    signed_bounds,
     type_for,
 )
 from .data_movement import axes_of, expanded, reshaped

@@ -11,8 +11,10 @@ refused. Ops are built where a value is used.
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, SupportsIndex, TypeAlias, cast
+from functools import partial
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,40 +24,37 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.numerics.tflite.fixed_point import Multiplier
 from xdsl_quant.numerics.tflite.quantized import Quantized
+from xdsl_quant.transforms.building.bounded_integers import (
+    ArrayLike,
+    Bounded,
+    BoundedInteger,
+    Bounds,
+    IntegerOperation,
+    Number,
+    are_within,
+    bounds_of,
+    combined,
+    signed_bounds,
+    union,
+)
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
 from .building import Operand, TosaBuilder, Unsupported
 
-Bounds: TypeAlias = tuple[int, int]
-
-INT32: Bounds = (-(1 << 31), (1 << 31) - 1)
+INT32 = signed_bounds(32)
 
 
-class _ArrayLike:
-    """What NumPy's functions take in the place of an array."""
-
-    def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
-    ) -> Any:
-        if method != "__call__" or kwargs or ufunc not in _UFUNCS:
-            return NotImplemented
-        return _UFUNCS[ufunc](*inputs)
-
-    def __array_function__(
-        self,
-        function: Any,
-        types: Sequence[type],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        if kwargs or function not in _FUNCTIONS:
-            return NotImplemented
-        return _FUNCTIONS[function](*args)
+class _Expression(ArrayLike, ABC):
+    @classmethod
+    def functions(cls) -> Mapping[Any, Callable[..., Any]]:
+        return _FUNCTIONS
 
 
-class Condition(_ArrayLike):
+class Condition(_Expression, Bounded):
     """A tensor of truth values."""
+
+    bounds = 0, 1
 
     def __init__(
         self,
@@ -113,11 +112,7 @@ class Condition(_ArrayLike):
         return Expression(self.builder, build, (0, 1), self.shape)
 
 
-Number: TypeAlias = "Expression | Condition | SupportsIndex"
-"""An operand: an expression, a truth value as 0 or 1, or a number that is known."""
-
-
-class Expression(_ArrayLike):
+class Expression(_Expression, BoundedInteger):
     """A tensor of integers."""
 
     def __init__(
@@ -186,7 +181,7 @@ class Expression(_ArrayLike):
 
     def _lifted(self, number: Number | NDArray[Any]) -> Number:
         """An array of numbers as an expression."""
-        if isinstance(number, Expression | Condition) or not np.ndim(cast(Any, number)):
+        if isinstance(number, Bounded) or not np.ndim(cast(Any, number)):
             return cast(Number, number)
         values = np.asarray(number)
         return Expression(
@@ -212,7 +207,8 @@ class Expression(_ArrayLike):
             number = number.number
         if isinstance(number, Expression):
             return number.low
-        low = (int(number) + (1 << 31)) % (1 << 32) - (1 << 31)
+        known, _ = bounds_of(number)
+        low = (known + (1 << 31)) % (1 << 32) - (1 << 31)
         return self.builder.array(np.full((1,) * self.ndim, low), i32)
 
     def _binary(
@@ -224,29 +220,40 @@ class Expression(_ArrayLike):
         form: tuple[Any, ...] = ("other",),
         **properties: Attribute,
     ) -> Expression:
-        shapes = [x.shape for x in (lhs, rhs) if isinstance(x, Expression)]
-
         def build() -> SSAValue:
             operands = self._operand(lhs), self._operand(rhs)
             return self.builder.binary(op_type, *operands, **properties)
 
-        shape = np.broadcast_shapes(*shapes)
-        return Expression(self.builder, build, bounds, shape, form)
+        return Expression(self.builder, build, bounds, _shape(lhs, rhs), form)
+
+    def _combined(
+        self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
+    ) -> Expression:
+        form: tuple[Any, ...] = (_FORMS.get(operation, "other"), lhs, rhs)
+        match operation:
+            case "multiply":
+                build = partial(self.product, lhs, rhs, 0)
+            case "maximum" | "minimum":
+                build = partial(self._extreme, _OPERATIONS[operation], lhs, rhs)
+            case _:
+                return self._binary(_OPERATIONS[operation], lhs, rhs, bounds, form)
+        return Expression(self.builder, build, bounds, _shape(lhs, rhs), form)
+
+    def _extreme(self, op_type: type[Operation], lhs: Number, rhs: Number) -> SSAValue:
+        limit = self._exact(rhs)
+        return self.builder.binary(op_type, self._exact(lhs), limit)
+
+    def _exact(self, number: Number) -> SSAValue:
+        """An operand of at most 32 bits."""
+        return number.value if isinstance(number, Expression) else self._operand(number)
 
     # Operators
 
     def __add__(self, other: Number) -> Expression:
-        other = self._lifted(other)
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if (c, d) == (0, 0):
-            return self
-        form = "plus", self, other
-        return self._binary(tosa.AddOp, self, other, (a + c, b + d), form)
-
-    __radd__ = __add__
+        return super().__add__(self._lifted(other))
 
     def __sub__(self, other: Number) -> Expression:
-        (a, b), (c, d) = self.bounds, _bounds(other)
+        (a, b), (c, d) = self.bounds, bounds_of(other)
         if (c, d) == (0, 0):
             return self
         form: tuple[Any, ...] = ("other",)
@@ -255,9 +262,7 @@ class Expression(_ArrayLike):
                 other.negative is x
             ):
                 form = "plus_away", x, half
-            case ("stored", value, zero_point) if not isinstance(
-                other, Expression | Condition
-            ):
+            case ("stored", value, zero_point) if not isinstance(other, Bounded):
                 form = "stored", value, zero_point + int(other)
             case _:
                 pass
@@ -269,29 +274,8 @@ class Expression(_ArrayLike):
             return self._binary(tosa.AddOp, self, -c, bounds)
         return self._binary(tosa.SubOp, self, other, bounds, form)
 
-    def __rsub__(self, other: Number) -> Expression:
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        return self._binary(tosa.SubOp, other, self, (c - b, d - a))
-
-    def __neg__(self) -> Expression:
-        return 0 - self
-
     def __mul__(self, other: Number) -> Expression:
-        other = self._lifted(other)
-        if _bounds(other) == (1, 1):
-            return self
-        products = [a * b for a in self.bounds for b in _bounds(other)]
-        bounds = min(products), max(products)
-        form = "product", self, other
-
-        def build() -> SSAValue:
-            return self.product(self, other, 0)
-
-        shapes = [x.shape for x in (self, other) if isinstance(x, Expression)]
-        shape = np.broadcast_shapes(*shapes)
-        return Expression(self.builder, build, bounds, shape, form)
-
-    __rmul__ = __mul__
+        return super().__mul__(self._lifted(other))
 
     def product(self, lhs: Number, rhs: Number, shift: int) -> SSAValue:
         """A product of 64 bits, shifted to the right and rounded half up."""
@@ -309,27 +293,16 @@ class Expression(_ArrayLike):
         return self >> (divisor.bit_length() - 1)
 
     def __lshift__(self, other: Number) -> Expression:
-        if _bounds(other) == (0, 0):
-            return self
-        bounds = _shifted(self, other)
-        if not isinstance(other, Expression | Condition):
-            other = int(other)
-        elif isinstance(other, Expression) and other.form == ("zeros", self):
+        if isinstance(other, Expression) and other.form == ("zeros", self):
             # The first one becomes the highest of 32 bits: there is one.
             bounds = 1 << 31, (1 << 32) - 1
-        form = "shifted", self, other
-        return self._binary(tosa_ops.LogicalLeftShiftOp, self, other, bounds, form)
-
-    def __rlshift__(self, other: Number) -> Expression:
-        bounds = _shifted(other, self)
-        form = "shifted", other, self
-        return self._binary(tosa_ops.LogicalLeftShiftOp, other, self, bounds, form)
+            return self._combined("shift_left", self, other, bounds)
+        return super().__lshift__(other if isinstance(other, Bounded) else int(other))
 
     def __rshift__(self, other: Number) -> Expression:
-        if _bounds(other) == (0, 0):
+        if bounds_of(other) == (0, 0):
             return self
-        results = [a >> b for a in self.bounds for b in _bounds(other)]
-        bounds = min(results), max(results)
+        bounds = combined(lambda a, b: a >> b, self, other)
         if (build := self._rounded(other)) is not None:
             if self.form[1].form[0] == "product":
                 # Of two numbers of which one at least is not the smallest one.
@@ -338,7 +311,7 @@ class Expression(_ArrayLike):
             return Expression(self.builder, build, bounds, self.shape, form)
         form = ("other",)
         match self.form:
-            case ("shifted", 1, bits) if _bounds(other) == (1, 1):
+            case ("shifted", 1, bits) if bounds_of(other) == (1, 1):
                 form = "half", bits
             case _:
                 pass
@@ -366,7 +339,7 @@ class Expression(_ArrayLike):
                     return rescale
                 return lambda: self.product(lhs, rhs, int(bits))  # pyright: ignore[reportArgumentType] a number as half is
             case ("plus_away", Expression(form=("rescaled", x, value, 31)), _) if (
-                not isinstance(bits, Expression | Condition)
+                not isinstance(bits, Bounded)
             ):
                 return _Rescale(self.builder, x, value, 31 + int(bits))
             case (
@@ -378,28 +351,20 @@ class Expression(_ArrayLike):
                     return lambda: _rounded_up(x, unit).value
                 return lambda: _divided_by_power(x, unit).value
             case ("plus" | "plus_away", Expression(form=("plus", a, b)), 1) if (
-                not isinstance(bits, Expression | Condition)
+                not isinstance(bits, Bounded)
                 and int(bits) == 1
                 and not _fits(self.bounds)
             ):
                 return lambda: _mean(a, b, self.form[0] == "plus_away").value
             case ("plus" | "plus_away", Expression() as x, half) if (
-                not isinstance(half, Expression | Condition)
-                and not isinstance(bits, Expression | Condition)
+                not isinstance(half, Bounded)
+                and not isinstance(bits, Bounded)
                 and int(half) == 1 << (int(bits) - 1)
                 and not _fits(self.bounds)
             ):
                 return lambda: _divided(x, int(bits), self.form[0] == "plus_away").value
             case _:
                 return None
-
-    def __and__(self, other: SupportsIndex) -> Expression:
-        """The bits that `other` has, which is not negative."""
-        mask = int(other)
-        if self.bounds[0] >= 0 and self.bounds[1] <= mask and not mask & (mask + 1):
-            return self
-        high = min(self.bounds[1], mask) if self.bounds[0] >= 0 else mask
-        return self._binary(tosa_ops.BitwiseAndOp, self, mask, (0, high))
 
     def bits(self, mask: Expression) -> Expression:
         """The bits that a mask has."""
@@ -414,22 +379,18 @@ class Expression(_ArrayLike):
         rhs: Number,
         negative: Expression | None = None,
     ) -> Condition:
-        shapes = [x.shape for x in (lhs, rhs) if isinstance(x, Expression)]
-        shape = np.broadcast_shapes(*shapes)
+        shape = _shape(lhs, rhs)
         builder = self.builder
 
         def build() -> SSAValue:
-            operands = [
-                x.value if isinstance(x, Expression) else self._operand(x)
-                for x in (lhs, rhs)
-            ]
-            operands = [builder.with_rank(operand, len(shape)) for operand in operands]
+            values = self._exact(lhs), self._exact(rhs)
+            operands = [builder.with_rank(value, len(shape)) for value in values]
             return builder.tosa(op_type, operands, shape, i1)
 
         return Condition(builder, build, shape, negative)
 
     def __lt__(self, other: Number) -> Condition | bool:
-        if _bounds(other) != (0, 0):
+        if bounds_of(other) != (0, 0):
             return self._compared(tosa_ops.GreaterOp, other, self)
         if self.bounds[0] >= 0:
             return False
@@ -460,32 +421,6 @@ class Expression(_ArrayLike):
     __hash__ = object.__hash__
 
     # Functions
-
-    def _limited(
-        self, op_type: type[Operation], other: Number, bounds: Bounds
-    ) -> Expression:
-        shapes = [x.shape for x in (self, other) if isinstance(x, Expression)]
-
-        def build() -> SSAValue:
-            rhs = other.value if isinstance(other, Expression) else self._operand(other)
-            return self.builder.binary(op_type, self.value, rhs)
-
-        shape = np.broadcast_shapes(*shapes)
-        return Expression(self.builder, build, bounds, shape)
-
-    def minimum(self, other: Number) -> Expression:
-        """The smaller one of two numbers."""
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if b <= c:
-            return self
-        return self._limited(tosa_ops.MinimumOp, other, (min(a, c), min(b, d)))
-
-    def maximum(self, other: Number) -> Expression:
-        """The larger one of two numbers."""
-        (a, b), (c, d) = self.bounds, _bounds(other)
-        if a >= d:
-            return self
-        return self._limited(tosa_ops.MaximumOp, other, (max(a, c), max(b, d)))
 
     def clipped(self, low: SupportsIndex, high: SupportsIndex) -> Expression:
         """A number limited to a range."""
@@ -537,8 +472,8 @@ class Expression(_ArrayLike):
 
     def wrapped(self, bits: int) -> Expression:
         """The lowest bits as a signed number."""
-        bounds = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-        if bounds[0] <= self.bounds[0] and self.bounds[1] <= bounds[1]:
+        bounds = signed_bounds(bits)
+        if are_within(self.bounds, bounds):
             return self
         if bits == 32:
             return Expression(
@@ -727,20 +662,28 @@ def _rounded_up(x: Expression, bits: Expression) -> Expression:
 
 
 def _fits(bounds: Bounds) -> bool:
-    return INT32[0] <= bounds[0] and bounds[1] <= INT32[1]
+    return are_within(bounds, INT32)
 
 
-def _bounds(number: Number) -> Bounds:
-    if isinstance(number, Expression):
-        return number.bounds
-    if isinstance(number, Condition):
-        return 0, 1
-    return int(number), int(number)
+def _shape(*numbers: Number) -> Sequence[int]:
+    shapes = [number.shape for number in numbers if isinstance(number, Expression)]
+    return np.broadcast_shapes(*shapes)
 
 
-def _shifted(number: Number, shift: Number) -> Bounds:
-    results = [a << b for a in _bounds(number) for b in _bounds(shift)]
-    return min(results), max(results)
+_OPERATIONS: Mapping[IntegerOperation, type[Operation]] = {
+    "add": tosa.AddOp,
+    "and": tosa_ops.BitwiseAndOp,
+    "maximum": tosa_ops.MaximumOp,
+    "minimum": tosa_ops.MinimumOp,
+    "shift_left": tosa_ops.LogicalLeftShiftOp,
+    "subtract": tosa.SubOp,
+}
+
+_FORMS: Mapping[IntegerOperation, str] = {
+    "add": "plus",
+    "multiply": "product",
+    "shift_left": "shifted",
+}
 
 
 def _with_expression_first(
@@ -763,7 +706,6 @@ def _clip(x: Expression, low: SupportsIndex, high: SupportsIndex) -> Expression:
 
 def _where(condition: Condition, a: Number, b: Number) -> Expression:
     builder = condition.builder
-    bounds = [_bounds(number) for number in (a, b)]
     shapes = [condition.shape]
     shapes += [x.shape for x in (a, b) if isinstance(x, Expression)]
     shape = np.broadcast_shapes(*shapes)
@@ -773,15 +715,14 @@ def _where(condition: Condition, a: Number, b: Number) -> Expression:
             number = number.number
         if isinstance(number, Expression):
             return number.value
-        return builder.array(np.full((1,) * len(shape), int(number)), i32)
+        return builder.array(np.full((1,) * len(shape), bounds_of(number)[0]), i32)
 
     def build() -> SSAValue:
         operands = condition.value, operand(a), operand(b)
         operands = [builder.with_rank(value, len(shape)) for value in operands]
         return builder.tosa(tosa_ops.SelectOp, operands, shape, i32)
 
-    union = min(low for low, _ in bounds), max(high for _, high in bounds)
-    return Expression(builder, build, union, shape)
+    return Expression(builder, build, union(bounds_of(a), bounds_of(b)), shape)
 
 
 def _subtract(a: Number, b: Number) -> Expression:
@@ -800,7 +741,7 @@ def _rank(x: Expression) -> int:
     return x.ndim
 
 
-_UFUNCS: Mapping[Any, Callable[..., Any]] = {
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.minimum: _with_expression_first(Expression.minimum),
     np.maximum: _with_expression_first(Expression.maximum),
     np.absolute: Expression.absolute,
@@ -809,9 +750,6 @@ _UFUNCS: Mapping[Any, Callable[..., Any]] = {
     np.add: _with_expression_first(Expression.__add__),
     np.multiply: _with_expression_first(Expression.__mul__),
     np.subtract: _subtract,
-}
-
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.clip: _clip,
     np.where: _where,
     np.ndim: _rank,

@@ -1,0 +1,89 @@
+"""The bounds of integers that are known at run time, by all operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.transforms.building.bounded_integers import (
+    BoundedInteger,
+    Bounds,
+    IntegerOperation,
+    Number,
+    are_within,
+    combined,
+    signed_bounds,
+    union,
+)
+
+
+class Recorded(BoundedInteger):
+    """An integer whose ops are only counted."""
+
+    def __init__(self, bounds: Bounds, ops: int = 0):
+        self.bounds = bounds
+        self.ops = ops
+
+    @classmethod
+    def functions(cls) -> Mapping[Any, Callable[..., Any]]:
+        return {np.add: lambda a, b: a + b, np.clip: lambda x, a, b: (x, a, b)}
+
+    def _combined(
+        self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
+    ) -> Recorded:
+        return Recorded(bounds, self.ops + 1)
+
+
+X: Any = Recorded((-3, 5))
+
+
+@pytest.mark.parametrize(
+    ("result", "bounds", "ops"),
+    [
+        (X + 2, (-1, 7), 1),
+        (X + 0, (-3, 5), 0),
+        (2 + X, (-1, 7), 1),
+        (X - Recorded((1, 2)), (-5, 4), 1),
+        (X - 0, (-3, 5), 0),
+        (1 - X, (-4, 4), 1),
+        (-X, (-5, 3), 1),
+        (X * -2, (-10, 6), 1),
+        (X * 1, (-3, 5), 0),
+        (X << 2, (-12, 20), 1),
+        (X << 0, (-3, 5), 0),
+        (1 << Recorded((0, 3)), (1, 8), 1),
+        (X >> 1, (-2, 2), 1),
+        (X >> Recorded((0, 1)), (-3, 5), 1),
+        (X & 12, (0, 12), 1),
+        (Recorded((0, 5)) & 12, (0, 5), 1),
+        (Recorded((0, 5)) & 7, (0, 5), 0),
+        (X.minimum(2), (-3, 2), 1),
+        (X.minimum(5), (-3, 5), 0),
+        (X.maximum(2), (2, 5), 1),
+        (X.maximum(-3), (-3, 5), 0),
+        (np.add(X, np.int64(2)), (-1, 7), 1),
+    ],
+)
+def test_operators(result: Recorded, bounds: Bounds, ops: int):
+    assert (result.bounds, result.ops) == (bounds, ops)
+
+
+def test_functions_of_numpy():
+    clip: Any = np.clip
+    assert clip(X, np.int64(1), 2) == (X, 1, 2)
+    functions: tuple[Any, ...] = np.subtract, np.sort
+    for function in functions:
+        with pytest.raises(TypeError):
+            function(X, 1)
+
+
+def test_bounds():
+    assert signed_bounds(8) == (-128, 127)
+    assert union((0, 3), (-1, 2)) == (-1, 3)
+    assert are_within((0, 3), (0, 3))
+    assert not are_within((0, 4), (0, 3))
+    assert not are_within((-1, 3), (0, 3))
+    assert combined(max, X, 1) == (1, 5)
