@@ -117,14 +117,17 @@ class Tools:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        if (process := self._process) is not None:
+            # Both pipes are closed, and the end of its input ends the process.
+            process.communicate()
+            self._process = None
 
     def ask(self, name: str, *arguments: Any) -> tuple[str, Any]:
         """What a function of `tosa_worker` returns; `aborts` if it ends the process."""
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None:
             self._process = subprocess.Popen(
                 [TOOLS, Path(__file__).with_name("tosa_worker.py")],
                 stdin=subprocess.PIPE,
@@ -141,7 +144,8 @@ class Tools:
             process.stdin.flush()
             return pickle.load(process.stdout)
         except (BrokenPipeError, EOFError):
-            process.wait()
+            process.kill()
+            self._close()
             return "aborts", ""
 
 
@@ -203,7 +207,7 @@ def _public(tools: Tools, case: Case, file: bytes, expected: Expected) -> str:
     status, results = tools.ask("run", text, values)
     if status != "runs":
         is_cast = _CAST_TO_ITSELF.search(text)
-        return "illegal cast" if is_cast else "not valid TOSA"
+        return "illegal cast" if is_cast else "not run by the reference model"
     verdict = _verdict(results, expected)
     is_wrapped = verdict.endswith("off") and _WRAPPING_CAST.search(text)
     return "wraps" if is_wrapped else verdict

@@ -356,20 +356,55 @@ def _sizes(value: SSAValue) -> Sequence[int] | None:
     return cast(Sequence[int], op.values.get_values())
 
 
-class TosaOp(IRDLOperation, ABC):
+# What ops of one kind have in common
+
+
+def _has_shape_of_operand(op: IRDLOperation) -> None:
+    _verify_same_shape(op, op.operands[0], op.results[0])
+
+
+def _has_elements_of_operand(op: IRDLOperation) -> None:
+    _verify_same_elements(op, op.operands[0], op.results[0])
+
+
+def _has_rank_of_operand(op: IRDLOperation) -> None:
+    _verify_rank(op, op.operands[0])
+
+
+def _has_same_elements(op: IRDLOperation) -> None:
+    _verify_same_elements(op, *op.operands, *op.results)
+
+
+def _compares_same_elements(op: IRDLOperation) -> None:
+    _verify_same_elements(op, *op.operands)
+
+
+def _is_broadcast(op: IRDLOperation) -> None:
+    _verify_broadcast(op, *op.operands)
+
+
+class CheckedOp(IRDLOperation, ABC):
+    """A pure op whose verifier is a list of checks."""
+
+    CHECKS: ClassVar[Sequence[Callable[[IRDLOperation], None]]] = ()
+
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        for check in self.CHECKS:
+            check(self)
+
+
+class TosaOp(CheckedOp, ABC):
     """An op with the text `tosa.name %0, %1 {...} : (...) -> ...`."""
 
     irdl_options = (ParsePropInAttrDict(),)
 
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
-    traits = traits_def(Pure())
 
-
-class KeywordOp(IRDLOperation, ABC):
+class KeywordOp(CheckedOp, ABC):
     """The same for an op with enumerators."""
-
-    traits = traits_def(Pure())
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -392,9 +427,7 @@ class UnaryOp(TosaOp, ABC):
     input1 = operand_def(_NUMBERS)
     output = result_def(_NUMBERS)
 
-    def verify_(self) -> None:
-        _verify_same_shape(self, self.input1, self.output)
-        _verify_same_elements(self, self.input1, self.output)
+    CHECKS: ClassVar = (_has_shape_of_operand, _has_elements_of_operand)
 
 
 @irdl_op_definition
@@ -459,9 +492,7 @@ class _UnaryOpOfInput(TosaOp, ABC):
     input = operand_def(_NUMBERS)
     output = result_def(_NUMBERS)
 
-    def verify_(self) -> None:
-        _verify_same_shape(self, self.input, self.output)
-        _verify_same_elements(self, self.input, self.output)
+    CHECKS: ClassVar = (_has_shape_of_operand, _has_elements_of_operand)
 
 
 @irdl_op_definition
@@ -486,7 +517,7 @@ class TanhOp(_UnaryOpOfInput):
 
 
 @irdl_op_definition
-class LogicalNotOp(TosaOp):
+class LogicalNotOp(UnaryOp):
     """Logical not."""
 
     name = "tosa.logical_not"
@@ -494,31 +525,23 @@ class LogicalNotOp(TosaOp):
     input1 = operand_def(_BOOLEANS)
     output = result_def(_BOOLEANS)
 
-    def verify_(self) -> None:
-        _verify_same_shape(self, self.input1, self.output)
-
 
 @irdl_op_definition
-class CastOp(TosaOp):
+class CastOp(_UnaryOpOfInput):
     """Converts elements: floats to integers by rounding half to even, saturating."""
 
     name = "tosa.cast"
 
-    input = operand_def(_NUMBERS)
-    output = result_def(_NUMBERS)
-
-    def verify_(self) -> None:
-        _verify_same_shape(self, self.input, self.output)
+    CHECKS: ClassVar = (_has_shape_of_operand,)
 
 
 @irdl_op_definition
-class IdentityOp(TosaOp):
+class IdentityOp(UnaryOp):
     """Returns the operand."""
 
     name = "tosa.identity"
 
-    input1 = operand_def(_NUMBERS)
-    output = result_def(_NUMBERS)
+    CHECKS: ClassVar = ()
 
 
 @irdl_op_definition
@@ -532,11 +555,7 @@ class NegateOp(TosaOp):
     output_zp = operand_def(_ONE_NUMBER)
     output = result_def(_NUMBERS)
 
-    def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.input1_zp)
-        _verify_same_elements(self, self.output, self.output_zp)
-        _verify_same_elements(self, self.input1, self.output)
-        _verify_same_shape(self, self.input1, self.output)
+    CHECKS: ClassVar = (_has_same_elements, _has_shape_of_operand)
 
 
 # Ops of two and three operands, element by element
@@ -549,9 +568,7 @@ class BinaryOp(TosaOp, ABC):
     input2 = operand_def(_NUMBERS)
     output = result_def(_NUMBERS)
 
-    def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.input2, self.output)
-        _verify_broadcast(self, self.input1, self.input2)
+    CHECKS: ClassVar = (_has_same_elements, _is_broadcast)
 
 
 @irdl_op_definition
@@ -612,7 +629,7 @@ class ArithmeticRightShiftOp(BinaryOp):
 
 
 @irdl_op_definition
-class IntDivOp(TosaOp):
+class IntDivOp(BinaryOp):
     """Divides integers, truncating."""
 
     name = "tosa.intdiv"
@@ -621,12 +638,8 @@ class IntDivOp(TosaOp):
     input2 = operand_def(_elements(i32, i64))
     output = result_def(_elements(i32, i64))
 
-    def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.input2, self.output)
-        _verify_broadcast(self, self.input1, self.input2)
 
-
-class LogicalOp(TosaOp, ABC):
+class LogicalOp(BinaryOp, ABC):
     """A logical op with two operands, which are broadcast."""
 
     input1 = operand_def(_BOOLEANS)
@@ -634,9 +647,6 @@ class LogicalOp(TosaOp, ABC):
     output = result_def(_BOOLEANS)
 
     traits = traits_def(Commutative())
-
-    def verify_(self) -> None:
-        _verify_broadcast(self, self.input1, self.input2)
 
 
 @irdl_op_definition
@@ -660,16 +670,12 @@ class LogicalXorOp(LogicalOp):
     name = "tosa.logical_xor"
 
 
-class ComparisonOp(TosaOp, ABC):
+class ComparisonOp(BinaryOp, ABC):
     """A comparison of two operands, which are broadcast."""
 
-    input1 = operand_def(_NUMBERS)
-    input2 = operand_def(_NUMBERS)
     output = result_def(_BOOLEANS)
 
-    def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.input2)
-        _verify_broadcast(self, self.input1, self.input2)
+    CHECKS: ClassVar = (_compares_same_elements, _is_broadcast)
 
 
 @irdl_op_definition
@@ -705,9 +711,7 @@ class _ExtremumOp(KeywordOp, ABC):
 
     traits = traits_def(Commutative())
 
-    def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.input2, self.output)
-        _verify_broadcast(self, self.input1, self.input2)
+    CHECKS: ClassVar = (_has_same_elements, _is_broadcast)
 
 
 @irdl_op_definition
@@ -766,8 +770,7 @@ class TableOp(TosaOp):
     table = operand_def(_of_rank(1))
     output = result_def(_NUMBERS)
 
-    def verify_(self) -> None:
-        _verify_same_shape(self, self.input1, self.output)
+    CHECKS: ClassVar = (_has_shape_of_operand,)
 
 
 # Reductions
@@ -866,8 +869,14 @@ class ReshapeOp(TosaOp):
                 raise _fail(self, f"cannot reshape {before} elements into {after}")
 
 
+class _MovingOp(TosaOp, ABC):
+    """An op that moves elements of its first operand."""
+
+    CHECKS: ClassVar = (_has_elements_of_operand, _has_rank_of_operand)
+
+
 @irdl_op_definition
-class TileOp(TosaOp):
+class TileOp(_MovingOp):
     """Repeats a tensor along its dimensions."""
 
     name = "tosa.tile"
@@ -877,13 +886,12 @@ class TileOp(TosaOp):
     output = result_def(_NON_SCALAR)
 
     def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.output)
-        _verify_rank(self, self.input1)
+        super().verify_()
         _verify_lengths(self, len(_shape(self.input1)), self.multiples)
 
 
 @irdl_op_definition
-class PadOp(TosaOp):
+class PadOp(_MovingOp):
     """Surrounds a tensor with a constant: `padding` elements before and after."""
 
     name = "tosa.pad"
@@ -895,8 +903,8 @@ class PadOp(TosaOp):
 
     def verify_(self) -> None:
         _verify_same_elements(self, self.input1, self.pad_const, self.output)
+        super().verify_()
         shape = _shape(self.input1)
-        _verify_rank(self, self.input1)
         _verify_lengths(self, 2 * len(shape), self.padding)
         if (padding := _sizes(self.padding)) is not None:
             expected = [
@@ -909,7 +917,7 @@ class PadOp(TosaOp):
 
 
 @irdl_op_definition
-class SliceOp(TosaOp):
+class SliceOp(_MovingOp):
     """A part of a tensor, from a start, of a size."""
 
     name = "tosa.slice"
@@ -920,13 +928,12 @@ class SliceOp(TosaOp):
     output = result_def(_NON_SCALAR)
 
     def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.output)
-        _verify_rank(self, self.input1)
+        super().verify_()
         _verify_lengths(self, len(_shape(self.input1)), self.start, self.size)
 
 
 @irdl_op_definition
-class TransposeOp(TosaOp):
+class TransposeOp(_MovingOp):
     """Permutes the dimensions: dimension k of the result is `perms[k]` of the operand."""
 
     name = "tosa.transpose"
@@ -935,8 +942,10 @@ class TransposeOp(TosaOp):
     perms = prop_def(DenseArrayBase[I32])
     output = result_def(_NON_SCALAR)
 
+    CHECKS: ClassVar = (_has_elements_of_operand,)
+
     def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.output)
+        super().verify_()
         shape, perms = _shape(self.input1), self.perms.get_values()
         if sorted(perms) != [*range(len(shape))]:
             raise _fail(self, "expected valid permutation indices")
@@ -944,7 +953,7 @@ class TransposeOp(TosaOp):
 
 
 @irdl_op_definition
-class ReverseOp(TosaOp):
+class ReverseOp(_MovingOp):
     """Reverses the elements along an axis."""
 
     name = "tosa.reverse"
@@ -954,8 +963,7 @@ class ReverseOp(TosaOp):
     output = result_def(_NON_SCALAR)
 
     def verify_(self) -> None:
-        _verify_same_elements(self, self.input1, self.output)
-        _verify_rank(self, self.input1)
+        super().verify_()
         _verify_axis(self, self.axis, self.input1)
 
 
@@ -1130,58 +1138,16 @@ class TransposeConv2DOp(ConvolutionOp):
 
 
 OPERATIONS: Sequence[type[IRDLOperation]] = (
-    AbsOp,
-    ApplyScaleOp,
-    ArgMaxOp,
-    ArithmeticRightShiftOp,
-    BitwiseAndOp,
-    BitwiseNotOp,
-    BitwiseOrOp,
-    BitwiseXorOp,
-    CastOp,
-    CeilOp,
-    ClzOp,
-    ConstShapeOp,
-    Conv2DOp,
-    DepthwiseConv2DOp,
-    EqualOp,
-    ErfOp,
-    ExpOp,
-    FloorOp,
-    GatherOp,
-    GreaterEqualOp,
-    GreaterOp,
-    IdentityOp,
-    IntDivOp,
-    LogOp,
-    LogicalAndOp,
-    LogicalLeftShiftOp,
-    LogicalNotOp,
-    LogicalOrOp,
-    LogicalRightShiftOp,
-    LogicalXorOp,
-    MaximumOp,
-    MinimumOp,
-    NegateOp,
-    PadOp,
-    PowOp,
-    ReshapeOp,
-    ResizeOp,
-    ReverseOp,
-    RsqrtOp,
-    SelectOp,
-    SigmoidOp,
-    SliceOp,
-    TableOp,
-    TanhOp,
-    TileOp,
-    TransposeConv2DOp,
-    TransposeOp,
+    *(AbsOp, BitwiseNotOp, CeilOp, ClzOp, ExpOp, FloorOp, LogOp, RsqrtOp),
+    *(ErfOp, SigmoidOp, TanhOp, LogicalNotOp, CastOp, IdentityOp, NegateOp),
+    *(BitwiseAndOp, BitwiseOrOp, BitwiseXorOp, LogicalLeftShiftOp, LogicalRightShiftOp),
+    *(PowOp, ArithmeticRightShiftOp, IntDivOp, LogicalAndOp, LogicalOrOp, LogicalXorOp),
+    *(EqualOp, GreaterOp, GreaterEqualOp, MaximumOp, MinimumOp, SelectOp),
+    *(ApplyScaleOp, TableOp, ArgMaxOp, ConstShapeOp, ReshapeOp, TileOp, PadOp, SliceOp),
+    *(TransposeOp, ReverseOp, GatherOp, ResizeOp),
+    *(Conv2DOp, DepthwiseConv2DOp, TransposeConv2DOp),
 )
 """The ops that xDSL lacks."""
 
-ATTRIBUTES: Sequence[type[Attribute]] = (
-    ResizeModeAttr,
-    ShapeType,
-)
+ATTRIBUTES: Sequence[type[Attribute]] = (ResizeModeAttr, ShapeType)
 """The attributes and types that xDSL lacks."""

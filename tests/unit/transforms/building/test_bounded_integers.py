@@ -20,6 +20,14 @@ from xdsl_quant.transforms.building.bounded_integers import (
 )
 
 
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _listed(*operands: Any) -> Any:
+    return operands
+
+
 class Recorded(BoundedInteger):
     """An integer whose ops are only counted."""
 
@@ -29,7 +37,7 @@ class Recorded(BoundedInteger):
 
     @classmethod
     def functions(cls) -> Mapping[Any, Callable[..., Any]]:
-        return {np.add: lambda a, b: a + b, np.clip: lambda x, a, b: (x, a, b)}
+        return {np.add: _add, np.clip: _listed}
 
     def _combined(
         self, operation: IntegerOperation, lhs: Number, rhs: Number, bounds: Bounds
