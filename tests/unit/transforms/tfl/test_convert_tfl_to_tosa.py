@@ -239,7 +239,7 @@ def test_floats_are_quantized_exactly(
     np.testing.assert_array_equal(np.asarray(stored).view(dtype), expected)
 
 
-@pytest.mark.parametrize("group", _GROUPS.keys() & FALLBACKS.keys())
+@pytest.mark.parametrize("group", sorted(_GROUPS.keys() & FALLBACKS.keys()))
 def test_fallback(mlir: Mlir, group: str):
     for case in _GROUPS[group][::3]:
         module = converted(case, "on")
