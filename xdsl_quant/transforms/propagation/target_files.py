@@ -242,7 +242,9 @@ class _Reader:
             found: a text that is wrong, if it is one of several.
         """
         line = _Lines(self.text).line(path, found)
-        raise TargetError(f"{self.file_name}:{line}: error: {message}")
+        # A text in the message may have several lines.
+        sentence = " ".join(message.split())
+        raise TargetError(f"{self.file_name}:{line}: error: {sentence}")
 
     # Values
 

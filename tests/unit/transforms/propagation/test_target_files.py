@@ -1,6 +1,8 @@
 """What files of hardware targets say, and what is told of mistakes in them."""
 
+import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from xdsl.dialects.builtin import NoneType, f32, i8
@@ -259,6 +261,20 @@ MISTAKES = [
         "that has it",
     ),
     (
+        KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace(
+            '"a.b"', '"""\na.b ->\nc"""'
+        ),
+        "3",
+        "expected the name of an op, found 'c'; write it with its dialect, e.g. "
+        "'stablehlo.add'",
+    ),
+    (
+        KERNEL.replace('"a.b"', '"""\na.b\nc"""'),
+        "2",
+        "expected the name of an op, found 'a.b c'; write it with its dialect, e.g. "
+        "'stablehlo.add'",
+    ),
+    (
         KERNEL + '[[kernels.signatures]]\ninputs = ["i8"]\n',
         "3",
         "expected one place of a signature, found 'inputs' beside 'signatures'; move it "
@@ -331,6 +347,47 @@ def test_mistakes(text: str, place: str, message: str):
     with pytest.raises(TargetError) as error:
         parse_target(text, "my.toml")
     assert str(error.value) == f"my.toml:{place}: error: {message}"
+
+
+TOKENS = """
+    " [ ] { } = [[kernels]] [kernels] [[kernels.signatures]] "..." "i8" "const -" 3 true 1e5
+    1979-05-27 inputs outputs ops name patterns constraints kind "@x" -> | ? \'\'\'
+    "i9999999999999999999" "i8<-99999999999999999999:1>" 99999999999999999999
+""".split()
+
+
+def broken(random: Random) -> str:
+    """A text with some characters and lines in the wrong place."""
+    lines = TEXT.splitlines()
+    for _ in range(random.randrange(1, 4)):
+        index = random.randrange(len(lines))
+        line = lines[index]
+        match random.randrange(3):
+            case 0:
+                lines[index] = random.choice(lines)
+            case 1:
+                parts = [part for part in re.split(r'("[^"]*"|\W)', line) if part]
+                if parts:
+                    parts[random.randrange(len(parts))] = random.choice(TOKENS)
+                lines[index] = "".join(parts)
+            case _:
+                place = random.randrange(len(line) + 1)
+                lines[index] = line[:place] + random.choice(TOKENS) + line[place:]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_mistake_is_one_sentence(seed: int):
+    random = Random(seed)
+    messages: list[str] = []
+    for _ in range(100):
+        try:
+            parse_target(broken(random))
+        except TargetError as e:
+            messages.append(str(e))
+    assert len(messages) > 50
+    for message in messages:
+        assert re.fullmatch(r"target.toml:\d+(:\d+)?: error: .+; .+", message)
 
 
 def test_targets_that_are_not_there(tmp_path: Path):
