@@ -14,6 +14,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
@@ -163,7 +164,7 @@ def _op_names(target: TargetSpec) -> Iterator[str]:
         for pattern in kernel.patterns:
             if isinstance(pattern, OpPattern):
                 for step in pattern.steps:
-                    yield from step.names
+                    yield from re.findall(r"[\w.]+", " ".join(step.names))
 
 
 def _only_op(kernel: KernelSpec) -> str | None:
@@ -180,6 +181,7 @@ def _only_op(kernel: KernelSpec) -> str | None:
 
 def _traits(op_name: str, ctx: Context) -> Sequence[object]:
     """What an op says, as far as constraints of files can say it."""
+    op_name, _, _ = op_name.partition("[")
     op_type = ctx.get_optional_op(op_name) or UnregisteredOp
     kinds = tuple(CONSTRAINTS.values())
     return [

@@ -17,7 +17,7 @@ outputs = ["u8"]
 constraints = [{ kind = "accumulator-scale", bias = 2 }, "power-of-two-scale"]
 
 [[kernels]]
-ops = ["tfl.transpose_conv", "tfl.ad", "my.op"]
+ops = ["tfl.transpose_conv", "tfl.ad", "my.op[tfl.addd]"]
 inputs = ["i8", "..."]
 outputs = ["any=i8"]
 
@@ -37,13 +37,14 @@ kernel              ops                                         inputs          
 dense               tfl.fully_connected -> tfl.relu|tfl.relu6?  i8, const i8:0, i32  u8       accumulator-scale bias=2, power-of-two-scale
 tfl.transpose_conv                                              i8, ...              any=i8   (accumulator-scale bias=3 factors=1/2, coefficient-axis dimension=0)
 tfl.ad                                                          i8, ...              any=i8   (-)
-my.op                                                           i8, ...              any=i8   (-)
+my.op[tfl.addd]                                                 i8, ...              any=i8   (-)
 free                tfl.reshape                                 i8                   i8       -
 """  # noqa: E501 lines of a table
 
 WARNINGS = """\
 mine.toml: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'
 mine.toml: warning: unknown dialect 'my' of op 'my.op'; install the plugin that has it
+mine.toml: warning: unknown op, found 'tfl.addd'; use 'tfl.add'
 """
 
 

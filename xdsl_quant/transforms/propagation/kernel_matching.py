@@ -111,6 +111,18 @@ def has_no_effects(op: Operation) -> bool:
     )
 
 
+def pattern_names(op: Operation) -> Sequence[str]:
+    """
+    What patterns call an op: its name, and, if it has a region, the name with those of the
+    ops in there, e.g. `linalg.generic[arith.addf,arith.maximumf]`.
+    """
+    name = op_name(op)
+    if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
+        return (name,)
+    body = (inner for inner in op.regions[0].block.ops if inner.next_op is not None)
+    return name, f"{name}[{','.join(map(op_name, body))}]"
+
+
 def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
     """The uses in ops, and in their regions, of values that others define."""
     inside = {inner for op in ops for inner in op.walk()}
@@ -155,10 +167,11 @@ class _Matcher:
 
     def matches(self, op: Operation) -> Iterator[KernelMatch]:
         """The kernels that end with an op."""
-        for candidate in self.candidates.get(op_name(op), ()):
-            ops = _chain(op, candidate.steps)
-            if ops and (match := self.match(candidate.kernel, ops)) is not None:
-                yield match
+        for name in pattern_names(op):
+            for candidate in self.candidates.get(name, ()):
+                ops = _chain(op, candidate.steps)
+                if ops and (match := self.match(candidate.kernel, ops)) is not None:
+                    yield match
         for kernel, function in self.functions:
             ops = function(op)
             if (
@@ -237,7 +250,7 @@ def _without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternS
 def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:
     """The ops of a pattern that ends with an op; none if they are not there."""
     *earlier, last = steps
-    if op_name(op) not in last.names:
+    if not any(name in last.names for name in pattern_names(op)):
         return ()
     if not earlier:
         return (op,)

@@ -85,7 +85,7 @@ _PORT = re.compile(
     r"(?P<const>const )?(?:(?P<float>-|float)|(?P<any>any=)?"
     r"(?P<storage>(?:[su]?i|u)[0-9]+(?:<-?[0-9]+:-?[0-9]+>)?)(?::(?P<zero>-?[0-9]+))?)"
 )
-_OP_NAME = re.compile(r"\w+(\.\w+)+")
+_OP_NAME = re.compile(r"\w+(\.\w+)+(\[\w+(\.\w+)+(,\w+(\.\w+)+)*\])?")
 
 
 class TargetError(ValueError):
@@ -333,8 +333,7 @@ class _Reader:
         if "name" in table:
             name = cast(str, self.value(table, path, "name", str, "a string"))
         ops = self.texts(table, path, "ops") if "ops" in table else ()
-        for op in ops:
-            self.op_name(op, (*path, "ops"), op)
+        ops = [self.op_name(op, (*path, "ops"), op) for op in ops]
         texts = self.texts(table, path, "patterns") if "patterns" in table else ()
         if not ops and not texts:
             owner = "a kernel" if name is None else f"kernel '{name}'"
@@ -361,6 +360,7 @@ class _Reader:
     # Patterns
 
     def op_name(self, name: str, path: _Path, found: str) -> str:
+        name = re.sub(r"\s*([\[\],])\s*", r"\1", name.strip())
         if _OP_NAME.fullmatch(name) is None:
             self.fail(
                 path,
@@ -377,7 +377,7 @@ class _Reader:
         steps = [
             PatternStep(
                 [
-                    self.op_name(name.strip(), path, text)
+                    self.op_name(name, path, text)
                     for name in step.strip().removesuffix("?").split("|")
                 ],
                 step.strip().endswith("?"),

@@ -174,7 +174,10 @@ class PatternStep:
     """An op of a pattern."""
 
     names: Sequence[str]
-    """The names that the op may have."""
+    """
+    The names that the op may have. Those of the ops in its region may follow, e.g.
+    `linalg.generic[arith.addf,arith.maximumf]`.
+    """
 
     is_optional: bool = False
     """Whether the op may be absent."""

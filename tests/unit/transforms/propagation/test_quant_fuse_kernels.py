@@ -236,7 +236,10 @@ func.func @f(%x: tensor<4x4xf32>) -> tensor<4xf32> {
 def test_bodies_have_no_kernels():
     module = parse_module(REDUCE)
     apply_passes(module, "quant-fuse-kernels{target=stablehlo-int8}")
-    assert kernels(module) == [("stablehlo.reduce", "stablehlo.reduce")]
+    assert kernels(module) == [("stablehlo.reduce[stablehlo.add]", "stablehlo.reduce")]
+    other = parse_module(REDUCE.replace("stablehlo.add", "stablehlo.multiply"))
+    with pytest.warns(UserWarning, match="no kernel of target 'stablehlo-int8'"):
+        apply_passes(other, "quant-fuse-kernels{target=stablehlo-int8}")
 
 
 GENERIC = """

@@ -60,7 +60,7 @@ constraints = []
 
 [[kernels]]
 name = "either"
-ops = ["my.sin", "my.cos"]
+ops = ["my.sin", "my.cos", "my.map [ my.a,my.b ]"]
 inputs = ["i8"]
 outputs = ["i8"]
 """
@@ -106,7 +106,9 @@ def test_what_a_file_says():
     assert second.inputs == [Port(), Port(is_constant=True)]
     assert second.constraints == []
     either = target.kernels["either"]
-    assert either.patterns == [OpPattern([PatternStep(["my.sin", "my.cos"])])]
+    assert either.patterns == [
+        OpPattern([PatternStep(["my.sin", "my.cos", "my.map[my.a,my.b]"])])
+    ]
     assert either.signatures[0].constraints is None
 
 
