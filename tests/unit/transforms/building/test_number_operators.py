@@ -563,8 +563,9 @@ def test_what_may_be_nan(formula: Formula, *, from_number: bool, from_any: bool)
 
 def test_bounds_of_two_floats():
     x, y = float_expression(-2, 4), float_expression(-5, 1)
-    assert np.minimum(x, y).bounds == np.fmin(x, y).bounds == (-5, 1)
-    assert np.maximum(x, y).bounds == np.fmax(x, y).bounds == (-2, 4)
+    for a, b in ((x, y), (y, x)):
+        assert np.minimum(a, b).bounds == np.fmin(a, b).bounds == (-5, 1)
+        assert np.maximum(a, b).bounds == np.fmax(a, b).bounds == (-2, 4)
 
 
 def test_bounds_of_half_of_all_floats():

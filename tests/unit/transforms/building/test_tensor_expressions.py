@@ -390,6 +390,7 @@ SMALL_FORMULAS: dict[str, Formula] = {
     "sum of a float": lambda y: repeated(np.float64(0.1))(y).sum(axis=1),
     "sum of a narrow float": lambda y: repeated(np.float32(0.5))(y).sum(),
     "argmax of a number": lambda y: np.argmax(repeated(5)(y), axis=0),
+    "argmin of a float": lambda y: np.argmin(repeated(np.float32(0.5))(y), axis=0),
     "float": repeated(np.float32(0.1)),
     "wide float": repeated(np.float64(0.1)),
     "truth value": repeated(np.True_),
