@@ -28,6 +28,7 @@ from .quantized import (
     clamped,
     round_away,
     scale_of,
+    scales_of,
 )
 
 # Sums
@@ -200,9 +201,8 @@ def quantize(values: NDArray[np.float32], result: QuantizationParameters) -> Int
 def dequantize(x: Quantized) -> NDArray[np.float32]:
     """What stored values express; there may be scales for one dimension."""
     parameters = x.parameters
-    # Files have scales with 32 bits. Products are exact in 64 bits, and rounded once.
-    scales = parameters.scales.astype(np.float32).astype(np.float64)
-    zero_points = parameters.zero_points
+    # Products are exact in 64 bits, and rounded once.
+    scales, zero_points = scales_of(parameters), parameters.zero_points
     if (dimension := parameters.quantized_dimension) is not None:
         shape = [1] * x.values.ndim
         shape[dimension] = -1
@@ -306,7 +306,9 @@ def hard_swish(x: Quantized, result: QuantizationParameters) -> Integers:
         gate = saturated(gate << 1, 16)
     gate = rounding_divide(gate, max(-inner_exponent, 0))
     gate = (gate + (1 << 15)) >> 1
-    gated = _truncated_shift(gate * product, 15)
+    gated = gate * product
+    # Rounded towards zero, as in C.
+    gated = (gated + np.where(gated < 0, (1 << 15) - 1, 0)) >> 15
     return clamped(rounding_divide(gated, -outer_exponent), result)
 
 
@@ -317,11 +319,4 @@ def _upper_half(multiplier: Any) -> Any:
 
 def _high_product(lhs: Integers, rhs: Any) -> Integers:
     """The product of numbers of 16 bits over `2**15`, rounded half up."""
-    product = lhs * rhs
-    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
-    return _truncated_shift(product + nudge, 15)
-
-
-def _truncated_shift(values: Integers, bits: int) -> Integers:
-    """A quotient by a power of two, rounded towards zero, as in C."""
-    return (values + np.where(values < 0, (1 << bits) - 1, 0)) >> bits
+    return (lhs * rhs + (1 << 14)) >> 15

@@ -17,7 +17,7 @@ from .fixed_point import (
     rescaled_wide,
     saturated,
 )
-from .quantized import Quantized, activated, clamped, round_away, scale_of
+from .quantized import Quantized, activated, clamped, round_away, scale_of, scales_of
 
 
 class Window(NamedTuple):
@@ -174,8 +174,7 @@ def _requantized(
     is_wide: bool,
 ) -> Integers:
     """Sums of products, whose last dimension is the channel, as stored values."""
-    scales = weights.scales.astype(np.float64)
-    ratio = float(x.scale) * scales / float(scale_of(result))
+    ratio = float(x.scale) * scales_of(weights) / float(scale_of(result))
     multiplier = quantized_multiplier(ratio)
     rescale = rescaled_wide if is_wide else rescaled
     return activated(rescale(accumulator, multiplier), result, activation)
@@ -266,8 +265,9 @@ def fully_connected(
     has_multiplier: bool = False,
 ) -> Integers:
     """
-    The product of rows with weights. The accumulator is multiplied with a float of 64 bits,
-    and rounded half away from zero.
+    The product of rows with weights. The accumulator is multiplied with a float of 64 bits
+    and rounded half away from zero; with weights of 16 bits, it has 64 bits and is
+    multiplied with a multiplier of 16 bits.
 
     Args:
         x: stored values, whose last dimension is that of the weights.
@@ -276,8 +276,8 @@ def fully_connected(
         result: the parameters of the result.
         activation: what is computed of the sums.
         keep_num_dims: keep all but the last dimension instead of one for all of them.
-        has_multiplier: multiply the accumulator with a multiplier of 31 bits instead, as
-            other kernels than the reference do.
+        has_multiplier: multiply the accumulator with a multiplier of 31 bits instead of a
+            float, as other kernels than the reference do.
 
     Returns:
         Stored values.
@@ -286,16 +286,18 @@ def fully_connected(
     matrix = weights.values
     if parameters.quantized_dimension is None:
         matrix = weights.corrected
-    rows = x.corrected.reshape(-1, matrix.shape[-1])
+    rows = x.corrected.reshape(-1, matrix.shape[1])
     sums = rows @ matrix.T
     if bias is not None:
         sums = sums + bias
-    ratio = float(x.scale) * parameters.scales / float(scale_of(result))
-    if has_multiplier:
+    is_wide = parameters.storage_width == 16
+    if is_wide or has_multiplier:
         products = x.scale * parameters.scales.astype(np.float32)
         ratio = products.astype(np.float64) / float(scale_of(result))
-        scaled = rescaled(sums, quantized_multiplier(ratio))
+        rescale = rescaled_wide if is_wide else rescaled
+        scaled = rescale(sums, quantized_multiplier(ratio))
     else:
+        ratio = float(x.scale) * scales_of(parameters) / float(scale_of(result))
         scaled = round_away(sums * ratio)
     values = activated(scaled, result, activation).astype(np.int64)
     shape = x.values.shape[:-1] if keep_num_dims else (-1,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xdsl_quant.numerics.parameters import QuantizationParameters
 
@@ -46,6 +47,11 @@ class Quantized(NamedTuple):
 def scale_of(parameters: QuantizationParameters) -> np.float32:
     """The scale of a tensor, which files have with 32 bits."""
     return np.float32(parameters.scales)
+
+
+def scales_of(parameters: QuantizationParameters) -> NDArray[np.float64]:
+    """The scales of 32 bits that files have, as numbers of 64 bits."""
+    return parameters.scales.astype(np.float32).astype(np.float64)
 
 
 def round_away(values: np.ndarray | np.floating[Any]) -> np.ndarray:

@@ -134,6 +134,10 @@ def test_powers_of_two_matter_for_16_bits_alone():
         elementwise.add(odd, rhs, result, pot_scale_int16=True).tolist()
         == elementwise.add(odd, rhs, result).tolist()
     )
+    lhs, rhs = Quantized(lhs.values, x), Quantized(-rhs.values, y)
+    computed = elementwise.subtract(lhs, rhs, result, pot_scale_int16=True)
+    assert computed.tolist() == [-2, -1, 1]
+    assert elementwise.subtract(lhs, rhs, result).tolist() == [-3, -2, 1]
     lhs, rhs = stored([2, 6, 5], 0.25), stored([-3, -3, 0], 1.0)
     computed = elementwise.add(lhs, rhs, P(1.0, 0), pot_scale_int16=True)
     assert computed.tolist() == elementwise.add(lhs, rhs, P(1.0, 0)).tolist()
@@ -166,6 +170,12 @@ def test_quantize_and_dequantize():
     result = elementwise.dequantize(x)
     assert result.dtype == np.float32
     assert result.tolist() == expected
+
+
+def test_dequantize_takes_a_scale_of_32_bits():
+    """Times 0.085 itself, the result would be -9.775."""
+    result = elementwise.dequantize(stored([-115], 0.085))
+    assert result.tolist() == [float(np.float32(-9.775001))]
 
 
 def test_absolute_rescales_if_scales_differ():
@@ -354,6 +364,22 @@ def test_sums_of_floats_are_floats():
     assert products.convolution_sums(x, w, Window()).dtype == np.float32
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolution_of_an_empty_batch(groups: int):
+    x, w = np.zeros((0, 3, 3, 2), np.int64), np.ones((4, 2, 2, 2 // groups), np.int64)
+    assert products.convolution_sums(x, w, Window()).shape == (0, 2, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "kernel", [products.convolution, products.depthwise_convolution]
+)
+def test_wide_accumulators_have_a_multiplier_of_16_bits(kernel: Callable[..., Array]):
+    x = stored([[[[30000]]]], 0.1, storage="i16")
+    operands = x, stored([[[[100]]]], 0.1), None, P(1.0, 0, storage="i16"), Window()
+    assert kernel(*operands).item() == 30000
+    assert kernel(*operands, has_wide_accumulator=True).item() == 30001
+
+
 def test_fully_connected_shapes():
     x = stored(np.arange(12).reshape(2, 2, 3))
     weights = stored([[1, 0, 2], [0, 3, -1]])
@@ -369,6 +395,42 @@ def test_fully_connected_shapes():
     )
     # Half of 4, 1, 13, 7, 22, 13, 31, 19, rounded half away from zero.
     assert flat.tolist() == [[2, 1], [7, 4], [11, 7], [16, 10]]
+
+
+def test_fully_connected_with_a_multiplier():
+    """The product of both scales has 32 bits, where the reference kernel has 64."""
+    x = stored([[-28558], [-32579], [300]], 0.1, storage="i16")
+    operands = x, stored([[127]], 0.3), None, P(4.0, 0, storage="i16")
+    computed = products.fully_connected(*operands, has_multiplier=True)
+    assert computed.tolist() == [[-27201], [-31032], [286]]
+    exact = products.fully_connected(*operands)
+    assert exact.tolist() == [[-27201], [-31031], [286]]
+
+
+@pytest.mark.parametrize("has_multiplier", [False, True])
+def test_fully_connected_with_weights_of_16_bits(has_multiplier: bool):
+    """All kernels of the runtime give these integers."""
+    x = stored([[32767]], 0.1, storage="i16")
+    scale = float(np.float32(0.3))
+    weights = stored([[-28664], [-7063], [300]], scale, storage="i16")
+    result = P(2000.0, 0, storage="i16")
+    computed = products.fully_connected(
+        x, weights, None, result, has_multiplier=has_multiplier
+    )
+    assert computed.tolist() == [[-14088, -3471, 147]]
+
+
+def test_scales_of_weights_have_32_bits():
+    """With 0.3 and 0.7 themselves, the results would be -31011 and 445."""
+    x = stored([-32558], 0.1, storage="i16")
+    result = P(4.0, 0, storage="i16")
+    image = Quantized(x.values.reshape(1, 1, 1, 1), x.parameters)
+    weights = stored([[[[127]]]], 0.3)
+    for kernel in (products.convolution, products.depthwise_convolution):
+        assert kernel(image, weights, None, result, Window()).item() == -31012
+    row, weights = Quantized(np.array([[500]]), x.parameters), stored([[127]], 0.7)
+    result = P(10.0, 0, storage="i16")
+    assert products.fully_connected(row, weights, None, result).item() == 444
 
 
 def test_state_of_svdf():
@@ -396,6 +458,38 @@ def test_mean_of_many_elements():
     assert reduction.mean(x, [-1, 1], P(0.25, 0)).ravel().tolist() == [127, -128, 0]
 
 
+def test_reduced_dimensions_have_size_1():
+    x = stored(np.arange(24).reshape(2, 3, 4))
+    for kernel in (reduction.mean, reduction.total, reduction.product):
+        assert kernel(x, [1], P(0.5, 0)).shape == (2, 1, 4)
+        assert kernel(x, [0, -1], P(0.5, 0)).shape == (1, 3, 1)
+
+
+class Rows:
+    """What a lowering has in place of an array."""
+
+    ndim = 2
+    shape = 2, 3
+
+    def __sub__(self, other: object) -> Rows:
+        return self
+
+    def transpose(self, *order: int) -> Rows:
+        return self
+
+    def reshape(self, *shape: int) -> Rows:
+        return self
+
+    def folded(self, step: Callable[[Array, Array], Array]) -> Array:
+        return step(np.array([8, 12]), np.array([4, -2]))
+
+
+def test_expressions_multiply_their_rows():
+    values: Any = Rows()
+    result = reduction.product(Quantized(values, P(1.0, 0)), [1], P(1.0, 0))
+    assert result.tolist() == [[32], [-24]]
+
+
 def test_mean_with_scales_far_apart():
     x = stored(np.full((2, 64), 100), 1e-9)
     assert reduction.mean(x, [1], P(1.0, 5)).ravel().tolist() == [5, 5]
@@ -420,9 +514,27 @@ def test_nearest_neighbor(align: bool, half: bool, size: int, expected: list[int
     assert wide.ravel().tolist() == expected
 
 
+def test_positions_of_nearest_neighbors_have_32_bits():
+    """Of 64 bits, they would be less than these integers."""
+    row = np.arange(44).reshape(1, 1, 44, 1)
+    wide = windows.resize_nearest_neighbor(row, (1, 38), half_pixel_centers=True)
+    assert wide.ravel()[[9, 28]].tolist() == [11, 33]
+    wide = windows.resize_nearest_neighbor(row[:, :, :16], (1, 19), align_corners=True)
+    assert wide.ravel()[[3, 9, 15]].tolist() == [3, 8, 13]
+    ends = windows.resize_nearest_neighbor(row[:, :, :5], (1, 2), align_corners=True)
+    assert ends.ravel().tolist() == [0, 4]
+
+
+def test_steps_of_aligned_corners_are_rounded():
+    row = np.resize([-128, 127, 5, 120, -100], 10).reshape(1, 1, 10, 1)
+    wide = windows.resize_bilinear(row, (1, 8), align_corners=True)
+    assert wide.ravel().tolist() == [-128, 92, 71, -69, -91, 74, 87, -100]
+
+
 def test_means_of_windows_round_half_away():
     x = np.array([3, 4, -3, -4, 1, -1, 0, 0]).reshape(1, 1, 8, 1)
     result = windows.average_pool(x, P(1.0, 0), (1, 2), Window((1, 2)))
+    assert result.dtype == np.int64
     assert result.ravel().tolist() == [4, -4, 0, 0]
     wide = windows.average_pool(x, P(1.0, 0), (1, 3), Window((1, 3), padding="SAME"))
     assert wide.ravel().tolist() == [1, -1, 0]
@@ -445,3 +557,10 @@ def test_table_of_u8():
     result = looked_up("exp", x, P(0.05, 0, storage="u8"))
     expected = looked_up("exp", signed, P(0.05, -128)) + 128
     assert result.tolist() == expected.tolist()
+
+
+def test_softmax_of_many_elements():
+    """The sum has 31 bits; the kernel gives 1 and 0 there, too."""
+    x = stored([[0] * 33016 + [-685, -686]], 0.001, storage="i16")
+    values = rows.softmax(x, P(2**-15, 0, storage="i16"))
+    assert values[0, -2:].tolist() == [1, 0]

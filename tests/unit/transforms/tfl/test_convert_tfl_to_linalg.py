@@ -196,6 +196,32 @@ def test_multiplier_kernels():
         np.testing.assert_array_equal(result, [[6]])
 
 
+@pytest.mark.parametrize("kernels", ["reference", "multiplier"])
+def test_weights_of_16_bits(kernels: str):
+    """LiteRT's kernels give these integers."""
+    text = """
+        !x = !quant.uniform<i16:f32, 0.1>
+        !w = !quant.uniform<i16:f32, 0.3>
+        !y = !quant.uniform<i16:f32, 2000.0>
+        func.func @main(%x: tensor<1x1x!x>) -> tensor<1x3x!y> {
+          %w = "tfl.pseudo_qconst"() <{
+              qtype = tensor<3x1x!w>,
+              value = dense<[[-30000], [-7063], [20001]]> : tensor<3x1xi16>
+          }> : () -> tensor<3x1x!w>
+          %none = "tfl.no_value"() <{value}> : () -> none
+          %y = "tfl.fully_connected"(%x, %w, %none) <{
+              fused_activation_function = "NONE", keep_num_dims = false,
+              weights_format = "DEFAULT"
+          }> : (tensor<1x1x!x>, tensor<3x1x!w>, none) -> tensor<1x3x!y>
+          return %y : tensor<1x3x!y>
+        }
+    """
+    module = parse_module(text)
+    for lowered in (module, converted(module.clone(), kernels=kernels)):
+        (result,) = run_function(lowered, "main", np.array([[32767]], np.int16))
+        np.testing.assert_array_equal(result, [[-14745, -3471, 9831]])
+
+
 def test_several_scales():
     text = """
         !q = !quant.uniform<i8:f32:1, {0.25, 0.5}>
