@@ -170,7 +170,7 @@ def fully_connected(values: Array, weights: Array, keep_num_dims: bool) -> Array
         weights: `[outputs, inputs]`.
         keep_num_dims: keep all but the last dimension instead of one for all of them.
     """
-    rows = values.reshape(-1, weights.shape[-1])
+    rows = values.reshape(-1, weights.shape[1])
     shape = values.shape[:-1] if keep_num_dims else (-1,)
     return (rows @ weights.T).reshape(*shape, weights.shape[0])
 
@@ -223,7 +223,7 @@ def mean(values: Array, axes: Sequence[int]) -> Array:
     """The mean along dimensions, which get size 1; rounded towards zero for integers."""
     distinct = tuple({axis % values.ndim for axis in axes})
     if values.dtype.kind == "f":
-        return values.mean(axis=distinct, keepdims=True, dtype=values.dtype)
+        return values.mean(axis=distinct, keepdims=True)
     count = np.array(math.prod(values.shape[axis] for axis in distinct))
     return divide(values.sum(axis=distinct, keepdims=True, dtype=np.int64), count)
 

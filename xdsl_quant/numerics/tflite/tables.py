@@ -125,18 +125,14 @@ def table_of_16_bits(
         return evaluate(values).astype(dtype) * inverse
 
     with np.errstate(over="ignore", invalid="ignore"):
-        values = _rounded(scaled(points[:-1]), dtype)
-        middle = _rounded(scaled(points[:-1] + half), dtype)
-        interpolated = _rounded((scaled(points[1:]) + values) / dtype(2), dtype)
-        bias = _rounded((interpolated - middle) / dtype(2), dtype)
-        entries = np.append(values - bias, _rounded(scaled(np.array([last])), dtype))
+        values = round_away(scaled(points[:-1])).astype(dtype)
+        middle = round_away(scaled(points[:-1] + half))
+        interpolated = round_away((scaled(points[1:]) + values) / dtype(2))
+        bias = round_away((interpolated - middle) / 2)
+        entries = np.append(values - bias, round_away(scaled(np.array([last]))))
     # Differences of infinities, of which kernels take the lowest bits, are 0.
     numbers = np.where(np.isnan(entries), 0, entries)
     return np.clip(numbers, -32768, 32767).astype(np.int64)
-
-
-def _rounded(values: NDArray[Any], dtype: type[Any]) -> NDArray[Any]:
-    return round_away(values).astype(dtype)
 
 
 def entries(table: Integers, indices: Any) -> Integers:
@@ -166,7 +162,7 @@ def looked_up(name: str, x: Quantized, result: QuantizationParameters) -> Intege
     Returns:
         Stored values.
     """
-    if x.parameters.storage_width <= 8:
+    if x.parameters.storage_width != 16:
         table = table_of_8_bits(name, x.parameters, result)
         return entries(table, x.values - storage_range(x.parameters.storage)[0])
     if name in ("logistic", "tanh"):
@@ -219,12 +215,8 @@ def sigmoid_table() -> Integers:
     return np.minimum(table, 65535)
 
 
-def _sigmoid_operand(x: Quantized, largest_power: int) -> Integers:
+def _sigmoid_operand(x: Quantized) -> Integers:
     """Stored values as numbers whose unit is `1 / (3 * 2**12)`."""
-    mantissa, exponent = np.frexp(x.scale)
-    left = 12 + int(exponent) - 1
-    if mantissa == 0.5 and 0 <= left <= largest_power:
-        return x.values * (3 << left)
     factor, shift = float(x.scale) * 4096 * 3, 0
     while factor <= 32767 / 2 and shift <= 30:
         factor, shift = 2 * factor, shift + 1
@@ -241,13 +233,13 @@ def _interpolated_sigmoid(magnitudes: Integers, bits: int, last: int) -> Integer
 
 
 def _logistic_16(x: Quantized) -> Integers:
-    values = _sigmoid_operand(x, 0)
+    values = _sigmoid_operand(x)
     result = _interpolated_sigmoid(np.abs(values), 9, 0x7FFF << 10)
     negative = (1 << 25) - result + (1 << 9) - 1
     return np.where(values >= 0, result + (1 << 9), negative) >> 10
 
 
 def _tanh_16(x: Quantized) -> Integers:
-    values = _sigmoid_operand(x, 1)
+    values = _sigmoid_operand(x)
     result = _interpolated_sigmoid(np.abs(values), 8, 0xFFFF << 8) - (1 << 23)
     return np.where(values >= 0, result + (1 << 7), -result + (1 << 7) - 1) >> 8

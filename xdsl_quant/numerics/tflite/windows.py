@@ -6,7 +6,7 @@ import numpy as np
 
 from xdsl_quant.numerics.parameters import QuantizationParameters, storage_range
 
-from .fixed_point import Integers
+from .fixed_point import Integers, rounding_divide
 from .products import Window, windows
 from .quantized import activation_bounds
 
@@ -79,9 +79,7 @@ def resize_bilinear(
     upper, lower, y = interpolated_rows(
         values, sizes, align_corners, half_pixel_centers
     )
-    total = upper * (1024 - y) + lower * y
-    half = np.where(total > 0, 1 << 19, -(1 << 19))
-    return _quotient(total + half, np.asarray(1 << 20))
+    return rounding_divide(upper * (1024 - y) + lower * y, 20)
 
 
 def interpolated_rows(
@@ -115,7 +113,7 @@ def _places(
         scale = (1024 * (size - 1) + steps // 2) // steps
     else:
         scale = (1024 * size + result_size // 2) // result_size
-    positions = np.arange(result_size, dtype=np.int64) * scale
+    positions = np.arange(result_size) * scale
     if half_pixel_centers:
         positions = positions + (scale // 2 - 512)
     before = np.maximum(_quotient(positions, np.asarray(1024)), 0)
@@ -150,4 +148,4 @@ def _nearest(
     positions = (np.arange(result_size).astype(np.float32) + offset) * scale
     wide = positions.astype(np.float64)
     indices = np.floor(wide + 0.5) if align_corners else np.floor(wide)
-    return np.clip(indices, 0, size - 1).astype(np.int64)
+    return np.minimum(indices, size - 1).astype(np.int64)

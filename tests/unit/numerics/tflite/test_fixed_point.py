@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from xdsl_quant.numerics.tflite.fixed_point import (
     Multiplier,
+    NoIntegerFormError,
     doubling_high_product,
     exp_of_negative,
     half_sum,
@@ -198,6 +199,14 @@ def test_rescaled_wide_has_a_multiplier_of_16_bits():
     ]
 
 
+@pytest.mark.parametrize("exponent", [15, np.array([3, 15, -2])])
+def test_rescaled_wide_has_a_rounding_shift(exponent: Any):
+    assert rescaled_wide(ints(3), Multiplier(1 << 30, 14)).tolist() == [3 << 13]
+    message = "^a multiplier has exponent 15, expected less than 15$"
+    with pytest.raises(NoIntegerFormError, match=message):
+        rescaled_wide(ints(3), Multiplier(1 << 30, exponent))
+
+
 def test_leading_zeros():
     values = ints(0, 1, 2, 3, 4, 2**31 - 1, 2**31, 2**32 - 1)
     assert leading_zeros(values).tolist() == [32, 31, 30, 30, 29, 1, 0, 0]
@@ -271,3 +280,16 @@ def test_inverse_square_root_of_one_and_of_nothing():
     assert inverse_square_root(ints(1 << 20), 1)[1].tolist() == [
         -e for e in inverse_square_root(ints(1 << 20), -1)[1].tolist()
     ]
+
+
+def test_inverse_square_root_of_a_large_number():
+    """From 2^29, numbers are divided by 4 before."""
+    value, exponent = inverse_square_root(ints((1 << 29) - 1, 1 << 29), -1)
+    assert value.tolist() == [189812531, 379624593]
+    assert exponent.tolist() == [-11, -12]
+
+
+def test_inverse_square_root_of_a_sum_that_was_wrapped():
+    value, exponent = inverse_square_root(ints(-5, -(2**30)), -1)
+    assert value.tolist() == [2**31 - 1] * 2
+    assert exponent.tolist() == [0, 0]

@@ -46,6 +46,13 @@ def test_activations(activation: str, expected: Array):
         assert same_bits(floats.activated(integers, activation), clipped)
 
 
+def test_activation_of_unsigned_integers():
+    values = np.array([0, 1, 3], np.uint8)
+    for activation in ("RELU_N1_TO_1", "RELU_0_TO_1"):
+        clipped = np.array([0, 1, 1], np.uint8)
+        assert same_bits(floats.activated(values, activation), clipped)
+
+
 def test_unknown_activation():
     with pytest.raises(ValueError, match=r"^unknown activation 'SWISH'$"):
         floats.activated(X, "SWISH")
@@ -129,6 +136,31 @@ def test_elu_of_large_numbers_does_not_overflow():
     assert same_bits(floats.elu(f32([1000, -1000])), f32([1000, -1]))
 
 
+class Expression:
+    """What a lowering has in place of an array, of which it gives what it is asked for."""
+
+    dtype = np.dtype(np.float32)
+
+    def __neg__(self) -> Expression:
+        return self
+
+    def __mul__(self, other: object) -> Expression:
+        return self
+
+    __rmul__ = __mul__
+
+    def astype(self, dtype: object) -> Expression:
+        return self
+
+    def erfc(self) -> float:
+        return 1.0
+
+
+def test_expressions_have_an_error_function():
+    values: Any = Expression()
+    assert floats.gelu(values) is values
+
+
 LHS = np.array([7, -7, 7, -7, 6, 0], np.int32)
 RHS = np.array([2, 2, -2, -2, 3, 5], np.int32)
 
@@ -203,6 +235,9 @@ def test_batch_matmul():
     assert same_bits(floats.batch_matmul(x, y, False, False), expected)
     assert same_bits(floats.batch_matmul(x.swapaxes(1, 2), y, True, False), expected)
     assert same_bits(floats.batch_matmul(x, y.T, False, True), expected)
+    matrices = np.stack([y.T, 2 * y.T])
+    both = floats.batch_matmul(x, matrices, False, True)
+    assert same_bits(both, expected * f32([1, 2])[:, None, None])
 
 
 def test_svdf():
@@ -245,6 +280,8 @@ def test_mean():
     assert result.tolist() == [[2, -2]]
     bytes_ = np.full((1, 300), 127, np.int8)
     assert floats.mean(bytes_, [1]).tolist() == [[127]]
+    unsigned = floats.mean(np.full((1, 300), 255, np.uint8), [1])
+    assert same_bits(unsigned, np.array([[255]], np.int64))
 
 
 ROW = f32([0, 8, 16]).reshape(1, 1, 3, 1)
@@ -255,6 +292,7 @@ ROW = f32([0, 8, 16]).reshape(1, 1, 3, 1)
     [
         (False, False, 6, [0, 4, 8, 12, 16, 16]),
         (True, False, 5, [0, 4, 8, 12, 16]),
+        (True, False, 2, [0, 16]),
         (True, False, 1, [0]),
         (False, True, 6, [0, 2, 6, 10, 14, 16]),
         (False, True, 1, [8]),

@@ -95,6 +95,14 @@ _ROOTS = [
 _HARD_SWISH.append(
     Case([(ALL, p8(0.0013727018376812339, -3))], p8(0.0007186076836660504, -6))
 )
+# Multipliers that do not fit 16 bits, and quotients that are close to an integer.
+_HARD_SWISH.extend(
+    [
+        Case([(ALL, p8(0.011718719266355038, 127))], p8(0.00018310504674445838)),
+        Case([(ALL, p8(0.1799992322921753, 127))], p8(0.0014062453992664814)),
+        Case([(ALL, p8(0.7867324352264404))], p8(0.011026192456483841)),
+    ]
+)
 _ROOTS.extend(
     [
         Case([(ALL, p8(0.021849272772669792, -128))], p8(0.004994870629161596, -9)),
@@ -159,7 +167,7 @@ GRIDS: dict[str, tuple[Callable[..., Integers], Sequence[Case], int]] = {
     "relu": (elementwise.relu, _UNARY, 1238085943),
     "abs": (elementwise.absolute, _UNARY + _EQUAL_SCALES, 2963226405),
     "quantize": (elementwise.requantize, _UNARY, 1175822463),
-    "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 3038088468),
+    "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 93988093),
     "sqrt": (elementwise.square_root, _ROOTS, 4077985583),
     "rsqrt": (elementwise.reciprocal_square_root, _ROOTS, 3493988643),
     "exp": (table("exp"), _UNARY, 3972474509),

@@ -400,7 +400,8 @@ def test_fully_connected_shapes():
 def test_fully_connected_with_a_multiplier():
     """The product of both scales has 32 bits, where the reference kernel has 64."""
     x = stored([[-28558], [-32579], [300]], 0.1, storage="i16")
-    operands = x, stored([[127]], 0.3), None, P(4.0, 0, storage="i16")
+    weights = stored([[127]], float(np.float32(0.3)))
+    operands = x, weights, None, P(4.0, 0, storage="i16")
     computed = products.fully_connected(*operands, has_multiplier=True)
     assert computed.tolist() == [[-27201], [-31032], [286]]
     exact = products.fully_connected(*operands)
