@@ -1,7 +1,7 @@
 """Located messages: where in a module an error is, and how a pass says so."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, UnregisteredOp
@@ -20,6 +20,12 @@ def location_prefix(location: Attribute) -> str:
 def op_name(op: Operation) -> str:
     """The name of an op, also if it is not registered."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+def counted_names(ops: Iterable[Operation]) -> str:
+    """The names of ops in alphabetical order, each with how many of them there are."""
+    counts = Counter(map(op_name, ops))
+    return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
 
 
 def fail(op: Operation, message: str) -> NoReturn:
@@ -46,6 +52,4 @@ def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoRetur
     Raises:
         PassFailedException: with the message, after the location of the first op.
     """
-    counts = Counter(map(op_name, ops))
-    names = ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
-    fail(ops[0], f"{problem}, found {names}; {remedy}")
+    fail(ops[0], f"{problem}, found {counted_names(ops)}; {remedy}")

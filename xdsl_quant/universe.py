@@ -47,6 +47,7 @@ _PASS_CLASSES = {
         "verify-quant-constraints": "VerifyQuantConstraintsPass",
     },
     "propagation": {
+        "quant-constraints-to-specs": "QuantConstraintsToSpecsPass",
         "quant-export": "QuantExportPass",
         "quant-fuse-kernels": "QuantFuseKernelsPass",
         "quant-inline-regions": "QuantInlineRegionsPass",

@@ -25,6 +25,7 @@ def test_what_the_plugin_offers():
         "normalize-quant-types",
         "quant-calibrated-to-uniform",
         "quant-casts-to-stablehlo",
+        "quant-constraints-to-specs",
         "quant-convert-const",
         "quant-convert-simulated-quantization",
         "quant-export",

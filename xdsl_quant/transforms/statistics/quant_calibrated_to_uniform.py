@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
     ModuleOp,
-    f64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -44,7 +41,8 @@ from xdsl_quant.transforms.building.quantized_type_conversion import (
 )
 from xdsl_quant.transforms.building.type_replacement import defined_values, set_type
 
-from .ranges.fake_quantization import AXIS, AXIS_STATS, Storage, quantized_counterpart
+from .ranges.fake_quantization import Storage, quantized_counterpart
+from .ranges.value_ranges import AXIS, AXIS_STATS, calibrated_ranges
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,22 +114,15 @@ def _axis_ranges(
         PassFailedException: if the attributes are not those of
             `quant-stats-to-calibrated`.
     """
-    import numpy as np
-
-    axis, stats = qcast.attributes.get(AXIS), qcast.attributes.get(AXIS_STATS)
-    if (
-        isinstance(axis, IntegerAttr)
-        and isinstance(stats, DenseIntOrFPElementsAttr)
-        and stats.get_element_type() == f64
-        and stats.get_shape()[1:] == (2,)
-    ):
-        pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1], axis.value.data
-    fail(
-        qcast,
-        f"'{qcast.name}' op needs integer '{AXIS}' and '{AXIS_STATS}' with elements of "
-        "type f64 and shape [N,2]",
-    )
+    type_ = scalar_or_element_type(qcast.result.type)
+    assert isinstance(type_, CalibratedQuantizedType)
+    try:
+        _, axis, pairs = calibrated_ranges(type_, qcast.attributes)
+    except ValueError as e:
+        fail(qcast, f"'{qcast.name}' op {e}")
+    assert axis is not None
+    assert pairs is not None
+    return pairs[:, 0], pairs[:, 1], axis
 
 
 @dataclass(frozen=True)

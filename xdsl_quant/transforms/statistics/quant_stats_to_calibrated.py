@@ -22,19 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     AnyFloat,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    IntegerAttr,
     ModuleOp,
-    TensorType,
-    f64,
-    i64,
 )
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -43,84 +35,25 @@ from xdsl.utils.disjoint_set import DisjointSet
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import (
-    CalibratedQuantizedType,
     CoupledRefOp,
     StatisticsOp,
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 
-from .ranges.fake_quantization import AXIS, AXIS_STATS, quantized_and_back
-from .ranges.float_constants import float_numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from .ranges.fake_quantization import quantized_and_back
+from .ranges.value_ranges import ValueRanges, recorded_ranges
 
 IdentityOp = StatisticsOp | StatisticsRefOp | CoupledRefOp
 
 
-class _Ranges(NamedTuple):
-    """The ranges of a value, as arrays of pairs."""
-
-    layer: NDArray[Any]
-    """Shape `(1, 2)`."""
-
-    axis: int | None = None
-    """The dimension with a range for each index."""
-
-    axis_ranges: NDArray[Any] | None = None
-    """Shape `(n, 2)`."""
-
-    def union(self, other: _Ranges) -> _Ranges:
-        """Ranges that contain those of both; without those of an axis that only one has."""
-        layer = _union(self.layer, other.layer)
-        a, b = self.axis_ranges, other.axis_ranges
-        if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
-            return _Ranges(layer)
-        return _Ranges(layer, self.axis, _union(a, b))
-
-
-def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
-
-    return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
-
-
-def _pairs(attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
-    """The ranges of an attribute, which must be finite and not reversed."""
-    import numpy as np
-
-    pairs = np.asarray(float_numbers(attr), np.float64).reshape(-1, 2)
-    # Comparisons with NaN are false.
-    is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
-    if not is_range.all():
-        low, high = pairs[int(np.argmin(is_range))].tolist()
-        reason = "reversed" if low > high else "not finite"
-        raise ValueError(f"range {low} to {high} is {reason}")
-    return pairs
-
-
-def _ranges(op: StatisticsOp) -> _Ranges:
+def check_real_values(op: IdentityOp) -> None:
     """
-    The ranges of an op.
+    Check that the values of an op can be quantized.
 
     Raises:
-        ValueError: if one is NaN, infinite or reversed, or NumPy has no such floats.
-        ImportError: if their type needs a package that is not installed.
+        PassFailedException: if they are no floats.
     """
-    layer = _pairs(op.layer_stats)
-    if op.axis_stats is None or op.axis is None:
-        return _Ranges(layer)
-    pairs, axis = _pairs(op.axis_stats), op.axis.value.data
-    size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
-    if size == DYNAMIC_INDEX:
-        return _Ranges(layer, axis, pairs)
-    # There may be one for each element of the slices from the axis on.
-    slices = pairs.reshape(size, -1, 2)
-    return _Ranges(layer, axis, _union(slices.min(axis=1), slices.max(axis=1)))
-
-
-def _check_type(op: IdentityOp) -> None:
     if not isinstance(scalar_or_element_type(op.input.type), AnyFloat):
         fail(
             op,
@@ -129,26 +62,15 @@ def _check_type(op: IdentityOp) -> None:
         )
 
 
-def _replace(op: IdentityOp, ranges: _Ranges) -> None:
+def _replace(op: IdentityOp, ranges: ValueRanges) -> None:
     """Replace an op by a cast to the type for the ranges, and the cast back."""
     expressed_type = scalar_or_element_type(op.input.type)
     assert isinstance(expressed_type, AnyFloat)
-    low, high = ranges.layer[0].tolist()
-    if low == high:
-        # A type has no range without width. A quantized type covers 0 anyway.
-        low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        # All values are 0, which every quantized type has.
-        high = 1.0
-    calibrated = CalibratedQuantizedType(expressed_type, low, high)
+    calibrated = ranges.calibrated_type(expressed_type)
     quantize, dequantize = quantized_and_back(
         op.input, with_element_type(op.input.type, calibrated), op.location
     )
-    if (stats := ranges.axis_ranges) is not None and ranges.axis is not None:
-        quantize.attributes[AXIS] = IntegerAttr(ranges.axis, i64)
-        quantize.attributes[AXIS_STATS] = DenseIntOrFPElementsAttr(
-            TensorType(f64, stats.shape), BytesAttr(stats.tobytes())
-        )
+    quantize.attributes |= ranges.axis_attributes()
     Rewriter.replace_op(op, (quantize, dequantize))
 
 
@@ -166,24 +88,24 @@ def _groups(ops: Sequence[IdentityOp]) -> dict[IdentityOp, object]:
     return {op: group for op in ops if (group := sets.find(op.input)) in groups}
 
 
-def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, _Ranges | None]:
+def _replacements(ops: Sequence[IdentityOp]) -> dict[IdentityOp, ValueRanges | None]:
     """
     The ranges for which an op becomes casts, or `None` if it becomes its operand, which
     has been cast for them before.
     """
     groups = _groups(ops)
-    common: dict[object, _Ranges] = {}
+    common: dict[object, ValueRanges] = {}
     for op in ops:
         if not isinstance(op, StatisticsOp):
             continue
         try:
-            ranges = _ranges(op)
+            ranges = recorded_ranges(op)
         except (ValueError, ImportError) as e:
             fail(op, f"'{op.name}' op cannot be converted: {e}")
         group = groups.get(op, op)
         common[group] = common.get(group, ranges).union(ranges)
 
-    replacements: dict[IdentityOp, _Ranges | None] = {}
+    replacements: dict[IdentityOp, ValueRanges | None] = {}
     is_cast: set[SSAValue] = set()
     for op in ops:
         was_cast = op in groups and op.input in is_cast
@@ -211,7 +133,7 @@ class QuantStatsToCalibratedPass(ModulePass):
             [inner_op for inner_op in op.walk() if isinstance(inner_op, IdentityOp)]
         )
         for old_op in replacements:
-            _check_type(old_op)
+            check_real_values(old_op)
         for old_op, ranges in replacements.items():
             if ranges is None:
                 Rewriter.replace_op(old_op, (), (old_op.input,))

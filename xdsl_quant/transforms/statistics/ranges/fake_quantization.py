@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
     from xdsl_quant.numerics import RangeRule
 
-AXIS = "quant.axis"
-"""The attribute of a cast to a calibrated type that says which dimension has ranges."""
-
-AXIS_STATS = "quant.axis_stats"
-"""The attribute of a cast to a calibrated type with the ranges of that dimension."""
-
 
 class Storage(NamedTuple):
     """Options of the storage type."""

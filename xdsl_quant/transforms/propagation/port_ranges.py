@@ -1,0 +1,113 @@
+"""
+The ranges of the ports of a kernel.
+
+A calibrated type has one range. Those of an axis are in the attribute `quant.port_stats` of
+the kernel, with the number of the port: operands are counted first, then results.
+
+```mlir
+quant.region "k" (%a = %x : tensor<2x4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
+  attributes {quant.port_stats = [{
+    port = 0 : i64, quant.axis = 0 : i64,
+    quant.axis_stats = dense<[[-1.0, 0.0], [0.0, 2.0]]> : tensor<2x2xf64>
+  }]} {
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import CalibratedQuantizedType, RegionOp
+from xdsl_quant.transforms.statistics.ranges.value_ranges import (
+    ValueRanges,
+    calibrated_ranges,
+)
+
+PORT_STATS = "quant.port_stats"
+"""The attribute of a kernel with ranges of an axis of its ports."""
+
+_PORT = "port"
+
+
+def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
+    """
+    The ranges of the ports of a kernel that have a calibrated type, also those of an axis.
+
+    Raises:
+        PassFailedException: if the attribute `quant.port_stats` has another form.
+    """
+    stats: dict[int, Mapping[str, Attribute]] = {}
+    entries = kernel.attributes.get(PORT_STATS, ArrayAttr[DictionaryAttr](()))
+    if not isa(entries, ArrayAttr[DictionaryAttr]):
+        _fail(kernel)
+    for entry in entries:
+        if not isinstance(port := entry.data.get(_PORT), IntegerAttr):
+            _fail(kernel)
+        stats[port.value.data] = entry.data
+    ranges: dict[int, ValueRanges] = {}
+    for index, spec in enumerate(kernel.specs):
+        if isinstance(spec, CalibratedQuantizedType):
+            try:
+                ranges[index] = calibrated_ranges(spec, stats.get(index, {}))
+            except ValueError as e:
+                fail(kernel, f"'{kernel.name}' op {e}")
+    return ranges
+
+
+def _fail(kernel: RegionOp) -> NoReturn:
+    fail(
+        kernel,
+        f"'{kernel.name}' op needs an array of dictionaries with an integer '{_PORT}' as "
+        f"'{PORT_STATS}'",
+    )
+
+
+def set_specs(
+    kernel: RegionOp,
+    specs: Sequence[Attribute],
+    ranges: Mapping[int, ValueRanges],
+) -> None:
+    """
+    Replace the specifications of a kernel.
+
+    Args:
+        kernel: the kernel.
+        specs: those of operands, then those of results.
+        ranges: for ports, by number, the ranges of an axis, where there are any; those that
+            do not fit the shape of the port are left out.
+    """
+    input_count = len(kernel.inputs)
+    kernel.attributes["input_specs"] = ArrayAttr(specs[:input_count])
+    kernel.attributes["output_specs"] = ArrayAttr(specs[input_count:])
+    types = *kernel.operand_types, *kernel.result_types
+    stats = [
+        DictionaryAttr({_PORT: IntegerAttr(index, i64), **attributes})
+        for index, port in sorted(ranges.items())
+        if _has_axis(types[index], port) and (attributes := port.axis_attributes())
+    ]
+    kernel.attributes.pop(PORT_STATS, None)
+    if stats:
+        kernel.attributes[PORT_STATS] = ArrayAttr(stats)
+
+
+def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
+    """Whether a type may have a range for each index of the axis."""
+    _, axis, pairs = ranges
+    if axis is None or pairs is None or not isinstance(type_, TensorType):
+        return False
+    shape = type_.get_shape()
+    return axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(pairs))

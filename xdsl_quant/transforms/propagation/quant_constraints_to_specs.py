@@ -1,0 +1,418 @@
+"""
+Make specifications of the ports of kernels from all that says how values are to be
+quantized: pairs of casts, statistics, fake quantization, quantized element types behind or
+in front of a cast, and specifications of other ports.
+
+What is said about a value holds at all ports that define or use it. Values are the same if
+casts of the quant dialect, statistics and references lead from one to the other. The
+values of all `quant.coupled_ref`s with one key have one specification; if these are ranges,
+it is the range that contains all of them.
+
+Several constraints on a value must be equal, with these exceptions. A range gives way to
+quantization parameters, and to `!quant.none`. `!quant.any` gives way to types with as many
+bits or more. Ports of a value that have different parameters are left as they are if
+nothing else is said about it: the value is rescaled between them.
+
+Ops within a kernel are not looked at. All is known before the first op is replaced.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.disjoint_set import DisjointSet
+
+from xdsl_quant.diagnostics import counted_names, fail, location_prefix
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    ConstFakeQuantOp,
+    ConstFakeQuantPerAxisOp,
+    CoupledRefOp,
+    DequantizeCastOp,
+    NoQuantizedType,
+    QuantizeCastOp,
+    QuantizedType,
+    RegionOp,
+    ScaledQuantizedType,
+    StatisticsOp,
+    StatisticsRefOp,
+    StoredQuantizedType,
+)
+from xdsl_quant.dialects.quant.regions import is_specification
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
+    quantized_result_type,
+)
+from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
+    check_real_values,
+)
+from xdsl_quant.transforms.statistics.ranges.value_ranges import (
+    ValueRanges,
+    calibrated_ranges,
+    recorded_ranges,
+)
+
+from .port_ranges import port_ranges, set_specs
+
+LinkOp = (
+    StatisticsOp
+    | StatisticsRefOp
+    | CoupledRefOp
+    | ConstFakeQuantOp
+    | ConstFakeQuantPerAxisOp
+    | QuantizeCastOp
+    | DequantizeCastOp
+)
+"""An op whose operand and result are the same value."""
+
+
+class Port(NamedTuple):
+    """An operand or a result of a kernel."""
+
+    kernel: RegionOp
+    number: int
+    """Operands are counted first, then results."""
+
+    value: SSAValue
+    spec: Attribute
+    ranges: ValueRanges | None
+    """The ranges of the value if the specification is a calibrated type."""
+
+    def __str__(self) -> str:
+        input_count = len(self.kernel.inputs)
+        if self.number < input_count:
+            return f"input #{self.number} of kernel '{self.kernel.kernel}'"
+        return f"output #{self.number - input_count} of kernel '{self.kernel.kernel}'"
+
+
+def ports_of(kernel: RegionOp) -> Iterator[Port]:
+    """
+    The ports of a kernel.
+
+    Raises:
+        PassFailedException: if its attribute `quant.port_stats` is not understood.
+    """
+    values, ranges = (*kernel.inputs, *kernel.results), port_ranges(kernel)
+    for number, (value, spec) in enumerate(zip(values, kernel.specs, strict=True)):
+        yield Port(kernel, number, value, spec, ranges.get(number))
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """How a value is to be quantized, and who says so."""
+
+    op: Operation
+    subject: str
+    """The op or the port that says so, for messages."""
+
+    type: QuantizedType
+    ranges: ValueRanges | None = None
+    """The ranges of the value if the type is a calibrated one."""
+
+    def __str__(self) -> str:
+        place = location_prefix(self.op.location).removesuffix(": ")
+        return f"{self.type} of {self.subject}{f' at {place}' if place else ''}"
+
+    def type_for(self, type_: Attribute) -> QuantizedType:
+        """The type for the elements of a value; a range has one for each float type."""
+        expressed_type = scalar_or_element_type(type_)
+        if self.ranges is None or not isinstance(expressed_type, AnyFloat):
+            return self.type
+        return self.ranges.calibrated_type(expressed_type)
+
+
+def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
+    """
+    What an op says about its value.
+
+    Args:
+        op: the op.
+        exact_bits: that option of `quant-convert-simulated-quantization`.
+
+    Raises:
+        PassFailedException: if there is no such type.
+    """
+    ranges = None
+    try:
+        match op:
+            case StatisticsOp():
+                check_real_values(op)
+                ranges = recorded_ranges(op)
+                expressed_type = scalar_or_element_type(op.input.type)
+                assert isinstance(expressed_type, AnyFloat)
+                type_ = ranges.calibrated_type(expressed_type)
+            case ConstFakeQuantOp() | ConstFakeQuantPerAxisOp():
+                quantized = quantized_result_type(op, exact_bits=exact_bits)
+                type_ = QuantizedType.get_quantized_element_type(quantized)
+            case _:
+                value = op.result if isinstance(op, QuantizeCastOp) else op.input
+                type_ = QuantizedType.get_quantized_element_type(value.type)
+                if isinstance(type_, CalibratedQuantizedType):
+                    ranges = calibrated_ranges(type_, op.attributes)
+    except (ValueError, ImportError) as e:
+        fail(op, f"'{op.name}' op cannot be converted: {e}")
+    if type_ is None:
+        return None
+    return Constraint(op, f"'{op.name}' op", type_, ranges)
+
+
+def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
+    """Whether a value of the first type is as the second one says."""
+    if isinstance(other, CalibratedQuantizedType):
+        return isinstance(type_, ScaledQuantizedType | NoQuantizedType)
+    if not isinstance(other, AnyQuantizedType):
+        return type_ == other
+    if not isinstance(type_, StoredQuantizedType) or type_.is_signed != other.is_signed:
+        return False
+    width, least = (t.storage_type_integral_width for t in (type_, other))
+    return width > least or (width == least and not isinstance(type_, AnyQuantizedType))
+
+
+def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
+    """Whether the ranges of an axis are equal, or only one has any."""
+    if a.axis_ranges is None or b.axis_ranges is None:
+        return True
+    return a.axis == b.axis and a.axis_ranges.tolist() == b.axis_ranges.tolist()
+
+
+@dataclass
+class _Group:
+    """The ops and ports of a value, or of values that are coupled."""
+
+    links: list[LinkOp] = field(default_factory=list[LinkOp])
+    ports: list[Port] = field(default_factory=list[Port])
+
+    @cached_property
+    def couplings(self) -> Sequence[CoupledRefOp]:
+        """The ops that couple the values; none if there is one value."""
+        return [op for op in self.links if isinstance(op, CoupledRefOp)]
+
+    @property
+    def is_rescaled(self) -> bool:
+        """Whether ports have different parameters, and nothing else is said."""
+        specs = {
+            port.spec for port in self.ports if isinstance(port.spec, QuantizedType)
+        }
+        return (
+            not self.links
+            and len(specs) > 1
+            and all(isinstance(spec, ScaledQuantizedType) for spec in specs)
+        )
+
+    def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
+        """
+        The constraint that all of these amount to.
+
+        Raises:
+            PassFailedException: if two of them contradict each other.
+        """
+        # Ranges give way to all others.
+        chosen, *others = sorted(constraints, key=lambda c: c.ranges is not None)
+        for other in others:
+            chosen = self._merged(chosen, other)
+        return chosen
+
+    def _merged(self, a: Constraint, b: Constraint) -> Constraint:
+        if a.ranges is not None and b.ranges is not None:
+            if self.couplings:
+                ranges = a.ranges.union(b.ranges)
+                assert isinstance(a.type.expressed_type, AnyFloat)
+                type_ = ranges.calibrated_type(a.type.expressed_type)
+                return replace(a, type=type_, ranges=ranges)
+            if a.type == b.type and _axis_agrees(a.ranges, b.ranges):
+                return a if b.ranges.axis is None else b
+            self._contradict(a, b)
+        if a.type == b.type or _fulfils(a.type, b.type):
+            return a
+        if _fulfils(b.type, a.type):
+            return b
+        self._contradict(a, b)
+
+    def _contradict(self, a: Constraint, b: Constraint) -> NoReturn:
+        values = "a value"
+        if self.couplings:
+            values = f"values coupled by '{self.couplings[0].coupled_key.data}'"
+        fail(
+            b.op,
+            f"contradictory constraints on {values}, found {a} and {b}; keep one of them",
+        )
+
+
+def _outside_kernels(op: Operation) -> Iterator[Operation]:
+    """The ops within an op, but not those within kernels."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner_op in block.ops:
+                yield inner_op
+                if not isinstance(inner_op, RegionOp):
+                    yield from _outside_kernels(inner_op)
+
+
+class _Groups:
+    """The ops and ports of a module outside of kernels, grouped by value and coupling."""
+
+    def __init__(self, module: ModuleOp):
+        ops = [*_outside_kernels(module)]
+        self.links = [op for op in ops if isinstance(op, LinkOp)]
+        ports = [
+            port for op in ops if isinstance(op, RegionOp) for port in ports_of(op)
+        ]
+        values = [value for op in self.links for value in (op.input, op.result)]
+        values += [port.value for port in ports]
+        refs = {
+            op: op.coupled_key.data for op in self.links if isinstance(op, CoupledRefOp)
+        }
+        self._same = DisjointSet(values)
+        coupled = DisjointSet[SSAValue | str]([*values, *refs.values()])
+        for op in self.links:
+            self._same.union(op.input, op.result)
+            coupled.union(op.input, op.result)
+        for op, key in refs.items():
+            coupled.union(op.input, key)
+        self._at_ports = {self._same.find(port.value) for port in ports}
+
+        groups = defaultdict[object, _Group](_Group)
+        for op in self.links:
+            groups[coupled.find(op.input)].links.append(op)
+        for port in ports:
+            groups[coupled.find(port.value)].ports.append(port)
+        self.groups = groups.values()
+
+    def is_at_port(self, op: LinkOp) -> bool:
+        """Whether the value of an op is an operand or a result of a kernel."""
+        return self._same.find(op.input) in self._at_ports
+
+
+def _warn(ops: Sequence[Operation], problem: str) -> None:
+    """Tell about ops on standard error."""
+    if ops:
+        prefix = location_prefix(ops[0].location)
+        message = f"{prefix}warning: {problem}, found {counted_names(ops)}"
+        print(message, file=sys.stderr)
+
+
+def _remove(links: Iterable[LinkOp]) -> None:
+    """
+    Replace ops by their operands, and pairs of casts by what they cast. A cast stays where
+    the quantized value has other uses, or comes from elsewhere, and so does what is to be
+    recorded at run time.
+    """
+    quantizes: list[QuantizeCastOp] = []
+    for op in links:
+        source = op.input
+        match op:
+            case QuantizeCastOp():
+                quantizes.append(op)
+                continue
+            case DequantizeCastOp() if isinstance(source.owner, QuantizeCastOp):
+                source = source.owner.input
+            case DequantizeCastOp() | StatisticsRefOp():
+                continue
+            case _:
+                pass
+        # In a graph region an op may be its own operand: then there is no other value.
+        if source is not op.result and source.type == op.result.type:
+            Rewriter.replace_op(op, (), (source,))
+    for op in quantizes:
+        if not op.result.uses:
+            Rewriter.erase_op(op)
+
+
+@dataclass(frozen=True)
+class QuantConstraintsToSpecsPass(ModulePass):
+    """
+    Make specifications of kernels from casts, statistics, fake quantization and couplings
+    of the values that kernels take and return.
+    """
+
+    name = "quant-constraints-to-specs"
+
+    exact_bits: bool = False
+    """
+    Whether fake quantization means stored values of as many bits as the op says; otherwise
+    of 8, 16 or 32, whichever is enough.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        found = _Groups(op)
+        specs: dict[RegionOp, dict[int, Constraint]] = defaultdict(dict)
+        specified: set[LinkOp] = set()
+        elsewhere: list[LinkOp] = []
+        unconstrained: list[LinkOp] = []
+        for group in found.groups:
+            if not group.ports:
+                elsewhere += group.links
+            elif not (constraints := self._constraints(group)):
+                unconstrained += group.couplings
+            elif not group.is_rescaled:
+                chosen = group.resolved(constraints)
+                for port in group.ports:
+                    _check(port, chosen)
+                    specs[port.kernel][port.number] = chosen
+                others = [x for x in group.links if not found.is_at_port(x)]
+                elsewhere += others
+                # A coupling stays as long as one of its values is at no port.
+                kept = {*others, *group.couplings} if others else set[LinkOp]()
+                specified.update(x for x in group.links if x not in kept)
+
+        for kernel, constraints in specs.items():
+            _specify(kernel, constraints)
+        _remove(link for link in found.links if link in specified)
+        _warn(
+            [x for x in elsewhere if not isinstance(x, StatisticsRefOp)],
+            "constraints on values that no kernel takes or returns stay",
+        )
+        _warn(unconstrained, "couplings of values without constraints stay")
+
+    def _constraints(self, group: _Group) -> list[Constraint]:
+        found = (constraint_of(x, exact_bits=self.exact_bits) for x in group.links)
+        constraints = [constraint for constraint in found if constraint is not None]
+        constraints += [
+            Constraint(port.kernel, str(port), port.spec, port.ranges)
+            for port in group.ports
+            if isinstance(port.spec, QuantizedType)
+        ]
+        return constraints
+
+
+def _check(port: Port, constraint: Constraint) -> None:
+    """
+    Raises:
+        PassFailedException: if a port cannot be as a constraint says.
+    """
+    type_ = port.value.type
+    if not is_specification(constraint.type_for(type_), type_):
+        fail(
+            port.kernel,
+            f"{port} has type '{type_}', which cannot be {constraint}; remove one of the "
+            "constraints",
+        )
+
+
+def _specify(kernel: RegionOp, constraints: dict[int, Constraint]) -> None:
+    """Give some ports of a kernel, by number, the types of constraints."""
+    set_specs(
+        kernel,
+        [
+            constraints[port.number].type_for(port.value.type)
+            if port.number in constraints
+            else port.spec
+            for port in ports_of(kernel)
+        ],
+        {
+            number: constraint.ranges
+            for number, constraint in constraints.items()
+            if constraint.ranges is not None
+        },
+    )

@@ -1,0 +1,146 @@
+"""
+The ranges of values: from statistics, in calibrated types, and in the attributes
+`quant.axis` and `quant.axis_stats`, which hold what a calibrated type has no room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    TensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant import CalibratedQuantizedType, StatisticsOp
+
+from .float_constants import float_numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AXIS = "quant.axis"
+"""The attribute that says which dimension has ranges."""
+
+AXIS_STATS = "quant.axis_stats"
+"""The attribute with the ranges of that dimension: elements of type f64, shape `[N,2]`."""
+
+
+class ValueRanges(NamedTuple):
+    """The ranges of a value, as arrays of pairs."""
+
+    layer: NDArray[Any]
+    """Shape `(1, 2)`."""
+
+    axis: int | None = None
+    """The dimension with a range for each index."""
+
+    axis_ranges: NDArray[Any] | None = None
+    """Shape `(n, 2)`."""
+
+    def union(self, other: ValueRanges) -> ValueRanges:
+        """Ranges that contain those of both; without those of an axis that only one has."""
+        layer = _union(self.layer, other.layer)
+        a, b = self.axis_ranges, other.axis_ranges
+        if a is None or b is None or self.axis != other.axis or a.shape != b.shape:
+            return ValueRanges(layer)
+        return ValueRanges(layer, self.axis, _union(a, b))
+
+    def calibrated_type(self, expressed_type: AnyFloat) -> CalibratedQuantizedType:
+        """The type for the range of all values, which is widened if it has no width."""
+        low, high = self.layer[0].tolist()
+        if low == high:
+            # A type has no range without width. A quantized type covers 0 anyway.
+            low, high = min(low, 0.0), max(high, 0.0)
+        if low == high:
+            # All values are 0, which every quantized type has.
+            high = 1.0
+        return CalibratedQuantizedType(expressed_type, low, high)
+
+    def axis_attributes(self) -> dict[str, Attribute]:
+        """The attributes for the ranges of an axis, none if there is no axis."""
+        if self.axis is None or (stats := self.axis_ranges) is None:
+            return {}
+        return {
+            AXIS: IntegerAttr(self.axis, i64),
+            AXIS_STATS: DenseIntOrFPElementsAttr(
+                TensorType(f64, stats.shape), BytesAttr(stats.tobytes())
+            ),
+        }
+
+
+def calibrated_ranges(
+    type_: CalibratedQuantizedType, attributes: Mapping[str, Attribute]
+) -> ValueRanges:
+    """
+    The ranges of a value of a calibrated type.
+
+    Raises:
+        ValueError: if the attributes about an axis are not those of `axis_attributes`.
+    """
+    import numpy as np
+
+    layer = np.array([[type_.min.data, type_.max.data]])
+    if not attributes.keys() & {AXIS, AXIS_STATS}:
+        return ValueRanges(layer)
+    axis, stats = attributes.get(AXIS), attributes.get(AXIS_STATS)
+    if (
+        isinstance(axis, IntegerAttr)
+        and isinstance(stats, DenseIntOrFPElementsAttr)
+        and stats.get_element_type() == f64
+        and stats.get_shape()[1:] == (2,)
+    ):
+        pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
+        return ValueRanges(layer, axis.value.data, pairs)
+    raise ValueError(
+        f"needs integer '{AXIS}' and '{AXIS_STATS}' with elements of type f64 and shape "
+        "[N,2]"
+    )
+
+
+def recorded_ranges(op: StatisticsOp) -> ValueRanges:
+    """
+    The ranges of an op.
+
+    Raises:
+        ValueError: if one is NaN, infinite or reversed, or NumPy has no such floats.
+        ImportError: if their type needs a package that is not installed.
+    """
+    layer = _pairs(op.layer_stats)
+    if op.axis_stats is None or op.axis is None:
+        return ValueRanges(layer)
+    pairs, axis = _pairs(op.axis_stats), op.axis.value.data
+    size = cast("TensorType[AnyFloat]", op.input.type).get_shape()[axis]
+    if size == DYNAMIC_INDEX:
+        return ValueRanges(layer, axis, pairs)
+    # There may be one for each element of the slices from the axis on.
+    slices = pairs.reshape(size, -1, 2)
+    return ValueRanges(layer, axis, _union(slices.min(axis=1), slices.max(axis=1)))
+
+
+def _union(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    return np.where([True, False], np.minimum(one, other), np.maximum(one, other))
+
+
+def _pairs(attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
+    """The ranges of an attribute, which must be finite and not reversed."""
+    import numpy as np
+
+    pairs = np.asarray(float_numbers(attr), np.float64).reshape(-1, 2)
+    # Comparisons with NaN are false.
+    is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
+    if not is_range.all():
+        low, high = pairs[int(np.argmin(is_range))].tolist()
+        reason = "reversed" if low > high else "not finite"
+        raise ValueError(f"range {low} to {high} is {reason}")
+    return pairs
