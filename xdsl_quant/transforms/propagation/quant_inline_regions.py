@@ -40,7 +40,9 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
+from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
+from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
 from .target_spec import TargetSpec
@@ -144,28 +146,36 @@ def inline_region(region: RegionOp) -> None:
     terminator = body.last_op
     assert isinstance(terminator, ReturnOp)
     builder = Builder(InsertPoint.before(region))
-    for argument, value, spec in zip(
-        body.args, region.inputs, region.input_specs, strict=True
+    ranges = port_ranges(region)
+    for number, (argument, value, spec) in enumerate(
+        zip(body.args, region.inputs, region.input_specs, strict=True)
     ):
-        argument.replace_all_uses_with(_cast(builder, value, spec))
+        cast = _cast(builder, value, spec, ranges.get(number))
+        argument.replace_all_uses_with(cast)
     returned = [*terminator.arguments]
     for op in [*body.ops]:
         if op is not terminator:
             op.detach()
             block.insert_op_before(op, region)
-    for result, value, spec in zip(
-        region.results, returned, region.output_specs, strict=True
+    for number, (result, value, spec) in enumerate(
+        zip(region.results, returned, region.output_specs, strict=True),
+        len(region.inputs),
     ):
-        result.replace_all_uses_with(_cast(builder, value, spec))
+        cast = _cast(builder, value, spec, ranges.get(number))
+        result.replace_all_uses_with(cast)
     region.detach()
     region.erase()
 
 
-def _cast(builder: Builder, value: SSAValue, spec: Attribute) -> SSAValue:
-    """A value that was quantized as a specification says."""
+def _cast(
+    builder: Builder, value: SSAValue, spec: Attribute, ranges: ValueRanges | None
+) -> SSAValue:
+    """A value that was quantized as a specification says, with ranges of an axis."""
     if not isinstance(spec, QuantizedType):
         return value
     quantized_type = spec.cast_from_expressed_type(value.type)
     assert quantized_type is not None
     quantized = builder.insert(QuantizeCastOp(value, quantized_type))
+    if ranges is not None:
+        quantized.attributes |= ranges.axis_attributes()
     return builder.insert(DequantizeCastOp(quantized.result, value.type)).result

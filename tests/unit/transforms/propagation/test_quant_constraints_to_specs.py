@@ -9,7 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
-from xdsl_quant.dialects.quant import CoupledRefOp, RegionOp, StatisticsOp
+from xdsl_quant.dialects.quant import (
+    CoupledRefOp,
+    QuantizeCastOp,
+    RegionOp,
+    StatisticsOp,
+)
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 from xdsl_quant.transforms.propagation.port_ranges import PORT_STATS, port_ranges
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
@@ -261,6 +266,19 @@ def test_ranges_of_a_cast_with_an_axis():
     module = parse_module(axes(FIRST))
     apply_passes(module, "quant-stats-to-calibrated")
     assert converted(str(module)).is_structurally_equivalent(converted(axes(FIRST)))
+
+
+def test_inlined_kernels_keep_ranges_of_an_axis():
+    inlined = converted(axes(FIRST))
+    apply_passes(inlined, "quant-inline-regions")
+    expected = parse_module(axes(FIRST))
+    apply_passes(expected, "quant-stats-to-calibrated,quant-inline-regions")
+    casts, expected_casts = (
+        [op for op in module.walk() if isinstance(op, QuantizeCastOp)]
+        for module in (inlined, expected)
+    )
+    assert len(casts) == 1
+    assert [op.attributes for op in casts] == [op.attributes for op in expected_casts]
 
 
 @pytest.mark.parametrize(
