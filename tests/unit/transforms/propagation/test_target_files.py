@@ -360,7 +360,7 @@ TOKENS = """
 
 def broken(random: Random) -> str:
     """A text with some characters and lines in the wrong place."""
-    lines = TEXT.splitlines()
+    lines: list[str] = [*TEXT.splitlines()]
     for _ in range(random.randrange(1, 4)):
         index = random.randrange(len(lines))
         line = lines[index]
