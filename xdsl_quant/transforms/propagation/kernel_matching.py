@@ -3,9 +3,9 @@ Which ops of a block form the kernels of a target.
 
 A kernel takes the values that its ops use and that others define, one port for each use, in
 the order of uses: ports of a kernel of one op are the operands of that op. Constants such
-as weights, and the destinations of linalg ops, are ports, too, so nothing but the ops of a
-pattern is part of a kernel. Its results are the values that others use, and all results of
-its last op.
+as weights, and the destinations of linalg ops, are ports, too. So nothing is part of a
+kernel but the ops of a pattern, and statistics of the values between them. Its results are
+the values that others use, and all results of its last op.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.traits import ConstantLike, get_effects
 
 from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import (
     ComputesElementwise,
     MovesElements,
@@ -41,6 +42,10 @@ _COMPUTATIONS = (
     Reduces,
 )
 """What ops say that compute with values, and nothing else."""
+
+
+_STATISTICS = StatisticsOp | StatisticsRefOp
+"""Ops that pass a value on: between the ops of a kernel, they are part of it."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ def kernel_matches(
     by_size: dict[int, list[KernelMatch]] = {}
     for op in block.ops:
         for match in matcher.matches(op):
-            by_size.setdefault(len(match.ops), []).append(match)
+            size = sum(not isinstance(each, _STATISTICS) for each in match.ops)
+            by_size.setdefault(size, []).append(match)
     taken: set[Operation] = set()
     chosen: list[KernelMatch] = []
     for size in sorted(by_size, reverse=True):
@@ -103,6 +109,8 @@ def has_no_effects(op: Operation) -> bool:
     Whether an op is known to have no effects: it says so, or it says what it computes, and
     takes no memory.
     """
+    if isinstance(op, _STATISTICS):
+        return True
     if (effects := get_effects(op)) is not None:
         return not effects
     memory = MemRefType | UnrankedMemRefType
@@ -255,14 +263,18 @@ def _chain(op: Operation, steps: Sequence[PatternStep]) -> Sequence[Operation]:
     if not earlier:
         return (op,)
     for operand in op.operands:
-        owner = operand.owner
+        between: list[Operation] = []
+        user, owner = op, operand.owner
+        while isinstance(owner, _STATISTICS) and _is_only_user(user, owner):
+            between.append(owner)
+            user, owner = owner, owner.operands[0].owner
         if (
             isinstance(owner, Operation)
             and owner.parent is op.parent
-            and _is_only_user(op, owner)
+            and _is_only_user(user, owner)
             and (ops := _chain(owner, earlier))
         ):
-            return (*ops, op)
+            return (*ops, *reversed(between), op)
     return ()
 
 

@@ -161,6 +161,29 @@ def test_largest_first():
     ]
 
 
+def test_statistics_within_a_kernel():
+    stats = "quant.stats {} {{layerStats = dense<[-1.0, 2.0]> : tensor<2xf32>}} : T"
+    text = function(
+        f"%a = {DOT}",
+        f"%as = {stats.format('%a')}",
+        '%ar = quant.stats_ref %as {statsKey = "k"} : T',
+        "%b = stablehlo.add %ar, %x : T",
+        f"%bs = {stats.format('%b')}",
+        "%bs",
+    )
+    module = fused(text)
+    dot = "stablehlo.dot_general quant.stats quant.stats_ref stablehlo.add"
+    assert kernels(module) == [("all", dot)]
+    inline_regions(regions(module))
+    assert str(module) == str(parse_module(text))
+    # Statistics that others see are those of a result.
+    other = text.replace("quant.stats %b", "quant.stats %as")
+    assert kernels(fused(other)) == [
+        ("all", "stablehlo.dot_general"),
+        ("stablehlo.add", "stablehlo.add"),
+    ]
+
+
 KERNEL = """
 [[kernels]]
 name = "k"
