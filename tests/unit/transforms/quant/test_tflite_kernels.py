@@ -742,15 +742,18 @@ def _products(
     }
 
 
-def _svdf(feature_weights: str, time_storage: str = "i16") -> Model:
+def _svdf(
+    feature_weights: str, time_storage: str = "i16", x: str = t("i8", shape="1x1")
+) -> Model:
     operands = [
-        t("i8", shape="1x1"),
+        x,
         feature_weights,
         f"dense<20> : {t(time_storage, 0.01, shape='2x3')}",
         "none",
         f"dense<0> : {t('i16', 0.001, shape='1x6')}",
     ]
-    return Model("svdf", SVDF, operands, [t("i8", 0.002, shape="1x2")])
+    result = x.replace("0.1:0", "0.002:0").replace("<1x1", "<1x2")
+    return Model("svdf", SVDF, operands, [result])
 
 
 PRODUCTS = {
@@ -1144,6 +1147,149 @@ def test_storage_types_of_products():
             steps(module, run, _product_of(op, has_bias=bias != "none")) <= 1.01
         )
         assert is_right != bool(rules), (key, rules, run.outcome, run.message)
+
+
+# Where rules begin and end
+
+
+def _quotient(lhs: float, rhs: float, result: float) -> Model:
+    return Model("div", NONE, [t("i8", lhs), t("i8", rhs)], [t("i8", result)])
+
+
+def _no_quotient(scale: str, text: str, ratio: float) -> str:
+    return (
+        f"result #0: scale {scale} of !quant.uniform<i8:f32, {text}> gives lhs scale / "
+        f"(rhs scale x result scale) = {ratio}, for which 'tfl.div' has no multiplier: it "
+        "must be at least 2^5 and less than 2^23 (scale-range)"
+    )
+
+
+_SEVERAL = axis("i8", [0.1, 0.1], 3, SHAPE)
+_HAS_SEVERAL = (
+    "{}: activation of type !quant.uniform<i8:f32:3, {{1.000000e-01,1.000000e-01}}> has 2 "
+    "scales: it must have one for all values (activation-granularity)"
+)
+_TINY = 2.0**-26
+_TOO_TINY = (
+    f"operand #0: scale {_TINY} of !quant.uniform<u8:f32, 1.4901161193847656E-8> x beta "
+    "1.0 is too small for the multiplier of 'tfl.softmax': it must be greater than "
+    f"{2.0**-26} (scale-range)"
+)
+_FEATURES = f"dense<3> : {t('i8<-127:127>', shape='2x1')}"
+_HYBRID = [
+    t("f32", shape="3x2"),
+    f"{WEIGHTS} : {t('i8<-127:127>', shape='2x2')}",
+    "none",
+]
+BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
+    "least quotient": (_quotient(1.0, 1.0, 1 / 32), []),
+    "quotient": (_quotient(1.0, 1.0, 1 / 1024), []),
+    "largest quotient": (_quotient(2.0**12, 2.0**-5, 2.0**-5), []),
+    "small quotient": (
+        _quotient(1.0, 1.0, 1 / 16),
+        [_no_quotient("0.0625", "6.250000e-02", 16.0)],
+    ),
+    "large quotient": (
+        _quotient(2.0**13, 2.0**-5, 2.0**-5),
+        [_no_quotient("0.03125", "3.125000e-02", 2.0**23)],
+    ),
+    "larger quotient": (
+        _quotient(2.0**14, 2.0**-5, 2.0**-5),
+        [_no_quotient("0.03125", "3.125000e-02", 2.0**24)],
+    ),
+    "quotient of several scales": (
+        Model("div", NONE, [_SEVERAL, t("i8")], [t("i8")]),
+        [_HAS_SEVERAL.format("argument #0")],
+    ),
+    "softmax of several scales": (
+        Model("softmax", BETA, [_SEVERAL], [t("i8", S8, -128)]),
+        [_HAS_SEVERAL.format("argument #0")],
+    ),
+    "softmax with several scales": (
+        Model("softmax", BETA, [t("i8")], [_SEVERAL]),
+        [_HAS_SEVERAL.format("result #0")],
+    ),
+    "softmax of u8 of a small scale": (
+        Model("softmax", BETA, [t("u8", _TINY)], [t("u8", S8)]),
+        [_TOO_TINY],
+    ),
+    "softmax of i16 of a small scale": (
+        Model("softmax", BETA, [t("i16", _TINY)], [t("i16", S16)]),
+        [],
+    ),
+    "floor_mod of several scales": (
+        Model("floor_mod", "", [_SEVERAL, t("i8", 0.2)], [t("i8")]),
+        [_HAS_SEVERAL.format("argument #0")],
+    ),
+    "floor_mod with several scales": (
+        Model("floor_mod", "", [t("i8"), t("i8")], [_SEVERAL]),
+        [
+            "result #0: scale of !quant.uniform<i8:f32:3, {1.000000e-01,1.000000e-01}> is "
+            "ignored by the kernel of 'tfl.floor_mod': it must be "
+            f"{float(np.float32(0.1))} (ignored-parameters)",
+            _HAS_SEVERAL.format("result #0"),
+        ],
+    ),
+    "floor_mod with a zero point and a scale": (
+        Model("floor_mod", "", [t("i8", 0.1, 3), t("i8")], [t("i8", 0.2, 4)]),
+        [
+            "operand #0: zero point of !quant.uniform<i8:f32, 1.000000e-01:3> is ignored "
+            "by the kernel of 'tfl.floor_mod': it must be 0 (ignored-parameters)",
+            "result #0: scale of !quant.uniform<i8:f32, 2.000000e-01:4> is ignored by the "
+            f"kernel of 'tfl.floor_mod': it must be {float(np.float32(0.1))} "
+            "(ignored-parameters)",
+        ],
+    ),
+    "svdf of i16": (
+        _svdf(_FEATURES, "i8", t("i16", shape="1x1")),
+        [
+            "operand #0: storage type i16 of !quant.uniform<i16:f32, 1.000000e-01> has no "
+            "kernel of 'tfl.svdf': it must be i8 (kernel-storage)",
+            "operand #2: !quant.uniform<i8:f32, 1.000000e-02> cannot be multiplied by "
+            "'tfl.svdf' of i16: it must be stored as i16 (weight-storage)",
+        ],
+    ),
+    "svdf of floats": (_svdf(_FEATURES, "i8", t("f32", shape="1x1")), []),
+    "cos of i8": (
+        Model("cos", "", [t("i8")], [t("i8")]),
+        [
+            f"operand #0: storage type i8 of {I8} has no kernel of 'tfl.cos': it must be "
+            "dequantized before (kernel-storage)"
+        ],
+    ),
+    "elu of u8": (
+        Model("elu", "", [t("u8", 0.1, 128)], [t("u8", 0.1, 128)]),
+        [
+            f"operand #0: storage type u8 of {U8} has no kernel of 'tfl.elu': it must be "
+            "i8 (kernel-storage)"
+        ],
+    ),
+    # The kernel quantizes the floats itself.
+    "activation of floats": (
+        Model(
+            "fully_connected",
+            DENSE.replace("NONE", "TANH"),
+            _HYBRID,
+            [t("f32", shape="3x2")],
+        ),
+        [],
+    ),
+    "rows of floats": (
+        Model(
+            "embedding_lookup",
+            "",
+            ["dense<[0, 1]> : tensor<2xi32>", f"{WEIGHTS} : {t('i8', shape='2x2')}"],
+            [t("f32", shape="2x2")],
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_of_rules(name: str):
+    model, messages = BOUNDS[name]
+    assert reported(model.module) == [*messages]
 
 
 # What runs is not reported

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -156,26 +157,23 @@ def _or(names: str) -> str:
 # Storage types
 
 
-def _storage(storages: str) -> Rule:
+def _storage(op: Operation, storages: str) -> Iterator[KernelFinding]:
     """
     Quantized tensors have one of several storage types.
 
     Args:
+        op: the op.
         storages: their names; empty if there is no kernel for quantized tensors.
     """
     must_be = f"must be {_or(storages)}" if storages else "must be dequantized before"
-
-    def rule(op: Operation) -> Iterator[KernelFinding]:
-        for tensor, quantized_type in _quantized((*_operands(op), *_results(op))):
-            if (storage := _storage_name(quantized_type)) not in storages.split():
-                yield tensor.finding(
-                    "kernel-storage",
-                    f"storage type {storage} of {tensor.text} has no kernel of "
-                    f"'{op.name}': it {must_be}",
-                )
-                return
-
-    return rule
+    for tensor, quantized_type in _quantized((*_operands(op), *_results(op))):
+        if (storage := _storage_name(quantized_type)) not in storages.split():
+            yield tensor.finding(
+                "kernel-storage",
+                f"storage type {storage} of {tensor.text} has no kernel of "
+                f"'{op.name}': it {must_be}",
+            )
+            return
 
 
 def _same_storage(op: Operation) -> Iterator[KernelFinding]:
@@ -227,82 +225,81 @@ def _same_parameters(op: Operation) -> Iterator[KernelFinding]:
 
 
 def _fixed_result(
-    storages: str, tolerance: float = 0.0, zero_point_storages: str | None = None
-) -> Rule:
+    op: Operation, storages: str, tolerance: float = 0.0, *, has_zero_point: bool = True
+) -> Iterator[KernelFinding]:
     """
     The result has the scale and the zero point of `FixedResultUniformScale`.
 
     Args:
+        op: the op.
         storages: the storage types for which it has.
         tolerance: how much the scale may be off, relative to it.
-        zero_point_storages: those for which the zero point is fixed, too, if not all.
+        has_zero_point: whether the zero point is fixed, too.
     """
-    fixed_zero_points = storages if zero_point_storages is None else zero_point_storages
+    trait = quantization_trait(op, FixedResultUniformScale)
+    assert trait is not None
+    (result,) = _results(op)
+    quantized_type = result.uniform_type
+    if (
+        quantized_type is None
+        or not quantized_type.is_per_tensor
+        or _storage_name(quantized_type) not in storages.split()
+    ):
+        return
+    scale, zero_point = trait.parameters(quantized_type)
+    (found,) = quantized_type.scale_array()
+    if abs(_f32(found) - scale) > tolerance * scale:
+        yield result.finding(
+            "result-scale",
+            f"scale {found} of {result.text} is not that of the results of '{op.name}': it "
+            f"must be {scale}",
+        )
+    (found_zero_point,) = quantized_type.zero_point_array()
+    if has_zero_point and found_zero_point != zero_point:
+        yield result.finding(
+            "result-zero-point",
+            f"zero point {found_zero_point} of {result.text} is not that of the results "
+            f"of '{op.name}': it must be {zero_point}",
+        )
 
-    def rule(op: Operation) -> Iterator[KernelFinding]:
-        trait = quantization_trait(op, FixedResultUniformScale)
-        assert trait is not None
-        for tensor, quantized_type in _quantized(_results(op)):
-            storage = _storage_name(quantized_type)
-            if storage not in storages.split() or not quantized_type.is_per_tensor:
-                continue
-            scale, zero_point = trait.parameters(quantized_type)
-            (found,) = quantized_type.scale_array()
-            if abs(_f32(found) - scale) > tolerance * scale:
-                yield tensor.finding(
-                    "result-scale",
-                    f"scale {found} of {tensor.text} is not that of the results of "
-                    f"'{op.name}': it must be {scale}",
-                )
-            (found_zero_point,) = quantized_type.zero_point_array()
-            if storage in fixed_zero_points.split() and found_zero_point != zero_point:
-                yield tensor.finding(
-                    "result-zero-point",
-                    f"zero point {found_zero_point} of {tensor.text} is not that of the "
-                    f"results of '{op.name}': it must be {zero_point}",
-                )
 
-    return rule
+def _ignored_zero_points(op: Operation) -> Iterator[KernelFinding]:
+    """The kernel works on stored values, whatever they stand for."""
+    for tensor, quantized_type in _quantized((*_operands(op), *_results(op))):
+        if _zero_points(quantized_type) != {0}:
+            yield tensor.finding(
+                "ignored-parameters",
+                f"zero point of {tensor.text} is ignored by the kernel of '{op.name}': it "
+                "must be 0",
+            )
+            return
 
 
-def _ignored_parameters(
-    scale_of_result: Callable[[float], float] | None,
-) -> Rule:
+def _ignored_scales(
+    op: Operation, result_scale: float | None = None
+) -> Iterator[KernelFinding]:
     """
-    A kernel that works on stored values, whatever they stand for.
+    The kernel works on stored values, which is right for operands of one scale.
 
     Args:
-        scale_of_result: for operands of one scale, that of the results with which this is
-            right; `None` if it is right with any.
+        op: the op.
+        result_scale: that of the result with which it is right; that of the operands by
+            default.
     """
-
-    def rule(op: Operation) -> Iterator[KernelFinding]:
-        tensors = _quantized((*_operands(op), *_results(op)))
-        for tensor, quantized_type in tensors:
-            if _zero_points(quantized_type) != {0}:
-                yield tensor.finding(
-                    "ignored-parameters",
-                    f"zero point of {tensor.text} is ignored by the kernel of "
-                    f"'{op.name}': it must be 0",
-                )
-                return
-        if scale_of_result is None or (first := tensors[0][1]).axis is not None:
-            return
-        for tensor, quantized_type in tensors[1:] or tensors:
-            is_result = isinstance(tensor.value.owner, Operation) and (
-                tensor.value.owner is op
+    (_, first), *others = _quantized((*_operands(op), *_results(op)))
+    if not first.is_per_tensor:
+        return
+    scale = _f32(first.scale_array()[0])
+    for tensor, quantized_type in others:
+        is_result = tensor.value.owner is op
+        must_be = scale if result_scale is None or not is_result else result_scale
+        if [*map(_f32, quantized_type.scale_array())] != [must_be]:
+            yield tensor.finding(
+                "ignored-parameters",
+                f"scale of {tensor.text} is ignored by the kernel of '{op.name}': it must "
+                f"be {must_be}",
             )
-            scale = _f32(first.scale_array()[0])
-            must_be = scale_of_result(scale) if is_result else scale
-            if [*map(_f32, quantized_type.scale_array())] != [must_be]:
-                yield tensor.finding(
-                    "ignored-parameters",
-                    f"scale of {tensor.text} is ignored by the kernel of '{op.name}': it "
-                    f"must be {must_be}",
-                )
-                return
-
-    return rule
+            return
 
 
 def _cast_of_stored_values(op: Operation) -> Iterator[KernelFinding]:
@@ -331,7 +328,7 @@ def _division(op: Operation) -> Iterator[KernelFinding]:
     """
     (result,) = _results(op)
     scales = _scales((*_operands(op), result))
-    shifts = _QUOTIENT_SHIFTS.get(result.storage or "")
+    shifts = _QUOTIENT_SHIFTS.get(str(result.storage))
     if scales is None or shifts is None:
         return
     ratio = scales[0] / (scales[1] * scales[2])
@@ -475,31 +472,26 @@ def _softmax_input(op: Operation) -> Iterator[KernelFinding]:
 # Activation functions
 
 
-def _activation(names: str) -> Rule:
+def _activation(
+    op: Operation, names: str = "NONE RELU RELU6 RELU_N1_TO_1"
+) -> Iterator[KernelFinding]:
     """The activation function is one of several, if tensors are quantized."""
-
-    def rule(op: Operation) -> Iterator[KernelFinding]:
-        attribute = _attribute(op, "fused_activation_function")
-        first = _with_storage(_operands(op))[:1]
-        if (
-            not isinstance(attribute, StringAttr)
-            or attribute.data in names.split()
-            or not _quantized(first)
-        ):
-            return
-        yield KernelFinding(
-            "attribute 'fused_activation_function'",
-            Finding(
-                "fused-activation",
-                f"activation function {attribute.data} has no kernel of quantized "
-                f"'{op.name}': it must be {_or(names)}",
-            ),
-        )
-
-    return rule
-
-
-_CLIPPING = _activation("NONE RELU RELU6 RELU_N1_TO_1")
+    attribute = _attribute(op, "fused_activation_function")
+    first = _with_storage(_operands(op))[:1]
+    if (
+        not isinstance(attribute, StringAttr)
+        or attribute.data in names.split()
+        or not _quantized(first)
+    ):
+        return
+    yield KernelFinding(
+        "attribute 'fused_activation_function'",
+        Finding(
+            "fused-activation",
+            f"activation function {attribute.data} has no kernel of quantized "
+            f"'{op.name}': it must be {_or(names)}",
+        ),
+    )
 
 
 # Products with weights
@@ -671,7 +663,7 @@ def _requantization(op: Operation) -> Iterator[KernelFinding]:
 
 
 def _dequantization(op: Operation) -> Iterator[KernelFinding]:
-    yield from _storage("i4 i8 u8 i16")(op)
+    yield from _storage(op, "i4 i8 u8 i16")
     for tensor, quantized_type in _quantized(_operands(op)):
         if _storage_name(quantized_type) == "i16" and not quantized_type.is_per_tensor:
             yield tensor.finding(
@@ -693,26 +685,25 @@ _REQUANTIZED = {
 """Storage types of results of `tfl.quantize` by those of operands."""
 
 
-def _each(names: str, storages: str) -> Mapping[str, str]:
-    return dict.fromkeys(names.split(), storages)
-
-
 _STORAGES: Mapping[str, str] = {
-    **_each("add sub mul div average_pool_2d gelu leaky_relu logistic", "i8 u8 i16"),
-    **_each("max_pool_2d mean prelu relu relu6 resize_bilinear", "i8 u8 i16"),
-    **_each("softmax sum tanh", "i8 u8 i16"),
-    **_each("hard_swish l2_normalization log_softmax", "i8 u8"),
-    **_each("relu_0_to_1 relu_n1_to_1", "i8 u8"),
-    **_each("abs exp floor_div floor_mod log neg reduce_prod rsqrt sqrt", "i8 i16"),
-    **_each("elu squared_difference", "i8"),
-    **_each("arg_max arg_min depth_to_space space_to_depth", "i8 u8 i32"),
-    **_each("equal not_equal greater greater_equal less less_equal", "i8 u8 i16 i32"),
-    **_each("maximum minimum reduce_max reduce_min topk_v2", "i8 u8 i16 i32"),
-    **_each("batch_to_space_nd fill gather_nd mirror_pad pack", "i8 u8 i16 i32"),
-    **_each("pad padv2 resize_nearest_neighbor reverse_v2", "i8 u8 i16 i32"),
-    **_each("select select_v2 space_to_batch_nd split split_v", "i8 u8 i16 i32"),
-    **_each("strided_slice tile unpack", "i8 u8 i16 i32"),
-    **_each("ceil cos floor pow round sin", ""),
+    name: storages
+    for storages, names in (
+        ("i8 u8 i16", "add sub mul div average_pool_2d gelu leaky_relu logistic"),
+        ("i8 u8 i16", "max_pool_2d mean prelu relu relu6 resize_bilinear"),
+        ("i8 u8 i16", "softmax sum tanh"),
+        ("i8 u8", "hard_swish l2_normalization log_softmax relu_0_to_1 relu_n1_to_1"),
+        ("i8 i16", "abs exp floor_div floor_mod log neg reduce_prod rsqrt sqrt"),
+        ("i8", "elu squared_difference"),
+        ("i8 u8 i32", "arg_max arg_min depth_to_space space_to_depth"),
+        ("i8 u8 i16 i32", "equal not_equal greater greater_equal less less_equal"),
+        ("i8 u8 i16 i32", "maximum minimum reduce_max reduce_min topk_v2"),
+        ("i8 u8 i16 i32", "batch_to_space_nd fill gather_nd mirror_pad pack"),
+        ("i8 u8 i16 i32", "pad padv2 resize_nearest_neighbor reverse_v2"),
+        ("i8 u8 i16 i32", "select select_v2 space_to_batch_nd split split_v"),
+        ("i8 u8 i16 i32", "strided_slice tile unpack"),
+        ("", "ceil cos floor pow round sin"),
+    )
+    for name in names.split()
 }
 """
 The storage types that kernels take, by the names of ops without the dialect. Of others,
@@ -725,9 +716,9 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "squared_difference": (_squared_difference,),
     "hard_swish": (_hard_swish,),
     "div": (_division,),
-    "neg": (_ignored_parameters(None),),
-    "floor_div": (_ignored_parameters(lambda scale: 1.0),),
-    "floor_mod": (_ignored_parameters(lambda scale: scale),),
+    "neg": (_ignored_zero_points,),
+    "floor_div": (_ignored_zero_points, partial(_ignored_scales, result_scale=1.0)),
+    "floor_mod": (_ignored_zero_points, _ignored_scales),
     "cast": (_cast_of_stored_values,),
     "equal": (_comparison,),
     "not_equal": (_comparison,),
@@ -735,12 +726,25 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "greater_equal": (_comparison,),
     "less": (_comparison,),
     "less_equal": (_comparison,),
-    "softmax": (_fixed_result("i8 u8 i16", 1e-3), _softmax_input),
-    "log_softmax": (_fixed_result("i8 u8"), _softmax_input),
-    "l2_normalization": (_fixed_result("i8 u8"), _activation("NONE")),
-    "logistic": (_fixed_result("i8 u8 i16", zero_point_storages=""),),
-    "tanh": (_fixed_result("i16", 2**_LOG2_TOLERANCE - 1, ""),),
-    "concatenation": (_activation("NONE"),),
+    "softmax": (
+        partial(_fixed_result, storages="i8 u8 i16", tolerance=1e-3),
+        _softmax_input,
+    ),
+    "log_softmax": (partial(_fixed_result, storages="i8 u8"), _softmax_input),
+    "l2_normalization": (
+        partial(_fixed_result, storages="i8 u8"),
+        partial(_activation, names="NONE"),
+    ),
+    "logistic": (partial(_fixed_result, storages="i8 u8 i16", has_zero_point=False),),
+    "tanh": (
+        partial(
+            _fixed_result,
+            storages="i16",
+            tolerance=2**_LOG2_TOLERANCE - 1,
+            has_zero_point=False,
+        ),
+    ),
+    "concatenation": (partial(_activation, names="NONE"),),
     "conv_2d": (
         _Product(
             {"i8": "i8 i4", "u8": "u8", "i16": "i8 i4"},
@@ -771,7 +775,7 @@ _RULES: Mapping[str, Sequence[Rule]] = {
     "svdf": (
         _Product({"i8": "i8"}, {"i8": "i32"}),
         _svdf_memory,
-        _activation("RELU"),
+        partial(_activation, names="RELU"),
     ),
     "embedding_lookup": (_lookup,),
     "quantize": (_requantization,),
@@ -803,7 +807,7 @@ def kernel_findings(op: Operation) -> Iterator[KernelFinding]:
     if not _quantized((*_operands(op), *_results(op))):
         return
     if (storages := _STORAGES.get(name)) is not None:
-        yield from _storage(storages)(op)
+        yield from _storage(op, storages)
     if name not in _MIX_STORAGES and (
         has_quantization_trait(op, ComputesElementwise)
         or not has_quantization_trait(op, *_MIXING_TRAITS)
@@ -811,8 +815,7 @@ def kernel_findings(op: Operation) -> Iterator[KernelFinding]:
         yield from _same_storage(op)
     if has_quantization_trait(op, SameOperandsAndResultsScale, MovesElements):
         yield from _same_parameters(op)
-    rules = _RULES.get(name, ())
-    if _attribute(op, "fused_activation_function") and name not in _OWN_ACTIVATIONS:
-        rules = (*rules, _CLIPPING)
-    for rule in rules:
+    for rule in _RULES.get(name, ()):
         yield from rule(op)
+    if name not in _OWN_ACTIVATIONS:
+        yield from _activation(op)
