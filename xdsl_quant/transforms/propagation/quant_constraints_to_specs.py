@@ -10,8 +10,9 @@ it is the range that contains all of them.
 
 Several constraints on a value must be equal, with these exceptions. A range gives way to
 quantization parameters, and to `!quant.none`. `!quant.any` gives way to types with as many
-bits or more. Ports of a value that have different parameters are left as they are if
-nothing else is said about it: the value is rescaled between them.
+bits or more. Kernels, and code outside that computes with a value in its quantized form,
+may have different parameters for it: the value is rescaled between them, and other ports
+have the parameters of its definition.
 
 Ops within a kernel are not looked at. All is known before the first op is replaced.
 """
@@ -89,11 +90,16 @@ class Port(NamedTuple):
     ranges: ValueRanges | None
     """The ranges of the value if the specification is a calibrated type."""
 
+    @property
+    def is_output(self) -> bool:
+        """Whether the kernel defines the value."""
+        return self.number >= len(self.kernel.inputs)
+
     def __str__(self) -> str:
-        input_count = len(self.kernel.inputs)
-        if self.number < input_count:
-            return f"input #{self.number} of kernel '{self.kernel.kernel}'"
-        return f"output #{self.number - input_count} of kernel '{self.kernel.kernel}'"
+        kind, number = "input", self.number
+        if self.is_output:
+            kind, number = "output", number - len(self.kernel.inputs)
+        return f"{kind} #{number} of kernel '{self.kernel.kernel}'"
 
 
 def ports_of(kernel: RegionOp) -> Iterator[Port]:
@@ -120,6 +126,15 @@ class Constraint:
     ranges: ValueRanges | None = None
     """The ranges of the value if the type is a calibrated one."""
 
+    is_given: bool = False
+    """
+    Whether this is a specification of a kernel, or the type of a value that is quantized
+    outside of kernels.
+    """
+
+    is_definition: bool = False
+    """Whether the value is defined in this form."""
+
     def __str__(self) -> str:
         place = location_prefix(self.op.location).removesuffix(": ")
         return f"{self.type} of {self.subject}{f' at {place}' if place else ''}"
@@ -134,7 +149,8 @@ class Constraint:
 
 def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
     """
-    What an op says about its value.
+    What an op says about its value; `None` if that is nothing, or said by the cast before
+    it.
 
     Args:
         op: the op.
@@ -146,6 +162,8 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
     ranges = None
     try:
         match op:
+            case DequantizeCastOp() if isinstance(op.input.owner, QuantizeCastOp):
+                return None
             case StatisticsOp():
                 check_real_values(op)
                 ranges = recorded_ranges(op)
@@ -164,7 +182,18 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
         fail(op, f"'{op.name}' op cannot be converted: {e}")
     if type_ is None:
         return None
-    return Constraint(op, f"'{op.name}' op", type_, ranges)
+    is_definition = isinstance(op, DequantizeCastOp)
+    is_used = isinstance(op, QuantizeCastOp) and not all(
+        isinstance(use.operation, DequantizeCastOp) for use in op.result.uses
+    )
+    return Constraint(
+        op,
+        f"'{op.name}' op",
+        type_,
+        ranges,
+        is_given=is_definition or is_used,
+        is_definition=is_definition,
+    )
 
 
 def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
@@ -198,27 +227,43 @@ class _Group:
         """The ops that couple the values; none if there is one value."""
         return [op for op in self.links if isinstance(op, CoupledRefOp)]
 
-    @property
-    def is_rescaled(self) -> bool:
-        """Whether ports have different parameters, and nothing else is said."""
-        specs = {
-            port.spec for port in self.ports if isinstance(port.spec, QuantizedType)
-        }
-        return (
-            not self.links
-            and len(specs) > 1
-            and all(isinstance(spec, ScaledQuantizedType) for spec in specs)
+    def decided(
+        self, constraints: Sequence[Constraint]
+    ) -> Iterator[tuple[Port, Constraint]]:
+        """
+        The ports, each with the constraint that decides its specification; without those
+        that keep the one they have.
+
+        Raises:
+            PassFailedException: if two constraints contradict each other.
+        """
+        ranges = [c for c in constraints if c.ranges is not None]
+        others = [c for c in constraints if c.ranges is None]
+        is_rescaled = (
+            not self.couplings
+            and len({c.type for c in others}) > 1
+            and all(
+                c.is_given and isinstance(c.type, ScaledQuantizedType) for c in others
+            )
         )
+        if not is_rescaled:
+            chosen = self.resolved([*others, *ranges])
+            yield from ((port, chosen) for port in self.ports)
+        elif sources := [c for c in others if c.is_definition][:1] or ranges:
+            chosen = self.resolved(sources)
+            for port in self.ports:
+                if not isinstance(port.spec, ScaledQuantizedType):
+                    yield port, chosen
 
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
-        The constraint that all of these amount to.
+        The constraint that all of these amount to. Ranges are last, as they give way to
+        all others.
 
         Raises:
             PassFailedException: if two of them contradict each other.
         """
-        # Ranges give way to all others.
-        chosen, *others = sorted(constraints, key=lambda c: c.ranges is not None)
+        chosen, *others = constraints
         for other in others:
             chosen = self._merged(chosen, other)
         return chosen
@@ -355,9 +400,8 @@ class QuantConstraintsToSpecsPass(ModulePass):
                 elsewhere += group.links
             elif not (constraints := self._constraints(group)):
                 unconstrained += group.couplings
-            elif not group.is_rescaled:
-                chosen = group.resolved(constraints)
-                for port in group.ports:
+            else:
+                for port, chosen in group.decided(constraints):
                     _check(port, chosen)
                     specs[port.kernel][port.number] = chosen
                 others = [x for x in group.links if not found.is_at_port(x)]
@@ -379,7 +423,14 @@ class QuantConstraintsToSpecsPass(ModulePass):
         found = (constraint_of(x, exact_bits=self.exact_bits) for x in group.links)
         constraints = [constraint for constraint in found if constraint is not None]
         constraints += [
-            Constraint(port.kernel, str(port), port.spec, port.ranges)
+            Constraint(
+                port.kernel,
+                str(port),
+                port.spec,
+                port.ranges,
+                is_given=True,
+                is_definition=port.is_output,
+            )
             for port in group.ports
             if isinstance(port.spec, QuantizedType)
         ]

@@ -169,6 +169,50 @@ def test_parameters_of_ports_may_differ():
     )
 
 
+REF = '%v1 = quant.stats_ref %v0 "r" : f32\n'
+
+
+def test_parameters_of_ports_differ_and_others_have_those_of_the_definition():
+    third = 'quant.region "third" (%a = %v1 : f32) {\n}\n'
+    for link in (REF, stats(0, -1, 1)):
+        text = function(link, third, input_spec=U, result_spec=V)
+        text = text.replace("%v2", "%v1")
+        assert specs(text) == ["f32", V, V, U]
+
+
+def test_parameters_of_ports_differ_and_the_definition_has_none():
+    text = f"""func.func @f(%x: f32) {{
+      STATS
+      quant.region "k" (%a = %y : f32 as {U}, %b = %y : f32, %c = %y : f32 as {V}) {{
+      }}
+      func.return
+    }}"""
+    recorded = text.replace("STATS", '%y = quant.stats_ref %x "r" : f32')
+    assert specs(recorded) == [U, "f32", V]
+    observed = text.replace("STATS", "%y = quant.stats %x <-1.0:1.0> : f32")
+    assert specs(observed) == [U, CALIBRATED, V]
+
+
+def test_values_that_are_quantized_outside_of_kernels_may_be_rescaled():
+    text = f"""func.func @f(%q: {U}) -> {U} {{
+      %x = quant.dcast %q : {U} to f32
+      %y = quant.region "k" (%a = %x : f32 as {V}, %b = %x : f32) -> (f32 as {V}) {{
+        quant.return %a : f32
+      }}
+      %r = quant.qcast %y : f32 to {U}
+      %d = quant.dcast %r : {U} to f32
+      quant.region "l" (%a = %d : f32) {{
+      }}
+      func.return %r : {U}
+    }}"""
+    module = converted(text)
+    assert [str(s) for op in kernels(module) for s in op.specs] == [V, U, V, V]
+    assert converted(str(module)).is_structurally_equivalent(module)
+    # A pair of casts is a wish, and so is a storage type.
+    assert "contradictory" in error(text.replace("func.return %r", "func.return %q"))
+    assert "contradictory" in error(text.replace(f"as {V}, %b", f"as {ANY_U8}, %b"))
+
+
 def test_statistics_of_one_value_differ():
     message = error(function(stats(0, -1, 1), stats(1, 0, 1)))
     assert message == (
