@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation
 
 from examples.digits.networks import load_networks
 from examples.digits.pipeline import load_module
+from tests.unit.dialects.tfl.texts import SAMPLES
 from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.traits import (
@@ -26,7 +27,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.stablehlo import StableHLO
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.tensor_kinds import ElementKind, elements_of
-from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.propagation.target_extensions import target_extensions
@@ -104,6 +105,23 @@ def test_ops_take_what_ports_store(target: str):
             assert signature.has_variadic_results == (name in VARIADIC_RESULTS)
             # What holds is said by the op alone.
             assert signature.constraints is None
+
+
+@pytest.mark.parametrize("target", ["tflite-int8", "tflite-int16x8"])
+def test_each_kernel_is_made_of_float_ops(target: str):
+    spec = read_target(target)
+    formed: set[str] = set()
+    for sample in SAMPLES:
+        types = str((sample.operands, sample.results))
+        if f"tfl.{sample.name}" not in spec.kernels or "quant" in types:
+            continue
+        if "f32" not in str(sample.operands):
+            continue
+        module = parse_module(sample.text())
+        fuse_kernels(module, spec)
+        module.verify()
+        formed |= {op.kernel for op in module.walk() if isinstance(op, RegionOp)}
+    assert formed == {*spec.kernels}
 
 
 # Traits against the converter of TensorFlow Lite
