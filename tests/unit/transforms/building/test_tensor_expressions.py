@@ -353,6 +353,8 @@ SMALL_FORMULAS: dict[str, Formula] = {
     "mean of integers": lambda y: y.mean(axis=1, dtype=np.float64),
     "narrow mean of integers": lambda y: y.mean(axis=0, dtype=np.float32),
     "sum of floats": lambda y: y.sum(axis=1, dtype=np.float32),
+    "sum of one row": lambda y: y[:1].sum(axis=0),
+    "product with one column": lambda y: y[:, :1] @ y[:1],
     "sum of truth values": lambda y: (y > 0).sum(axis=0),
     "max of truth values": lambda y: np.max(y > 3, axis=1),
     "not the max of truth values": lambda y: ~np.max(y > 3, axis=1),
@@ -731,7 +733,7 @@ def test_names_of_arguments():
     ]
     for formula in formulas:
         module = module_of(formula, Y)
-        *_, op = (op for op in module.walk() if isinstance(op, GenericOp) and op.inputs)
+        op, *_ = (op for op in module.walk() if isinstance(op, GenericOp) and op.inputs)
         assert [a.name_hint for a in op.regions[0].block.args] == ["in", "out"]
 
 
