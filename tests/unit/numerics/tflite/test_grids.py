@@ -101,6 +101,7 @@ _HARD_SWISH.extend(
         Case([(ALL, p8(0.011718719266355038, 127))], p8(0.00018310504674445838)),
         Case([(ALL, p8(0.1799992322921753, 127))], p8(0.0014062453992664814)),
         Case([(ALL, p8(0.7867324352264404))], p8(0.011026192456483841)),
+        Case([(ALL, p8(0.31590473651885986))], p8(0.0036168056540191174)),
     ]
 )
 _ROOTS.extend(
@@ -167,7 +168,7 @@ GRIDS: dict[str, tuple[Callable[..., Integers], Sequence[Case], int]] = {
     "relu": (elementwise.relu, _UNARY, 1238085943),
     "abs": (elementwise.absolute, _UNARY + _EQUAL_SCALES, 2963226405),
     "quantize": (elementwise.requantize, _UNARY, 1175822463),
-    "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 93988093),
+    "hard_swish": (elementwise.hard_swish, _HARD_SWISH, 3685342484),
     "sqrt": (elementwise.square_root, _ROOTS, 4077985583),
     "rsqrt": (elementwise.reciprocal_square_root, _ROOTS, 3493988643),
     "exp": (table("exp"), _UNARY, 3972474509),
