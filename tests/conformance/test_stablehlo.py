@@ -6,7 +6,6 @@ the same verdict in the same words, and the same text in both directions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -17,15 +16,6 @@ from .answers import Accepted, Crashed, Rejected
 from .real_mlir import Mlir
 from .stablehlo_texts import KINDS, stablehlo_text
 from .this_package import answer_module
-
-
-@pytest.fixture(scope="module")
-def stablehlo() -> Iterator[Mlir]:
-    """Real StableHLO."""
-    reason = "real StableHLO: pip install --no-deps 'litert-converter>=0.5,<0.6'"
-    pytest.importorskip("litert_converter", reason=reason)
-    with Mlir(package="litert_converter.mlir") as worker:
-        yield worker
 
 
 def _texts(kind: str) -> st.SearchStrategy[str]:
@@ -73,9 +63,9 @@ def _is_known_difference(real: str, ours: str) -> bool:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())
-def test_ops(stablehlo: Mlir, kind: str, data: st.DataObject):
+def test_ops(litert_converter: Mlir, kind: str, data: st.DataObject):
     text = data.draw(_texts(kind))
-    real, ours = stablehlo.run(text), answer_module(text)
+    real, ours = litert_converter.run(text), answer_module(text)
     assert not isinstance(real, Crashed), text
     if isinstance(real, Rejected):
         assert isinstance(ours, Rejected), f"{real.message}\n{text}"
@@ -85,20 +75,20 @@ def test_ops(stablehlo: Mlir, kind: str, data: st.DataObject):
         return
     assert isinstance(ours, Accepted), f"{ours}\n{text}"
     assert _comparable(ours.text) == _comparable(real.text)
-    _expect_exchange(stablehlo, text, real, ours)
+    _expect_exchange(litert_converter, text, real, ours)
 
 
 def _expect_exchange(
-    stablehlo: Mlir, text: str, real: Accepted, ours: Accepted
+    litert_converter: Mlir, text: str, real: Accepted, ours: Accepted
 ) -> None:
     """Each reads what the other has printed, in both forms, as what it was."""
     generic = answer_module(text, generic=True)
     assert isinstance(generic, Accepted)
     for printed in (ours.text, generic.text):
-        read = stablehlo.run(printed)
+        read = litert_converter.run(printed)
         assert isinstance(read, Accepted), f"{read}\n{printed}"
         assert _comparable(read.text) == _comparable(real.text)
-    generic = stablehlo.run(text, generic=True)
+    generic = litert_converter.run(text, generic=True)
     assert isinstance(generic, Accepted)
     for printed in (real.text, generic.text):
         read = answer_module(printed)

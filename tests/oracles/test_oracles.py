@@ -79,16 +79,7 @@ def codes(net: networks.Network) -> list[str]:
     return [operator.code for operator in net.operators]
 
 
-@pytest.fixture(scope="module")
-def real() -> Iterator[Mlir]:
-    """The real importer."""
-    reason = "real importer: pip install --no-deps 'litert-converter>=0.5,<0.6'"
-    pytest.importorskip("litert_converter", reason=reason)
-    with Mlir(package="litert_converter.mlir") as worker:
-        yield worker
-
-
-def test_text_of_the_real_importer(process: LiteRTProcess, real: Mlir):
+def test_text_of_the_real_importer(process: LiteRTProcess, litert_converter: Mlir):
     """Of a model of each op and each kind of operands."""
     different: list[str] = []
     compared = 0
@@ -102,14 +93,14 @@ def test_text_of_the_real_importer(process: LiteRTProcess, real: Mlir):
                 continue
             case = with_shapes(case, run.results)
             file = write_model(model_of(case))
-            expected = real.imported(file)
+            expected = litert_converter.imported(file)
             is_folded = op in ("RESHAPE", "PADV2") and case.results[0].array.shape == (
                 inputs[0].shape
             )
             if has_known_difference(case) or is_folded or isinstance(expected, Crashed):
                 continue
             compared += 1
-            if real.run(str(read_tflite(file))) != expected:
+            if litert_converter.run(str(read_tflite(file))) != expected:
                 different.append(draw.name)
     assert not different
     assert compared > 150

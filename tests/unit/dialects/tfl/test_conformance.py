@@ -22,15 +22,6 @@ OF_XDSL = re.compile(
 """What parsers say, of types and values: xDSL has its own words for that."""
 
 
-@pytest.fixture(scope="module")
-def tfl() -> Iterator[Mlir]:
-    """The real dialect."""
-    reason = "real tfl: pip install --no-deps 'litert-converter>=0.5,<0.6'"
-    pytest.importorskip("litert_converter", reason=reason)
-    with Mlir(package="litert_converter.mlir") as worker:
-        yield worker
-
-
 def comparable(text: str) -> str:
     """
     The text with values numbered in their order, without the bindings of results, which
@@ -80,20 +71,20 @@ IDS = [f"{sample.name}-{index}" for index, sample in enumerate(SAMPLES)]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
-def test_valid(tfl: Mlir, sample: Sample):
+def test_valid(litert_converter: Mlir, sample: Sample):
     for form in forms(sample):
         text = form.text()
-        real = tfl.run(text)
+        real = litert_converter.run(text)
         assert isinstance(real, Accepted), (text, real)
         assert_same(text, real, answer_module(text))
         assert_same(text, real, answer_module(real.text))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
-def test_changed(tfl: Mlir, sample: Sample):
+def test_changed(litert_converter: Mlir, sample: Sample):
     for seed in range(20):
         text = changed(Random(f"{sample} {seed}"), sample).text()
-        assert_same(text, tfl.run(text), answer_module(text))
+        assert_same(text, litert_converter.run(text), answer_module(text))
 
 
 CUSTOM_TEXTS = [
@@ -123,10 +114,10 @@ CUSTOM_TEXTS = [
 
 
 @pytest.mark.parametrize("op", CUSTOM_TEXTS)
-def test_forms(tfl: Mlir, op: str):
+def test_forms(litert_converter: Mlir, op: str):
     body = f"%0 = {op}\n  func.return"
     text = f"func.func @f(%a: tensor<2xf32>, %b: tensor<2xf32>) {{\n  {body}\n}}"
-    assert_same(text, tfl.run(text), answer_module(text))
+    assert_same(text, litert_converter.run(text), answer_module(text))
 
 
 BRANCH = '"tfl.yield"(%b) : (tensor<2xf32>) -> ()'
@@ -153,8 +144,8 @@ CONTROL_FLOW = [
 
 
 @pytest.mark.parametrize("op", CONTROL_FLOW)
-def test_control_flow(tfl: Mlir, op: str):
+def test_control_flow(litert_converter: Mlir, op: str):
     text = (
         f"func.func @f(%a: tensor<i1>, %b: tensor<2xf32>) {{\n  {op}\n  func.return\n}}"
     )
-    assert_same(text, tfl.run(text), answer_module(text))
+    assert_same(text, litert_converter.run(text), answer_module(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,15 +22,6 @@ from .models import DTYPES, model_of
 
 PATHS = sorted(Path(pymicro_wakeword.__file__).parent.rglob("*.tflite"))
 STEPS = 20
-
-
-@pytest.fixture(scope="module")
-def real() -> Iterator[Mlir]:
-    """The real importer and exporter."""
-    reason = "real importer: pip install --no-deps 'litert-converter>=0.5,<0.6'"
-    pytest.importorskip("litert_converter", reason=reason)
-    with Mlir(package="litert_converter.mlir") as worker:
-        yield worker
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +47,14 @@ def steps(file: bytes) -> Sequence[Sequence[object]]:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
-def test_text_of_real_models(path: Path, real: Mlir):
+def test_text_of_real_models(path: Path, litert_converter: Mlir):
     module = read_tflite(path)
     module.verify()
-    expected = real.imported(path.read_bytes())
+    expected = litert_converter.imported(path.read_bytes())
     assert isinstance(expected, Accepted)
-    assert real.run(str(module)) == expected
+    assert litert_converter.run(str(module)) == expected
     # That of what is written, too.
-    assert real.imported(write_tflite(module)) == expected
+    assert litert_converter.imported(write_tflite(module)) == expected
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
@@ -76,23 +67,25 @@ def test_real_models_run(path: Path):
 
 
 @pytest.mark.parametrize("path", PATHS[:1], ids=[path.stem for path in PATHS[:1]])
-def test_real_dialect_exports_the_text(path: Path, real: Mlir):
+def test_real_dialect_exports_the_text(path: Path, litert_converter: Mlir):
     content = path.read_bytes()
-    exported = real.exported(str(read_tflite(path)), content)
+    exported = litert_converter.exported(str(read_tflite(path)), content)
     assert isinstance(exported, Accepted)
     assert steps(base64.b64decode(exported.text)) == steps(content)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
-def test_real_dialect_exports_models_without_variables(path: Path, real: Mlir):
+def test_real_dialect_exports_models_without_variables(
+    path: Path, litert_converter: Mlir
+):
     content = path.read_bytes()
     module = read_tflite(content)
     apply_passes(module, "tfl-variables-to-arguments")
-    accepted = real.run(str(module))
+    accepted = litert_converter.run(str(module))
     assert isinstance(accepted, Accepted)
     # The attributes of arguments, too.
     assert accepted.text.count("tfl.next_state") == 6
-    exported = real.exported(str(module), content)
+    exported = litert_converter.exported(str(module), content)
     assert isinstance(exported, Accepted)
     file = base64.b64decode(exported.text)
     assert steps(file) == steps(write_tflite(module))
@@ -112,16 +105,16 @@ def has_known_difference(case: Case) -> bool:
     )
 
 
-def test_text_of_single_ops(single_ops: Sequence[Case], real: Mlir):
+def test_text_of_single_ops(single_ops: Sequence[Case], litert_converter: Mlir):
     compared = 0
     for case in single_ops:
         if has_known_difference(case):
             continue
         file = write_model(model_of(case))
-        expected = real.imported(file)
+        expected = litert_converter.imported(file)
         if isinstance(expected, Crashed):
             continue
-        assert real.run(str(read_tflite(file))) == expected, case.name
+        assert litert_converter.run(str(read_tflite(file))) == expected, case.name
         compared += 1
     assert compared > 0.9 * len(single_ops)
 

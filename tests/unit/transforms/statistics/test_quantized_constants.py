@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,15 +16,6 @@ from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 COUNT, SIZE = 60, 12
 CONSTANT = re.compile(r'"tfl\.pseudo_qconst".*?qtype = (.*?), value = (dense<.*?>) :')
-
-
-@pytest.fixture(scope="module")
-def tfl() -> Iterator[Mlir]:
-    """The real dialect."""
-    reason = "real tfl: pip install --no-deps 'litert-converter>=0.5,<0.6'"
-    pytest.importorskip("litert_converter", reason=reason)
-    with Mlir(package="litert_converter.mlir") as worker:
-        yield worker
 
 
 def constants(seed: int) -> str:
@@ -58,9 +48,9 @@ def constants(seed: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_as_the_real_dialect(tfl: Mlir, seed: int):
+def test_as_the_real_dialect(litert_converter: Mlir, seed: int):
     text = constants(seed)
-    real = tfl.run(text, "tfl-fuse-qdq,func.func(tfl-post-quantize)")
+    real = litert_converter.run(text, "tfl-fuse-qdq,func.func(tfl-post-quantize)")
     assert isinstance(real, Accepted), real
     module = parse_module(text, "constants.mlir")
     apply_passes(module, "quant-convert-const")
