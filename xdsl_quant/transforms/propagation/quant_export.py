@@ -1,75 +1,134 @@
 """
 Make ops of kernels, when all parameters are known: each `quant.region` becomes quantized
 ops of the dialect of its ops, for targets with
-[fixed kernels][xdsl_quant.transforms.propagation.export.fixed].
+[fixed kernels][xdsl_quant.transforms.propagation.export.fixed], or integer arithmetic, for
+[code generation][xdsl_quant.transforms.propagation.export.codegen].
 
-A kernel stays what it was in floating point if a port has no uniform type or an op does not
-accept the types: it reads what is dequantized.
+A kernel stays what it was in floating point if a port has no uniform type, or an op has no
+quantized form with the types: it reads what is dequantized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail, location_prefix
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.xdsl_patches import patched_pass
 
+from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
 
 FLOAT_KERNELS = "quant.float_kernels"
 """The attribute of a module that lists the kernels that stayed in floating point."""
 
 
+RESCALES = "quant.rescales"
+"""The attribute of a module that says how many rescales there are."""
+
+
 @dataclass(frozen=True)
 class QuantExportPass(ModulePass):
     """
     Replace each `quant.region` whose ports all have uniform types by the quantized ops of
-    the dialect of its ops, and every other one by its ops in floating point, between casts.
-    The attribute `quant.float_kernels` of the module lists those, and why.
+    the dialect of its ops, or by integer arithmetic, and every other one by its ops in
+    floating point, between casts. The attribute `quant.float_kernels` of the module lists
+    those, and why.
     """
 
     name = "quant-export"
 
+    mode: Literal["fixed", "codegen"] = "fixed"
+    """Whether kernels become quantized ops, or integer arithmetic for code generation."""
+
     fully_quantized: bool = False
     """Fail if a kernel stays in floating point."""
 
+    push_rescales: bool = True
+    """
+    Whether integers are rescaled once, after moves and sums, instead of at each port of a
+    kernel. It is an option of `codegen`: see
+    [`codegen`][xdsl_quant.transforms.propagation.export.codegen].
+    """
+
     @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.fully_quantized:
-            _check(op)
-        export = FixedExport(op)
-        export.run()
-        QuantizeConstant().rewrite_module(op)
+        is_fixed = self.mode == "fixed"
+        if is_fixed and not self.push_rescales:
+            raise PassFailedException(
+                "option push-rescales=false has no effect in mode 'fixed', expected mode "
+                "'codegen'"
+            )
+        reference: FixedExport | CodegenExport | None = None
+        if self.fully_quantized or (not is_fixed and self.push_rescales):
+            copy = op.clone()
+            reference = FixedExport(copy) if is_fixed else CodegenExport(copy)
+            reference.run()
+        if self.fully_quantized and reference is not None:
+            _check(op, reference)
+        export: FixedExport | CodegenExport
+        if is_fixed:
+            export = FixedExport(op)
+            export.run()
+            QuantizeConstant().rewrite_module(op)
+        else:
+            unpushed = reference if isinstance(reference, CodegenExport) else None
+            export = CodegenExport(op, unpushed if self.push_rescales else None)
+            export.run()
+            op.attributes[RESCALES] = _rescales(export)
         if export.in_float:
             op.attributes[FLOAT_KERNELS] = ArrayAttr(
-                map(StringAttr, _descriptions(export))
+                map(StringAttr, _descriptions(export.in_float))
             )
 
 
-def _descriptions(export: FixedExport) -> Iterator[str]:
+def _descriptions(in_float: Mapping[RegionOp, str]) -> Iterator[str]:
     """Which kernels stay in floating point, and why."""
-    for region, reason in export.in_float.items():
+    for region, reason in in_float.items():
         yield f"{location_prefix(region.location)}kernel '{region.kernel}': {reason}"
 
 
-def _check(module: ModuleOp) -> None:
+def _check(module: ModuleOp, copy: FixedExport | CodegenExport) -> None:
     """Fail if a kernel would stay in floating point, before the module changes."""
-    regions = [op for op in module.walk() if isinstance(op, RegionOp)]
-    export = FixedExport(module.clone())
-    places = dict(zip(export.regions, regions, strict=True))
-    export.run()
-    if not export.in_float:
+    if not copy.in_float:
         return
-    first, *_ = export.in_float
+    regions = [op for op in module.walk() if isinstance(op, RegionOp)]
+    places = dict(zip(copy.regions, regions, strict=True))
+    first, *_ = copy.in_float
     fail(
         places[first],
-        f"{len(export.in_float)} kernels stay in floating point, expected none: "
-        + "; ".join(_descriptions(export)),
+        f"{len(copy.in_float)} kernels stay in floating point, expected none: "
+        + "; ".join(_descriptions(copy.in_float)),
     )
+
+
+def _rescales(export: CodegenExport) -> DictionaryAttr:
+    """How many rescales there are, and what pushing changed."""
+    numbers: dict[str, Attribute] = {"inserted": IntegerAttr(export.rescales, i64)}
+    if export.reference is not None:
+        numbers["at_ports"] = IntegerAttr(export.reference.rescales, i64)
+        if (differences := export.differences) is not None:
+            numbers["differences"] = DictionaryAttr(
+                {
+                    name: DenseArrayBase.from_list(i64, units)
+                    for name, units in differences.items()
+                }
+            )
+    return DictionaryAttr(numbers)

@@ -1,0 +1,577 @@
+"""
+Kernels as integer arithmetic, for code generation: a `quant.region` whose float ports all
+have scales becomes ops on integers.
+
+Between kernels, a value is a tensor of integers; the compiler knows scale, zero point and
+range. Products accumulate zero-point-corrected integers in 32 bits, or in 64 if they need
+them. Sums add terms of one scale: where it is not the same already, terms are multiplied by
+integers, which rounds nothing. Ops that move or order elements do so with integers. A
+rescale is what
+[`requantize_fixed_point`][xdsl_quant.numerics.requantize_fixed_point] computes, with a
+multiplier of fewer than 31 bits if its operand has more than 32 bits.
+
+Without pushing, results of a kernel are rescaled to the type of their port, and operands
+to theirs if that is another one. With pushing, a port is not rescaled where
+
+* an operand has one use in its kernel, which does not multiply, or
+* a result has one use, which is such an operand, or one of another type:
+
+it is clamped to the range of the type, with the scale that it has. A value that is not
+rescaled at a port is thus rescaled together with what it is added to, or moved, at a later
+port, and there are never more rescales than without pushing.
+
+**Bound.** Without pushing, a number is rounded at each port, and with pushing it is rounded
+at some of them. Moves and order do not make differences larger, sums add them, and sums of
+products multiply them by the sum of absolute values of weights. Where no product comes
+between, a result with scale `s` thus differs by at most
+
+    floor(1 + (s_1 + ... + s_n) / (2 * s) + e)
+
+stored units, with the scales `s_i` of the ports that are not rescaled, one for each way
+from the port to the result, and `e` for what is lost to multipliers and to ends of ranges,
+which are rounded: at most `(s_1 + ... + s_n) / (4 * s) + 1 / 2` for types of up to 16 bits.
+If `n` is 0 the results are the same. The pass computes the bound of each result, with the
+exact `e` and with products, from scales, ranges and constant weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import TypeIs
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    TensorType,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    RegionOp,
+    ScaledQuantizedType,
+    StorageCastOp,
+)
+from xdsl_quant.dialects.quant.types import with_element_type
+from xdsl_quant.transforms.building.builder import (
+    LoweringBuilder,
+    dimensions,
+    shape_of,
+)
+
+from .integer_kernels import (
+    Constant,
+    IntegerKernel,
+    Value,
+    constant_numbers,
+    is_of_floats,
+    multiplies,
+)
+from .integers import Integers, Loop, NoIntegerForm, Port
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(eq=False)
+class CodegenExport:
+    """The export of the kernels of a module."""
+
+    module: ModuleOp
+
+    reference: CodegenExport | None = None
+    """The export of a copy without pushing; if it is set, rescales are pushed."""
+
+    in_float: dict[RegionOp, str] = field(default_factory=dict[RegionOp, str])
+    """The kernels that stayed in floating point, and why."""
+
+    rescales: int = 0
+    """How many rescales there are."""
+
+    def __post_init__(self) -> None:
+        self.regions = [op for op in self.module.walk() if isinstance(op, RegionOp)]
+        self._integers: dict[SSAValue, Integers] = {}
+        """What kernels gave, by their results."""
+
+        self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
+        self._expressed: dict[SSAValue, SSAValue] = {}
+        self._rounding: dict[tuple[int, str, int], Fraction] = {}
+        """How far each port takes a number from the exact result."""
+
+        self._differences: dict[str, list[int]] = {}
+        self._is_bounded = True
+
+    @property
+    def differences(self) -> Mapping[str, Sequence[int]] | None:
+        """
+        How many units a result of a function differs at most from what it is without
+        pushing, by functions; `None` if nothing is known because a value that may differ is
+        used by an op that is no kernel.
+        """
+        return self._differences if self._is_bounded else None
+
+    # Modules
+
+    def run(self) -> None:
+        """Replace all kernels."""
+        for index, region in enumerate(self.regions):
+            self._export(index, region)
+        if self.reference is not None:
+            self._find_differences()
+        for region in reversed(self.regions):
+            for result in region.results:
+                if result.first_use is not None:
+                    result.replace_all_uses_with(self._floats(result))
+            Rewriter.erase_op(region)
+        for constant in {value.owner for value, _ in self._stored}:
+            if isinstance(constant, Operation) and is_trivially_dead(constant):
+                Rewriter.erase_op(constant)
+
+    def _find_differences(self) -> None:
+        ops = [*self.module.walk()]
+        has_calls = any(isinstance(op, func.CallOp) for op in ops)
+        for value in [*self._integers]:
+            users = {use.operation for use in value.uses}
+            if has_calls or not all(isinstance(op, _KNOWN_USERS) for op in users):
+                if any(not isinstance(op, RegionOp) for op in users):
+                    self._is_bounded &= not self._at_result(value).difference
+        for op in ops:
+            if isinstance(op, func.ReturnOp) and isinstance(
+                function := op.parent_op(), func.FuncOp
+            ):
+                self._differences[function.sym_name.data] = [
+                    self._units(value) for value in op.operands
+                ]
+
+    def _units(self, value: SSAValue) -> int:
+        """How many units a value that is returned may differ."""
+        if value not in self._integers:
+            return 0
+        stored = self._at_result(value)
+        return int(stored.difference / min(stored.scales))
+
+    # Kernels
+
+    def _export(self, index: int, region: RegionOp) -> None:
+        reason = self._reason(index)
+        if reason is None:
+            try:
+                self._integer_kernel(index, region)
+            except NoIntegerForm as e:
+                reason = str(e)
+        if reason is not None:
+            self.in_float[region] = reason
+            self._float_kernel(region)
+
+    def _reason(self, index: int) -> str | None:
+        """Why a kernel stays in floating point, if that is known already."""
+        if self.reference is None:
+            return None
+        return self.reference.in_float.get(self.reference.regions[index])
+
+    def _integer_kernel(self, index: int, region: RegionOp) -> None:
+        for value, spec in _ports(region):
+            if is_of_floats(value) and not isinstance(spec, ScaledQuantizedType):
+                raise NoIntegerForm(f"a port has the specification '{spec}'")
+        body = _lowered_body(region)
+        may_wait = [
+            self.reference is not None and _may_wait(argument)
+            for argument in region.body.block.args
+        ]
+        try:
+            self._attempt(index, region, body, may_wait)
+        except NoIntegerForm:
+            if not any(may_wait):
+                raise
+            self._attempt(index, region, body, [False] * len(may_wait))
+
+    def _attempt(
+        self, index: int, region: RegionOp, body: Block, may_wait: Sequence[bool]
+    ) -> None:
+        scratch = Block()
+        builder = LoweringBuilder(InsertPoint.at_end(scratch), location=region.location)
+        rescales = self.rescales
+        try:
+            kernel = IntegerKernel(builder)
+            is_same = True
+            for i, argument in enumerate(body.args):
+                value: Value = region.inputs[i]
+                if is_of_floats(argument):
+                    port = Port.of(
+                        cast(ScaledQuantizedType, region.input_specs.data[i])
+                    )
+                    value = self._operand(
+                        builder, (index, "operand", i), value, port, may_wait[i]
+                    )
+                    is_same &= value.is_same_at_port and not value.difference
+                    is_same &= port.is_of(value)
+                kernel.values[argument] = value
+            returned = kernel.run(body)
+            results = [
+                self._result(builder, (index, "result", i), region, value, is_same)
+                for i, value in enumerate(returned)
+            ]
+        except NoIntegerForm:
+            self.rescales = rescales
+            _discard(scratch)
+            raise
+        ops = [*scratch.ops]
+        for op in ops:
+            op.detach()
+        Rewriter.insert_op(ops, InsertPoint.before(region))
+        for old, new in zip(region.results, results, strict=True):
+            if isinstance(new, Integers):
+                new.value.name_hint = new.value.name_hint or old.name_hint
+                self._integers[old] = new
+            else:
+                old.replace_all_uses_with(new)
+
+    # Ports
+
+    def _operand(
+        self,
+        builder: LoweringBuilder,
+        key: tuple[int, str, int],
+        value: SSAValue,
+        port: Port,
+        may_wait: bool,
+    ) -> Integers:
+        """What a kernel computes with."""
+        integers = self._integers.get(value)
+        if integers is not None and may_wait and not port.is_of(integers):
+            if integers.port == port.type:
+                return integers
+            clamped = self._clamped(builder, integers, port)
+            return self._waiting(key, clamped, port)
+        stored = self._at_port(value, port, key)
+        self._rounding[key] = stored.rounding
+        return stored
+
+    def _result(
+        self,
+        builder: LoweringBuilder,
+        key: tuple[int, str, int],
+        region: RegionOp,
+        value: Value,
+        is_same: bool,
+    ) -> Integers | SSAValue:
+        """What becomes of a result of a kernel."""
+        _, _, i = key
+        if isinstance(value, SSAValue):
+            return value
+        port = Port.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
+        if isinstance(value, Constant):
+            raise NoIntegerForm("a result is constant")
+        if not isinstance(value, Integers):
+            raise NoIntegerForm("a result has elements that do not matter")
+        if self.reference is not None and _waits_for_a_kernel(region.results[i], port):
+            try:
+                clamped = self._clamped(builder, value, port)
+                self._check_fits(clamped, port)
+                waiting = self._waiting(key, clamped, port)
+                return replace(waiting, is_same_at_port=is_same)
+            except NoIntegerForm:
+                pass
+        stored = self._rescaled(builder, value, port)
+        self._rounding[key] = stored.rounding
+        return self._compared(stored, port, key, is_same)
+
+    def _check_fits(self, integers: Integers, port: Port) -> None:
+        """
+        Raises:
+            NoIntegerForm: if integers cannot be rescaled to the type of a port later.
+        """
+        scratch = Block()
+        builder = LoweringBuilder(InsertPoint.at_end(scratch), location=UnknownLoc())
+        rescales = self.rescales
+        self._rescaled(builder, integers, port)
+        self.rescales = rescales
+        _discard(scratch)
+
+    def _waiting(
+        self, key: tuple[int, str, int], integers: Integers, port: Port
+    ) -> Integers:
+        """What is not rescaled at a port, though it is without pushing."""
+        assert self.reference is not None
+        rounding = self.reference._rounding.get(key, port.extent)
+        return replace(
+            integers,
+            difference=integers.difference + rounding,
+            port=port.type,
+            is_same_at_port=False,
+        )
+
+    def _compared(
+        self,
+        stored: Integers,
+        port: Port,
+        key: tuple[int, str, int] | None,
+        is_same: bool,
+    ) -> Integers:
+        """What is stored, with how far it is from what it is without pushing."""
+        if self.reference is None or is_same:
+            return replace(stored, difference=Fraction(0), is_same_at_port=True)
+        difference = stored.difference + stored.rounding
+        if key is not None:
+            difference += self.reference._rounding.get(key, port.extent)
+        unit = min(port.scales)
+        if len(port.scales) == 1:
+            difference = (difference // unit) * unit
+        difference = min(difference, port.extent)
+        return replace(stored, difference=difference, is_same_at_port=not difference)
+
+    def _at_port(
+        self, value: SSAValue, port: Port, key: tuple[int, str, int] | None = None
+    ) -> Integers:
+        """A value with the type of a port; all kernels share it."""
+        known = (value, port.type)
+        if known not in self._stored:
+            integers = self._integers.get(value)
+            if integers is None:
+                self._stored[known] = _loaded(value, port)
+            elif port.is_of(integers) and integers.port == port.type:
+                self._stored[known] = integers
+            else:
+                stored = self._rescaled_to(value, port)
+                is_known = integers.port == port.type
+                self._stored[known] = self._compared(
+                    stored,
+                    port,
+                    None if is_known else key,
+                    is_known and integers.is_same_at_port,
+                )
+        return self._stored[known]
+
+    def _rescaled_to(self, value: SSAValue, port: Port) -> Integers:
+        """A result of a kernel with the type of a port."""
+        integers = self._integers[value]
+        try:
+            return self._rescaled(_after(integers.value), integers, port)
+        except NoIntegerForm:
+            if integers.port in (None, port.type):
+                raise
+            # In two steps, as without pushing.
+            stored = self._at_result(value)
+            return self._rescaled(_after(stored.value), stored, port)
+
+    def _at_result(self, value: SSAValue) -> Integers:
+        """A result of a kernel as it is where no kernel takes it."""
+        port = self._integers[value].port
+        assert port is not None
+        return self._at_port(value, Port.of(port))
+
+    def _rescaled(
+        self, builder: LoweringBuilder, integers: Integers, port: Port
+    ) -> Integers:
+        if port.is_of(integers):
+            return replace(
+                integers,
+                port=port.type,
+                rounding=integers.error,
+                error=Fraction(0),
+                array=None,
+            )
+        shape = shape_of(integers.value)
+        loop = Loop(builder, len(shape))
+        indices = dimensions(range(len(shape)))
+        result = loop.rescaled(loop.element(integers, indices), port)
+        self.rescales += loop.rescales
+        return loop.finished(result, shape, indices)
+
+    def _clamped(
+        self, builder: LoweringBuilder, integers: Integers, port: Port
+    ) -> Integers:
+        shape = shape_of(integers.value)
+        loop = Loop(builder, len(shape))
+        indices = dimensions(range(len(shape)))
+        element = loop.element(integers, indices)
+        clamped = loop.clamped(element, port)
+        if clamped is element:
+            return integers
+        return loop.finished(clamped, shape, indices)
+
+    # Floats
+
+    def _floats(self, value: SSAValue) -> SSAValue:
+        """The floats of a value."""
+        if (integers := self._integers.get(value)) is None:
+            return value
+        if value not in self._expressed:
+            stored = self._at_result(value)
+            assert integers.port is not None
+            self._expressed[value] = _dequantized(
+                _after(stored.value), stored.value, value, integers.port
+            )
+        return self._expressed[value]
+
+    def _float_kernel(self, region: RegionOp) -> None:
+        """Dequantize, compute, quantize."""
+        builder = LoweringBuilder.before(region)
+        block = region.body.block
+        values: dict[SSAValue, SSAValue] = {}
+        is_same = True
+        for argument, value, spec in zip(
+            block.args, region.inputs, region.input_specs, strict=True
+        ):
+            values[argument], is_exact = self._as_floats(builder, value, spec)
+            is_same &= is_exact
+        for op in block.ops:
+            if op is not block.last_op:
+                builder.insert(op.clone(values))
+        for old, returned, spec in zip(
+            region.results, region.returned, region.output_specs, strict=True
+        ):
+            new = values[returned]
+            try:
+                port = Port.of(spec) if _is_scaled(spec) else None
+                loaded = None if port is None else _loaded(new, port)
+            except NoIntegerForm:
+                port = loaded = None
+            if port is not None and loaded is not None:
+                difference = Fraction(0) if is_same else port.extent
+                self._integers[old] = replace(
+                    loaded, difference=difference, is_same_at_port=is_same
+                )
+            else:
+                self._is_bounded &= is_same
+                old.replace_all_uses_with(_rounded(builder, new, spec))
+
+    def _as_floats(
+        self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
+    ) -> tuple[SSAValue, bool]:
+        """What a port has after it is quantized, and whether pushing changes nothing."""
+        if _is_scaled(spec):
+            try:
+                stored = self._at_port(value, Port.of(spec))
+                floats = _dequantized(builder, stored.value, value, spec)
+                return floats, not stored.difference
+            except NoIntegerForm:
+                pass
+        is_same = True
+        if value in self._integers:
+            is_same = not self._at_result(value).difference
+        return _rounded(builder, self._floats(value), spec), is_same
+
+
+_KNOWN_USERS = RegionOp, func.ReturnOp
+
+
+def _is_scaled(spec: Attribute) -> TypeIs[ScaledQuantizedType]:
+    return isinstance(spec, ScaledQuantizedType)
+
+
+def _rounded(builder: LoweringBuilder, value: SSAValue, spec: Attribute) -> SSAValue:
+    """Floats as what a type without an integer form makes of them."""
+    if not _is_scaled(spec):
+        return value
+    type_ = with_element_type(value.type, spec)
+    quantized = builder.op(QuantizeCastOp, (value,), type_)
+    return builder.op(DequantizeCastOp, (quantized,), value.type)
+
+
+def _ports(region: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
+    return zip((*region.inputs, *region.results), region.specs, strict=True)
+
+
+def _lowered_body(region: RegionOp) -> Block:
+    """A copy of the ops of a kernel, those of StableHLO as ops of linalg."""
+    body = region.body.clone()
+    if any(op.name.startswith("stablehlo.") for op in body.walk()):
+        from xdsl_quant.transforms.stablehlo.convert_stablehlo_to_linalg import (
+            ConvertStableHLOToLinalgPass,
+        )
+
+        types = [argument.type for argument in body.block.args], ()
+        module = ModuleOp([func.FuncOp("kernel", types, body)])
+        try:
+            ConvertStableHLOToLinalgPass().apply(Context(), module)
+        except PassFailedException as e:
+            raise NoIntegerForm(str(e)) from None
+    return body.block
+
+
+def _may_wait(argument: BlockArgument) -> bool:
+    """Whether an operand is used once in its kernel, by what does not multiply."""
+    uses = [*argument.uses]
+    return len(uses) == 1 and not multiplies(uses[0].operation)
+
+
+def _waits_for_a_kernel(result: SSAValue, port: Port) -> bool:
+    """
+    Whether a result has one use, which is an operand of a kernel that need not be rescaled
+    there, or is to another type.
+    """
+    uses = [*result.uses]
+    if len(uses) != 1 or not isinstance(region := uses[0].operation, RegionOp):
+        return False
+    index = uses[0].index
+    argument = region.body.block.args[index]
+    return _may_wait(argument) or region.input_specs.data[index] != port.type
+
+
+def _discard(block: Block) -> None:
+    """Erase the ops of a block that is part of nothing."""
+    for op in reversed([*block.ops]):
+        block.erase_op(op)
+
+
+def _after(value: SSAValue) -> LoweringBuilder:
+    """A builder of ops where a value is there."""
+    if isinstance(value, BlockArgument):
+        return LoweringBuilder(
+            InsertPoint.at_start(value.block), location=value.location
+        )
+    owner = cast(Operation, value.owner)
+    return LoweringBuilder(InsertPoint.after(owner), location=owner.location)
+
+
+def _loaded(value: SSAValue, port: Port) -> Integers:
+    """Floats as a port stores them: a constant if they are one."""
+    text = f"a port of type '{value.type}'"
+    if not isinstance(value.type, TensorType):
+        raise NoIntegerForm(f"{text} is no ranked tensor")
+    if DYNAMIC_INDEX in shape_of(value):
+        raise NoIntegerForm(f"{text} has unknown sizes")
+    builder = _after(value)
+    storage = port.type.signless_storage_type
+    stored_type = TensorType(storage, shape_of(value))
+    owner = value.owner
+    numbers = constant_numbers(owner) if isinstance(owner, Operation) else None
+    width = storage.bitwidth
+    if numbers is not None and width in (8, 16, 32):
+        from xdsl_quant.numerics import QuantizationParameters, quantize
+
+        parameters = QuantizationParameters.from_type(port.type)
+        array = quantize(
+            cast("NDArray[Any]", numbers).astype(parameters.expressed_dtype), parameters
+        )
+        data = BytesAttr(array.tobytes())
+        attribute = DenseIntOrFPElementsAttr(stored_type, data)
+        return port.integers(builder.constant(attribute, stored_type), array)
+    quantized_type = TensorType(port.type, shape_of(value))
+    quantized = builder.op(QuantizeCastOp, (value,), quantized_type)
+    return port.integers(builder.op(StorageCastOp, (quantized,), stored_type))
+
+
+def _dequantized(
+    builder: LoweringBuilder,
+    stored: SSAValue,
+    value: SSAValue,
+    type_: ScaledQuantizedType,
+) -> SSAValue:
+    """The floats that stored values stand for."""
+    quantized_type = with_element_type(value.type, type_)
+    quantized = builder.op(StorageCastOp, (stored,), quantized_type)
+    return builder.op(DequantizeCastOp, (quantized,), value.type)

@@ -1,0 +1,678 @@
+"""
+Tensors of integers that stand for real numbers, with what the compiler knows of them, and
+arithmetic on their elements.
+
+An integer `n` stands for `(n - zero_point) * scale`. A scale is an exact fraction, not a
+number that is rounded to some format: the scale of a product is the product of scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import reduce
+from math import gcd
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.building.builder import PARALLEL, LoweringBuilder
+from xdsl_quant.transforms.building.fixed_point_arithmetic import (
+    add,
+    clamp_and_truncate,
+    i64_constant,
+    multiply,
+    rounded_shift,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HALF = Fraction(1, 2)
+
+Scales: TypeAlias = tuple[Fraction, ...]
+"""One scale, or one for each index of an axis."""
+
+MULTIPLIER_BITS = 31
+"""Significant bits of a multiplier."""
+
+SUM_BITS = 42
+"""
+Bits of terms that are brought to one scale. The more they have, the nearer the multipliers
+of terms are to quotients of scales; and the fewer bits are left of 63 for the multiplier of
+the sum.
+"""
+
+_LEAST_MULTIPLIER_BITS = 8
+_FINE = 1 << 15
+"""Integers that are so large have a fine scale: rounding to it does not matter."""
+_MIN_SHIFT, _MAX_SHIFT = 2, 62
+
+
+class NoIntegerForm(Exception):
+    """Why a kernel stays in floating point."""
+
+
+def nearest(x: Fraction) -> int:
+    """The nearest integer; halves are rounded up."""
+    return (x + HALF).__floor__()
+
+
+def _is_near(x: Fraction, y: Fraction) -> bool:
+    return abs(x - y) <= x / (1 << MULTIPLIER_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class Integers:
+    """A tensor of integers, or an element of one in a loop."""
+
+    value: SSAValue
+    """Signless integers."""
+
+    scales: Scales
+    axis: int | None
+    """The dimension of the tensor, or the loop, that scales belong to."""
+
+    zero_point: int
+    low: int
+    """No integer is less."""
+
+    high: int
+    """No integer is greater."""
+
+    is_signed: bool = True
+    """How narrow integers are extended."""
+
+    array: NDArray[Any] | None = None
+    """The integers, if they are constant."""
+
+    error: Fraction = Fraction(0)
+    """
+    How far a number is at most from the exact result of what was computed since numbers
+    were stored at ports.
+    """
+
+    difference: Fraction = Fraction(0)
+    """
+    How far that exact result is at most from the number that is there if all ports are
+    rescaled.
+    """
+
+    rounding: Fraction = Fraction(0)
+    """How far the last rescale took a number from the exact result."""
+
+    port: ScaledQuantizedType | None = None
+    """The type of the last port."""
+
+    is_same_at_port: bool = False
+    """Whether it becomes what it is if all ports are rescaled, once it has that type."""
+
+    @property
+    def scale(self) -> Fraction:
+        """The largest scale."""
+        return max(self.scales)
+
+    @property
+    def largest(self) -> int:
+        """No zero-point-corrected integer has a greater absolute value."""
+        return max(abs(self.low - self.zero_point), abs(self.high - self.zero_point))
+
+    def with_scale_of(self, other: Integers) -> Integers | None:
+        """
+        The same integers with scales that are equal to these, but for the precision of a
+        multiplier; `None` if they are not. The scale of a bias is a product that was
+        rounded, for instance.
+        """
+        if len(self.scales) != len(other.scales):
+            return None
+        if len(self.scales) > 1 and self.axis != other.axis:
+            return None
+        lost = Fraction(0)
+        for scale, new in zip(self.scales, other.scales, strict=True):
+            if not _is_near(scale, new):
+                return None
+            lost = max(lost, abs(scale - new))
+        error = self.error + lost * self.largest
+        return replace(self, scales=other.scales, axis=other.axis, error=error)
+
+
+@dataclass(frozen=True)
+class Port:
+    """Scale, zero point and range of a type."""
+
+    type: ScaledQuantizedType
+    scales: Scales
+    axis: int | None
+    zero_point: int
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, type_: ScaledQuantizedType) -> Port:
+        """
+        The parameters of a type.
+
+        Raises:
+            NoIntegerForm: if one scale along one axis does not say them.
+        """
+        if not type_.is_per_tensor and type_.axis is None:
+            raise NoIntegerForm(f"type '{type_}' has scales of blocks")
+        low, high = type_.zero_point_range
+        if low != high:
+            raise NoIntegerForm(f"zero points of type '{type_}' differ")
+        if type_.storage_type_integral_width > 32:
+            raise NoIntegerForm(f"storage of type '{type_}' has more than 32 bits")
+        scales = tuple(map(Fraction, type_.scale_array()))
+        return cls(type_, scales, type_.axis, low, *type_.storage_range)
+
+    @property
+    def extent(self) -> Fraction:
+        """How far two numbers of the type are apart at most."""
+        return (self.high - self.low) * max(self.scales)
+
+    @property
+    def reach(self) -> int:
+        """The greatest absolute value of a zero-point-corrected integer."""
+        return max(abs(self.low - self.zero_point), abs(self.high - self.zero_point))
+
+    def integers(self, value: SSAValue, array: NDArray[Any] | None = None) -> Integers:
+        """What is stored with the type."""
+        low, high = self.low, self.high
+        if array is not None and array.size:
+            low, high = int(array.min()), int(array.max())
+        return Integers(
+            value,
+            self.scales,
+            self.axis,
+            self.zero_point,
+            low,
+            high,
+            self.type.is_signed,
+            array,
+            port=self.type,
+            is_same_at_port=True,
+        )
+
+    def is_of(self, integers: Integers) -> bool:
+        """Whether integers are stored with the type."""
+        storage = self.type.signless_storage_type
+        return (
+            scalar_or_element_type(integers.value.type) == storage
+            and integers.is_signed == self.type.is_signed
+            and (integers.scales, integers.axis) == (self.scales, self.axis)
+            and integers.zero_point == self.zero_point
+            and self.low <= integers.low
+            and integers.high <= self.high
+        )
+
+
+def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
+    """
+    The integers for which `multiplier / 2**shift` is nearest to a ratio, for multipliers
+    with so many bits. With 31 bits they are those of
+    [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier].
+
+    Raises:
+        NoIntegerForm: if the ratio is out of range.
+    """
+    numerator, denominator = ratio.numerator, ratio.denominator
+    exponent = numerator.bit_length() - denominator.bit_length()
+    exponent += ratio >= Fraction(2) ** exponent
+    shift = min(bits - exponent, _MAX_SHIFT)
+    multiplier = nearest(ratio * Fraction(2) ** shift)
+    if multiplier == 1 << bits:
+        multiplier, shift = multiplier >> 1, shift - 1
+    if shift < _MIN_SHIFT or not multiplier:
+        raise NoIntegerForm(f"ratio of scales {float(ratio)} is out of range")
+    return multiplier, shift
+
+
+def _common_divisor(scales: Iterable[Fraction]) -> Fraction:
+    """The largest fraction of which all scales are multiples."""
+
+    def both(a: Fraction, b: Fraction) -> Fraction:
+        return Fraction(
+            gcd(a.numerator * b.denominator, b.numerator * a.denominator),
+            a.denominator * b.denominator,
+        )
+
+    return reduce(both, scales)
+
+
+def _width(*bounds: int) -> IntegerType:
+    """The type that holds numbers of such absolute values."""
+    if max(bounds) < 1 << 31:
+        return i32
+    if max(bounds) < 1 << 62:
+        return i64
+    raise NoIntegerForm("numbers of more than 62 bits")
+
+
+def fitting_type(low: int, high: int) -> IntegerType:
+    """The type of 32 or 64 bits that holds integers of a range."""
+    return _width(abs(low), abs(high))
+
+
+def _lists(values: Sequence[Integers]) -> tuple[int | None, list[Sequence[Fraction]]]:
+    """
+    The axis of some integers, and their scales along it.
+
+    Raises:
+        NoIntegerForm: if they belong to different dimensions.
+    """
+    axes = {v.axis for v in values if len(v.scales) > 1}
+    if len(axes) > 1:
+        raise NoIntegerForm("scales of several dimensions")
+    count = max(len(v.scales) for v in values)
+    repeated = [v.scales * (count if len(v.scales) == 1 else 1) for v in values]
+    return next(iter(axes), None), [*repeated]
+
+
+def common_scale(values: Sequence[Integers]) -> Fraction:
+    """
+    The scale of a sum. It is the least scale, or a common divisor of all scales, if all
+    scales are multiples of it, but for the precision of a multiplier. Otherwise it is a
+    scale of a term, or a fraction of one by a power of two: that with the least error of
+    those whose terms have no more than `SUM_BITS`.
+
+    Raises:
+        NoIntegerForm: if there is no such scale.
+    """
+    scales = {scale for x in values for scale in x.scales}
+    largest = max(scales)
+
+    def fits(scale: Fraction) -> bool:
+        total = sum(x.largest * nearest(x.scale / scale) for x in values)
+        return total.bit_length() <= SUM_BITS
+
+    for scale in (min(scales), _common_divisor(scales)):
+        if largest / scale < 1 << MULTIPLIER_BITS and fits(scale):
+            if all(_is_near(s, nearest(s / scale) * scale) for s in scales):
+                return scale
+    candidates: list[tuple[Fraction, Fraction]] = []
+    for base in {x.scale for x in values}:
+        for power in range(MULTIPLIER_BITS):
+            if fits(scale := base / (1 << power)):
+                inexact = sum(x.largest for x in values if x.scales != (base,))
+                candidates.append((inexact * scale / 2, scale))
+    if not candidates:
+        raise NoIntegerForm(f"terms of a sum need more than {SUM_BITS} bits")
+    return min(candidates)[1]
+
+
+@dataclass(eq=False)
+class Loop:
+    """A `linalg.generic` of which each iteration computes one element, being built."""
+
+    builder: LoweringBuilder
+    rank: int
+    block: Block = field(default_factory=Block)
+    inputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    maps: list[AffineMap] = field(default_factory=list[AffineMap])
+    rescales: int = 0
+    """How many multiplications and shifts are there that round."""
+
+    _parameters: dict[tuple[object, ...], SSAValue] = field(
+        default_factory=dict[tuple[object, ...], SSAValue]
+    )
+
+    def __post_init__(self) -> None:
+        self.inner = self.builder.at_end(self.block)
+
+    # Operands and the result
+
+    def _argument(self, value: SSAValue, indices: Sequence[AffineExpr]) -> SSAValue:
+        self.inputs.append(value)
+        self.maps.append(AffineMap(self.rank, 0, tuple(indices)))
+        type_ = scalar_or_element_type(value.type)
+        argument = self.block.insert_arg(type_, len(self.block.args))
+        argument.name_hint = "in"
+        return argument
+
+    def element(self, tensor: Integers, indices: Sequence[AffineExpr]) -> Integers:
+        """
+        An element of a tensor.
+
+        Raises:
+            NoIntegerForm: if its scale does not belong to one loop.
+        """
+        argument = self._argument(tensor.value, indices)
+        axis = loop_axis(tensor, indices)
+        return replace(tensor, value=argument, axis=axis, array=None)
+
+    def parameter(
+        self, numbers: Sequence[int], axis: int | None, type_: IntegerType = i64
+    ) -> SSAValue:
+        """A number: one, or one for each iteration of a loop."""
+        if len({*numbers}) == 1:
+            return self.inner.number(numbers[0], type_)
+        key = (type_, axis, *numbers)
+        if key not in self._parameters:
+            container = TensorType(type_, [len(numbers)])
+            attribute = DenseIntOrFPElementsAttr.from_list(container, numbers)
+            tensor = self.builder.constant(attribute, container)
+            indices = [AffineDimExpr(cast(int, axis))]
+            self._parameters[key] = self._argument(tensor, indices)
+        return self._parameters[key]
+
+    def finished(
+        self, result: Integers, shape: Sequence[int], indices: Sequence[AffineExpr]
+    ) -> Integers:
+        """The tensor of all results, each at the indices that an iteration has for it."""
+        number = result.value
+        fitting = fitting_type(result.low, result.high)
+        if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
+            number = self._op(arith.TruncIOp, (number,), fitting)
+        type_ = TensorType(number.type, shape)
+        self.block.insert_arg(number.type, len(self.block.args)).name_hint = "out"
+        (value,) = self.builder.loop_nest(
+            self.block,
+            [number],
+            self.inputs,
+            [self.builder.empty(type_, shape)],
+            [*self.maps, AffineMap(self.rank, 0, tuple(indices))],
+            [PARALLEL] * self.rank,
+        )
+        axis = None
+        if result.axis is not None:
+            axis = [*indices].index(AffineDimExpr(result.axis))
+        return replace(result, value=value, axis=axis)
+
+    # Numbers
+
+    def _op(
+        self,
+        op_type: type[Operation],
+        operands: Sequence[SSAValue],
+        type_: IntegerType,
+    ) -> SSAValue:
+        return integer_op(self.inner, op_type, operands, type_)
+
+    def load(
+        self, x: Integers, type_: IntegerType, *, is_corrected: bool = True
+    ) -> SSAValue:
+        """The zero-point-corrected integer, or the integer itself."""
+        return loaded(self.inner, x, x.value, type_, is_corrected=is_corrected)
+
+    def _corrected(self, x: Integers) -> Integers:
+        """The same number with a zero point of 0."""
+        if not x.zero_point:
+            return x
+        value = self.load(x, _width(x.largest, abs(x.low), abs(x.high)))
+        low, high = x.low - x.zero_point, x.high - x.zero_point
+        return replace(x, value=value, zero_point=0, low=low, high=high, is_signed=True)
+
+    def _multiplied(self, x: Integers, scale: Fraction) -> Integers:
+        """A corrected integer with another scale."""
+        factors = [nearest(s / scale) for s in x.scales]
+        lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
+        error = x.error + x.largest * lost
+        if {*factors} == {1}:
+            return replace(x, scales=(scale,), axis=None, error=error)
+        operands = self.load(x, i64), self.parameter(factors, x.axis)
+        bounds = [b * f for b in (x.low, x.high) for f in factors]
+        return replace(
+            x,
+            value=multiply(self.inner, *operands),
+            scales=(scale,),
+            axis=None,
+            low=min(bounds),
+            high=max(bounds),
+            is_signed=True,
+            error=error,
+        )
+
+    def aligned(self, *values: Integers) -> Sequence[Integers]:
+        """The same numbers with one scale and one zero point."""
+        first = values[0]
+        same = [x.with_scale_of(first) for x in values]
+        if None not in same:
+            found = [x for x in same if x is not None]
+            if all(x.zero_point == first.zero_point for x in found):
+                return found
+            return [self._corrected(x) for x in found]
+        scale = common_scale(values)
+        return [self._multiplied(self._corrected(x), scale) for x in values]
+
+    def sum(self, a: Integers, b: Integers) -> Integers:
+        """The sum of two numbers."""
+        a, b = self.aligned(self._corrected(a), self._corrected(b))
+        low, high = a.low + b.low, a.high + b.high
+        type_ = _width(a.largest + b.largest)
+        value = self._op(
+            arith.AddiOp, (self.load(a, type_), self.load(b, type_)), type_
+        )
+        return self._combined(value, a, b, low, high, sum)
+
+    def negative(self, x: Integers) -> Integers:
+        """The negative of a number."""
+        x = self._corrected(x)
+        type_ = _width(x.largest)
+        operands = (self.inner.number(0, type_), self.load(x, type_))
+        value = self._op(arith.SubiOp, operands, type_)
+        return replace(x, value=value, low=-x.high, high=-x.low, is_signed=True)
+
+    def ordered(self, a: Integers, b: Integers, *, is_maximum: bool) -> Integers:
+        """The larger or the smaller one of two numbers."""
+        a, b = self.aligned(a, b)
+        type_ = _width(*(abs(bound) for x in (a, b) for bound in (x.low, x.high)))
+        order, op_type = (max, arith.MaxSIOp) if is_maximum else (min, arith.MinSIOp)
+        operands = [self.load(x, type_, is_corrected=False) for x in (a, b)]
+        value = self._op(op_type, operands, type_)
+        low, high = order(a.low, b.low), order(a.high, b.high)
+        return self._combined(value, a, b, low, high, max)
+
+    def product(self, a: Integers, b: Integers) -> Integers:
+        """The product of two numbers."""
+        a, b = self._corrected(a), self._corrected(b)
+        type_ = _width(a.largest * b.largest)
+        operands = self.load(a, type_), self.load(b, type_)
+        value = self._op(arith.MuliOp, operands, type_)
+        return product_of(a, b, value, a.largest * b.largest, 1)
+
+    def _combined(
+        self, value: SSAValue, a: Integers, b: Integers, low: int, high: int, both: Any
+    ) -> Integers:
+        return replace(
+            a,
+            value=value,
+            low=low,
+            high=high,
+            is_signed=True,
+            error=both((a.error, b.error)),
+            difference=both((a.difference, b.difference)),
+        )
+
+    def constant(self, number: Fraction, like: Integers) -> Integers:
+        """
+        A real number with scales and zero point of another one, or with a scale of its own
+        if the other one is coarse and the number would have to be rounded.
+        """
+        scales, axis, zero_point = like.scales, like.axis, like.zero_point
+        if like.largest < _FINE and any((number / s).denominator > 1 for s in scales):
+            scales, axis, zero_point = (Fraction(1, number.denominator),), None, 0
+        integers = [nearest(number / s) + zero_point for s in scales]
+        error = max(
+            abs((n - zero_point) * s - number)
+            for n, s in zip(integers, scales, strict=True)
+        )
+        low, high = min(integers), max(integers)
+        value = self.parameter(integers, axis, fitting_type(low, high))
+        return Integers(value, scales, axis, zero_point, low, high, error=error)
+
+    # Ports
+
+    def clamped(self, x: Integers, port: Port) -> Integers:
+        """A number within the range of a type, with the scale that it has."""
+        (_, (scales, port_scales)) = _lists([x, _like(port, x)])
+        ends: list[list[int]] = []
+        error = Fraction(0)
+        for end in (port.low, port.high):
+            exact = [(end - port.zero_point) * s for s in port_scales]
+            integers = [nearest(e / s) for e, s in zip(exact, scales, strict=True)]
+            ends.append([n + x.zero_point for n in integers])
+            lost = (
+                abs(n * s - e) for n, s, e in zip(integers, scales, exact, strict=True)
+            )
+            error = max(error, *lost)
+        lows, highs = ends
+        if max(lows) <= x.low and x.high <= min(highs):
+            return x
+        type_ = fitting_type(min(x.low, *lows), max(x.high, *highs))
+        value = self.load(x, type_, is_corrected=False)
+        axis = x.axis if len(x.scales) > 1 else port.axis
+        for op_type, bounds in ((arith.MaxSIOp, lows), (arith.MinSIOp, highs)):
+            operands = value, self.parameter(bounds, axis, type_)
+            value = self._op(op_type, operands, type_)
+        return replace(
+            x,
+            value=value,
+            low=max(x.low, min(lows)),
+            high=max(min(x.high, max(highs)), min(lows)),
+            is_signed=True,
+            error=x.error + error,
+        )
+
+    def rescaled(self, x: Integers, port: Port) -> Integers:
+        """
+        A number as a type stores it: one multiplication, shift and rounding.
+
+        Raises:
+            NoIntegerForm: if the ratio of scales is out of range, or what was lost before
+                is more than a quarter of a unit.
+        """
+        axis, (scales, port_scales) = _lists([x, _like(port, x)])
+        ratios = [s / p for s, p in zip(scales, port_scales, strict=True)]
+        value = self.load(x, i64)
+        lost = Fraction(0)
+        rounding = Fraction(0)
+        if any(ratio != 1 for ratio in ratios):
+            bits = MULTIPLIER_BITS
+            if x.largest > 1 << 32:
+                bits = min(bits, 62 - x.largest.bit_length())
+            if bits < _LEAST_MULTIPLIER_BITS:
+                raise NoIntegerForm("numbers of too many bits for a multiplier")
+            pairs = [multiplier_and_shift(ratio, bits) for ratio in ratios]
+            multipliers = [m for m, _ in pairs]
+            shifts = [s for _, s in pairs]
+            value = multiply(self.inner, value, self.parameter(multipliers, axis))
+            value = rounded_shift(self.inner, value, self.parameter(shifts, axis))
+            for ratio, scale, (m, s) in zip(ratios, port_scales, pairs, strict=True):
+                reach = min(x.largest, (port.reach + 1) / ratio)
+                lost = max(lost, reach * abs(Fraction(m, 1 << s) - ratio) * scale)
+            rounding = HALF * max(port_scales)
+            self.rescales += 1
+        unit = min(port_scales)
+        is_wide = x.largest > 1 << 32
+        if x.error > unit / 4 or (is_wide and x.error + lost > unit / 4):
+            raise NoIntegerForm("terms of a sum lose more than a quarter of a unit")
+        if port.zero_point:
+            value = add(self.inner, value, i64_constant(self.inner, port.zero_point))
+        storage = port.type.signless_storage_type
+        value = clamp_and_truncate(self.inner, value, port.low, port.high, storage)
+        return replace(
+            port.integers(value),
+            axis=axis if len(port.scales) > 1 else None,
+            error=Fraction(0),
+            difference=x.difference,
+            rounding=x.error + lost + rounding,
+        )
+
+
+def _like(port: Port, x: Integers) -> Integers:
+    return replace(x, scales=port.scales, axis=port.axis)
+
+
+def integer_op(
+    builder: LoweringBuilder,
+    op_type: type[Operation],
+    operands: Sequence[SSAValue],
+    type_: IntegerType,
+) -> SSAValue:
+    """An op of arith on integers."""
+    properties: dict[str, Attribute] = {}
+    if op_type in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
+        properties["overflowFlags"] = arith.IntegerOverflowAttr("none")
+    return builder.op(op_type, operands, type_, properties)
+
+
+def loaded(
+    builder: LoweringBuilder,
+    x: Integers,
+    number: SSAValue,
+    type_: IntegerType,
+    *,
+    is_corrected: bool = True,
+) -> SSAValue:
+    """An element of integers, zero-point-corrected or not, as one of a type it fits."""
+    before, after = cast(IntegerType, number.type).bitwidth, type_.bitwidth
+    if before != after:
+        extend = arith.ExtSIOp if x.is_signed else arith.ExtUIOp
+        op_type = extend if before < after else arith.TruncIOp
+        number = integer_op(builder, op_type, (number,), type_)
+    if not is_corrected or not x.zero_point:
+        return number
+    zero_point = builder.number(x.zero_point, type_)
+    return integer_op(builder, arith.SubiOp, (number, zero_point), type_)
+
+
+def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
+    """
+    The loop that the scales of a tensor belong to.
+
+    Raises:
+        NoIntegerForm: if there is none.
+    """
+    if tensor.axis is None or len(tensor.scales) == 1:
+        return None
+    index = indices[tensor.axis]
+    if not isinstance(index, AffineDimExpr):
+        raise NoIntegerForm(f"scales change along dimension {tensor.axis}")
+    return index.position
+
+
+def product_of(
+    a: Integers, b: Integers, value: SSAValue, largest: int, count: int, weight: int = 0
+) -> Integers:
+    """
+    What is known of a sum of products.
+
+    Args:
+        a: the left factor.
+        b: the right factor.
+        value: the sums.
+        largest: no sum has a greater absolute value.
+        count: how many products are added.
+        weight: no sum of the absolute values of right factors is greater; unset, it is
+            not known.
+    """
+    axis, (scales, others) = _lists([a, b])
+    left = a.largest * a.scale
+    right = (weight or count * b.largest) * b.scale
+
+    def spread(of_a: Fraction, of_b: Fraction) -> Fraction:
+        """How far sums may be apart if factors may be."""
+        return of_a * right + count * of_b * (left + of_a)
+
+    return Integers(
+        value,
+        tuple(s * t for s, t in zip(scales, others, strict=True)),
+        axis,
+        0,
+        -largest,
+        largest,
+        error=spread(a.error, b.error),
+        difference=spread(a.difference, b.difference),
+    )
