@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import location_prefix
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import QuantizedType, RegionOp
 
 _TO_LINALG = "convert-stablehlo-to-linalg"
 
@@ -17,21 +17,22 @@ _QUANTIZED_TO_LINALG = "convert-quantized-stablehlo-to-linalg"
 def missing_lowering(ops: Iterable[Operation]) -> str | None:
     """
     What to do before ops, with all that is in them, can be run, and where; `None` if they
-    are not of StableHLO.
+    are neither kernels nor of StableHLO.
     """
-    found = [
-        inner
-        for op in ops
-        for inner in op.walk()
-        if inner.name.startswith("stablehlo.")
-    ]
+    all_ops = [inner for op in ops for inner in op.walk()]
+    if kernels := [op for op in all_ops if isinstance(op, RegionOp)]:
+        return _advice(kernels[0], "quant-inline-regions")
+    found = [op for op in all_ops if op.name.startswith("stablehlo.")]
     if not found:
         return None
     is_quantized = any(map(_has_quantized_values, found))
-    advice = f"run '{_QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG}' first"
-    where = location_prefix(found[0].location)
+    return _advice(found[0], _QUANTIZED_TO_LINALG if is_quantized else _TO_LINALG)
+
+
+def _advice(op: Operation, lowering: str) -> str:
+    where = location_prefix(op.location)
     start = f"{where}error: " if where else ""
-    return f"{start}'{found[0].name}' op cannot be run: {advice}"
+    return f"{start}'{op.name}' op cannot be run: run '{lowering}' first"
 
 
 def _has_quantized_values(op: Operation) -> bool:

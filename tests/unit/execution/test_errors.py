@@ -118,6 +118,17 @@ func.func @f(%x: tensor<2x!q>) -> tensor<2x!q> {
             "'convert-quantized-stablehlo-to-linalg' first",
         ),
         (
+            """func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = quant.region "add" (%a = %x : tensor<2xf32>) -> (tensor<2xf32>) {
+    %z = stablehlo.add %a, %a : tensor<2xf32>
+    quant.return %z : tensor<2xf32>
+  }
+  return %y : tensor<2xf32>
+}""",
+            "module:2:3: error: 'quant.region' op cannot be run: run "
+            "'quant-inline-regions' first",
+        ),
+        (
             signature("%x: tensor<*xf32>"),
             "argument 0 of 'f' has type 'tensor<*xf32>', but compiled code needs to know "
             "the rank",

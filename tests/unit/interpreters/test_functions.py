@@ -294,9 +294,20 @@ func.func private @g(%x: tensor<2x!q>) -> tensor<2x!q> {
             "module:7:3: error: 'stablehlo.add' op cannot be run: run "
             "'convert-quantized-stablehlo-to-linalg' first",
         ),
+        (
+            """func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = quant.region "add" (%a = %x : tensor<2xf32>) -> (tensor<2xf32>) {
+    %z = stablehlo.add %a, %a : tensor<2xf32>
+    quant.return %z : tensor<2xf32>
+  }
+  return %y : tensor<2xf32>
+}""",
+            "module:2:3: error: 'quant.region' op cannot be run: run "
+            "'quant-inline-regions' first",
+        ),
     ],
 )
-def test_stablehlo(text: str, message: str):
+def test_ops_that_are_lowered_first(text: str, message: str):
     with pytest.raises(InterpretationError) as raised:
         run_function(text, None, np.zeros(2, np.float32))
     assert str(raised.value) == message
