@@ -83,6 +83,7 @@ fuzz: $(READY)
 oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)
 	$(BIN)/python -m tests.oracles.tosa
+	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases tests/unit/frontends/tflite \
 		tests/unit/transforms/tfl
 

@@ -51,6 +51,7 @@ _PASS_CLASSES = {
         "quant-export": "QuantExportPass",
         "quant-fuse-kernels": "QuantFuseKernelsPass",
         "quant-inline-regions": "QuantInlineRegionsPass",
+        "quant-propagate": "QuantPropagatePass",
     },
     "statistics": {
         "quant-calibrated-to-uniform": "QuantCalibratedToUniformPass",

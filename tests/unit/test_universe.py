@@ -33,6 +33,7 @@ def test_what_the_plugin_offers():
         "quant-import-stats",
         "quant-inline-regions",
         "quant-insert-stats-refs",
+        "quant-propagate",
         "quant-remove-instrumentation",
         "quant-requantize-to-tosa",
         "quant-scales-from-fixed-point",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -10,10 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import Array, numbers
 from .parameters import QuantizationParameters, storage_range
 
-RangeRule = Literal["exact", "mlir"]
-"""Which ranges count as empty and get scale 1: those of width 0, or as in MLIR."""
+RangeRule = Literal["exact", "mlir", "tflite"]
+"""
+What becomes of a range that is empty or lacks 0: with `exact` and `mlir` it gets scale 1,
+or is moved; with `tflite` it is widened.
+"""
 
 _MLIR_NARROWEST = float(np.finfo(np.float64).eps)
+
+_TFLITE_NARROWEST = 1e-6
+"""Narrower ranges are widened by as much on either side."""
 
 
 def choose_parameters(
@@ -21,8 +28,11 @@ def choose_parameters(
     max: ArrayLike,
     *,
     storage: str = "i8",
+    storage_min: int | None = None,
+    storage_max: int | None = None,
     symmetric: bool = False,
     narrow_range: bool = False,
+    power_of_two: bool = False,
     expressed: str = "f32",
     quantized_dimension: int | None = None,
     rule: RangeRule = "exact",
@@ -38,33 +48,43 @@ def choose_parameters(
     A range of width 0 is that of zeros: its scale is 1, and its zero point the smallest
     stored value.
 
+    With the rule `tflite` these are the parameters that TensorFlow Lite's converter chooses
+    for statistics and weights: a range is widened to contain 0, and one that is narrower
+    than `1e-6` by `1e-6` on either side, so that no scale is 1 by convention.
+
     Args:
         min: smallest value, or one for each channel.
         max: largest value, or one for each channel.
         storage: the storage type, e.g. `u8`. Unlike in MLIR, `i4` has 4 bits.
+        storage_min: the smallest stored value, by default that of `storage`.
+        storage_max: the largest stored value, by default that of `storage`.
         symmetric: whether the zero point is to be the middle: 0, or e.g. 128 for `u8`. The
             scale is the largest absolute value divided by e.g. 127 then.
         narrow_range: whether not to use the smallest stored value.
+        power_of_two: whether scales are powers of two: the least that are not less than
+            those that are chosen otherwise.
         expressed: the expressed type.
         quantized_dimension: the dimension of the channels, for one range each.
         rule: with `mlir` each range of less than `2**-52` is taken for that of zeros, as
-            MLIR does for fake quantization.
+            MLIR does for fake quantization; with `tflite` ranges are widened.
 
     Raises:
         TypeError: if `min` and `max` are no numbers.
         ValueError: if a range is NaN, infinite or reversed, its scale does not fit the
-            expressed type, the number of ranges does not fit `quantized_dimension`, or
-            there is no such rule.
+            expressed type, the number of ranges does not fit `quantized_dimension`, the
+            storage range is empty or no part of `storage`, or there is no such rule.
     """
     if rule not in get_args(RangeRule):
         rules = ", ".join(map(repr, get_args(RangeRule)))
         raise ValueError(f"rule is one of {rules}, but {rule!r} was given")
-    low, high = storage_range(storage)
+    low, high = _storage_bounds(storage, storage_min, storage_max)
     low += narrow_range
     smallest, largest = (
         numbers(values, "ranges", "iuf").astype(np.float64) for values in (min, max)
     )
     _check_ranges(smallest, largest, quantized_dimension)
+    if rule == "tflite":
+        smallest, largest = _widened(smallest, largest, symmetric)
     if low >= high:
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
     if symmetric and high - low < 2:
@@ -74,7 +94,9 @@ def choose_parameters(
     # A scale may be too small for f64: that is said of the parameters.
     choose = _symmetric if symmetric else _nudged
     with np.errstate(divide="ignore", invalid="ignore"):
-        scales, zero_points = choose(smallest, largest, low, high, rule)
+        scales, zero_points = choose(
+            smallest, largest, low, high, rule, _above if power_of_two else _same
+        )
     return QuantizationParameters(
         scales,
         zero_points,
@@ -84,6 +106,30 @@ def choose_parameters(
         expressed=expressed,
         quantized_dimension=quantized_dimension,
     )
+
+
+def _storage_bounds(
+    storage: str, storage_min: int | None, storage_max: int | None
+) -> tuple[int, int]:
+    low, high = storage_range(storage)
+    first = low if storage_min is None else storage_min
+    last = high if storage_max is None else storage_max
+    if not low <= first < last <= high:
+        raise ValueError(
+            f"storage range {first} to {last} is no part of '{storage}', whose values are "
+            f"{low} to {high}"
+        )
+    return first, last
+
+
+def _above(scales: Array) -> Array:
+    """The least powers of two that are not less than scales."""
+    mantissas, exponents = np.frexp(scales)
+    return np.ldexp(1.0, exponents - (mantissas == 0.5))
+
+
+def _same(scales: Array) -> Array:
+    return scales
 
 
 def _check_ranges(
@@ -111,15 +157,30 @@ def _check_ranges(
     raise ValueError(f"range {low} to {high}{where} is {reason}")
 
 
+def _widened(smallest: Array, largest: Array, symmetric: bool) -> tuple[Array, Array]:
+    """The ranges that TensorFlow Lite's converter takes."""
+    smallest, largest = np.minimum(smallest, 0.0), np.maximum(largest, 0.0)
+    if symmetric:
+        largest = np.maximum(-smallest, largest)
+        smallest = -largest
+    margin = np.where(largest - smallest < _TFLITE_NARROWEST, _TFLITE_NARROWEST, 0.0)
+    return smallest - margin, largest + margin
+
+
 def _is_zero(widths: Array, rule: RangeRule) -> NDArray[np.bool_]:
     return widths < _MLIR_NARROWEST if rule == "mlir" else widths == 0
 
 
 def _nudged(
-    smallest: Array, largest: Array, low: int, high: int, rule: RangeRule
+    smallest: Array,
+    largest: Array,
+    low: int,
+    high: int,
+    rule: RangeRule,
+    adjusted: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
     is_zero = _is_zero(largest - smallest, rule)
-    scales = np.where(is_zero, 1.0, (largest - smallest) / (high - low))
+    scales = adjusted(np.where(is_zero, 1.0, (largest - smallest) / (high - low)))
     # Both ends of the range say what the zero point is: the smaller numbers are more
     # exact.
     from_smallest, from_largest = smallest / scales, largest / scales
@@ -132,10 +193,15 @@ def _nudged(
 
 
 def _symmetric(
-    smallest: Array, largest: Array, low: int, high: int, rule: RangeRule
+    smallest: Array,
+    largest: Array,
+    low: int,
+    high: int,
+    rule: RangeRule,
+    adjusted: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
     zero_point = 0 if low < 0 else (high + 1) // 2
     steps = min(zero_point - low, high - zero_point)
     bound = np.maximum(abs(smallest), abs(largest))
     scales = np.where(_is_zero(2 * bound, rule), 1.0, bound / steps)
-    return scales, np.full(scales.shape, zero_point)
+    return adjusted(scales), np.full(scales.shape, zero_point)

@@ -172,7 +172,7 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters(0, 1, rule="tensorflow"),  # pyright: ignore[reportArgumentType] the mistake
-            "rule is one of 'exact', 'mlir', but 'tensorflow' was given",
+            "rule is one of 'exact', 'mlir', 'tflite', but 'tensorflow' was given",
         ),
         (
             lambda: choose_parameters(0, 1e-46),
@@ -234,6 +234,57 @@ def test_mistakes(call: Callable[[], object], message: str):
     with pytest.raises(ValueError) as raised:  # noqa: PT011 compared below
         call()
     assert str(raised.value) == message
+
+
+# What TensorFlow Lite's converter chooses for statistics.
+@pytest.mark.parametrize(
+    ("storage", "low", "high", "expected"),
+    [
+        ("i8", 0.0, 0.0, "<i8:f32, 7.843137254901961E-9>"),
+        ("i8", -1e-17, 1e-17, "<i8:f32, 7.8431372549803927E-9:-1>"),
+        ("i8", -1.0, 2.0, "<i8:f32, 0.011764705882352941:-43>"),
+        ("i8", -3.0, 3.0, "<i8:f32, 0.023529411764705882:-1>"),
+        ("i8", 2.0, 6.0, "<i8:f32, 0.023529411764705882:-128>"),
+        ("i8", -6.0, -2.0, "<i8:f32, 0.023529411764705882:127>"),
+        ("u8", 2.0, 6.0, "<u8:f32, 0.023529411764705882>"),
+    ],
+)
+def test_rule_of_tensorflow_lite(storage: str, low: float, high: float, expected: str):
+    parameters = choose_parameters(low, high, storage=storage, rule="tflite")
+    assert str(uniform_type(parameters)) == f"!quant.uniform{expected}"
+
+
+def test_rule_of_tensorflow_lite_for_symmetric_parameters():
+    parameters = choose_parameters(
+        -1.0, 3.0, symmetric=True, narrow_range=True, rule="tflite"
+    )
+    assert float(parameters.scales) == 3 / 127
+    assert parameters.storage_min == -127
+    assert int(parameters.zero_points) == 0
+
+
+def test_scales_that_are_powers_of_two():
+    chosen = choose_parameters(
+        [-1.0, 0.0, 0.0],
+        [1.0, 0.5 * 255, 0.0],
+        quantized_dimension=0,
+        power_of_two=True,
+    )
+    assert chosen.scales.tolist() == [2.0**-6, 0.5, 1.0]
+    assert chosen.zero_points.tolist() == [63, -128, -128]
+    symmetric = choose_parameters(-1.0, 1.0, symmetric=True, power_of_two=True)
+    assert float(symmetric.scales) == 2.0**-6
+
+
+def test_part_of_storage_range():
+    parameters = choose_parameters(-1.0, 1.0, storage_min=-8, storage_max=7)
+    assert str(uniform_type(parameters)) == (
+        "!quant.uniform<i8<-8:7>:f32, 0.13333333333333333:-1>"
+    )
+    with pytest.raises(
+        ValueError, match=r"^storage range 7 to -8 is no part of 'i8', "
+    ):
+        choose_parameters(-1.0, 1.0, storage_min=7, storage_max=-8)
 
 
 def test_ranges_are_numbers():

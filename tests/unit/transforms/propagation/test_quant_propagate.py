@@ -1,0 +1,429 @@
+"""Constraints become parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerType, ModuleOp, f32, i8, i32
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    RegionOp,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    AffineOpCoefficient,
+    SameOperandsAndResultsScale,
+)
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.transforms.propagation.quant_propagate import (
+    QuantPropagatePass,
+    propagate,
+)
+from xdsl_quant.transforms.propagation.target_files import read_target
+from xdsl_quant.transforms.propagation.target_spec import (
+    Constraint,
+    KernelSpec,
+    MultiplierUniformScale,
+    Port,
+    PowerOfTwoScale,
+    Signature,
+    Specs,
+    TargetSpec,
+)
+
+I8 = Port(AnyQuantizedType(i8))
+I32 = Port(AnyQuantizedType(i32), zero_point=0)
+TFLITE = read_target("tflite-int8")
+
+T = "tensor<4xf32>"
+UNIT = "!quant.calibrated<f32<-1.0:1.0>>"
+HALF = "!quant.uniform<i8:f32, 5.000000e-01>"
+QUARTER = "!quant.uniform<i8:f32, 2.500000e-01>"
+
+
+def kernel(
+    name: str, inputs: Sequence[tuple[str, str | None]], result: str, spec: str | None
+) -> str:
+    """A kernel around an op with the name of the kernel."""
+    op = name if "." in name else "test.op"
+    ports = ", ".join(
+        f"%p{i} = %{value} : {T}{'' if s is None else f' as {s}'}"
+        for i, (value, s) in enumerate(inputs)
+    )
+    names = ", ".join(f"%p{i}" for i in range(len(inputs)))
+    types = ", ".join([T] * len(inputs))
+    attributes = ' {fused_activation_function = "NONE"}' if op == "tfl.add" else ""
+    output = T if spec is None else f"{T} as {spec}"
+    return (
+        f'%{result} = quant.region "{name}" ({ports}) -> ({output}) {{\n'
+        f'  %r = "{op}"({names}){attributes} : ({types}) -> {T}\n'
+        f"  quant.return %r : {T}\n}}\n"
+    )
+
+
+def function(*lines: str, name: str = "main", result: str = "y") -> str:
+    body = "".join(lines)
+    return (
+        f"func.func @{name}(%x: {T}, %z: {T}) -> {T} {{\n{body}"
+        f"  func.return %{result} : {T}\n}}\n"
+    )
+
+
+def parsed(text: str) -> ModuleOp:
+    return parse_module(text)
+
+
+def specs(module: ModuleOp) -> Sequence[Sequence[str]]:
+    return [
+        [str(spec) for spec in op.specs]
+        for op in module.walk()
+        if isinstance(op, RegionOp)
+    ]
+
+
+def target(**kernels: tuple[Sequence[Port], Sequence[Constraint]]) -> TargetSpec:
+    return TargetSpec(
+        "toy",
+        {
+            name: KernelSpec(name, [Signature(inputs, [I8], constraints=constraints)])
+            for name, (inputs, constraints) in kernels.items()
+        },
+    )
+
+
+def test_a_fixed_type_stays_and_its_user_is_rescaled():
+    module = parsed(
+        function(
+            kernel("tfl.relu", [("x", UNIT)], "a", HALF),
+            kernel("tfl.relu", [("a", QUARTER)], "y", None),
+        )
+    )
+    report = propagate(module, TFLITE)
+    assert specs(module) == [
+        ["!quant.uniform<i8:f32, 0.0078431372549019607:-1>", HALF],
+        [QUARTER, "f32"],
+    ]
+    ((value, rescale),) = report.rescales
+    assert (value.name, value.parameters) == ("%a", HALF)
+    assert (rescale.kernel, rescale.operand) == ("tfl.relu", 0)
+    assert rescale.parameters == QUARTER
+    assert [v.name for v in report.float_values] == ["%y"]
+    assert report.float_values[0].float_reason == (
+        "no statistics, and no constraint decides it"
+    )
+
+
+def test_a_second_run_changes_nothing():
+    module = parsed(
+        function(
+            kernel("tfl.tanh", [("x", UNIT)], "a", None),
+            kernel("tfl.maximum", [("a", None), ("z", HALF)], "b", None),
+            kernel("tfl.maximum", [("a", None), ("x", None)], "y", None),
+        )
+    )
+    propagate(module, TFLITE)
+    text = str(module)
+    report = propagate(module, TFLITE)
+    assert str(module) == text
+    assert {v.decided_by for v in report.values} == {"specification"}
+
+
+def test_a_value_that_another_user_decides_decides_its_users():
+    module = parsed(
+        function(
+            kernel("tfl.maximum", [("x", None), ("x", None)], "y", None),
+            kernel("tfl.maximum", [("x", None), ("z", None)], "b", HALF),
+        )
+    )
+    propagate(module, TFLITE)
+    assert specs(module) == [[HALF] * 3, [HALF] * 3]
+
+
+def test_none_keeps_a_value_and_its_kernels():
+    module = parsed(
+        function(
+            kernel("tfl.tanh", [("x", UNIT)], "a", None),
+            kernel("tfl.tanh", [("a", "!quant.none<f32>")], "y", None),
+        )
+    )
+    before = specs(module)
+    report = propagate(module, TFLITE)
+    assert specs(module) == before
+    assert [k.float_reason for k in report.float_kernels] == [
+        "no signature of kernel 'tfl.tanh' has ports as specified"
+    ] * 2
+    assert report.values[1].float_reason == "kept by '!quant.none<f32>'"
+
+
+def test_least_width_chooses_the_signature():
+    wide = Port(AnyQuantizedType(IntegerType(16)))
+    toy = TargetSpec(
+        "toy",
+        {
+            "op": KernelSpec(
+                "op",
+                [
+                    Signature([I8], [I8], constraints=[]),
+                    Signature([wide], [wide], constraints=[]),
+                ],
+            )
+        },
+    )
+    module = parsed(
+        function(
+            kernel("op", [("x", UNIT)], "a", None),
+            kernel("op", [("a", UNIT)], "y", "!quant.any<i16:f32>"),
+        )
+    )
+    propagate(module, toy)
+    ((x, a), (b, y)) = specs(module)
+    assert x.startswith("!quant.uniform<i8:")
+    assert a.startswith("!quant.uniform<i8:")
+    assert b.startswith("!quant.uniform<i16:")
+    assert y == "!quant.any<i16:f32>"
+
+
+def test_kernel_that_the_target_lacks():
+    module = parsed(function(kernel("other", [("x", UNIT)], "y", None)))
+    report = propagate(module, TFLITE)
+    assert specs(module) == [
+        [UNIT.replace("-1.0:1.0", "-1.000000e+00:1.000000e+00"), "f32"]
+    ]
+    reason = "target 'tflite-int8' has no kernel 'other'"
+    assert report.float_kernels[0].float_reason == reason
+    assert [value.float_reason for value in report.values] == [reason, reason]
+
+
+# Constraints
+
+CONSTANT = "%c = arith.constant dense<[1.0, -2.0, 3.0, 4.0]> : tensor<4xf32>\n"
+
+
+def test_product_and_bias():
+    toy = target(
+        product=(
+            [I8, I8, I32],
+            [
+                AffineOpCoefficient(1),
+                AccumulatorUniformScale(2),
+                MultiplierUniformScale(),
+            ],
+        )
+    )
+    module = parsed(
+        function(
+            CONSTANT,
+            kernel("product", [("x", HALF), ("c", None), ("c", None)], "y", None),
+        )
+    )
+    report = propagate(module, toy)
+    weight, bias = f"{4 / 127:.17g}", f"{4 / 127 * 0.5:.17g}"
+    assert specs(module) == [
+        [
+            HALF,
+            f"!quant.uniform<i8<-127:127>:f32, {weight}>",
+            f"!quant.uniform<i32:f32, {bias}>",
+            f"!quant.uniform<i8:f32, {bias}>",
+        ]
+    ]
+    # The constant has two sets of parameters.
+    names = [op.name for op in module.walk()]
+    assert names.count("arith.constant") == 2
+    assert [v.decided_by for v in report.values] == [
+        "specification",
+        "weight of product",
+        "bias of product",
+        "product of product",
+    ]
+
+
+def test_powers_of_two():
+    toy = target(
+        op=([I8], [PowerOfTwoScale(), SameOperandsAndResultsScale()]),
+        other=([I8], []),
+    )
+    module = parsed(
+        function(
+            kernel("op", [("x", UNIT)], "a", None),
+            kernel("other", [("z", None)], "b", "!quant.uniform<i8:f32, 0.3>"),
+            kernel("op", [("b", None)], "y", None),
+        )
+    )
+    propagate(module, toy)
+    ((x, a), (_, b), (used, y)) = specs(module)
+    assert x == a == "!quant.uniform<i8:f32, 1.562500e-02:63>"
+    assert b == "!quant.uniform<i8:f32, 3.000000e-01>"
+    assert used == y == HALF
+
+
+def doubled(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
+    """The scale of the result is twice that of the operand."""
+    if not isinstance(source := inputs[0], UniformQuantizedType):
+        return (), ()
+    outputs[0] = UniformQuantizedType(i8, f32, 2 * source.scale.data)
+    return (), (0,)
+
+
+def test_constraint_in_python():
+    module = parsed(
+        function(
+            kernel("op", [("x", None)], "a", None),
+            kernel("op", [("a", QUARTER)], "b", None),
+            kernel("op", [("b", None)], "y", None),
+        )
+    )
+    report = propagate(module, target(op=([I8], [doubled])))
+    assert specs(module) == [
+        ["f32", QUARTER],
+        [QUARTER, HALF],
+        [HALF, "!quant.uniform<i8:f32, 1.000000e+00>"],
+    ]
+    assert report.values[-1].decided_by == "doubled of op"
+    text = str(module)
+    propagate(module, target(op=([I8], [doubled])))
+    assert str(module) == text
+
+
+def no_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
+    return (), (0,)
+
+
+def no_port(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
+    return (3,), ()
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        (
+            no_type,
+            "constraint 'no_type' of kernel 'op' made result 0 'f32'; expected "
+            "'!quant.uniform'",
+        ),
+        (
+            no_port,
+            "constraint 'no_port' of kernel 'op' changed operand 3, which is not quantized",
+        ),
+    ],
+)
+def test_wrong_constraint_in_python(constraint: Constraint, message: str):
+    module = parsed(function(kernel("op", [("x", None)], "y", None)))
+    with pytest.raises(PassFailedException, match=message):
+        propagate(module, target(op=([I8], [constraint])))
+
+
+# Functions
+
+CALLEE = function(
+    kernel("tfl.maximum", [("x", None), ("z", None)], "y", None), name="f"
+)
+
+
+def caller(*parameters: str) -> str:
+    lines: list[str] = []
+    for i, spec in enumerate(parameters):
+        lines += [
+            kernel("tfl.relu", [("x", None)], f"a{i}", spec),
+            f"%y{i} = func.call @f(%a{i}, %a{i}) : ({T}, {T}) -> {T}\n",
+            kernel("tfl.relu", [(f"y{i}", None)], f"b{i}", None),
+        ]
+    return function(*lines, result="b0")
+
+
+def test_function_with_different_parameters_is_duplicated():
+    module = parsed(caller(HALF, QUARTER, HALF) + CALLEE)
+    report = propagate(module, TFLITE)
+    functions = {
+        str(op.attributes.get("sym_name", op.properties.get("sym_name")))
+        for op in module.body.block.ops
+    }
+    assert functions == {'"main"', '"f"', '"f_0"'}
+    assert report.duplicates == {"f_0": "f"}
+    assert specs(module)[:6] == [
+        ["f32", HALF],
+        [HALF, "f32"],
+        ["f32", QUARTER],
+        [QUARTER, "f32"],
+        ["f32", HALF],
+        [HALF, "f32"],
+    ]
+    assert specs(module)[6:] == [[HALF] * 3, [QUARTER] * 3]
+    text = str(module)
+    propagate(module, TFLITE)
+    assert str(module) == text
+
+
+def test_function_with_equal_parameters_stays_one():
+    module = parsed(caller(HALF, HALF) + CALLEE)
+    report = propagate(module, TFLITE)
+    assert report.duplicates == {}
+    assert len(module.body.block.ops) == 2
+
+
+def test_arguments_of_recursive_functions_are_not_known():
+    recursive = function(
+        f"%c = func.call @f(%x, %z) : ({T}, {T}) -> {T}\n",
+        kernel("tfl.maximum", [("x", None), ("c", None)], "y", None),
+        name="f",
+    )
+    module = parsed(caller(HALF) + recursive)
+    propagate(module, TFLITE)
+    assert specs(module)[-1] == ["f32"] * 3
+
+
+# The pass
+
+
+def test_report(tmp_path: Path):
+    text = function(
+        kernel("tfl.tanh", [("x", UNIT)], "a", None),
+        kernel("tfl.maximum", [("a", None), ("z", HALF)], "y", None),
+    )
+    for name in ("report.txt", "report.json"):
+        module = parsed(text)
+        QuantPropagatePass("tflite-int8", str(tmp_path / name)).apply(Context(), module)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [value["name"] for value in report["values"]] == ["%x", "%z", "%a", "%y"]
+    assert report["values"][2]["rescales"] == [
+        {
+            "kernel": "tfl.maximum",
+            "operand": 0,
+            "parameters": HALF,
+            "decided_by": "fixed result of tfl.tanh",
+        }
+    ]
+    lines = (tmp_path / "report.txt").read_text().splitlines()
+    assert lines[0] == (
+        "target tflite-int8: 4 of 4 values quantized, 1 rescales, 0 kernels stay in "
+        "floating point"
+    )
+
+
+def test_report_that_cannot_be_written(tmp_path: Path):
+    module = parsed(function(result="x"))
+    file = str(tmp_path / "missing" / "report.txt")
+    with pytest.raises(PassFailedException, match=r"^cannot write report '.*missing"):
+        QuantPropagatePass("tflite-int8", file).apply(Context(), module)
+
+
+def test_unknown_target():
+    with pytest.raises(PassFailedException, match="unknown target 'none'"):
+        QuantPropagatePass("none").apply(Context(), ModuleOp([]))
+
+
+def test_content_that_has_no_scale():
+    constant = CONSTANT.replace("4.0", "0x7F800000")
+    module = parsed(
+        function(constant, kernel("tfl.add", [("x", HALF), ("c", None)], "y", HALF))
+    )
+    report = propagate(module, TFLITE)
+    assert specs(module) == [[HALF, "f32", HALF]]
+    (value,) = report.float_values
+    assert value.float_reason == "range -2.0 to inf is not finite"

@@ -1,0 +1,128 @@
+"""
+Resolve the constraints of kernels: decide how every value is stored.
+
+Each `quant.region` says with specifications what is known of its ports, and the target
+what holds between them. The result has uniform types for all ports that could be decided:
+
+* A uniform type is fixed. A range becomes parameters by the rule of the target.
+  `!quant.any` is the least width, and `!quant.none` keeps a value as it is. An element
+  type says nothing.
+* Constants get parameters from their content, or from the operands whose scales they
+  multiply if they are biases.
+* What is known goes along the constraints of kernels until nothing changes. A value has one
+  set of parameters; a kernel that needs others has them at its port. So a rescale is where
+  the specification of a user differs from that where the value is computed.
+
+A function that is called with different parameters is duplicated, and so is a constant
+that is used with different ones. Running the pass again changes nothing.
+
+Before, with the target `tflite-int8`:
+
+```mlir
+%y = quant.region "tfl.tanh" (%x_1 = %x : tensor<4xf32>
+    as !quant.calibrated<f32<-1.0:1.0>>) -> (tensor<4xf32>) { ... }
+```
+
+After:
+
+```mlir
+%y = quant.region "tfl.tanh" (%x_1 = %x : tensor<4xf32>
+    as !quant.uniform<i8:f32, 0.0078431372549019607:-1>)
+    -> (tensor<4xf32> as !quant.uniform<i8:f32, 7.812500e-03>) { ... }
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+
+from .resolution.collecting import collect
+from .resolution.describing import describe
+from .resolution.functions import merge_copies, separate_calls
+from .resolution.report import PropagationReport
+from .resolution.work_list import Resolver
+from .resolution.writing import duplicate_constants, write_specs
+from .target_files import target_of_option
+from .target_spec import TargetSpec
+
+
+@dataclass(frozen=True)
+class QuantPropagatePass(ModulePass):
+    """
+    Replace the specifications of kernels by uniform types that fulfil the constraints of a
+    hardware target.
+    """
+
+    name = "quant-propagate"
+
+    target: str
+    """The name of a target, or the path of a `.toml` file."""
+
+    report: str | None = None
+    """
+    A file for what was decided, and why: JSON if its name ends with `.json`, else tables.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        propagation = Propagation(op, target_of_option(self.target))
+        if self.report is None:
+            return
+        report = propagation.report()
+        text = report.json() if self.report.endswith(".json") else str(report)
+        try:
+            write_text_atomically(self.report, text)
+        except OSError as e:
+            raise PassFailedException(
+                f"cannot write report '{self.report}': {e.strerror or e}"
+            ) from None
+
+
+class Propagation:
+    """The propagation of a module, which it changes."""
+
+    def __init__(self, module: ModuleOp, target: TargetSpec):
+        """
+        Args:
+            module: its kernels get uniform types as specifications.
+            target: what its kernels are.
+
+        Raises:
+            PassFailedException: if a constraint in Python is wrong.
+        """
+        self._module = module
+        self._target = target
+        separated = separate_calls(module)
+        self.graph = collect(module, target, separated.calls)
+        Resolver(self.graph, target.range_rule).run()
+        write_specs(self.graph.kernels)
+        duplicate_constants(self.graph.all_values)
+        self._copies = merge_copies(separated)
+
+    def report(self) -> PropagationReport:
+        """What was decided, and why. The module must not have changed since then."""
+        return describe(self._module, self._target.name, self.graph, self._copies)
+
+
+def propagate(module: ModuleOp, target: TargetSpec) -> PropagationReport:
+    """
+    Replace the specifications of kernels by uniform types that fulfil the constraints of a
+    hardware target.
+
+    Args:
+        module: it is changed.
+        target: what its kernels are.
+
+    Returns:
+        What was decided, and why.
+
+    Raises:
+        PassFailedException: if a constraint in Python is wrong.
+    """
+    return Propagation(module, target).report()

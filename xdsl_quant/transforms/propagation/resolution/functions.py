@@ -1,0 +1,135 @@
+"""
+Functions that are called several times: each call has a copy of its own during
+propagation, because its values may have other parameters. Copies that are equal in the end
+become one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.dialects.quant.regions import RegionOp
+
+
+@dataclass
+class SeparatedCalls:
+    """Calls of functions that are called nowhere else."""
+
+    calls: dict[CallOp, FuncOp] = field(default_factory=dict[CallOp, FuncOp])
+    roots: dict[FuncOp, FuncOp] = field(default_factory=dict[FuncOp, FuncOp])
+    """All called functions: those that are copies with what they were copied from."""
+
+
+def separate_calls(module: ModuleOp) -> SeparatedCalls:
+    """
+    Copy the functions of a module so that each is called once. A function that calls
+    itself, also through others, and what it calls stay as they are: nothing is known of
+    their arguments.
+    """
+    functions = {
+        op.sym_name.data: op
+        for op in module.body.block.ops
+        if isinstance(op, FuncOp) and not op.is_declaration
+    }
+    separated = SeparatedCalls()
+    queue = _callers_first(functions)
+    known = {*queue}
+    # Copies are added while the list is read: they have calls of their own.
+    for caller in queue:
+        for call in _calls(caller):
+            callee = functions.get(call.callee.string_value())
+            if callee is None or callee not in known:
+                continue
+            root = callee
+            if callee in separated.roots:
+                callee = _copied(callee, functions)
+                call.callee = SymbolRefAttr(callee.sym_name)
+                queue.append(callee)
+            separated.calls[call] = callee
+            separated.roots[callee] = root
+    return separated
+
+
+def _calls(function: FuncOp) -> Sequence[CallOp]:
+    return [op for op in function.walk() if isinstance(op, CallOp)]
+
+
+def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
+    """The functions that are not called by one that calls itself."""
+    callees = {
+        function: [
+            callee
+            for call in _calls(function)
+            if (callee := functions.get(call.callee.string_value())) is not None
+        ]
+        for function in functions.values()
+    }
+    # A function is taken when all that call it were taken: none of a cycle ever is.
+    waiting_for = dict.fromkeys(callees, 0)
+    for called in callees.values():
+        for callee in called:
+            waiting_for[callee] += 1
+    order = [function for function, count in waiting_for.items() if not count]
+    for caller in order:
+        for callee in callees[caller]:
+            waiting_for[callee] -= 1
+            if not waiting_for[callee]:
+                order.append(callee)
+    return order
+
+
+def _copied(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
+    """A copy of a function, after it, with the first name that is free."""
+    name, number = function.sym_name.data, 0
+    while f"{name}_{number}" in functions:
+        number += 1
+    copy = function.clone()
+    copy.sym_name = StringAttr(f"{name}_{number}")
+    functions[copy.sym_name.data] = copy
+    Rewriter.insert_op(copy, InsertPoint.after(function))
+    return copy
+
+
+def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
+    """
+    Replace copies that have the specifications of another copy, or of the original.
+
+    Returns:
+        The copies that are left, with what they were copied from.
+    """
+    merged: dict[FuncOp, FuncOp] = {}
+    kept: dict[object, FuncOp] = {}
+
+    def merge(function: FuncOp) -> FuncOp:
+        if function not in merged:
+            root = separated.roots.get(function, function)
+            if root is not function:
+                # The original is kept rather than a copy.
+                merge(root)
+            key: list[object] = [root]
+            for op in function.walk():
+                if isinstance(op, RegionOp):
+                    key += [op.input_specs, op.output_specs]
+                elif isinstance(op, CallOp) and op in separated.calls:
+                    callee = merge(separated.calls[op])
+                    op.callee = SymbolRefAttr(callee.sym_name)
+                    key.append(callee)
+            merged[function] = kept.setdefault(tuple(key), function)
+        return merged[function]
+
+    for call, callee in separated.calls.items():
+        call.callee = SymbolRefAttr(merge(callee).sym_name)
+    for function, other in merged.items():
+        if function is not other:
+            function.detach()
+            function.erase()
+    return {
+        function: root
+        for function, root in separated.roots.items()
+        if root is not function and merged[function] is function
+    }

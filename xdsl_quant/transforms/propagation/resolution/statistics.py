@@ -1,0 +1,82 @@
+"""
+Statistics that say nothing new: the results of an op that only moves elements have the
+parameters of its operand, and those of an op with a fixed range have that range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .kernels import Value
+
+
+def remove_redundant_statistics(values: Iterable[Value]) -> None:
+    """
+    Forget ranges that follow from others.
+
+    That of a fixed result goes, and those of the results of a kernel of same scale whose
+    only operand has a range. Of the ranges that are left, one of a result of any other
+    kernel of same scale removes those of the operands, and so on backwards.
+    """
+    with_range = [value for value in values if value.range is not None]
+    redundant = {
+        value
+        for value in with_range
+        if _has_fixed_range(value) or _has_range_of_operand(value)
+    }
+    redundant |= _followed_by_range([v for v in with_range if v not in redundant])
+    for value in redundant:
+        value.range = None
+        _reverse_users(value)
+
+
+def _reverse_users(value: Value) -> None:
+    """
+    Change the order in which the users of a value without its range take their turn: in
+    TensorFlow Lite removing the op of the range does so.
+    """
+    value.users.reverse()
+
+
+def _followed_by_range(values: Sequence[Value]) -> set[Value]:
+    """
+    The values with ranges that kernels of same scale take, where a result has one of these
+    ranges, and so on backwards.
+    """
+    found: set[Value] = set()
+    stack, seen = [*values], {*values}
+    while stack:
+        value = stack.pop()
+        if value.producer is None:
+            continue
+        kernel, _ = value.producer
+        if not kernel.constraints.is_same_scale:
+            continue
+        for port in kernel.inputs:
+            operand = kernel.values[port]
+            if operand is None or operand.range is None:
+                continue
+            found.add(operand)
+            if operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return found
+
+
+def _has_fixed_range(value: Value) -> bool:
+    if value.producer is None:
+        return False
+    kernel, port = value.producer
+    return port in kernel.constraints.fixed
+
+
+def _has_range_of_operand(value: Value) -> bool:
+    if value.producer is None:
+        return False
+    kernel, _ = value.producer
+    operands = [v for p in kernel.inputs if (v := kernel.values[p]) is not None]
+    return (
+        kernel.constraints.is_same_scale
+        and len(operands) == 1
+        and operands[0].range is not None
+    )

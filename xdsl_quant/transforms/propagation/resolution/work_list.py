@@ -1,0 +1,392 @@
+"""
+The greedy work list: constraints of kernels are applied until no parameters change.
+
+Items are taken from the end of the list, which begins as kernels and constants in the order
+of the text. Once a value has parameters they stay: a constraint that asks for others is
+fulfilled by a rescale at the port of the kernel. So each constraint that was fulfilled
+stays fulfilled, and the list ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.numerics import RangeRule
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+
+from ..target_spec import QuantFn
+from .collecting import Graph
+from .kernels import Decision, Kernel, Value
+from .parameters import ParameterChoice, with_scales
+from .statistics import remove_redundant_statistics
+
+_LARGEST_BIAS = (2**31 - 1) // 2
+"""Stored biases from here on might overflow when products are added."""
+
+
+class Resolver:
+    """Decides the parameters of all values that constraints say anything about."""
+
+    def __init__(self, graph: Graph, rule: RangeRule):
+        self.graph = graph
+        self.rule: RangeRule = rule
+        self.work: list[Kernel | Value] = []
+        self.waiting: list[Kernel] = []
+        """
+        Kernels of which an operand was decided by another one that takes it. Their turn is
+        when the list is empty.
+        """
+
+    def run(self) -> None:
+        """Decide what can be decided."""
+        values = self.graph.all_values
+        remove_redundant_statistics(values)
+        for value in values:
+            self._decide_by_range(value)
+        self.work = [*self.graph.items]
+        while self.work or self.waiting:
+            while self.work:
+                item = self._next()
+                if isinstance(item, Value):
+                    self._decide_by_content(item)
+                elif not item.is_done:
+                    item.is_done = self._apply(item)
+            self.work += reversed(self.waiting)
+            self.waiting.clear()
+
+    def _next(self) -> Kernel | Value:
+        return self.work.pop()
+
+    # What is known before propagation
+
+    def _decide_by_range(self, value: Value) -> None:
+        if value.parameters is None and value.range is not None:
+            try:
+                parameters = self._choice(value).for_range(*value.range)
+            except ValueError as e:
+                value.float_reason = str(e)
+                return
+            value.parameters, value.decision = parameters, Decision("statistics")
+            value.is_immutable = True
+        if value.parameters is not None:
+            self._fit_ports(value)
+
+    def _choice(self, value: Value) -> ParameterChoice:
+        """How a value is stored where it is computed, or where it is first used."""
+        kernel, port = min(value.ports, key=lambda p: p[0].ports[p[1]].is_wildcard)
+        choice = self._port_choice(kernel, port)
+        is_power_of_two = any(user.needs_powers_of_two for user, _ in value.ports)
+        return replace(choice, is_power_of_two=is_power_of_two)
+
+    def _port_choice(self, kernel: Kernel, port: int) -> ParameterChoice:
+        value = kernel.values[port]
+        assert value is not None
+        return ParameterChoice(
+            kernel.storage(port),
+            value.expressed_type,
+            self.rule,
+            kernel.ports[port].zero_point is not None,
+            kernel.needs_powers_of_two,
+        )
+
+    def _fit_ports(self, value: Value) -> None:
+        """Rescale at ports that store values in another way."""
+        assert value.parameters is not None
+        for kernel, port in value.ports:
+            if port in kernel.rescaled or kernel.accepts(port, value.parameters):
+                continue
+            self._rescale(kernel, port, value.parameters, Decision("storage", kernel))
+
+    def _rescale(
+        self, kernel: Kernel, port: int, parameters: UniformType, decision: Decision
+    ) -> None:
+        """Give a port parameters of its own."""
+        kernel.rescaled[port] = self._acceptable(kernel, port, parameters), decision
+
+    def _acceptable(
+        self, kernel: Kernel, port: int, parameters: UniformType
+    ) -> UniformType:
+        """Parameters for the same range that a port may have."""
+        if kernel.accepts(port, parameters):
+            return parameters
+        try:
+            return self._port_choice(kernel, port).for_range_of(parameters)
+        except ValueError:
+            # No scale of the expressed type is right.
+            return parameters
+
+    # Constants
+
+    def _decide_by_content(self, value: Value) -> None:
+        """The parameters of a weight, or of any constant that nothing else decides."""
+        kernel, port = value.users[0]
+        constraints = kernel.constraints
+        if (
+            value.parameters is not None
+            or constraints.is_same_scale
+            or any(port == bias for bias, _ in constraints.biases)
+        ):
+            return
+        is_weight = port in constraints.coefficients
+        axis = constraints.coefficients.get(port)
+        choice = self._choice(value)
+        try:
+            content = _content(value)
+            if axis is not None and axis >= content.ndim:
+                axis = None
+            parameters = choice.for_content(content, is_weight=is_weight, axis=axis)
+        except (ValueError, ImportError) as e:
+            value.float_reason = str(e)
+            return
+        rule = "weight" if is_weight else "constant"
+        self._decide(value, parameters, Decision(rule, kernel))
+        self._push_users(value)
+
+    # Constraints
+
+    def _apply(self, kernel: Kernel) -> bool:
+        """Apply the constraints of a kernel; whether nothing is left to be decided."""
+        constraints = kernel.constraints
+        is_done = not constraints.functions
+        if constraints.is_same_scale:
+            parameters = _shared_parameters(kernel)
+            if parameters is None:
+                return False
+            self._set_all(kernel, parameters)
+        self._fix_results(kernel)
+        for port, factors in constraints.products:
+            is_done &= self._multiply(kernel, port, factors, "product")
+        for port, factors in constraints.biases:
+            is_done &= self._multiply(kernel, port, factors, "bias")
+        for function in constraints.functions:
+            self._call(kernel, function)
+        return is_done
+
+    def _fix_results(self, kernel: Kernel) -> None:
+        for port, trait in kernel.constraints.fixed.items():
+            if kernel.values[port] is not None:
+                fixed = self._port_choice(kernel, port).for_fixed_result(trait)
+                self._set(kernel, port, fixed, Decision("fixed result", kernel))
+
+    def _set_all(self, kernel: Kernel, parameters: UniformType) -> None:
+        decision = Decision("same scale", kernel)
+        for port in (*kernel.inputs, *kernel.outputs):
+            if kernel.values[port] is not None:
+                self._set(kernel, port, parameters, decision)
+
+    def _set(
+        self, kernel: Kernel, port: int, parameters: UniformType, decision: Decision
+    ) -> None:
+        """Set the parameters at a port: those of the value, unless it has others."""
+        parameters = self._acceptable(kernel, port, parameters)
+        if kernel.parameters(port) == parameters:
+            return
+        value = kernel.values[port]
+        assert value is not None
+        if value.parameters is not None:
+            self._rescale(kernel, port, parameters, decision)
+            return
+        self._decide(value, parameters, decision)
+        if port < kernel.input_count:
+            if value.producer is not None:
+                self.work.append(value.producer[0])
+            self._wait(value)
+        else:
+            self._push_users(value)
+
+    def _decide(
+        self, value: Value, parameters: UniformType, decision: Decision
+    ) -> None:
+        value.parameters, value.decision = parameters, decision
+        self._fit_ports(value)
+
+    def _push_users(self, value: Value) -> None:
+        """The first user in the text is the next in turn."""
+        self.work += [user for user, _ in reversed(value.users)]
+
+    def _wait(self, value: Value) -> None:
+        """
+        Let the other users of a value wait. TensorFlow Lite forgets them, so that a second
+        run would decide what the first one left.
+        """
+        self.waiting += [user for user, _ in value.users if not user.is_done]
+
+    # Products of scales
+
+    def _multiply(
+        self, kernel: Kernel, port: int, factors: Sequence[int], rule: str
+    ) -> bool:
+        """
+        Set a port to the product of the scales of others; whether that was possible, or
+        needless.
+        """
+        value = kernel.values[port] if port < len(kernel.values) else None
+        if value is None:
+            return True
+        if rule == "bias" and value.parameters is not None:
+            return True
+        known = [
+            parameters
+            for factor in factors
+            if (parameters := kernel.parameters(factor)) is not None
+        ]
+        if len(known) < len(factors):
+            return False
+        type_ = value.ssa.type
+        axis = max(type_.get_num_dims() - 1, 0) if isinstance(type_, TensorType) else 0
+        choice = self._port_choice(kernel, port)
+        try:
+            parameters = choice.for_product(known, axis)
+            if parameters is None:
+                value.float_reason = "factors have several scales that do not match"
+                return True
+            if rule == "bias":
+                parameters = self._enlarged(kernel, port, factors, parameters)
+        except ValueError as e:
+            value.float_reason = str(e)
+            return True
+        self._set(kernel, port, parameters, Decision(rule, kernel))
+        return True
+
+    def _enlarged(
+        self,
+        kernel: Kernel,
+        port: int,
+        factors: Sequence[int],
+        parameters: UniformType,
+    ) -> UniformType:
+        """
+        The parameters of a bias: if it would not fit storage, its scale is enlarged, and
+        with it that of the filter, so that it is the product of scales still.
+        """
+        bias = kernel.values[port]
+        filters = [f for f in factors if f in kernel.constraints.coefficients]
+        if bias is None or not bias.is_constant or len(factors) != 2:
+            return parameters
+        if len(filters) != 1 or (filter := kernel.values[filters[0]]) is None:
+            return parameters
+        (other,) = {*factors} - {*filters}
+        widths = [
+            kernel.storage(i).storage_type_integral_width
+            for i in (filters[0], other, port)
+        ]
+        if not filter.is_constant or filter.is_immutable or widths != [8, 8, 32]:
+            return parameters
+        sizes = np.abs(_content(bias)).astype(np.float64)
+        scales = parameters.get_scales()
+        if not scales.ndim:
+            sizes = sizes.max(initial=0.0)
+        if sizes.shape != scales.shape:
+            return parameters
+        is_large = sizes / scales >= _LARGEST_BIAS
+        if not is_large.any():
+            return parameters
+        enlarged = np.where(is_large, sizes / _LARGEST_BIAS, scales)
+        filter_parameters = kernel.parameters(filters[0])
+        input_parameters = kernel.parameters(other)
+        assert filter_parameters is not None
+        assert input_parameters is not None
+        filter_scales = np.where(
+            is_large,
+            enlarged / input_parameters.get_scales(),
+            filter_parameters.get_scales(),
+        )
+        decision = Decision("bias", kernel)
+        new_filter = with_scales(filter_parameters, filter_scales)
+        filter.parameters, filter.decision = new_filter, decision
+        return with_scales(parameters, enlarged)
+
+    # Constraints in Python
+
+    def _call(self, kernel: Kernel, function: QuantFn) -> None:
+        """
+        Apply a constraint in Python.
+
+        Raises:
+            PassFailedException: if it says that it changed what is no uniform type for a
+                port that is quantized.
+        """
+        specs = [self._spec(kernel, port) for port in range(len(kernel.ports))]
+        count = kernel.input_count
+        inputs, outputs = specs[:count], specs[count:]
+        changed_inputs, changed_outputs = function(inputs, outputs)
+        name = getattr(function, "__name__", repr(function))
+        for first, changed, found in (
+            (0, changed_inputs, inputs),
+            (count, changed_outputs, outputs),
+        ):
+            for index in changed:
+                parameters = found[index] if 0 <= index < len(found) else None
+                if parameters is None or kernel.values[first + index] is None:
+                    kind = "result" if first else "operand"
+                    fail(
+                        kernel.op,
+                        f"constraint '{name}' of kernel '{kernel.name}' changed {kind} "
+                        f"{index}, which is not quantized",
+                    )
+                if not isinstance(parameters, UniformType):
+                    fail(
+                        kernel.op,
+                        f"constraint '{name}' of kernel '{kernel.name}' made "
+                        f"{kernel.port_name(first + index)} '{parameters}'; expected "
+                        "'!quant.uniform'",
+                    )
+                decision = Decision(name, kernel)
+                self._set(kernel, first + index, parameters, decision)
+
+    def _spec(self, kernel: Kernel, port: int) -> Attribute:
+        return kernel.parameters(port) or kernel.op.specs[port]
+
+
+def _content(constant: Value) -> NDArray[Any]:
+    """
+    The numbers of a constant.
+
+    Raises:
+        ValueError: if they are not there, or NumPy has no such floats.
+        ImportError: if their type needs a package that is not installed.
+    """
+    op = constant.ssa.owner
+    assert isinstance(op, Operation)
+    numbers = float_numbers(op.properties.get("value", op.attributes.get("value")))
+    if numbers is None:
+        raise ValueError("the content of the constant is not known")
+    return np.asarray(numbers)
+
+
+def _shared_parameters(kernel: Kernel) -> UniformType | None:
+    """
+    The parameters that all ports of a kernel of same scale take. What was said before
+    propagation comes before what propagation decided; then that of an only operand comes
+    before that of an only result, and this before the first that is known.
+    """
+    known = [
+        (port, parameters)
+        for port in range(len(kernel.ports))
+        if (parameters := kernel.parameters(port)) is not None
+    ]
+    for candidates in ([e for e in known if _is_immutable(kernel, e[0])], known):
+        for only in (kernel.inputs, kernel.outputs):
+            if len(only) == 1:
+                for port, parameters in candidates:
+                    if port in only:
+                        return parameters
+        if candidates:
+            return candidates[0][1]
+    return None
+
+
+def _is_immutable(kernel: Kernel, port: int) -> bool:
+    if (own := kernel.rescaled.get(port)) is not None:
+        return own[1].rule == "specification"
+    value = kernel.values[port]
+    return value is not None and value.is_immutable

@@ -1,0 +1,89 @@
+"""Specifications after propagation, and the places where values are rescaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Operation, TypeAttribute
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.dialects.quant.types import UniformType
+
+from .kernels import Decision, Kernel, Value
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A value whose user needs other parameters: a rescale."""
+
+    value: Value
+    user: Kernel
+    port: int
+    """The port of the user."""
+
+    before: UniformType
+    """The parameters with which the value is computed."""
+
+    after: UniformType
+    """The parameters that the user needs."""
+
+    decision: Decision
+    """Why they differ: what gave the one side parameters of its own."""
+
+
+def conflicts_of(values: Iterable[Value]) -> Sequence[Conflict]:
+    """The rescales that values need, in the order of values and of their users."""
+    found: list[Conflict] = []
+    for value in values:
+        before, cause = value.parameters, value.decision
+        if value.producer is not None:
+            kernel, port = value.producer
+            before = kernel.parameters(port)
+            if port in kernel.rescaled:
+                cause = kernel.rescaled[port][1]
+        for user, port in value.users:
+            after = user.parameters(port)
+            if before is None or after is None or before == after:
+                continue
+            decision = user.rescaled[port][1] if port in user.rescaled else cause
+            assert decision is not None
+            found.append(Conflict(value, user, port, before, after, decision))
+    return found
+
+
+def write_specs(kernels: Iterable[Kernel]) -> None:
+    """Replace the specifications of ports that have parameters."""
+    for kernel in kernels:
+        op = kernel.op
+        specs: list[TypeAttribute] = [*op.input_specs, *op.output_specs]
+        for port in range(len(specs)):
+            if (parameters := kernel.parameters(port)) is not None:
+                specs[port] = parameters
+        count = kernel.input_count
+        op.input_specs = ArrayAttr(specs[:count])
+        op.output_specs = ArrayAttr(specs[count:])
+
+
+def duplicate_constants(values: Iterable[Value]) -> None:
+    """Give each constant one set of parameters: a copy for each other one that it has."""
+    copies: dict[tuple[Operation, UniformType | None], Operation] = {}
+    first: dict[Operation, UniformType | None] = {}
+    for value in values:
+        constant = value.ssa.owner
+        if not value.is_constant or not isinstance(constant, Operation):
+            continue
+        kernel, port = value.users[0]
+        if kernel.op.operands[port] is not value.ssa:
+            # It comes from another function.
+            continue
+        parameters = kernel.parameters(port)
+        if first.setdefault(constant, parameters) == parameters:
+            continue
+        key = constant, parameters
+        if (copy := copies.get(key)) is None:
+            copy = copies[key] = constant.clone()
+            Rewriter.insert_op(copy, InsertPoint.after(constant))
+        kernel.op.operands[port] = copy.results[0]
+        value.ssa = copy.results[0]
