@@ -401,8 +401,8 @@ def test_report(tmp_path: Path):
     ]
     lines = (tmp_path / "report.txt").read_text().splitlines()
     assert lines[0] == (
-        "target tflite-int8: 4 of 4 values quantized, 1 rescales, 0 kernels stay in "
-        "floating point"
+        "target tflite-int8, quantized values: 4 of 4, rescales: 1, kernels in floating "
+        "point: 0"
     )
 
 

@@ -103,9 +103,9 @@ class PropagationReport:
         """The report as tables, one for each function."""
         decided = len(self.values) - len(self.float_values)
         lines = [
-            f"target {self.target}: {decided} of {len(self.values)} values quantized, "
-            f"{len(self.rescales)} rescales, {len(self.float_kernels)} kernels stay in "
-            "floating point"
+            f"target {self.target}, quantized values: {decided} of {len(self.values)}, "
+            f"rescales: {len(self.rescales)}, kernels in floating point: "
+            f"{len(self.float_kernels)}"
         ]
         by_function: dict[str, list[Sequence[str]]] = {}
         for value in self.values:
@@ -151,7 +151,7 @@ def _rows(value: ValueReport) -> Sequence[Sequence[str]]:
     ]
 
 
-_SHOWN_SCALES = 4
+_SHOWN_SCALES = 2
 
 
 def _shortened(parameters: str) -> str:
@@ -160,8 +160,7 @@ def _shortened(parameters: str) -> str:
     scales = rest.split(",")
     if len(scales) <= _SHOWN_SCALES:
         return parameters
-    shown = ",".join(scales[: _SHOWN_SCALES - 1])
-    return f"{start}{brace}{shown}, ... {len(scales)} in all}}>"
+    return f"{start}{brace}{scales[0]}, ... {len(scales)} in all}}>"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
