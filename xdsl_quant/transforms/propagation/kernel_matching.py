@@ -95,13 +95,35 @@ def constant_values(module: ModuleOp) -> AbstractSet[SSAValue]:
     for op in module.walk():
         if not op.results or op.regions:
             continue
-        moves = quantization_trait(op, MovesElements)
-        sources = op.operands if moves is None else moves.moved(op)
+        sources = _sources(op)
         if op.has_trait(ConstantLike) or (
             sources and constants.issuperset(sources) and has_no_effects(op)
         ):
             constants.update(op.results)
     return constants
+
+
+def is_constant(value: SSAValue) -> bool:
+    """Whether a value is that of a constant, or depends on nothing else."""
+    values, seen = [value], {value}
+    while values:
+        op = values.pop().owner
+        if not isinstance(op, Operation):
+            return False
+        if op.has_trait(ConstantLike):
+            continue
+        sources = _sources(op)
+        if not sources or op.regions or not has_no_effects(op):
+            return False
+        values += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return True
+
+
+def _sources(op: Operation) -> Sequence[SSAValue]:
+    """The operands whose elements are in the results."""
+    moves = quantization_trait(op, MovesElements)
+    return op.operands if moves is None else moves.moved(op)
 
 
 def has_no_effects(op: Operation) -> bool:

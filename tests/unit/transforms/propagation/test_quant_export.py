@@ -244,3 +244,31 @@ def test_types_that_an_op_refuses():
     }
     """
     assert names(exported(text))
+
+
+RECTIFIED = """
+!f = tensor<2x4xf32>
+!y = !quant.uniform<i8:f32, 1.0:3>
+func.func @main(%x: !f, %v: !f) -> !f {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %z = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> !f
+  %m = quant.region "k" (%x1 = %x : !f as !quant.uniform<i8:f32, 0.5>, %z1 = ZERO : !f)
+      -> (!f as !y) {
+    %y = stablehlo.negate %x1 : !f
+    %r = stablehlo.maximum %y, %z1 : !f
+    quant.return %r : !f
+  }
+  return %m : !f
+}
+"""
+
+
+def test_constants_need_no_type():
+    module = exported(RECTIFIED.replace("ZERO", "%z"))
+    assert "quant.float_kernels" not in module.attributes
+    (maximum,) = (op for op in module.walk() if op.name == "stablehlo.maximum")
+    assert (
+        len({str(value.type) for value in (*maximum.operands, *maximum.results)}) == 1
+    )
+    other = exported(RECTIFIED.replace("ZERO", "%v"))
+    assert "a port has the specification 'f32'" in str(other.attributes)

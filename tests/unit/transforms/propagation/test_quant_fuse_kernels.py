@@ -206,6 +206,22 @@ def test_constants():
     assert kernels(fused(other, target)) == []
 
 
+def test_rectifiers():
+    constants = [
+        "%w = stablehlo.constant dense<0.5> : T",
+        "%b = stablehlo.constant dense<1.5> : T",
+        "%z = stablehlo.constant dense<0.0> : T",
+    ]
+    dot = "%a = " + DOT.replace("%y", "%w")
+    for op in ("stablehlo.maximum %c, %z", "stablehlo.clamp %z, %c, %b"):
+        text = function(
+            *constants, dot, "%c = stablehlo.add %a, %b : T", f"%d = {op} : T", "%d"
+        )
+        module = parse_module(text)
+        fuse_kernels(module, read_target("stablehlo-int8"))
+        assert [region.kernel for region in regions(module)] == ["product_bias_relu"]
+
+
 @pytest.mark.parametrize(
     ("op", "type_"),
     [

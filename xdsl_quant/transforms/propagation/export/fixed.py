@@ -14,7 +14,8 @@ What only moves or orders elements keeps their type. In TensorFlow Lite, where a
 accumulator is no value, all results in a kernel have the type of its result.
 
 A kernel stays what it was in floating point, with a warning, if a port has no uniform type
-or an op does not accept the types: it reads what is dequantized.
+or an op does not accept the types: it reads what is dequantized. Constants need no type,
+such as the 0 of a rectifier: they get that of what they are compared with.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from xdsl_quant.dialects.quant.traits import (
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 
 
 class NoQuantizedForm(Exception):
@@ -340,7 +342,11 @@ class FixedExport:
         if words is _QUANT_WORDS:
             raise NoQuantizedForm("the dialect of its ops has no quantized ops")
         for value, spec in _ports(region):
-            if _has_floats(value) and not isinstance(spec, ScaledQuantizedType):
+            if (
+                _has_floats(value)
+                and not isinstance(spec, ScaledQuantizedType)
+                and not is_constant(value)
+            ):
                 raise NoQuantizedForm(f"a port has the specification '{spec}'")
         arguments = [
             self._quantized(value, spec, words)
