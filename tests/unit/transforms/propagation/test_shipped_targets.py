@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from math import frexp
 from typing import Any, cast
 
 import pytest
@@ -24,10 +25,15 @@ from xdsl_quant.dialects.quant.traits import (
     TraitT,
     quantization_trait,
 )
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import StableHLO
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.tensor_kinds import ElementKind, elements_of
-from xdsl_quant.runtime.loading import multiverse_context, parse_module
+from xdsl_quant.runtime.loading import (
+    apply_passes,
+    multiverse_context,
+    parse_module,
+)
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.propagation.target_extensions import target_extensions
@@ -122,6 +128,47 @@ def test_each_kernel_is_made_of_float_ops(target: str):
         module.verify()
         formed |= {op.kernel for op in module.walk() if isinstance(op, RegionOp)}
     assert formed == {*spec.kernels}
+
+
+CALIBRATED = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<8xf32> {
+  %xs = quant.stats %x <-1.0:1.0> : tensor<2x3xf32>
+  %w = stablehlo.constant dense<0.5> : tensor<3x4xf32>
+  %b = stablehlo.constant dense<1.5> : tensor<4xf32>
+  %bb = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xf32>) -> tensor<2x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<2x4xf32>
+  %0 = stablehlo.dot_general %xs, %w, contracting_dims = [1] x [0]
+    : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  %1 = stablehlo.add %0, %bb : tensor<2x4xf32>
+  %2 = stablehlo.maximum %1, %zero : tensor<2x4xf32>
+  %3 = quant.stats %2 <0.0:3.0> : tensor<2x4xf32>
+  %4 = stablehlo.reshape %3 : (tensor<2x4xf32>) -> tensor<8xf32>
+  return %4 : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["stablehlo-int8", "mac-array"])
+def test_from_statistics_to_integers(target: str):
+    module = parse_module(CALIBRATED)
+    apply_passes(
+        module,
+        f"quant-fuse-kernels{{target={target}}},quant-constraints-to-specs,"
+        f"quant-propagate{{target={target}}},quant-export",
+    )
+    types = {
+        op.name: {str(scalar_or_element_type(value.type)) for value in op.results}
+        for op in module.walk()
+        if op.name.startswith("stablehlo.")
+    }
+    assert types.pop("stablehlo.uniform_dequantize") == {"f32"}
+    assert all(
+        each.startswith("!quant.uniform") for group in types.values() for each in group
+    )
+    if target == "mac-array":
+        scales = [float(text) for text in re.findall(r"f32, ([^:>]*)", str(module))]
+        assert {frexp(scale)[0] for scale in scales} == {0.5}
+        assert not re.search(r"f32, [^:>]*:", str(module))
 
 
 # Traits against the converter of TensorFlow Lite
