@@ -40,7 +40,7 @@ def complaints(tally: Tally, draws: int) -> Sequence[str]:
 
 
 def _line(*cells: object) -> str:
-    widths = 24, 19, 6, 9, 9, 9, 11, 8
+    widths = 24, 19, 6, 9, 6, 9, 9, 11, 8
     first, second, *others = (
         f"{cell:{'<' if i < 2 else '>'}{width}}"
         for i, (cell, width) in enumerate(zip(map(str, cells), widths, strict=True))
@@ -55,6 +55,7 @@ def _row(tally: Tally) -> str:
         tally.kind,
         tally.draws,
         tally.compiled,
+        tally.tosa,
         tally.values,
         share,
         len(tally.mismatches),
@@ -81,7 +82,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if options.kind in (None, kind)
     ]
     numbers = options.draws, options.seed, options.compiled_step, options.first
-    titles = "draws", "compiled", "values", "at ends", "mismatches", "refused"
+    titles = "draws", "compiled", "tosa", "values", "at ends", "mismatches", "refused"
     print(_line("op", "operands", *titles))
     total, failures = Tally("total", ""), 0
     # Compilers have threads, which a fork would not copy.
@@ -98,6 +99,7 @@ def main(args: Sequence[str] | None = None) -> int:
             failures += bool(found)
             total.draws += tally.draws
             total.compiled += tally.compiled
+            total.tosa += tally.tosa
             total.values += tally.values
             total.ends += tally.ends
             total.mismatches += tally.mismatches

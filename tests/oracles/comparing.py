@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.litert_process import LiteRTProcess
 from tests.unit.frontends.tflite.models import inputs_of, model_of
 from tests.unit.interpreters.running import same_bits
@@ -30,6 +31,7 @@ from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPa
 from . import elementwise, moving, networks, products
 from .drawing import Declaration, Draw
 from .networks import Network
+from .networks_in_tosa import exact_results, tosa_steps, without_signed_zeros
 
 Array = NDArray[Any]
 Step = Callable[..., Sequence[Any]]
@@ -72,6 +74,9 @@ class Tally:
 
     compiled: int = 0
     """Those of them that were compiled, too."""
+
+    tosa: int = 0
+    """Those that MLIR ran as TOSA, too."""
 
     values: int = 0
     """Elements of results."""
@@ -207,11 +212,13 @@ def _interpret_steps(file: bytes) -> Step:
     return StatefulModel(read_tflite(file)).step
 
 
-def _interpret_lowered(file: bytes) -> Step:
+def _interpret_lowered(
+    file: bytes, kernels: Literal["reference", "multiplier"] = "reference"
+) -> Step:
     def runner(module: ModuleOp, name: str) -> Step:
         types = entry_function(module, name).function_type.outputs
         lowered = module.clone()
-        apply_passes(lowered, [ConvertTFLToLinalgPass()])
+        apply_passes(lowered, [ConvertTFLToLinalgPass(kernels=kernels)])
 
         def run(*inputs: Any) -> tuple[Array, ...]:
             results = run_function(lowered, name, *inputs)
@@ -233,16 +240,28 @@ def _compile_steps(file: bytes) -> Step:
     return StatefulFunction(read_tflite(file), compile).step
 
 
+_Way: TypeAlias = tuple[
+    Callable[[bytes], Step], Sequence[int], Sequence[Sequence[Array]]
+]
+"""What runs files, the results that are compared, and the expected ones of all ops."""
+
+
 def _mismatch_of_steps(
-    way: Callable[[bytes], Step], file: bytes, net: Network, outputs: Sequence[int]
+    way: Callable[[bytes], Step],
+    net: Network,
+    outputs: Sequence[int],
+    expected: Sequence[Sequence[Array]],
 ) -> str | None:
+    """
+    How results in some way differ from those of all ops in each step, if they do.
+    """
     positions = [net.results.index(output) for output in outputs]
     try:
-        step = way(file)
+        step = way(net.file(outputs))
         for number, inputs in enumerate(net.steps):
             results = step(*inputs)
-            expected = [net.expected[number][position] for position in positions]
-            for output, *pair in zip(outputs, results, expected, strict=True):
+            arrays = [expected[number][position] for position in positions]
+            for output, *pair in zip(outputs, results, arrays, strict=True):
                 if found := _difference(*([array] for array in pair)):
                     return f"step {number}, t{output}: {found}"
     # Whatever is raised is a mismatch of this model.
@@ -251,41 +270,75 @@ def _mismatch_of_steps(
     return None
 
 
+def _expected_of_tosa(net: Network) -> Sequence[Sequence[Array]]:
+    """
+    The integers of all ops in each step: those of the reference kernels, but
+    `fully_connected` with a multiplier of 31 bits instead of a float of 64 bits.
+    """
+    expected = net.expected
+    if any(operator.code == "FULLY_CONNECTED" for operator in net.operators):
+        step = _interpret_lowered(net.file(net.results), "multiplier")
+        expected = [step(*inputs) for inputs in net.steps]
+    return [[*map(without_signed_zeros, arrays)] for arrays in expected]
+
+
+def _has_invalid_lowering(net: Network) -> bool:
+    """Whether MLIR makes invalid ops of valid TOSA: `transpose_conv` of 16 bits."""
+    return any(
+        op.code == "TRANSPOSE_CONV" and net.tensors[op.inputs[2]].type == "INT16"
+        for op in net.operators
+    )
+
+
 def compare_networks(
     process: LiteRTProcess,
+    mlir: Mlir,
     kind: str,
     draws: int,
     seed: int = 0,
     compiled_step: int = 20,
     first: int = 0,
+    tosa_step: int = 4,
 ) -> Tally:
     """
     Compare random models of several ops, as `compare` does those of one. What each op
-    computes is compared where ops are interpreted, as they are and lowered; compiled code
-    returns what no op takes. Files are read and written again, too.
+    computes is compared where ops are interpreted, as they are and lowered, and where
+    MLIR runs TOSA; compiled code returns what no op takes. Files are read and written
+    again, too.
     """
     tally = Tally(networks.NAME, kind)
     for index in range(first, first + draws):
         draw = Draw(networks.NAME, kind, seed, index)
         net, refused = networks.network(draw, process)
         tally.refused += refused
-        every, leaves = net.results, net.leaves
-        file = net.file(every)
-        ways = [(_interpret_steps, file, every), (_interpret_lowered, file, every)]
+        every, expected = net.results, net.expected
+        ways: list[_Way] = [
+            (_interpret_steps, every, expected),
+            (_interpret_lowered, every, expected),
+        ]
         if index % compiled_step == compiled_step - 1:
-            ways.append((_compile_steps, net.file(leaves), leaves))
+            ways.append((_compile_steps, net.leaves, expected))
             tally.compiled += 1
+        if (
+            index % tosa_step == tosa_step - 1
+            and not _has_invalid_lowering(net)
+            and (exact := exact_results(net))
+        ):
+            ways.append((tosa_steps(mlir), exact, _expected_of_tosa(net)))
+            tally.tosa += 1
         tally.draws += 1
-        for step in net.expected:
+        for step in expected:
             tally.values += sum(array.size for array in step)
             tally.ends += sum(
                 _ends_of(net.tensors[index], array)
                 for index, array in zip(every, step, strict=True)
             )
-        for way, content, outputs in ways:
-            if found := _mismatch_of_steps(way, content, net, outputs):
-                tally.mismatches.append(f"{draw.name}: {way.__name__[1:]}: {found}")
-        if found := _difference_if_written(process, file, net):
+        for way, outputs, values in ways:
+            if found := _mismatch_of_steps(way, net, outputs, values):
+                tally.mismatches.append(
+                    f"{draw.name}: {way.__name__.lstrip('_')}: {found}"
+                )
+        if found := _difference_if_written(process, net.file(every), net):
             tally.mismatches.append(f"{draw.name}: written: {found}")
     return tally
 
@@ -307,7 +360,7 @@ def _difference_if_written(
 
 def compare_in_own_process(op: str, kind: str, *numbers: int) -> Tally:
     """The same with reference kernels in a process of their own."""
-    with LiteRTProcess() as process:
+    with LiteRTProcess() as process, Mlir() as mlir:
         if op == networks.NAME:
-            return compare_networks(process, kind, *numbers)
+            return compare_networks(process, mlir, kind, *numbers)
         return compare(process, op, kind, *numbers)

@@ -38,6 +38,12 @@ def process() -> Iterator[LiteRTProcess]:
         yield process
 
 
+@pytest.fixture(scope="module")
+def mlir() -> Iterator[Mlir]:
+    with Mlir() as worker:
+        yield worker
+
+
 @pytest.mark.parametrize("op", DECLARATIONS)
 def test_random_models(op: str, process: LiteRTProcess):
     for index, kind in enumerate(DECLARATIONS[op].kinds):
@@ -49,11 +55,14 @@ def test_random_models(op: str, process: LiteRTProcess):
 
 
 @pytest.mark.parametrize("kind", networks.KINDS)
-def test_random_networks(kind: str, process: LiteRTProcess):
-    tally = compare_networks(process, kind, DRAWS, SEED, compiled_step=DRAWS)
+def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
+    tally = compare_networks(
+        process, mlir, kind, DRAWS, SEED, compiled_step=DRAWS, tosa_step=2
+    )
     assert not tally.mismatches
     assert tally.draws == DRAWS
     assert tally.compiled
+    assert tally.tosa
 
 
 def test_networks_have_several_ops(process: LiteRTProcess):

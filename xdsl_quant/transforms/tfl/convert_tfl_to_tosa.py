@@ -47,7 +47,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements
 
 from .fallbacks import Fallback, list_fallbacks
-from .tosa import elementwise, floats, moving, products, rows
+from .tosa import elementwise, floats, moving, products, resizing, rows
 from .tosa.building import (
     Operand,
     TosaBuilder,
@@ -61,6 +61,7 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     **elementwise.LOWERINGS,
     **moving.LOWERINGS,
     **products.LOWERINGS,
+    **resizing.LOWERINGS,
     **rows.LOWERINGS,
 }
 """What builds the ops of TOSA for an op of TensorFlow Lite."""

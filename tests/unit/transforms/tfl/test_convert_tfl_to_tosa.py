@@ -34,6 +34,7 @@ from tests.unit.numerics.tflite.cases import Case, Tensor, cases
 from xdsl_quant.execution import compile
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
+from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.numerics.tflite.elementwise import quantize
 from xdsl_quant.runtime.loading import multiverse_context
@@ -193,6 +194,35 @@ def test_floats(mlir: Mlir, op: str):
         np.testing.assert_allclose(
             results[0], expected[0], 1e-5, 1e-6, err_msg=case.name
         )
+
+
+@pytest.mark.parametrize("sizes", [(6, 3), (7, 11), (9, 10)])
+def test_interpolation_of_unsigned_values(mlir: Mlir, sizes: tuple[int, int]):
+    """The reference kernel of these computes with floats; the interpreter is exact."""
+    type_ = "!quant.uniform<u8:f32, 0.5:200>"
+    image, resized = (
+        f"tensor<1x{rows}x{columns}x3x{type_}>" for rows, columns in ((8, 5), sizes)
+    )
+    module = parse(
+        f"""
+        func.func @main(%x: {image}) -> {resized} {{
+          %size = "tfl.pseudo_const"() <{{
+            value = dense<{[*sizes]}> : tensor<2xi32>
+          }}> : () -> tensor<2xi32>
+          %0 = "tfl.resize_bilinear"(%x, %size) <{{
+            align_corners = false, half_pixel_centers = true
+          }}> : ({image}, tensor<2xi32>) -> {resized}
+          func.return %0 : {resized}
+        }}
+        """
+    )
+    random = np.random.default_rng(1)
+    values = random.integers(0, 256, (1, 8, 5, 3)).astype(np.uint8)
+    (expected,) = run_function(module, "main", values)
+    ConvertTFLToTosaPass(fallback="off").apply(Context(), module)
+    assert isinstance(validated(mlir, module), Accepted)
+    (result,) = run(mlir, module, [values])
+    np.testing.assert_array_equal(np.asarray(result).view(np.uint8), expected)
 
 
 def as_float(tensor: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import IntegerAttr, f32, i1, i8, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, f32, i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import tfl
@@ -38,10 +38,8 @@ from .elementwise import (
     Lowering,
     activation_of,
     looked_up,
-    stored,
     with_float_activation,
 )
-from .expressions import Expression
 
 
 def number(attribute: Any, default: int = 0) -> int:
@@ -391,36 +389,6 @@ def _resize_nearest(
     return taken(builder, x.value, positions)
 
 
-def _resize_bilinear(
-    builder: TosaBuilder, op: tfl.ResizeBilinearOp, x: Operand, size: Operand
-) -> SSAValue:
-    if not x.is_quantized:
-        raise Unsupported(f"on '{x.type}' has no form in TOSA")
-    height, width = size.numbers
-    options = bool(number(op.align_corners)), bool(number(op.half_pixel_centers))
-    # It rounds away from 0, and stored values are 128 more if they are unsigned.
-    offset = 128 if is_unsigned(x.type) else 0
-    values: Any = Expression.stored(x) + offset
-    if element_type_of(x.value) == i8:
-        resized: Any = windows.resize_bilinear(values, (height, width), *options)
-        return stored(op, resized - offset)
-    return stored(op, _resized_in_parts(values, (height, width), *options))
-
-
-def _resized_in_parts(values: Any, sizes: tuple[int, int], *options: bool) -> Any:
-    """
-    The same with 32 bits: the sum, which has more, is `1024 * high + low`, and of the lower
-    part it matters only whether it is 0.
-    """
-    upper, lower, y = windows.interpolated_rows(values, sizes, *options)
-    difference = lower - upper
-    low = (difference & 1023) * y
-    high = upper + (difference >> 10) * y + (low >> 10)
-    # Half a unit is rounded away from 0.
-    is_down = (high <= 0) & ((low & 1023) == 0)
-    return (high + 512 - is_down) >> 10
-
-
 def _top_k(
     builder: TosaBuilder, op: Operation, x: Operand, _: Operand
 ) -> Sequence[SSAValue]:
@@ -506,7 +474,6 @@ LOWERINGS: Mapping[type[Operation], Lowering] = {
     tfl.SpaceToBatchNdOp: _space_to_batch,
     tfl.BatchToSpaceNdOp: _moved(data_movement.batch_to_space),
     tfl.ResizeNearestNeighborOp: _resize_nearest,
-    tfl.ResizeBilinearOp: _resize_bilinear,
     tfl.TopKV2Op: _top_k,
 }
 """The ops that move elements."""
