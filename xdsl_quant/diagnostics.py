@@ -4,13 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from xdsl.dialects.builtin import FileLineColLoc, UnregisteredOp
+from xdsl.dialects.builtin import FileLineColLoc, NameLoc, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException
 
 
 def location_prefix(location: Attribute) -> str:
-    """A location as the start of a message, e.g. `model.mlir:3:5: `; empty if unknown."""
+    """
+    A location as the start of a message: `model.mlir:3:5: ` in a text, `loc("name"): ` in
+    a TensorFlow Lite file; empty if unknown.
+    """
+    if isinstance(location, NameLoc):
+        return f"loc({location.desc}): "
     if not isinstance(location, FileLineColLoc):
         return ""
     parts = (location.filename, location.line, location.column)

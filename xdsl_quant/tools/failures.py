@@ -98,7 +98,9 @@ def failure(place: str, error: BaseException) -> Failure:
         message = error.strerror.lower()
     # Errors of ops say themselves where; in a batch they do so in the middle.
     if ": error: " in message and not message.startswith("batch "):
-        return Failure(message)
+        # Names of tensors are not those of files.
+        is_name = message.startswith("loc(")
+        return Failure(f"{place}: {message}" if is_name else message)
     return Failure(f"{place}: error: {message.removeprefix('error: ')}")
 
 

@@ -68,7 +68,7 @@ from xdsl_quant.transforms.building.tensor_expressions import (
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.xdsl_patches import patched_pass
 
-from .fallbacks import Fallback, list_fallbacks, refuse_fallbacks
+from .fallbacks import Fallback, list_fallbacks, refuse_fallbacks, without_conversion
 from .kernels import (
     IMPLEMENTATIONS,
     MULTIPLIER_KERNELS,
@@ -199,7 +199,7 @@ class _Conversion:
             )
         implementation = self.implementations.get(type(op))
         if implementation is None:
-            fail(op, f"'{op_name(op)}' op has no conversion to linalg")
+            fail(op, f"'{op_name(op)}' op {without_conversion(op, 'linalg')}")
         try:
             results = self._results(op, implementation)
         except ComputationError as e:

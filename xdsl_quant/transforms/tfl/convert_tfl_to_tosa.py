@@ -46,7 +46,7 @@ from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements
 
-from .fallbacks import Fallback, list_fallbacks
+from .fallbacks import Fallback, list_fallbacks, without_conversion
 from .tosa import elementwise, floats, moving, products, resizing, rows
 from .tosa.building import (
     Operand,
@@ -210,7 +210,7 @@ class _Conversion:
 
     def _lower(self, builder: TosaBuilder, op: Operation) -> None:
         if type(op) not in LOWERINGS.keys() | floats.LOWERINGS.keys():
-            raise Unsupported("has no conversion to TOSA")
+            raise Unsupported(without_conversion(op, "TOSA"))
         if any(self.values.get(operand, 0) is None for operand in op.operands):
             # What defines it has an error.
             self.values.update(dict.fromkeys(op.results))

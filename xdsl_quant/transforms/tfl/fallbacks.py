@@ -16,9 +16,20 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.dialects import tfl
 
 Fallback: TypeAlias = tuple[Operation, str]
 """An op without an integer form, and why it has none: the predicate of a sentence."""
+
+
+def without_conversion(op: Operation, target: str) -> str:
+    """What a pass says of an op that it cannot convert: the predicate of a sentence."""
+    custom = (
+        f": unsupported custom operator '{op.custom_code.data}'"
+        if isinstance(op, tfl.CustomOp)
+        else ""
+    )
+    return f"has no conversion to {target}{custom}"
 
 
 def list_fallbacks(module: ModuleOp, fallbacks: Sequence[Fallback]) -> None:
