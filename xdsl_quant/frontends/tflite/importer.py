@@ -247,8 +247,6 @@ def _quantized_type(
 def tensor_type(tensor: Tensor, where: str, is_narrow: bool = False) -> TypeAttribute:
     """The type of a tensor; without rank if the file does not say one."""
     element = element_type(tensor, where, is_narrow)
-    if isinstance(element, ResourceType):
-        return UnrankedTensorType(element)
     if not tensor.shape and tensor.data is None and not tensor.has_rank:
         return UnrankedTensorType(element)
     shape = tensor.shape if tensor.signature is None else tensor.signature
@@ -301,6 +299,7 @@ class _FunctionImporter:
         self.block = Block()
         self.values: dict[int, SSAValue] = {}
         self.constants: dict[tuple[int, bool], SSAValue] = {}
+        self.absent: SSAValue | None = None
 
     def where(self, index: int) -> str:
         return f"tensor {index} ('{self.subgraph.tensors[index].name}')"
@@ -378,11 +377,13 @@ class _FunctionImporter:
         return constant
 
     def no_value(self) -> SSAValue:
-        return self.add(
-            NoValueOp.create(
+        """The only one of the function, where it is needed first."""
+        if self.absent is None:
+            op = NoValueOp.create(
                 result_types=[NoneType()], properties={"value": UnitAttr()}
             )
-        ).results[0]
+            self.absent = self.add(op).results[0]
+        return self.absent
 
     def constant(self, index: int, is_narrow: bool) -> SSAValue:
         tensor = self.subgraph.tensors[index]
@@ -402,6 +403,8 @@ class _FunctionImporter:
         else:
             value = _constant_value(tensor, type_)
             op = ConstOp.create(result_types=[type_], properties={"value": value})
+            if tensor.is_variable:
+                op.attributes["tfl.is_variable"] = UnitAttr()
         return self.add(op, tensor.name).results[0]
 
     # Operators

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from tests.conformance.answers import Accepted, Crashed
 from tests.conformance.real_mlir import Mlir
 from tests.unit.numerics.tflite.cases import Case, cases
 from xdsl_quant.frontends.tflite import read_tflite, write_tflite
+from xdsl_quant.frontends.tflite.model import (
+    ABSENT,
+    Model,
+    Operator,
+    Subgraph,
+    Tensor,
+)
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
@@ -117,6 +125,74 @@ def test_text_of_single_ops(single_ops: Sequence[Case], litert_converter: Mlir):
         assert litert_converter.run(str(read_tflite(file))) == expected, case.name
         compared += 1
     assert compared > 0.9 * len(single_ops)
+
+
+def file_of(operands: Sequence[Tensor], *operators: Operator) -> bytes:
+    """A file whose last tensor is the result; those before that have no data are inputs."""
+    indices = range(len(operands) - 1)
+    made = {index for op in operators for index in op.outputs}
+    inputs = [
+        index
+        for index in indices
+        if index not in made
+        and operands[index].data is None
+        and not operands[index].is_variable
+    ]
+    return write_model(
+        Model([Subgraph("main", operands, inputs, [len(operands) - 1], operators)])
+    )
+
+
+def test_text_of_float_state(real: Mlir):
+    """The real importer does not initialize it."""
+    weights = np.ones(6, np.float32).view(np.uint8)
+    tensors = [
+        Tensor("x", "FLOAT32", (1, 2), None, None, None),
+        Tensor("features", "FLOAT32", (3, 2), None, weights, None),
+        Tensor("time", "FLOAT32", (3, 2), None, weights, None),
+        Tensor("state", "FLOAT32", (1, 6), None, None, None, is_variable=True),
+        Tensor("time2", "FLOAT32", (3, 3), None, np.zeros(36, np.uint8), None),
+        Tensor("state2", "FLOAT32", (1, 9), None, None, None, is_variable=True),
+        Tensor("between", "FLOAT32", (1, 3), None, None, None),
+        Tensor("features2", "FLOAT32", (3, 3), None, np.zeros(36, np.uint8), None),
+        Tensor("y", "FLOAT32", (1, 3), None, None, None),
+    ]
+    options = {"rank": 1, "fused_activation_function": 0}
+    operators = [
+        Operator("SVDF", [0, 1, 2, ABSENT, 3], [6], options),
+        Operator("SVDF", [6, 7, 4, ABSENT, 5], [8], options),
+    ]
+    file = file_of(tensors, *operators)
+    module = read_tflite(file)
+    assert str(module).count("{tfl.is_variable}") == 2
+    expected, found = real.imported(file), real.run(str(module))
+    assert isinstance(expected, Accepted)
+    assert isinstance(found, Accepted)
+    values = r"dense<[^>]*> (?=: tensor<\S+>}> {tfl.is_variable})"
+    assert re.sub(values, "", found.text) == re.sub(values, "", expected.text)
+    assert str(read_tflite(write_tflite(module))) == str(module)
+
+
+@pytest.mark.parametrize("has_rank", [True, False])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_text_of_handles(shape: Sequence[int], has_rank: bool, real: Mlir):
+    tensors = [
+        Tensor("x", "FLOAT32", (2,), None, None, None),
+        Tensor("v", "RESOURCE", shape, None, None, None, has_rank=has_rank),
+        Tensor("y", "FLOAT32", (2,), None, None, None),
+    ]
+    file = file_of(
+        tensors,
+        Operator("VAR_HANDLE", [], [1], {"container": "", "shared_name": "v"}),
+        Operator("ASSIGN_VARIABLE", [1, 0], []),
+        Operator("READ_VARIABLE", [1], [2]),
+    )
+    module = read_tflite(file)
+    module.verify()
+    expected = real.imported(file)
+    assert isinstance(expected, Accepted)
+    assert real.run(str(module)) == expected
+    assert real.imported(write_tflite(module)) == expected
 
 
 def test_single_ops_run(single_ops: Sequence[Case]):
