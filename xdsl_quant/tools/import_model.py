@@ -68,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PIPELINE",
         help="passes to apply, as for xdsl-opt",
     )
+    parser.add_argument(
+        "--print-debuginfo",
+        action="store_true",
+        help="print locations in the text, so that a file made of it has all names of "
+        "tensors",
+    )
     # It has no arrays among its files.
     parser.set_defaults(inputs=[])
     return parser
@@ -84,12 +90,15 @@ def _run(options: argparse.Namespace) -> None:
     module = read_module(options, ctx)
     for line in _fallback_table(module):
         print(line, file=sys.stderr)
+    target = MLIRTarget(print_debuginfo=options.print_debuginfo)
     if output is None:
-        print(_text(ctx, module), end="")
+        print(_text(ctx, target, module), end="")
         return
     with reported(source, TFLiteFileError, ImportError):
         is_text = not is_tflite_file(output)
-        content = _text(ctx, module).encode() if is_text else write_tflite(module)
+        content = (
+            _text(ctx, target, module).encode() if is_text else write_tflite(module)
+        )
     with reported(output, OSError), open_atomically(output) as stream:
         stream.write(content)
 
@@ -109,9 +118,9 @@ def _fallback_table(module: ModuleOp) -> Iterator[str]:
         yield f"{count:>5}  {op:<{width}}  {reason}"
 
 
-def _text(ctx: Context, module: ModuleOp) -> str:
+def _text(ctx: Context, target: MLIRTarget, module: ModuleOp) -> str:
     stream = io.StringIO()
-    MLIRTarget().emit(ctx, module, stream)
+    target.emit(ctx, module, stream)
     return f"{stream.getvalue().rstrip()}\n"
 
 

@@ -89,6 +89,14 @@ func.func @main(%x: tensor<4x!q>, %y: tensor<4x!q>) -> tensor<4x!q> {
 """
 
 
+def test_text_with_names_of_constants():
+    path = Path(__file__).parents[3] / "docs" / "examples" / "streaming.tflite"
+    assert main([str(path), "-o", "file.tflite"]) == 0
+    assert main([str(path), "--print-debuginfo", "-o", "text.mlir"]) == 0
+    assert main(["text.mlir", "-o", "again.tflite"]) == 0
+    assert Path("again.tflite").read_bytes() == Path("file.tflite").read_bytes()
+
+
 def test_table_of_fallbacks(capsys: pytest.CaptureFixture[str]):
     Path("div.mlir").write_text(FALLBACKS)
     assert main(["div.mlir", "-p", "convert-tfl-to-linalg"]) == 0
