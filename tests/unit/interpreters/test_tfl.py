@@ -752,11 +752,12 @@ def module_of(operator: Operator) -> ModuleOp:
     [
         (
             Operator("CUSTOM", [0], [1], {}, "Mine", b""),
-            "'tfl.custom' op cannot be run: unsupported custom operator 'Mine'",
+            "loc(\"y\"): error: 'tfl.custom' op cannot be run: unsupported custom operator "
+            "'Mine'",
         ),
         (
             Operator("CUMSUM", [0], [1], {}),
-            "'tfl.cumsum' op cannot be run: unsupported operator",
+            "loc(\"y\"): error: 'tfl.cumsum' op cannot be run: unsupported operator",
         ),
     ],
 )
