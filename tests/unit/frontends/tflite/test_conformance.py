@@ -143,7 +143,7 @@ def file_of(operands: Sequence[Tensor], *operators: Operator) -> bytes:
     )
 
 
-def test_text_of_float_state(real: Mlir):
+def test_text_of_float_state(litert_converter: Mlir):
     """The real importer does not initialize it."""
     weights = np.ones(6, np.float32).view(np.uint8)
     tensors = [
@@ -165,7 +165,7 @@ def test_text_of_float_state(real: Mlir):
     file = file_of(tensors, *operators)
     module = read_tflite(file)
     assert str(module).count("{tfl.is_variable}") == 2
-    expected, found = real.imported(file), real.run(str(module))
+    expected, found = litert_converter.imported(file), litert_converter.run(str(module))
     assert isinstance(expected, Accepted)
     assert isinstance(found, Accepted)
     values = r"dense<[^>]*> (?=: tensor<\S+>}> {tfl.is_variable})"
@@ -175,7 +175,7 @@ def test_text_of_float_state(real: Mlir):
 
 @pytest.mark.parametrize("has_rank", [True, False])
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_text_of_handles(shape: Sequence[int], has_rank: bool, real: Mlir):
+def test_text_of_handles(shape: Sequence[int], has_rank: bool, litert_converter: Mlir):
     tensors = [
         Tensor("x", "FLOAT32", (2,), None, None, None),
         Tensor("v", "RESOURCE", shape, None, None, None, has_rank=has_rank),
@@ -189,10 +189,10 @@ def test_text_of_handles(shape: Sequence[int], has_rank: bool, real: Mlir):
     )
     module = read_tflite(file)
     module.verify()
-    expected = real.imported(file)
+    expected = litert_converter.imported(file)
     assert isinstance(expected, Accepted)
-    assert real.run(str(module)) == expected
-    assert real.imported(write_tflite(module)) == expected
+    assert litert_converter.run(str(module)) == expected
+    assert litert_converter.imported(write_tflite(module)) == expected
 
 
 def test_single_ops_run(single_ops: Sequence[Case]):

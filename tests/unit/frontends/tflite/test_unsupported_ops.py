@@ -51,13 +51,24 @@ def test_they_are_written_as_they_were_read(operator: Operator):
 
 
 @OPERATORS
-def test_the_real_importer_has_the_same_text(operator: Operator):
-    pytest.importorskip("litert_converter", reason="pip install litert-converter")
+def test_the_real_importer_has_the_same_text(
+    operator: Operator, litert_converter: Mlir
+):
     content = content_of(operator)
-    with Mlir(package="litert_converter.mlir") as real:
-        expected = real.imported(content)
-        assert isinstance(expected, Accepted)
-        assert real.run(str(read_tflite(content))) == expected
+    expected = litert_converter.imported(content)
+    assert isinstance(expected, Accepted)
+    assert litert_converter.run(str(read_tflite(content))) == expected
+
+
+X = np.ones((2, 3), np.float32)
+
+
+def interpret(path: Path) -> Any:
+    return run_function(path, None, X)
+
+
+def interpret_step(path: Path) -> Any:
+    return StatefulModel(path).step(X)
 
 
 @OPERATORS
@@ -65,8 +76,8 @@ def test_the_real_importer_has_the_same_text(operator: Operator):
     ("function", "words"),
     [
         (compile, "has no conversion to linalg"),
-        (lambda path: StatefulModel(path).step(X), "cannot be run"),
-        (lambda path: run_function(path, None, X), "cannot be run"),
+        (interpret_step, "cannot be run"),
+        (interpret, "cannot be run"),
     ],
     ids=["compile", "stateful", "interpreter"],
 )
@@ -83,9 +94,6 @@ def test_errors_in_python(
     assert str(info.value).splitlines()[0] == (
         f'loc("block/turned:0"): error: {NAMES[operator.code]} {words}{details}'
     )
-
-
-X = np.ones((2, 3), np.float32)
 
 
 @OPERATORS
