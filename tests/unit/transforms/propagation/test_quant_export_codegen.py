@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -311,6 +311,139 @@ def test_stablehlo():
         [[floor(n + Fraction(1, 2)) for n in row] for row in exact], 0, 255
     )
     np.testing.assert_array_equal(np.rint(result / 0.04), expected)
+
+
+# Exact results: all numbers are multiples of 1/4, and those of the ports of 1/32
+
+_T = "tensor<2x3xf32>"
+EXACT: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "transpose": (
+        f"%r = stablehlo.transpose %a, dims = [1, 0] : ({_T}) -> tensor<3x2xf32>",
+        lambda a, b: a.T,
+    ),
+    "reshape": (
+        f"%r = stablehlo.reshape %a : ({_T}) -> tensor<6xf32>",
+        lambda a, b: a.reshape(6),
+    ),
+    "concatenate": (
+        f"%r = stablehlo.concatenate %a, %b, dim = 0 : ({_T}, {_T}) -> tensor<4x3xf32>",
+        lambda a, b: np.concatenate([a, b]),
+    ),
+    "concatenate one": (
+        f"%r = stablehlo.concatenate %a, %a, dim = 1 : ({_T}, {_T}) -> tensor<2x6xf32>",
+        lambda a, b: np.concatenate([a, a], 1),
+    ),
+    "slice": (
+        f"%r = stablehlo.slice %a [0:1, 1:3] : ({_T}) -> tensor<1x2xf32>",
+        lambda a, b: a[:1, 1:],
+    ),
+    "reduce add": (
+        f"""%z = stablehlo.constant dense<0.5> : tensor<f32>
+        %r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0]
+          : ({_T}, tensor<f32>) -> tensor<3xf32>""",
+        lambda a, b: a.sum(0) + 0.5,
+    ),
+    "reduce max": (
+        f"""%z = stablehlo.constant dense<0xFF800000> : tensor<f32>
+        %r = stablehlo.reduce(%a init: %z) applies stablehlo.maximum across
+          dimensions = [1] : ({_T}, tensor<f32>) -> tensor<2xf32>""",
+        lambda a, b: a.max(1),
+    ),
+    "reduce min": (
+        f"""%z = stablehlo.constant dense<-0.5> : tensor<f32>
+        %r = stablehlo.reduce(%b init: %z) applies stablehlo.minimum across
+          dimensions = [1] : ({_T}, tensor<f32>) -> tensor<2xf32>""",
+        lambda a, b: np.minimum(b.min(1), -0.5),
+    ),
+    "multiply": (f"%r = stablehlo.multiply %a, %b : {_T}", lambda a, b: a * b),
+    "scale": (
+        f"""%c = stablehlo.constant dense<-2.0> : {_T}
+        %r = stablehlo.multiply %c, %a : {_T}""",
+        lambda a, b: -2 * a,
+    ),
+    "negate": (f"%r = stablehlo.negate %b : {_T}", lambda a, b: -b),
+    "subtract": (f"%r = stablehlo.subtract %a, %b : {_T}", lambda a, b: a - b),
+    "abs": (f"%r = stablehlo.abs %a : {_T}", lambda a, b: abs(a)),
+    "clamp": (
+        f"""%z = stablehlo.constant dense<-0.75> : tensor<f32>
+        %s = stablehlo.constant dense<0.5> : tensor<f32>
+        %r = stablehlo.clamp %z, %a, %s : (tensor<f32>, {_T}, tensor<f32>) -> {_T}""",
+        lambda a, b: np.clip(a, -0.75, 0.5),
+    ),
+    "add a constant": (
+        f"""%c = stablehlo.constant dense<[[1.0, 0.5, 0.25], [0.0, -1.0, 0.75]]> : {_T}
+        %r = stablehlo.add %c, %a : {_T}""",
+        lambda a, b: a + np.array([[1, 0.5, 0.25], [0, -1, 0.75]]),
+    ),
+    "bias": (
+        f"""%c = stablehlo.constant dense<[0.5, -0.25, 0.0]> : tensor<3xf32>
+        %d = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<3xf32>) -> {_T}
+        %r = stablehlo.add %a, %d : {_T}""",
+        lambda a, b: a + np.array([0.5, -0.25, 0]),
+    ),
+    "sum of all": (
+        f"""%e = tensor.empty() : tensor<2x3xf32>
+        %s = linalg.add ins(%a, %b : {_T}, {_T}) outs(%e : {_T}) -> {_T}
+        %r = linalg.sub ins(%s, %a : {_T}, {_T}) outs(%e : {_T}) -> {_T}""",
+        lambda a, b: b,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_results(name: str):
+    body, compute = EXACT[name]
+    rng = np.random.default_rng(2)
+    # The second operand is unsigned and has another scale.
+    a = rng.integers(-5, 6, (2, 3)).astype(np.float32) / 4
+    b = rng.integers(-3, 5, (2, 3)).astype(np.float32) / 4
+    expected = np.asarray(compute(a, b), np.float32)
+    result = f"tensor<{'x'.join(map(str, expected.shape))}xf32>"
+    text = f"""
+    func.func @main(%x: {_T}, %y: {_T}) -> {result} {{
+      %0 = quant.region "k" (%a = %x : {_T} as !quant.uniform<i8:f32, 0.03125:1>,
+                             %b = %y : {_T} as !quant.uniform<u8:f32, 0.25:130>)
+          -> ({result} as !quant.uniform<i8:f32, 0.03125:-5>) {{
+        {body}
+        quant.return %r : {result}
+      }}
+      func.return %0 : {result}
+    }}
+    """
+    module = exported(text)
+    assert "quant.float_kernels" not in module.attributes
+    (found,) = run_function(module, "main", a, b)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_convolution():
+    """Scales along an axis, and an output that does not begin with zeros."""
+    types = "tensor<1x5x5x3xf32>", "tensor<2x2x3x2xf32>", "tensor<1x4x4x2xf32>"
+    text = f"""
+    func.func @main(%x: {types[0]}) -> {types[2]} {{
+      %w = arith.constant dense<0.25> : {types[1]}
+      %0 = quant.region "conv" (
+          %a = %x : {types[0]} as !quant.uniform<i8:f32, 0.03125:-3>,
+          %b = %w : {types[1]} as !quant.uniform<i8<-127:127>:f32:3, {{0.25,0.125}}>)
+          -> ({types[2]} as !quant.uniform<i8:f32, 0.0625:2>) {{
+        %z = arith.constant 0.5 : f32
+        %e = tensor.empty() : {types[2]}
+        %f = linalg.fill ins(%z : f32) outs(%e : {types[2]}) -> {types[2]}
+        %r = linalg.conv_2d_nhwc_hwcf
+          {{dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}}
+          ins(%a, %b : {types[0]}, {types[1]}) outs(%f : {types[2]}) -> {types[2]}
+        quant.return %r : {types[2]}
+      }}
+      func.return %0 : {types[2]}
+    }}
+    """
+    module = exported(text)
+    assert "quant.float_kernels" not in module.attributes
+    x = np.random.default_rng(3).integers(-4, 5, (1, 5, 5, 3)).astype(np.float32) / 4
+    windows = np.lib.stride_tricks.sliding_window_view(x[0], (2, 2), (0, 1))
+    exact = windows.sum((2, 3, 4)) / 4 + 0.5
+    (result,) = run_function(module, "main", x)
+    np.testing.assert_array_equal(result[0], np.stack([exact, exact], -1))
 
 
 def kernel(ops: str, operands: Sequence[str] = ("!q",), result: str = "!q") -> str:

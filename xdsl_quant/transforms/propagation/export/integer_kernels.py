@@ -48,6 +48,7 @@ from .integers import (
     Integers,
     Loop,
     NoIntegerForm,
+    common_scale,
     fitting_type,
     integer_op,
     loaded,
@@ -164,6 +165,8 @@ class IntegerKernel:
             raise NoIntegerForm(f"'{op.name}' of a number that is not constant")
         if (nest := loop_nest_of(op)) is not None:
             return self._loop_nest(nest, operands)
+        if isinstance(op, tensor.ConcatOp):
+            return self._concatenation(op, operands)
         if (moves := quantization_trait(op, MovesElements)) is not None:
             return self._move(op, operands, moves.moved(op))
         raise NoIntegerForm(f"'{op.name}' has no integer form")
@@ -191,6 +194,62 @@ class IntegerKernel:
         regions = [region.clone() for region in op.regions]
         (value,) = self.builder.same_op(op, values, [type_], regions)
         return replace(source, value=value, axis=None, array=None)
+
+    def _concatenation(self, op: Operation, operands: Sequence[Value]) -> Value:
+        """Tensors one after the other, once they have one scale."""
+        tensors = [
+            self._tensor_of(value) if isinstance(value, Constant) else value
+            for value in operands
+        ]
+        parts = [value for value in tensors if isinstance(value, Integers)]
+        if len(parts) < len(operands):
+            raise NoIntegerForm(f"'{op.name}' reads what is not there")
+        kinds = {
+            (x.scales, x.zero_point, x.is_signed, scalar_or_element_type(x.value.type))
+            for x in parts
+        }
+        if len(kinds) > 1 or len(parts[0].scales) > 1:
+            parts = self._with_one_scale(parts)
+        first = parts[0]
+        element_type = cast(IntegerType, scalar_or_element_type(first.value.type))
+        result_type = with_element_type(op.results[0].type, element_type)
+        (value,) = self.builder.same_op(op, [x.value for x in parts], [result_type])
+        return replace(
+            first,
+            value=value,
+            low=min(x.low for x in parts),
+            high=max(x.high for x in parts),
+            array=None,
+            error=max(x.error for x in parts),
+            difference=max(x.difference for x in parts),
+        )
+
+    def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
+        """Tensors of one type and scale, with a zero point of 0."""
+        scale = common_scale(tensors)
+        elements: list[tuple[Loop, Integers]] = []
+        for x in tensors:
+            rank = len(shape_of(x.value))
+            loop = Loop(self.builder, rank)
+            element = loop.element(x, dimensions(range(rank)))
+            elements.append((loop, loop.with_scale(element, scale)))
+        low = min(element.low for _, element in elements)
+        high = max(element.high for _, element in elements)
+        type_ = fitting_type(low, high)
+        return [
+            loop.finished(
+                replace(
+                    element,
+                    value=loop.load(element, type_),
+                    low=low,
+                    high=high,
+                    is_signed=True,
+                ),
+                shape_of(x.value),
+                dimensions(range(loop.rank)),
+            )
+            for x, (loop, element) in zip(tensors, elements, strict=True)
+        ]
 
     # Loop nests
 
@@ -619,6 +678,12 @@ def _bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     return order(Fraction(number), end)
 
 
+def _absolute(loop: Loop, a: _Number) -> _Number:
+    if isinstance(a, Constant):
+        return Constant(abs(a.number))
+    return loop.ordered(a, loop.negative(a), is_maximum=True)
+
+
 def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
     def form(loop: Loop, a: _Number, b: _Number) -> _Number:
         if isinstance(a, Constant):
@@ -638,6 +703,7 @@ _ELEMENTWISE: Mapping[str, Callable[..., _Number]] = {
     "arith.mulf": _product,
     "arith.negf": _negative,
     "arith.subf": _difference,
+    "math.absf": _absolute,
     **dict.fromkeys(sorted(_MAXIMA), _ordered(True)),
     **dict.fromkeys(sorted(_MINIMA), _ordered(False)),
 }

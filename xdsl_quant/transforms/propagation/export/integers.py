@@ -303,10 +303,10 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
                 return scale
     candidates: list[tuple[Fraction, Fraction]] = []
     for base in {x.scale for x in values}:
-        for power in range(MULTIPLIER_BITS):
-            if fits(scale := base / (1 << power)):
-                inexact = sum(x.largest for x in values if x.scales != (base,))
-                candidates.append((inexact * scale / 2, scale))
+        finer = (base / (1 << power) for power in reversed(range(MULTIPLIER_BITS)))
+        if (scale := next(filter(fits, finer), None)) is not None:
+            inexact = sum(x.largest for x in values if x.scales != (base,))
+            candidates.append((inexact * scale / 2, scale))
     if not candidates:
         raise NoIntegerForm(f"terms of a sum need more than {SUM_BITS} bits")
     return min(candidates)[1]
@@ -414,8 +414,9 @@ class Loop:
         low, high = x.low - x.zero_point, x.high - x.zero_point
         return replace(x, value=value, zero_point=0, low=low, high=high, is_signed=True)
 
-    def _multiplied(self, x: Integers, scale: Fraction) -> Integers:
-        """A corrected integer with another scale."""
+    def with_scale(self, x: Integers, scale: Fraction) -> Integers:
+        """The same number with another scale and a zero point of 0."""
+        x = self._corrected(x)
         factors = [nearest(s / scale) for s in x.scales]
         lost = max(abs(s - f * scale) for s, f in zip(x.scales, factors, strict=True))
         error = x.error + x.largest * lost
@@ -444,7 +445,7 @@ class Loop:
                 return found
             return [self._corrected(x) for x in found]
         scale = common_scale(values)
-        return [self._multiplied(self._corrected(x), scale) for x in values]
+        return [self.with_scale(x, scale) for x in values]
 
     def sum(self, a: Integers, b: Integers) -> Integers:
         """The sum of two numbers."""
