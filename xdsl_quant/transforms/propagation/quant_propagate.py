@@ -7,8 +7,8 @@ what holds between them. The result has uniform types for all ports that could b
 * A uniform type is fixed. A range becomes parameters by the rule of the target.
   `!quant.any` is the least width, and `!quant.none` keeps a value as it is. An element
   type says nothing.
-* Constants get parameters from their content, or from the operands whose scales they
-  multiply if they are biases.
+* Constants get parameters from their content, whatever range is said, or from the operands
+  whose scales they multiply if they are biases.
 * What is known goes along the constraints of kernels until nothing changes. A value has one
   set of parameters; a kernel that needs others has them at its port. So a rescale is where
   the specification of a user differs from that where the value is computed.

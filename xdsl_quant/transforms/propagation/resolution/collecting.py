@@ -203,7 +203,8 @@ def _new_constant(ssa: SSAValue, uses: list[Value]) -> Value:
 def _read_specs(value: Value) -> None:
     """
     What specifications say about a value: that where it is computed counts more than those
-    where it is used, and a uniform type there more than a range.
+    where it is used, and a uniform type there more than a range. The range of a constant
+    is that of its content.
     """
     said = [(kernel, port, kernel.op.specs[port]) for kernel, port in value.ports]
     for kernel, port, spec in sorted(
@@ -215,7 +216,7 @@ def _read_specs(value: Value) -> None:
     ):
         is_known = value.parameters is not None or value.range is not None
         if isinstance(spec, CalibratedQuantizedType):
-            if not is_known:
+            if not is_known and not value.is_constant:
                 value.range = spec.min.data, spec.max.data
         elif isinstance(spec, UniformType):
             decision = Decision("specification")
