@@ -4,7 +4,8 @@ Compare random models with the reference kernels of TensorFlow Lite: `make oracl
     python -m tests.oracles --ops ADD,CONV_2D --draws 200 --seed 1
 
 Each line of the table is an op with one kind of operands, or `NETWORK`, models of several
-ops. The exit code is 1 if a value
+ops, or `FLOAT_NETWORK`, such models on floats, whose results are equal within a
+tolerance. The exit code is 1 if a value
 differs, or if there are too few values or too many at the ends of the range. A model that
 is named in a message is made again by `--ops OP --kind KIND --first N --draws 1`.
 """
@@ -18,12 +19,13 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from . import networks
+from . import float_networks, networks
 from .comparing import DECLARATIONS, Tally, compare_in_own_process
 
 _SHOWN = 3
 _KINDS = {
     networks.NAME: networks.KINDS,
+    float_networks.NAME: ("f32",),
     **{op: declaration.kinds for op, declaration in DECLARATIONS.items()},
 }
 

@@ -28,7 +28,7 @@ from xdsl_quant.runtime.stateful_function import StatefulFunction
 from xdsl_quant.transforms.building.arrays import numpy_dtype
 from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
-from . import elementwise, moving, networks, products
+from . import elementwise, float_networks, moving, networks, products
 from .drawing import Declaration, Draw
 from .networks import Network
 from .networks_in_tosa import exact_results, tosa_steps, without_signed_zeros
@@ -343,6 +343,63 @@ def compare_networks(
     return tally
 
 
+def compare_float_networks(
+    process: LiteRTProcess,
+    mlir: Mlir,
+    kind: str,
+    draws: int,
+    seed: int = 0,
+    compiled_step: int = 20,
+    first: int = 0,
+    tosa_step: int = 4,
+) -> Tally:
+    """
+    Compare random models of several ops on floats in the ways of `compare_networks`. What
+    each op computes is within `float_networks.TOLERANCE`, also compiled.
+    """
+    tally = Tally(float_networks.NAME, kind)
+    for index in range(first, first + draws):
+        draw = Draw(float_networks.NAME, kind, seed, index)
+        net, refused = float_networks.float_network(draw, process)
+        tally.refused += refused
+        tally.draws += 1
+        tally.values += sum(array.size for array in net.expected[0])
+        ways: list[Callable[[bytes], Step]] = [_interpret_steps, _interpret_lowered]
+        if index % compiled_step == compiled_step - 1:
+            ways.append(_compile_steps)
+            tally.compiled += 1
+        if index % tosa_step == tosa_step - 1:
+            ways.append(tosa_steps(mlir))
+            tally.tosa += 1
+        for way in ways:
+            if found := _distance_of_floats(way, net):
+                tally.mismatches.append(
+                    f"{draw.name}: {way.__name__.lstrip('_')}: {found}"
+                )
+    return tally
+
+
+def _distance_of_floats(way: Callable[[bytes], Step], net: Network) -> str | None:
+    """How results in some way are too far from those of the reference kernels."""
+    try:
+        results = way(net.file(net.results))(*net.steps[0])
+        for index, result, array in zip(
+            net.results, results, net.expected[0], strict=True
+        ):
+            computed = np.asarray(result)
+            if (computed.shape, computed.dtype) != (array.shape, array.dtype):
+                return f"t{index}: {computed.dtype}{computed.shape}"
+            extent = max(1.0, float(np.abs(array).max(initial=0)))
+            distance = float(np.abs(computed - array).max(initial=0)) / extent
+            # It is not less if it is not a number.
+            if not distance <= float_networks.TOLERANCE:
+                return f"t{index}: {distance} of {extent}"
+    # Whatever is raised is a mismatch of this model.
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+    return None
+
+
 def _difference_if_written(
     process: LiteRTProcess, file: bytes, net: Network
 ) -> str | None:
@@ -363,4 +420,6 @@ def compare_in_own_process(op: str, kind: str, *numbers: int) -> Tally:
     with LiteRTProcess() as process, Mlir() as mlir:
         if op == networks.NAME:
             return compare_networks(process, mlir, kind, *numbers)
+        if op == float_networks.NAME:
+            return compare_float_networks(process, mlir, kind, *numbers)
         return compare(process, op, kind, *numbers)

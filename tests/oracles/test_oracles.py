@@ -15,13 +15,14 @@ from tests.unit.numerics.tflite.cases import Tensor, cases
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
 
-from . import networks
+from . import float_networks, networks
 from .__main__ import complaints
 from .comparing import (
     DECLARATIONS,
     WITHOUT_ORACLE,
     Tally,
     compare,
+    compare_float_networks,
     compare_networks,
     with_shapes,
 )
@@ -63,6 +64,28 @@ def test_random_networks(kind: str, process: LiteRTProcess, mlir: Mlir):
     assert tally.draws == DRAWS
     assert tally.compiled
     assert tally.tosa
+
+
+def test_random_networks_of_floats(process: LiteRTProcess, mlir: Mlir):
+    draws = 3 * DRAWS
+    tally = compare_float_networks(
+        process, mlir, "f32", draws, SEED, compiled_step=4, tosa_step=4
+    )
+    assert not tally.mismatches
+    assert not tally.refused
+    assert tally.values > 100 * draws
+    assert tally.compiled == tally.tosa == 3
+
+
+def test_networks_of_floats_that_differ_are_named(
+    process: LiteRTProcess, mlir: Mlir, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(float_networks, "TOLERANCE", -1.0)
+    tally = compare_float_networks(process, mlir, "f32", 1, SEED)
+    assert len(tally.mismatches) == 2
+    assert tally.mismatches[0].startswith(
+        "FLOAT_NETWORK f32, seed 1, draw 0: interpret_steps: t1: 0.0 of "
+    )
 
 
 def test_networks_have_several_ops(process: LiteRTProcess):
