@@ -13,6 +13,7 @@ from benchmarks import (
     large_types,
     observers,
     passes,
+    propagation,
     start_up,
     tflite_fallback,
 )
@@ -23,6 +24,7 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Casts in one function", casts_in_one_function, casts_in_one_function.report),
     ("Large types", large_types, large_types.report),
     ("Passes on types", passes, passes.report),
+    ("Propagation", propagation, propagation.report),
     ("Start-up", start_up, start_up.report),
     ("Kernels", kernels, kernels.report),
     ("Integer kernels", integer_kernels, integer_kernels.report),

@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+from time import process_time
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, f32, i8, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerType, ModuleOp, f32, i8, i32
+from xdsl.ir import TypeAttribute
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
+    CalibratedQuantizedType,
+    NoQuantizedType,
     RegionOp,
+    UniformQuantizedPerAxisType,
     UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     AffineOpCoefficient,
     SameOperandsAndResultsScale,
+    has_quantization_trait,
 )
+from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_propagate import (
     QuantPropagatePass,
     propagate,
@@ -37,6 +46,8 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Specs,
     TargetSpec,
 )
+
+from .programs import random_program
 
 I8 = Port(AnyQuantizedType(i8))
 I32 = Port(AnyQuantizedType(i32), zero_point=0)
@@ -427,3 +438,94 @@ def test_content_that_has_no_scale():
     assert specs(module) == [[HALF, "f32", HALF]]
     (value,) = report.float_values
     assert value.float_reason == "range -2.0 to inf is not finite"
+
+
+# Any program
+
+SPECS: Sequence[TypeAttribute] = (
+    CalibratedQuantizedType(f32, -1.0, 1.0),
+    CalibratedQuantizedType(f32, 0.0, 1e-9),
+    UniformQuantizedType(i8, f32, 0.5, 3),
+    UniformQuantizedType(i8, f32, 0.25),
+    UniformQuantizedType(IntegerType(16), f32, 0.1),
+    UniformQuantizedPerAxisType(i8, f32, [0.5, 1, 2, 4], quantized_dimension=1),
+    AnyQuantizedType(i8, f32),
+    NoQuantizedType(f32),
+)
+
+
+def with_random_specs(module: ModuleOp, random: Random) -> ModuleOp:
+    def drawn(specs: ArrayAttr[TypeAttribute]) -> ArrayAttr[TypeAttribute]:
+        return ArrayAttr(
+            random.choice(SPECS) if random.random() < 0.25 else spec for spec in specs
+        )
+
+    for op in module.walk():
+        if isinstance(op, RegionOp):
+            op.input_specs = drawn(op.input_specs)
+            op.output_specs = drawn(op.output_specs)
+    return module
+
+
+@pytest.mark.parametrize(
+    "name", ["tflite-int8", "tflite-int16x8", "stablehlo-int8", "mac-array"]
+)
+def test_any_program_has_one_result_and_no_other_in_a_second_run(name: str):
+    shipped = read_target(name)
+    kernel_count = 0
+    for seed in range(20):
+        random = Random(seed)
+        module = parse_module(random_program(random, 20))
+        kernel_count += fuse_kernels(module, shipped)
+        with_random_specs(module, random)
+        copy = parse_module(str(module))
+        propagate(module, shipped)
+        module.verify()
+        report = propagate(copy, shipped)
+        assert str(copy) == str(module)
+        json.loads(report.json())
+        for op in module.walk():
+            if isinstance(op, RegionOp):
+                assert has_fulfilled_constraints(op, shipped)
+        text = str(module)
+        propagate(module, shipped)
+        assert str(module) == text
+    assert kernel_count > 4
+
+
+def has_fulfilled_constraints(op: RegionOp, shipped: TargetSpec) -> bool:
+    """Whether ports of a same-scale kernel that are decided have one set of parameters."""
+    ops = [*op.body.block.ops][:-1]
+    if not all(has_quantization_trait(o, SameOperandsAndResultsScale) for o in ops):
+        return True
+    signature = shipped.kernels[op.kernel].signature(
+        [*op.input_specs], [*op.output_specs]
+    )
+    if signature is None:
+        return True
+    decided = {
+        spec
+        for port, spec in zip(
+            (*signature.inputs, *signature.outputs), op.specs, strict=True
+        )
+        if port.storage is not None and isinstance(spec, UniformType)
+    }
+    return len(decided) < 2
+
+
+def test_time_is_linear():
+    def seconds(count: int) -> float:
+        lines = [
+            kernel(
+                "tfl.maximum", [(f"v{i - 1}" if i else "x", None)] * 2, f"v{i}", spec
+            )
+            for i in range(count)
+            for spec in [UNIT if i % 3 else None]
+        ]
+        module = parsed(function(*lines, result=f"v{count - 1}"))
+        start = process_time()
+        propagate(module, TFLITE)
+        return process_time() - start
+
+    few = min(seconds(100) for _ in range(3))
+    assert seconds(1000) < 30 * few

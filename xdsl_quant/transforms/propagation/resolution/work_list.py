@@ -373,6 +373,8 @@ def _shared_parameters(kernel: Kernel) -> UniformType | None:
         (port, parameters)
         for port in range(len(kernel.ports))
         if (parameters := kernel.parameters(port)) is not None
+        # Which dimension has several scales is another one at another port.
+        and parameters.is_per_tensor
     ]
     for candidates in ([e for e in known if _is_immutable(kernel, e[0])], known):
         for only in (kernel.inputs, kernel.outputs):
