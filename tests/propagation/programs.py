@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,6 +77,29 @@ class Op:
         )
 
 
+class _Annotations(NamedTuple):
+    """Ops that say something about values."""
+
+    statistics: str
+    """What says the range: with name, smallest and largest value, and type."""
+
+    casts: str
+    """What says the parameters: with name, operand, type, and quantized type."""
+
+
+_DRIVER = _Annotations(
+    '  %{0}_s = "quantfork.stats"(%{0}) '
+    "{{layerStats = dense<[{1}, {2}]> : tensor<2xf32>}} : ({3}) -> {3}\n",
+    '  %{0}_q = "tfl.quantize"(%{1}) {{qtype = {3}}} : ({2}) -> {3}\n'
+    '  %{0}_d = "tfl.dequantize"(%{0}_q) : ({3}) -> {2}\n',
+)
+_QUANT = _Annotations(
+    "  %{0}_s = quant.stats %{0} <{1}:{2}> : {3}\n",
+    "  %{0}_q = quant.qcast %{1} : {2} to {3}\n"
+    "  %{0}_d = quant.dcast %{0}_q : {3} to {2}\n",
+)
+
+
 @dataclass
 class Program:
     """A function of TensorFlow Lite ops."""
@@ -90,6 +114,13 @@ class Program:
 
     def driver_text(self) -> str:
         """The program with statistics and casts as the driver knows them."""
+        return self._annotated_text(_DRIVER)
+
+    def annotated_text(self) -> str:
+        """The program with statistics and casts of the quant dialect."""
+        return self._annotated_text(_QUANT)
+
+    def _annotated_text(self, ops: _Annotations) -> str:
         names: dict[str, str] = {}
         lines = [constant.text for constant in self.constants]
 
@@ -99,18 +130,10 @@ class Program:
             if tensor.range is not None:
                 low, high = (f"{bound:.9e}" for bound in tensor.range)
                 names[name] = f"{name}_s"
-                lines.append(
-                    f'  %{name}_s = "quantfork.stats"(%{name}) {{layerStats = '
-                    f"dense<[{low}, {high}]> : tensor<2xf32>}} : ({type_}) -> {type_}\n"
-                )
+                lines.append(ops.statistics.format(name, low, high, type_))
             if tensor.fixed is not None:
                 quantized = _type(tensor.shape, _uniform(tensor.fixed))
-                lines.append(
-                    f'  %{name}_q = "tfl.quantize"(%{names[name]}) '
-                    f"{{qtype = {quantized}}} : ({type_}) -> {quantized}\n"
-                    f'  %{name}_d = "tfl.dequantize"(%{name}_q) : '
-                    f"({quantized}) -> {type_}\n"
-                )
+                lines.append(ops.casts.format(name, names[name], type_, quantized))
                 names[name] = f"{name}_d"
 
         for tensor in self.inputs:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from dataclasses import replace
 from functools import cache
+from io import StringIO
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from tests.conformance.real_mlir import Mlir
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.transforms.propagation.quant_propagate import Propagation
 from xdsl_quant.transforms.propagation.resolution import collecting
 from xdsl_quant.transforms.propagation.resolution.kernels import (
     Constraints,
@@ -20,7 +25,15 @@ from xdsl_quant.transforms.propagation.resolution.kernels import (
 )
 from xdsl_quant.transforms.propagation.resolution.work_list import Resolver
 
-from .comparing import TARGET, Parameters, Tally, compare, driver_answer
+from .comparing import (
+    TARGET,
+    Parameters,
+    Tally,
+    compare,
+    driver_answer,
+    own_parameters,
+    propagated,
+)
 from .programs import Program, draw_program, program_of_turns
 
 COUNT = 200
@@ -44,6 +57,19 @@ def test_parameters_are_those_of_the_driver():
     assert 5 * tally.with_conflicts >= COUNT
     assert tally.values > 4000
     assert tally.excused_share <= 0.01
+
+
+def test_kernels_are_those_of_fusion_and_of_all_that_says_something():
+    for index in range(20):
+        program = draw_program(0, index)
+        module = parse_module(program.annotated_text())
+        # Values that no kernel has are left out, which is a warning.
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            apply_passes(module, "quant-fuse-kernels{target=tflite-int8}")
+            apply_passes(module, "quant-constraints-to-specs")
+        expected = own_parameters(propagated(program))
+        assert own_parameters(Propagation(module, TARGET)) == expected
 
 
 # Rules, and what is there instead
