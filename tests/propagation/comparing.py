@@ -9,8 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 from unittest.mock import patch
+
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.conformance.answers import Accepted
 from tests.conformance.real_mlir import Mlir
@@ -103,7 +106,12 @@ def driver_parameters(text: str) -> Parameters:
 
 def propagated(program: Program) -> Propagation:
     """A program after `quant-propagate`."""
-    return Propagation(parse_module(program.kernel_text()), TARGET)
+    return Propagation(_parsed(program.kernel_text()).clone(), TARGET)
+
+
+@lru_cache(256)
+def _parsed(text: str) -> ModuleOp:
+    return parse_module(text)
 
 
 def own_parameters(propagation: Propagation) -> Parameters:
