@@ -123,34 +123,33 @@ func.func @sums(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 // PORTS-NEXT:       %31 = arith.extsi %in_4 : i8 to i32
 // PORTS-NEXT:       %32 = arith.constant -3 : i32
 // PORTS-NEXT:       %33 = arith.subi %31, %32 : i32
-// PORTS-NEXT:       %34 = arith.extsi %in_3 : i8 to i64
-// PORTS-NEXT:       %35 = arith.constant 2 : i64
-// PORTS-NEXT:       %36 = arith.muli %34, %35 : i64
-// PORTS-NEXT:       %37 = arith.trunci %36 : i64 to i32
-// PORTS-NEXT:       %38 = arith.addi %37, %33 : i32
-// PORTS-NEXT:       linalg.yield %38 : i32
+// PORTS-NEXT:       %34 = arith.extsi %in_3 : i8 to i32
+// PORTS-NEXT:       %35 = arith.constant 2 : i32
+// PORTS-NEXT:       %36 = arith.muli %34, %35 : i32
+// PORTS-NEXT:       %37 = arith.addi %36, %33 : i32
+// PORTS-NEXT:       linalg.yield %37 : i32
 // PORTS-NEXT:     } -> tensor<4xi32>
-// PORTS-NEXT:     %39 = tensor.empty() : tensor<4xi8>
-// PORTS-NEXT:     %40 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%30 : tensor<4xi32>) outs(%39 : tensor<4xi8>) {
+// PORTS-NEXT:     %38 = tensor.empty() : tensor<4xi8>
+// PORTS-NEXT:     %39 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%30 : tensor<4xi32>) outs(%38 : tensor<4xi8>) {
 // PORTS-NEXT:     ^bb0(%in_5: i32, %out_3: i8):
-// PORTS-NEXT:       %41 = arith.extsi %in_5 : i32 to i64
-// PORTS-NEXT:       %42 = arith.constant 1073741824 : i64
-// PORTS-NEXT:       %43 = arith.muli %41, %42 : i64
-// PORTS-NEXT:       %44 = arith.constant 31 : i64
-// PORTS-NEXT:       %45 = arith.constant 1 : i64
-// PORTS-NEXT:       %46 = arith.constant 30 : i64
-// PORTS-NEXT:       %47 = arith.shrsi %43, %46 : i64
-// PORTS-NEXT:       %48 = arith.addi %47, %45 : i64
-// PORTS-NEXT:       %49 = arith.shrsi %48, %45 : i64
-// PORTS-NEXT:       %50 = arith.constant -128 : i64
-// PORTS-NEXT:       %51 = arith.maxsi %49, %50 : i64
-// PORTS-NEXT:       %52 = arith.constant 127 : i64
-// PORTS-NEXT:       %53 = arith.minsi %51, %52 : i64
-// PORTS-NEXT:       %54 = arith.trunci %53 : i64 to i8
-// PORTS-NEXT:       linalg.yield %54 : i8
+// PORTS-NEXT:       %40 = arith.extsi %in_5 : i32 to i64
+// PORTS-NEXT:       %41 = arith.constant 1073741824 : i64
+// PORTS-NEXT:       %42 = arith.muli %40, %41 : i64
+// PORTS-NEXT:       %43 = arith.constant 31 : i64
+// PORTS-NEXT:       %44 = arith.constant 1 : i64
+// PORTS-NEXT:       %45 = arith.constant 30 : i64
+// PORTS-NEXT:       %46 = arith.shrsi %42, %45 : i64
+// PORTS-NEXT:       %47 = arith.addi %46, %44 : i64
+// PORTS-NEXT:       %48 = arith.shrsi %47, %44 : i64
+// PORTS-NEXT:       %49 = arith.constant -128 : i64
+// PORTS-NEXT:       %50 = arith.maxsi %48, %49 : i64
+// PORTS-NEXT:       %51 = arith.constant 127 : i64
+// PORTS-NEXT:       %52 = arith.minsi %50, %51 : i64
+// PORTS-NEXT:       %53 = arith.trunci %52 : i64 to i8
+// PORTS-NEXT:       linalg.yield %53 : i8
 // PORTS-NEXT:     } -> tensor<4xi8>
-// PORTS-NEXT:     %55 = quant.scast %40 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>
-// PORTS-NEXT:     %56 = quant.dcast %55 : tensor<4x!quant.uniform<i8:f32, 1.000000e-01>> to tensor<4xf32>
-// PORTS-NEXT:     func.return %56 : tensor<4xf32>
+// PORTS-NEXT:     %54 = quant.scast %39 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 1.000000e-01>>
+// PORTS-NEXT:     %55 = quant.dcast %54 : tensor<4x!quant.uniform<i8:f32, 1.000000e-01>> to tensor<4xf32>
+// PORTS-NEXT:     func.return %55 : tensor<4xf32>
 // PORTS-NEXT:   }
 // PORTS-NEXT: }

@@ -100,6 +100,14 @@ class CodegenExport:
     rescales: int = 0
     """How many rescales there are."""
 
+    rounding: dict[tuple[int, str, int], Fraction] = field(
+        default_factory=dict[tuple[int, str, int], Fraction]
+    )
+    """
+    How far each port takes a number from the exact result at most; ports by kernel, kind
+    and index.
+    """
+
     def __post_init__(self) -> None:
         self.regions = [op for op in self.module.walk() if isinstance(op, RegionOp)]
         self._integers: dict[SSAValue, Integers] = {}
@@ -107,9 +115,6 @@ class CodegenExport:
 
         self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
         self._expressed: dict[SSAValue, SSAValue] = {}
-        self._rounding: dict[tuple[int, str, int], Fraction] = {}
-        """How far each port takes a number from the exact result."""
-
         self._differences: dict[str, list[int]] = {}
         self._is_bounded = True
 
@@ -256,7 +261,7 @@ class CodegenExport:
             clamped = self._clamped(builder, integers, port)
             return self._waiting(key, clamped, port)
         stored = self._at_port(value, port, key)
-        self._rounding[key] = stored.rounding
+        self.rounding[key] = stored.rounding
         return stored
 
     def _result(
@@ -285,7 +290,7 @@ class CodegenExport:
             except NoIntegerForm:
                 pass
         stored = self._rescaled(builder, value, port)
-        self._rounding[key] = stored.rounding
+        self.rounding[key] = stored.rounding
         return self._compared(stored, port, key, is_same)
 
     def _check_fits(self, integers: Integers, port: Port) -> None:
@@ -305,7 +310,7 @@ class CodegenExport:
     ) -> Integers:
         """What is not rescaled at a port, though it is without pushing."""
         assert self.reference is not None
-        rounding = self.reference._rounding.get(key, port.extent)
+        rounding = self.reference.rounding.get(key, port.extent)
         return replace(
             integers,
             difference=integers.difference + rounding,
@@ -325,7 +330,7 @@ class CodegenExport:
             return replace(stored, difference=Fraction(0), is_same_at_port=True)
         difference = stored.difference + stored.rounding
         if key is not None:
-            difference += self.reference._rounding.get(key, port.extent)
+            difference += self.reference.rounding.get(key, port.extent)
         unit = min(port.scales)
         if len(port.scales) == 1:
             difference = (difference // unit) * unit

@@ -422,11 +422,12 @@ class Loop:
         error = x.error + x.largest * lost
         if {*factors} == {1}:
             return replace(x, scales=(scale,), axis=None, error=error)
-        operands = self.load(x, i64), self.parameter(factors, x.axis)
         bounds = [b * f for b in (x.low, x.high) for f in factors]
+        type_ = _width(x.largest, *factors, *map(abs, bounds))
+        operands = self.load(x, type_), self.parameter(factors, x.axis, type_)
         return replace(
             x,
-            value=multiply(self.inner, *operands),
+            value=self._op(arith.MuliOp, operands, type_),
             scales=(scale,),
             axis=None,
             low=min(bounds),
@@ -576,8 +577,8 @@ class Loop:
             rounding = HALF * max(port_scales)
             self.rescales += 1
         unit = min(port_scales)
-        is_wide = x.largest > 1 << 32
-        if x.error > unit / 4 or (is_wide and x.error + lost > unit / 4):
+        is_exact = not x.error and x.largest <= 1 << 32
+        if not is_exact and x.error + lost > unit / 4:
             raise NoIntegerForm("terms of a sum lose more than a quarter of a unit")
         if port.zero_point:
             value = add(self.inner, value, i64_constant(self.inner, port.zero_point))
