@@ -272,3 +272,25 @@ def test_constants_need_no_type():
     )
     other = exported(RECTIFIED.replace("ZERO", "%v"))
     assert "a port has the specification 'f32'" in str(other.attributes)
+
+
+def test_statistics_within_a_kernel_are_gone():
+    module = exported("""
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = quant.region "k" (%a = %x : tensor<4xf32> as !q) -> (tensor<4xf32> as !q) {
+        %n = stablehlo.negate %a : tensor<4xf32>
+        %s = quant.stats %n <-1.0:1.0> : tensor<4xf32>
+        %t = quant.stats_ref %s "key" : tensor<4xf32>
+        %r = stablehlo.abs %t : tensor<4xf32>
+        quant.return %r : tensor<4xf32>
+      }
+      func.return %0 : tensor<4xf32>
+    }
+    """)
+    assert names(module) == [
+        "stablehlo.uniform_quantize",
+        "stablehlo.negate",
+        "stablehlo.abs",
+        "stablehlo.uniform_dequantize",
+    ]

@@ -585,3 +585,56 @@ def test_unknown_sizes():
     x = np.array([0.7, -1.2, 0, 2], np.float32)
     (result,) = run_function(module, "main", x)
     np.testing.assert_array_equal(result, [-0.5, 1, 0, -2])
+
+
+def test_destinations_and_constants_at_ports():
+    """They need no type: a tensor to write to, where sums begin, the 0 of a rectifier."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.25>
+    !w = !quant.uniform<i8<-127:127>:f32, 0.5>
+    #id = affine_map<(d0, d1) -> (d0, d1)>
+    func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+      %w = arith.constant dense<[[1.0, -1.0], [0.5, 2.0]]> : tensor<2x2xf32>
+      %zero = arith.constant 0.0 : f32
+      %empty = tensor.empty() : tensor<2x2xf32>
+      %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<2x2xf32>)
+        -> tensor<2x2xf32>
+      %0 = quant.region "k" (%a = %x : tensor<2x2xf32> as !q,
+                             %b = %w : tensor<2x2xf32> as !w,
+                             %c = %zeros : tensor<2x2xf32>,
+                             %d = %zero : f32,
+                             %e = %empty : tensor<2x2xf32>)
+          -> (tensor<2x2xf32> as !q) {
+        %s = linalg.matmul ins(%a, %b : tensor<2x2xf32>, tensor<2x2xf32>)
+          outs(%c : tensor<2x2xf32>) -> tensor<2x2xf32>
+        %r = linalg.generic {indexing_maps = [#id, #id],
+                             iterator_types = ["parallel", "parallel"]}
+            ins(%s : tensor<2x2xf32>) outs(%e : tensor<2x2xf32>) {
+        ^bb0(%in: f32, %out: f32):
+          %m = arith.maximumf %in, %d : f32
+          linalg.yield %m : f32
+        } -> tensor<2x2xf32>
+        quant.return %r : tensor<2x2xf32>
+      }
+      func.return %0 : tensor<2x2xf32>
+    }
+    """
+    module = exported(text)
+    assert "quant.float_kernels" not in module.attributes
+    x = np.array([[1, 2], [-1, 0.5]], np.float32)
+    (result,) = run_function(module, "main", x)
+    np.testing.assert_array_equal(result, [[2, 3], [0, 2]])
+    in_float = exported(text.replace("%c = %zeros", "%c = %x"))
+    reasons: Any = in_float.attributes["quant.float_kernels"]
+    (reason,) = [r.data.split("kernel 'k': ")[1] for r in reasons]
+    assert reason == "a port has the specification 'f32'"
+
+
+def test_statistics_within_a_kernel_are_gone():
+    ops = """%n = arith.negf %a : tensor<4xf32>
+    %s = quant.stats %n <-1.0:1.0> : tensor<4xf32>
+    %t = quant.stats_ref %s "key" : tensor<4xf32>
+    %r = arith.negf %t : tensor<4xf32>"""
+    module = exported(kernel(ops))
+    assert "quant.float_kernels" not in module.attributes
+    assert "quant.stats" not in str(module)

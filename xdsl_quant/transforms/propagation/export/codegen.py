@@ -73,9 +73,11 @@ from xdsl_quant.transforms.building.builder import (
 
 from .integer_kernels import (
     Constant,
+    Empty,
     IntegerKernel,
     Value,
     constant_numbers,
+    constant_or_empty,
     is_of_floats,
     multiplies,
 )
@@ -188,7 +190,11 @@ class CodegenExport:
 
     def _integer_kernel(self, index: int, region: RegionOp) -> None:
         for value, spec in _ports(region):
-            if is_of_floats(value) and not isinstance(spec, ScaledQuantizedType):
+            if (
+                is_of_floats(value)
+                and not isinstance(spec, ScaledQuantizedType)
+                and constant_or_empty(value.owner) is None
+            ):
                 raise NoIntegerForm(f"a port has the specification '{spec}'")
         body = _lowered_body(region)
         may_wait = [
@@ -213,15 +219,16 @@ class CodegenExport:
             is_same = True
             for i, argument in enumerate(body.args):
                 value: Value = region.inputs[i]
-                if is_of_floats(argument):
-                    port = Port.of(
-                        cast(ScaledQuantizedType, region.input_specs.data[i])
-                    )
+                spec = region.input_specs.data[i]
+                if isinstance(spec, ScaledQuantizedType):
+                    port = Port.of(spec)
                     value = self._operand(
                         builder, (index, "operand", i), value, port, may_wait[i]
                     )
                     is_same &= value.is_same_at_port and not value.difference
                     is_same &= port.is_of(value)
+                elif is_of_floats(argument):
+                    value = cast(Constant | Empty, constant_or_empty(value.owner))
                 kernel.values[argument] = value
             returned = kernel.run(body)
             results = [

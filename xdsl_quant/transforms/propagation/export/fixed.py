@@ -39,6 +39,8 @@ from xdsl_quant.dialects.quant import (
     QuantizedType,
     RegionOp,
     ScaledQuantizedType,
+    StatisticsOp,
+    StatisticsRefOp,
     uniform_type,
 )
 from xdsl_quant.dialects.quant.traits import (
@@ -243,6 +245,9 @@ class _Kernel:
             self.ops.append(op)
 
     def _add(self, op: Operation) -> None:
+        if isinstance(op, StatisticsOp | StatisticsRefOp):
+            self.values[op.result] = self.values[op.input]
+            return
         operands = [self.values[operand] for operand in op.operands]
         quantized = next((x for x in operands if _is_quantized(x.type)), None)
         if quantized is not None:

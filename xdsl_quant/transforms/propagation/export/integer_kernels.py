@@ -29,6 +29,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
+from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import (
     MovesElements,
     MultipliesAndAccumulates,
@@ -99,6 +100,8 @@ class Empty:
 Value: TypeAlias = Integers | Constant | Empty | SSAValue
 """What stands for a value of a kernel: the last is for one that is not of floats."""
 
+_FILLS = linalg.ops.FillOp | tensor.SplatOp
+
 _MULTIPLIES = "arith.mulf", "stablehlo.multiply"
 
 
@@ -142,6 +145,9 @@ class IntegerKernel:
         return self.values.get(value, value)
 
     def _add(self, op: Operation) -> None:
+        if isinstance(op, StatisticsOp | StatisticsRefOp):
+            self.values[op.result] = self._value(op.input)
+            return
         if not any(map(is_of_floats, (*op.operands, *op.results))):
             operands = [cast(SSAValue, self._value(operand)) for operand in op.operands]
             regions = [region.clone() for region in op.regions]
@@ -154,12 +160,10 @@ class IntegerKernel:
         self.values[op.results[0]] = self._integer_form(op)
 
     def _integer_form(self, op: Operation) -> Value:
-        if (numbers := constant_numbers(op)) is not None:
-            return Constant(numbers)
-        if isinstance(op, tensor.EmptyOp):
-            return Empty()
+        if (constant := constant_or_empty(op)) is not None:
+            return constant
         operands = [self._value(operand) for operand in op.operands]
-        if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
+        if isinstance(op, _FILLS):
             if isinstance(operands[0], Constant):
                 return operands[0]
             raise NoIntegerForm(f"'{op.name}' of a number that is not constant")
@@ -266,7 +270,11 @@ class IntegerKernel:
         self, nest: LoopNest, loop: Loop, operands: Sequence[Value]
     ) -> Integers | Constant:
         """The element that the body of a loop nest computes."""
-        elements: dict[SSAValue, Integers | Constant] = {}
+        elements: dict[SSAValue, Integers | Constant] = {
+            value: constant
+            for value, constant in self.values.items()
+            if isinstance(constant, Constant)
+        }
         for argument, value, map_ in zip(
             nest.arguments, operands, nest.maps, strict=True
         ):
@@ -473,6 +481,19 @@ def _weight(
     corrected = np.abs(factor.array.astype(np.int64) - factor.zero_point)
     others = prod(sizes[d] for d in reduced if d not in loops)
     return int(corrected.sum(axis=axes).max()) * others
+
+
+def constant_or_empty(op: Operation | Block) -> Constant | Empty | None:
+    """What the result of an op is, if it is constant or does not matter."""
+    match op:
+        case tensor.EmptyOp():
+            return Empty()
+        case linalg.ops.FillOp() | tensor.SplatOp():
+            return constant_or_empty(op.operands[0].owner)
+        case Operation() if (numbers := constant_numbers(op)) is not None:
+            return Constant(numbers)
+        case _:
+            return None
 
 
 # Loop nests
