@@ -11,10 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import multiverse_context, parse_module
 from xdsl_quant.transforms.tfl.convert_tfl_to_linalg import ConvertTFLToLinalgPass
 
 PAGE = (Path(__file__).parents[4] / "docs" / "tflite_integers.md").read_text()
@@ -181,6 +182,52 @@ def test_results(name: str, types: tuple[str, ...], properties: str, function: A
         exact = quantize(function(*numbers).astype(np.float32), result)
         (computed,) = run_function(module, "main", *stored)
         assert np.abs(computed.astype(int) - exact.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("types", "reason"),
+    [
+        ((PER_AXIS, X, X), "has an operand #0 with several scales"),
+        ((X, Y, PER_AXIS), "has a result with several scales"),
+        ((X, "f32", Y), "has an operand #1 that is not quantized"),
+        (("f32", X, "f32"), "has a result of floats"),
+    ],
+)
+def test_concatenation(types: tuple[str, str, str], reason: str):
+    """The verifier demands equal parameters, which files need not have."""
+    *operands, wide = (
+        f"tensor<2x{n}x{t}>" for n, t in zip((2, 2, 4), types, strict=True)
+    )
+    wide = wide.replace("{0.5, 0.25}", "{0.5, 0.25, 0.5, 0.25}")
+    text = f"""
+        func.func @main(%x: {operands[0]}, %y: {operands[1]}) -> {wide} {{
+          %z = "tfl.concatenation"(%x, %y) <{{axis = 1 : i32, {NONE}}}>
+            : ({operands[0]}, {operands[1]}) -> {wide}
+          return %z : {wide}
+        }}
+    """
+    module = Parser(multiverse_context(), text).parse_module()
+    lowered = module.clone()
+    ConvertTFLToLinalgPass().apply(Context(), lowered)
+    assert f'reason = "{reason}"' in str(lowered.attributes["tfl.fallback"])
+    random = np.random.default_rng(0)
+    stored: list[Any] = []
+    numbers: list[Any] = []
+    for type_ in types[:2]:
+        values = random.integers(-100, 100, (2, 2)).astype(np.int8)
+        if type_ == "f32":
+            values = values.astype(np.float32)
+        stored.append(values)
+        is_float = type_ == "f32"
+        numbers.append(values if is_float else dequantize(values, parameters(type_)))
+    expected = np.concatenate(numbers, 1)
+    if types[2] != "f32":
+        function: Any = module.body.block.first_op
+        element_type = function.function_type.outputs.data[0].element_type
+        expected = quantize(expected, QuantizationParameters.from_type(element_type))
+    for each in (module, lowered):
+        (computed,) = run_function(each, "main", *stored)
+        np.testing.assert_array_equal(computed, expected)
 
 
 def test_comparison_of_large_scales():

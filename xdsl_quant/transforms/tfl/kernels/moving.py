@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.tfl import MirrorPad
-from xdsl_quant.numerics.tflite import data_movement, windows
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.tflite import data_movement, floats, windows
 from xdsl_quant.numerics.tflite.data_movement import SliceMasks
-from xdsl_quant.numerics.tflite.quantized import activation_bounds, round_away, scale_of
+from xdsl_quant.numerics.tflite.quantized import (
+    Quantized,
+    activation_bounds,
+    round_away,
+    scale_of,
+)
 from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
 from xdsl_quant.transforms.building.tensor_expressions import (
     TensorExpression,
@@ -20,11 +28,16 @@ from xdsl_quant.transforms.building.tensor_expressions import (
 )
 
 from .computing import (
+    Computation,
     ComputationError,
+    FallbackMode,
     Function,
+    Implementation,
+    activation_of,
     expressed,
-    has_one_scale,
+    have_one_scale,
     integers_of,
+    number,
     parameters_of,
 )
 
@@ -145,38 +158,43 @@ def _top_k(op: tfl.TopKV2Op, values: Any, count: Any) -> Any:
 # Parts that are put together
 
 
-def _concatenation(op: tfl.ConcatenationOp, *parts: Any) -> Any:
-    axis, activation = op.axis.value.data, op.fused_activation_function.data
-    result = parameters_of(op.output.type)
-    if result is not None:
-        pairs = zip(parts, op.values.types, strict=True)
-        parts = tuple(_rescaled(op, *pair) for pair in pairs)
-    whole = np.concatenate(parts, axis)
-    if activation == "NONE":
+@dataclass(frozen=True)
+class _Concatenation(Computation):
+    """Stored values with the parameters of the result are moved, whatever these are."""
+
+    def results(
+        self,
+        op: Operation,
+        values: Sequence[Any],
+        fall_back: Callable[[Operation, str], None] = lambda op, reason: None,
+        mode: FallbackMode = "on",
+    ) -> Any:
+        types = {scalar_or_element_type(v.type) for v in (*op.operands, *op.results)}
+        if len(types) == 1 and activation_of(op) == "NONE":
+            return np.concatenate(values, number(cast(tfl.ConcatenationOp, op).axis))
+        return super().results(op, values, fall_back, mode)
+
+
+def _concatenated_floats(op: tfl.ConcatenationOp, *parts: Any) -> Any:
+    return floats.activated(np.concatenate(parts, number(op.axis)), activation_of(op))
+
+
+def _concatenated(
+    op: tfl.ConcatenationOp, result: QuantizationParameters, *parts: Quantized
+) -> Any:
+    whole = np.concatenate([_rescaled(x, result) for x in parts], number(op.axis))
+    if (activation := activation_of(op)) == "NONE":
         return whole
-    if result is None or not has_one_scale(result):
-        raise ComputationError(
-            f"has the activation '{activation}', which is not supported"
-        )
     return np.clip(whole, *activation_bounds(result, activation))
 
 
-def _rescaled(op: tfl.ConcatenationOp, values: Any, type_: Attribute) -> Any:
+def _rescaled(x: Quantized, result: QuantizationParameters) -> Any:
     """Stored values with the parameters of the result, in arithmetic of `f32`."""
-    source, result = parameters_of(type_), parameters_of(op.output.type)
-    if source is None or result is None:
-        raise ComputationError("has quantized operands or results beside others")
-    scales = source.scales, result.scales
-    points = source.zero_points, result.zero_points
-    if all(np.array_equal(*pair) for pair in (scales, points)):
-        return values
-    if not (has_one_scale(source) and has_one_scale(result)):
-        raise ComputationError(
-            "has operands with other scales per axis than its result"
-        )
-    ratio = scale_of(source) * (np.float32(1) / scale_of(result))
-    offset = np.float32(-int(source.zero_points)) * ratio
-    steps = round_away(values.astype(np.float32) * ratio + offset)
+    if have_one_scale(result, x):
+        return x.values
+    ratio = scale_of(x.parameters) * (np.float32(1) / scale_of(result))
+    offset = np.float32(-int(x.parameters.zero_points)) * ratio
+    steps = round_away(x.values.astype(np.float32) * ratio + offset)
     low, high = result.storage_min, result.storage_max
     stored = np.clip(steps + int(result.zero_points), low, high)
     return stored.astype(np.int64)
@@ -271,7 +289,7 @@ def _range(op: tfl.RangeOp, start: Any, limit: Any, delta: Any) -> Any:
     return cast("Any", np.arange(first, end, step))
 
 
-MOVING: Mapping[type[Operation], Function] = {
+MOVING: Mapping[type[Operation], Implementation] = {
     tfl.ReshapeOp: _by_numbers(np.reshape),
     tfl.SqueezeOp: _squeeze,
     tfl.ExpandDimsOp: _by_numbers(np.expand_dims),
@@ -279,7 +297,7 @@ MOVING: Mapping[type[Operation], Function] = {
     tfl.SliceOp: _slice,
     tfl.StridedSliceOp: _strided_slice,
     tfl.DynamicUpdateSliceOp: _dynamic_update_slice,
-    tfl.ConcatenationOp: _concatenation,
+    tfl.ConcatenationOp: _Concatenation(_concatenated_floats, _concatenated),
     tfl.PackOp: _pack,
     tfl.UnpackOp: _unpack,
     tfl.SplitOp: _split,
