@@ -333,6 +333,25 @@ def test_scales_of_64_bits(scale: str):
         assert same_bits(np.asarray(compile(module)(x)), expected)
 
 
+@pytest.mark.parametrize("activation", ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"])
+def test_products_of_32_unsigned_bits(activation: str):
+    type_ = "tensor<1000xui32>"
+    module = parse_module(
+        f"func.func @main(%x: {type_}, %y: {type_}) -> {type_} {{\n"
+        f'%0 = tfl.mul %x, %y {{fused_activation_function = "{activation}"}} : {type_}\n'
+        f"return %0 : {type_} }}"
+    )
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 1 << 32, (2, 1000)).astype(np.uint32)
+    x[:5], y[:5] = [0, 1, 2, 3, 1 << 31], [7, 1, 3, 1 << 31, (1 << 32) - 1]
+    expected = x * y
+    if activation in ("RELU6", "RELU_N1_TO_1"):
+        expected = np.minimum(expected, 6 if activation == "RELU6" else 1)
+    (interpreted,) = run_function(module, "main", x, y)
+    assert same_bits(interpreted, expected)
+    assert same_bits(np.asarray(compile(module)(x, y)), expected)
+
+
 def test_long_product():
     """Each of 200 factors is rescaled; those of the whole are not one expression."""
     text = """

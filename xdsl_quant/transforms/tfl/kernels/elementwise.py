@@ -69,6 +69,13 @@ def _fused(
     return Computation(formula, kernel)
 
 
+def _multiplied(x: Any, y: Any) -> Any:
+    """Products of 32 unsigned bits wrap around as those of signed ones do, in 64 bits."""
+    if x.dtype != np.uint32:
+        return np.multiply(x, y)
+    return np.multiply(x.astype(np.int32), y.astype(np.int32)).astype(np.uint32)
+
+
 def _sum(function: Callable[..., Any]) -> Kernel:
     def kernel(op: Operation, result: Parameters, *operands: Quantized) -> Any:
         everything = *(x.parameters for x in operands), result
@@ -236,7 +243,7 @@ def _l2_normalization(op: Any, result: Parameters, x: Quantized) -> Any:
 ELEMENTWISE: Mapping[type[Operation], Implementation] = {
     tfl.AddOp: _fused(np.add, _sum(elementwise.add)),
     tfl.SubOp: _fused(np.subtract, _sum(elementwise.subtract)),
-    tfl.MulOp: _fused(np.multiply, kernel_of(elementwise.multiply, activation_of)),
+    tfl.MulOp: _fused(_multiplied, kernel_of(elementwise.multiply, activation_of)),
     tfl.DivOp: _fused(floats.divide),
     tfl.FloorDivOp: _binary(floats.floor_divide),
     tfl.FloorModOp: _binary(floats.floor_modulo),
