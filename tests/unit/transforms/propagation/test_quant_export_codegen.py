@@ -577,14 +577,88 @@ def test_no_bound():
     assert rescales(exported(text))["inserted"] == 2
 
 
-def test_unknown_sizes():
-    text = kernel("%r = arith.negf %a : tensor<4xf32>").replace("4xf32", "?xf32")
+def test_dynamic_sizes():
+    """Results have the sizes of operands."""
+    text = NETWORK.replace("tensor<2x", "tensor<?x")
+    size = "%d = arith.constant 0 : index\n%n = tensor.dim %x, %d : tensor<?x3xf32>\n"
+    text = text.replace("%0 = quant", f"{size}%0 = quant", 1)
+    text = text.replace(") -> (tensor", ", %count = %n : index) -> (tensor")
+    text = text.replace("tensor.empty()", "tensor.empty(%count)")
+    module, static = exported(text), exported(NETWORK)
+    assert "quant.float_kernels" not in module.attributes
+    assert differences(module) == (1,)
+    (expected,) = run_function(static, "main", X)
+    np.testing.assert_array_equal(run_function(module, "main", X)[0], expected)
+    np.testing.assert_array_equal(compile(module)(X), expected)
+
+
+DESTINATIONS = """
+!q = !quant.uniform<i8:f32, 0.25>
+!w = !quant.uniform<i8:f32, 0.125>
+func.func @main(%x: tensor<?x3xf32>) -> tensor<?x2xf32> {
+  %d = arith.constant 0 : index
+  %n = tensor.dim %x, %d : tensor<?x3xf32>
+  %w = arith.constant dense<[[0.5, -0.25], [1.0, 0.5], [-0.75, 2.0]]> : tensor<3x2xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x2xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x2xf32>) -> tensor<?x2xf32>
+  %0 = quant.region "dense" (
+      %a = %x : tensor<?x3xf32> as !q, %b = %w : tensor<3x2xf32> as !w,
+      %i = %f : tensor<?x2xf32>, %o = %e : tensor<?x2xf32>, %z = %zero : f32)
+      -> (tensor<?x2xf32> as !q) {
+    %m = linalg.matmul ins(%a, %b : tensor<?x3xf32>, tensor<3x2xf32>)
+                       outs(%i : tensor<?x2xf32>) -> tensor<?x2xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+                                          affine_map<(d0, d1) -> (d0, d1)>],
+                         iterator_types = ["parallel", "parallel"]}
+         ins(%m : tensor<?x2xf32>) outs(%o : tensor<?x2xf32>) {
+    ^bb0(%p: f32, %q: f32):
+      %u = arith.maximumf %p, %z : f32
+      linalg.yield %u : f32
+    } -> tensor<?x2xf32>
+    quant.return %r : tensor<?x2xf32>
+  }
+  func.return %0 : tensor<?x2xf32>
+}
+"""
+
+
+def test_dynamic_destinations():
+    """They say the sizes of results, and those of operands are taken."""
+    module = exported(DESTINATIONS)
+    assert "quant.float_kernels" not in module.attributes
+    x = np.array([[1, 2, 3], [-1, 0.5, 0.25]], np.float32)
+    exact = np.maximum(x @ [[0.5, -0.25], [1.0, 0.5], [-0.75, 2.0]], 0)
+    # Halves of a unit are rounded up.
+    expected = np.floor(exact * 4 + 0.5) / 4
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+    np.testing.assert_array_equal(compile(module)(x), expected)
+
+
+def test_unknown_number_of_terms():
+    text = """
+    !q = !quant.uniform<i8:f32, 0.25>
+    func.func @main(%x: tensor<?xf32>) -> tensor<f32> {
+      %0 = quant.region "sum" (%a = %x : tensor<?xf32> as !q) -> (tensor<f32> as !q) {
+        %z = arith.constant dense<0.0> : tensor<f32>
+        %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>,
+                                              affine_map<(d0) -> ()>],
+                             iterator_types = ["reduction"]}
+             ins(%a : tensor<?xf32>) outs(%z : tensor<f32>) {
+        ^bb0(%p: f32, %q: f32):
+          %s = arith.addf %p, %q : f32
+          linalg.yield %s : f32
+        } -> tensor<f32>
+        quant.return %r : tensor<f32>
+      }
+      func.return %0 : tensor<f32>
+    }
+    """
     module = exported(text)
     reasons: Any = module.attributes["quant.float_kernels"]
-    assert "a port of type 'tensor<?xf32>' has unknown sizes" in reasons.data[0].data
-    x = np.array([0.7, -1.2, 0, 2], np.float32)
-    (result,) = run_function(module, "main", x)
-    np.testing.assert_array_equal(result, [-0.5, 1, 0, -2])
+    assert "the number of terms of a sum is not known" in reasons.data[0].data
+    (result,) = run_function(module, "main", np.array([1, 2, 3.25], np.float32))
+    assert result == 6.25
 
 
 def test_destinations_and_constants_at_ports():

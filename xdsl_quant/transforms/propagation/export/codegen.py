@@ -45,7 +45,6 @@ from typing_extensions import TypeIs
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     ModuleOp,
@@ -554,8 +553,6 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
         raise NoIntegerForm(f"{text} is no ranked tensor")
-    if DYNAMIC_INDEX in shape_of(value):
-        raise NoIntegerForm(f"{text} has unknown sizes")
     builder = _after(value)
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))

@@ -56,6 +56,7 @@ from .integers import (
     loop_axis,
     nearest,
     product_of,
+    sizes_of,
 )
 
 if TYPE_CHECKING:
@@ -154,10 +155,19 @@ class IntegerKernel:
             results = self.builder.same_op(op, operands, op.result_types, regions)
             self.values.update(zip(op.results, results, strict=True))
             return
+        if isinstance(op, tensor.DimOp):
+            self.values[op.result] = self._size(op)
+            return
         if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
             if op.name != "arith.constant":
                 raise NoIntegerForm(f"'{op.name}' has no integer form")
         self.values[op.results[0]] = self._integer_form(op)
+
+    def _size(self, op: tensor.DimOp) -> SSAValue:
+        source, index = self._value(op.source), self._value(op.index)
+        if not isinstance(source, Integers) or not isinstance(index, SSAValue):
+            raise NoIntegerForm(f"'{op.name}' of what is not there")
+        return self.builder.op(tensor.DimOp, (source.value, index), op.result.type)
 
     def _integer_form(self, op: Operation) -> Value:
         if (constant := constant_or_empty(op)) is not None:
@@ -369,6 +379,8 @@ class IntegerKernel:
     ) -> Integers:
         sizes = nest.loop_sizes()
         reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
+        if any(sizes[d] == DYNAMIC_INDEX for d in reduced):
+            raise NoIntegerForm("the number of terms of a sum is not known")
         count = prod(sizes[d] for d in reduced)
         weight = count * factors[-1].largest
         if len(factors) == 2:
@@ -388,8 +400,11 @@ class IntegerKernel:
                 numbers = [integer_op(inner, arith.MuliOp, numbers, type_)]
             return integer_op(inner, arith.AddiOp, (args[-1], *numbers), type_)
 
-        zeros = self.builder.zeros(TensorType(type_, nest.shape), nest.shape)
         inputs = [x.value for x in factors]
+        result_sizes = sizes_of(
+            self.builder, nest.shape, nest.result_map.results, inputs, maps
+        )
+        zeros = self.builder.zeros(TensorType(type_, nest.shape), result_sizes)
         all_maps = [*maps, nest.result_map]
         value = self.builder.generic(inputs, [zeros], all_maps, nest.kinds, body)
         for_loops = [
@@ -431,7 +446,10 @@ class IntegerKernel:
             return integer_op(inner, op_type, (args[1], number), type_)
 
         result_type = TensorType(type_, nest.shape)
-        starts = self.builder.repeated(start, result_type, nest.shape)
+        sizes = sizes_of(
+            self.builder, nest.shape, nest.result_map.results, [x.value], [map_]
+        )
+        starts = self.builder.repeated(start, result_type, sizes)
         maps = [map_, nest.result_map]
         value = self.builder.generic([x.value], [starts], maps, nest.kinds, body)
         order = max if is_maximum else min
@@ -535,13 +553,15 @@ class LoopNest:
     shapes: Sequence[Sequence[int]]
 
     def loop_sizes(self) -> Sequence[int]:
-        """How many iterations loops have."""
+        """How many iterations loops have, `DYNAMIC_INDEX` where it is not known."""
         sizes: dict[int, int] = {}
         for map_, shape in zip(
             (*self.maps, self.result_map), (*self.shapes, self.shape), strict=True
         ):
             for index, size in zip(map_.results, shape, strict=True):
-                if isinstance(index, AffineDimExpr):
+                if isinstance(index, AffineDimExpr) and (
+                    sizes.get(index.position, DYNAMIC_INDEX) == DYNAMIC_INDEX
+                ):
                     sizes[index.position] = size
         return [sizes[d] for d in range(len(self.kinds))]
 
@@ -572,12 +592,7 @@ class LoopNest:
 
 
 def loop_nest_of(op: Operation) -> LoopNest | None:
-    """
-    An op as a loop nest; `None` if it is none.
-
-    Raises:
-        NoIntegerForm: if a size is not known.
-    """
+    """An op as a loop nest; `None` if it is none."""
     if (parts := _parts(op)) is None:
         return None
     maps, kinds, block, input_count = parts
@@ -587,8 +602,6 @@ def loop_nest_of(op: Operation) -> LoopNest | None:
         shape_of(value) if isinstance(value.type, TensorType) else ()
         for value in op.operands
     ]
-    if any(DYNAMIC_INDEX in sizes for sizes in (shape, *shapes)):
-        raise NoIntegerForm(f"'{op.name}' has sizes that are not known")
     if block is None:
         arguments, ops, yielded = op.operands, [op], result
     else:

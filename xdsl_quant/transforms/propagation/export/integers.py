@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
@@ -28,7 +29,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.transforms.building.builder import PARALLEL, LoweringBuilder
+from xdsl_quant.transforms.building.builder import PARALLEL, LoweringBuilder, Size
 from xdsl_quant.transforms.building.fixed_point_arithmetic import (
     add,
     clamp_and_truncate,
@@ -376,12 +377,13 @@ class Loop:
         if cast(IntegerType, number.type).bitwidth > fitting.bitwidth:
             number = self._op(arith.TruncIOp, (number,), fitting)
         type_ = TensorType(number.type, shape)
+        sizes = sizes_of(self.builder, shape, indices, self.inputs, self.maps)
         self.block.insert_arg(number.type, len(self.block.args)).name_hint = "out"
         (value,) = self.builder.loop_nest(
             self.block,
             [number],
             self.inputs,
-            [self.builder.empty(type_, shape)],
+            [self.builder.empty(type_, sizes)],
             [*self.maps, AffineMap(self.rank, 0, tuple(indices))],
             [PARALLEL] * self.rank,
         )
@@ -628,6 +630,39 @@ def loaded(
         return number
     zero_point = builder.number(x.zero_point, type_)
     return integer_op(builder, arith.SubiOp, (number, zero_point), type_)
+
+
+def sizes_of(
+    builder: LoweringBuilder,
+    shape: Sequence[int],
+    indices: Sequence[AffineExpr],
+    inputs: Sequence[SSAValue],
+    maps: Sequence[AffineMap],
+) -> Sequence[Size]:
+    """
+    The sizes of the result of a loop nest.
+
+    Args:
+        builder: where the sizes are read from operands that have dynamic ones.
+        shape: the static sizes.
+        indices: the indices of an element of the result in terms of the loops.
+        inputs: the operands.
+        maps: the indices of an element of each operand.
+
+    Raises:
+        NoIntegerForm: if no operand has a dynamic size.
+    """
+    sizes: list[Size] = [*shape]
+    for position, index in enumerate(indices):
+        if shape[position] != DYNAMIC_INDEX:
+            continue
+        for value, map_ in zip(inputs, maps, strict=True):
+            if index in map_.results:
+                sizes[position] = builder.size(value, map_.results.index(index))
+                break
+        else:
+            raise NoIntegerForm("a result has a size that no operand has")
+    return sizes
 
 
 def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
