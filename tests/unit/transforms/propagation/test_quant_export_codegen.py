@@ -712,3 +712,33 @@ def test_statistics_within_a_kernel_are_gone():
     module = exported(kernel(ops))
     assert "quant.float_kernels" not in module.attributes
     assert "quant.stats" not in str(module)
+
+
+def test_moved_rescales():
+    """A value that is only moved before it is rescaled does not differ."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.25:3>
+    !r = !quant.uniform<i8:f32, 0.7>
+    func.func @main(%x: tensor<4xf32>) -> tensor<2x2xf32> {
+      %0 = quant.region "add" (%a = %x : tensor<4xf32> as !q, %b = %x : tensor<4xf32> as !q)
+          -> (tensor<4xf32> as !r) {
+        %r = arith.addf %a, %b : tensor<4xf32>
+        quant.return %r : tensor<4xf32>
+      }
+      %1 = quant.region "reshape" (%a = %0 : tensor<4xf32> as !r)
+          -> (tensor<2x2xf32> as !r) {
+        %r = tensor.expand_shape %a [[0, 1]] output_shape [2, 2]
+          : tensor<4xf32> into tensor<2x2xf32>
+        quant.return %r : tensor<2x2xf32>
+      }
+      func.return %1 : tensor<2x2xf32>
+    }
+    """
+    module = exported(text)
+    assert differences(module) == (0,)
+    names = [op.name for op in module.walk()]
+    assert names.index("tensor.expand_shape") < names.index("arith.muli")
+    x = np.array([0.3, -1, 2, 5], np.float32)
+    (result,) = run_function(module, "main", x)
+    (expected,) = run_function(exported(text, "push-rescales=false"), "main", x)
+    np.testing.assert_array_equal(result, expected)

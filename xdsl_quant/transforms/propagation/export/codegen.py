@@ -287,6 +287,8 @@ class CodegenExport:
             raise NoIntegerForm("a result is constant")
         if not isinstance(value, Integers):
             raise NoIntegerForm("a result has elements that do not matter")
+        # To round what was moved is to move what was rounded.
+        is_same |= value.is_same_at_port and value.port == port.type
         if self.reference is not None and _waits_for_a_kernel(region.results[i], port):
             try:
                 clamped = self._clamped(builder, value, port)

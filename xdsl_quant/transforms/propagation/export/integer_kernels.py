@@ -234,6 +234,8 @@ class IntegerKernel:
             low=min(x.low for x in parts),
             high=max(x.high for x in parts),
             array=None,
+            port=None,
+            is_same_at_port=False,
             error=max(x.error for x in parts),
             difference=max(x.difference for x in parts),
         )
@@ -420,6 +422,8 @@ class IntegerKernel:
                 high=largest,
                 is_signed=True,
                 array=None,
+                port=None,
+                is_same_at_port=False,
                 error=count * factors[0].error,
                 difference=count * factors[0].difference,
             )
@@ -460,6 +464,8 @@ class IntegerKernel:
             high=order(start, x.high),
             is_signed=True,
             array=None,
+            port=None,
+            is_same_at_port=False,
             error=max(x.error, abs((start - x.zero_point) * x.scale - number)),
         )
 

@@ -351,7 +351,14 @@ class Loop:
         """
         argument = self._argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
-        return replace(tensor, value=argument, axis=axis, array=None)
+        return replace(
+            tensor,
+            value=argument,
+            axis=axis,
+            array=None,
+            port=None,
+            is_same_at_port=False,
+        )
 
     def parameter(
         self, numbers: Sequence[int], axis: int | None, type_: IntegerType = i64
