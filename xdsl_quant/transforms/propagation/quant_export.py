@@ -5,7 +5,7 @@ ops of the dialect of its ops, for targets with
 [code generation][xdsl_quant.transforms.propagation.export.codegen].
 
 A kernel stays what it was in floating point if a port has no uniform type, or an op has no
-quantized form with the types: it reads what is dequantized.
+quantized form with the types: it reads what is dequantized, and constants as they are.
 """
 
 from __future__ import annotations

@@ -294,3 +294,35 @@ def test_statistics_within_a_kernel_are_gone():
         "stablehlo.abs",
         "stablehlo.uniform_dequantize",
     ]
+
+
+def test_constants_of_what_stays_in_float():
+    """They are not quantized: there is no cast of a bias of 32 bits to floats."""
+    text = """
+    !q = !quant.uniform<i8:f32, 0.5>
+    !b = !quant.uniform<i32:f32, 0.25>
+    func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+      %w = arith.constant dense<[[0.3, 0.7], [-0.2, 0.1]]> : tensor<2x2xf32>
+      %b = arith.constant dense<[0.1, -0.1]> : tensor<2xf32>
+      %0 = quant.region "dense" (%a = %x : tensor<1x2xf32> as !q,
+          %c = %w : tensor<2x2xf32> as !q, %d = %b : tensor<2xf32> as !b)
+          -> (tensor<1x2xf32>) {
+        %e = "tfl.fully_connected"(%a, %c, %d) {
+          fused_activation_function = "NONE", keep_num_dims = false,
+          weights_format = "DEFAULT"
+        } : (tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32>) -> tensor<1x2xf32>
+        quant.return %e : tensor<1x2xf32>
+      }
+      func.return %0 : tensor<1x2xf32>
+    }
+    """
+    module = exported(text)
+    assert names(module) == [
+        "tfl.quantize",
+        "arith.constant",
+        "arith.constant",
+        "tfl.dequantize",
+        "tfl.fully_connected",
+    ]
+    (result,) = run_function(module, "main", np.array([[0.5, 1]], np.float32))
+    np.testing.assert_allclose(result, [[0.95, -0.1]], atol=1e-6)

@@ -364,13 +364,13 @@ class FixedExport:
         return kernel, kernel.results()
 
     def _float_kernel(self, region: RegionOp) -> tuple[_Kernel, Sequence[SSAValue]]:
-        """Dequantize, compute, quantize."""
+        """Dequantize, compute, quantize. Constants are those of the float model."""
         kernel = _Kernel(region, _words(region))
         block = region.body.block
         for argument, value, spec in zip(
             block.args, region.inputs, region.input_specs, strict=True
         ):
-            if isinstance(spec, ScaledQuantizedType):
+            if isinstance(spec, ScaledQuantizedType) and not is_constant(value):
                 value = kernel.expressed(self._quantized(value, spec, kernel.words))
             elif value in self.stored:
                 value = self._expressed(value)
