@@ -698,6 +698,7 @@ def test_destinations_and_constants_at_ports():
     x = np.array([[1, 2], [-1, 0.5]], np.float32)
     (result,) = run_function(module, "main", x)
     np.testing.assert_array_equal(result, [[2, 3], [0, 2]])
+    assert "linalg.fill" not in [op.name for op in module.walk()]
     in_float = exported(text.replace("%c = %zeros", "%c = %x"))
     reasons: Any = in_float.attributes["quant.float_kernels"]
     (reason,) = [r.data.split("kernel 'k': ")[1] for r in reasons]

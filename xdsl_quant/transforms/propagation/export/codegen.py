@@ -116,6 +116,9 @@ class CodegenExport:
 
         self._stored: dict[tuple[SSAValue, ScaledQuantizedType], Integers] = {}
         self._expressed: dict[SSAValue, SSAValue] = {}
+        self._read: dict[SSAValue, None] = {}
+        """Constants and destinations that are no quantized ports."""
+
         self._differences: dict[str, list[int]] = {}
         self._is_bounded = True
 
@@ -144,6 +147,8 @@ class CodegenExport:
         for constant in {value.owner for value, _ in self._stored}:
             if isinstance(constant, Operation) and is_trivially_dead(constant):
                 Rewriter.erase_op(constant)
+        for value in self._read:
+            _erase_unused(value)
 
     def _find_differences(self) -> None:
         ops = [*self.module.walk()]
@@ -227,6 +232,7 @@ class CodegenExport:
                     is_same &= value.is_same_at_port and not value.difference
                     is_same &= port.is_of(value)
                 elif is_of_floats(argument):
+                    self._read[value] = None
                     value = cast(Constant | Empty, constant_or_empty(value.owner))
                 kernel.values[argument] = value
             returned = kernel.run(body)
@@ -513,6 +519,23 @@ def _lowered_body(region: RegionOp) -> Block:
         except PassFailedException as e:
             raise NoIntegerForm(str(e)) from None
     return body.block
+
+
+def _erase_unused(value: SSAValue) -> None:
+    """
+    Erase a constant or destination that has no uses, and what it is made with: xDSL does
+    not know that `linalg.fill` of a tensor has no effects.
+    """
+    op = value.owner
+    if constant_or_empty(op) is None or value.first_use is not None:
+        return
+    assert isinstance(op, Operation)
+    if op.parent is None:
+        return
+    operands = op.operands
+    Rewriter.erase_op(op)
+    for operand in operands:
+        _erase_unused(operand)
 
 
 def _may_wait(argument: BlockArgument) -> bool:
