@@ -180,8 +180,12 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
 def is_tflite_file(source: object) -> bool:
     """Whether something is the path of a TensorFlow Lite file, not the text of a module."""
     if isinstance(source, Path):
-        return source.suffix == _TFLITE
-    return isinstance(source, str) and source.endswith(_TFLITE) and "\n" not in source
+        return source.suffix.lower() == _TFLITE
+    return (
+        isinstance(source, str)
+        and "\n" not in source
+        and (source[-len(_TFLITE) :].lower() == _TFLITE)
+    )
 
 
 def read_tflite_file(

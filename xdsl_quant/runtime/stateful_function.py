@@ -19,7 +19,7 @@ from xdsl_quant.transforms.tfl.tfl_variables_to_arguments import (
 
 from .array_types import check_argument
 from .entry_function import check_argument_count, entry_function
-from .loading import apply_passes, as_module
+from .loading import apply_passes, as_module, is_tflite_file, read_tflite_file
 
 Runner = Callable[[ModuleOp, str], Callable[..., Any]]
 """
@@ -54,7 +54,7 @@ class StatefulFunction:
         """
         Args:
             module: the module of the function, which is not changed, or its text, or the
-                path of a `.tflite` file.
+                path of a `.tflite` file, of which the sizes are taken, too.
             runner: what runs the function, such as `xdsl_quant.execution.compile`.
             name: the function; `None` for the only public one, or else `main`.
 
@@ -66,6 +66,9 @@ class StatefulFunction:
             ImportError: if a file needs a package that is not installed.
             Exception: whatever the runner raises.
         """
+        if is_tflite_file(module):
+            # Not every runner runs functions with sizes that are not known.
+            module = read_tflite_file(cast("str | Path", module), static=True)
         self.module = as_module(module).clone()
         apply_passes(self.module, [TFLVariablesToArgumentsPass()])
         self.function = entry_function(self.module, name)

@@ -241,6 +241,11 @@ def read_text(path: str) -> str:
             f"{path}: error: expected the text of a module, but got MLIR bytecode; "
             "mlir-opt turns it into text"
         )
+    if data[4:8] == b"TFL3":
+        raise Failure(
+            f"{path}: error: expected the text of a module, but got a TensorFlow Lite "
+            "file; give the path of one that is called '.tflite'"
+        )
     try:
         # With whatever a line ends with.
         text = io.TextIOWrapper(io.BytesIO(data), "utf-8").read()

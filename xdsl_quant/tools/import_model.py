@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o",
         "--output",
         metavar="FILE",
-        help="where to write to; by default the text of the module is printed",
+        help="where to write to; by default, and for -, the text of the module is printed",
     )
     add_size_options(parser)
     parser.add_argument(
@@ -80,7 +80,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
-    source, output = options.module, options.output
+    source = options.module
+    output = None if options.output == "-" else options.output
     check_files(options, "", {"-o": output})
     ctx = multiverse_context()
     # Ops of a file that the dialect does not have.

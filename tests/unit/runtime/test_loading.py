@@ -342,8 +342,8 @@ def test_file_of_an_invalid_module(tmp_path: Path):
     with pytest.raises(IRError) as e:
         as_module(path)
     assert str(e.value) == (
-        f"{path}: error: 'tfl.relu' op failed to verify that x and y must have same "
-        "element type"
+        f"{path}: loc(\"y\"): error: 'tfl.relu' op failed to verify that x and y must "
+        "have same element type"
     )
 
 

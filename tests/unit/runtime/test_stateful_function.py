@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from xdsl_quant.runtime.loading import IRError
 from xdsl_quant.runtime.stateful_function import Runner, StatefulFunction
@@ -138,3 +138,11 @@ def test_names_and_texts():
         IRError, match=r"^no\.tflite: error: no such file or directory$"
     ):
         StatefulFunction("no.tflite", running(print))
+
+
+def test_sizes_of_a_file():
+    """They are taken, as not every runner runs functions without them."""
+    model = StatefulFunction("docs/examples/dense.tflite", running(print))
+    (argument,) = model.function.function_type.inputs
+    assert isinstance(argument, TensorType)
+    assert argument.get_shape() == (1, 4)

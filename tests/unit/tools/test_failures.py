@@ -159,12 +159,17 @@ BYTECODE = (
     "error: expected the text of a module, but got MLIR bytecode; mlir-opt turns it into "
     "text"
 )
+TFLITE = (
+    "error: expected the text of a module, but got a TensorFlow Lite file; give the path "
+    "of one that is called '.tflite'"
+)
 DATA = pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"\x93NUMPY\x01", BINARY),
         (b"\x7fELF\x01\x00", BINARY),
         (b"ML\xefR\x0d", BYTECODE),
+        (b"\x1c\x00\x00\x00TFL3\x14", TFLITE),
     ],
 )
 

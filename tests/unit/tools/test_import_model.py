@@ -66,8 +66,14 @@ def test_file_to_text(
 ):
     expected = TEXT.replace("SIZE", size)
     assert output(capsys, "m.tflite", *options) == expected
+    assert output(capsys, "m.tflite", *options, "-o", "-") == expected
     assert output(capsys, "m.tflite", *options, "-o", "new.mlir") == ""
     assert Path("new.mlir").read_text() == expected
+
+
+def test_capital_letters(capsys: pytest.CaptureFixture[str]):
+    Path("M.TFLITE").write_bytes(Path("m.tflite").read_bytes())
+    assert output(capsys, "M.TFLITE") == TEXT.replace("SIZE", "?")
 
 
 def test_text_to_file(capsys: pytest.CaptureFixture[str]):

@@ -68,7 +68,14 @@ from xdsl_quant.transforms.building.tensor_expressions import (
 from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.xdsl_patches import patched_pass
 
-from .fallbacks import Fallback, list_fallbacks, refuse_fallbacks, without_conversion
+from .fallbacks import (
+    SIZES_HINT,
+    Fallback,
+    has_state,
+    list_fallbacks,
+    refuse_fallbacks,
+    without_conversion,
+)
 from .kernels import (
     IMPLEMENTATIONS,
     MULTIPLIER_KERNELS,
@@ -83,8 +90,6 @@ _ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
 
 _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 """Dialects whose ops have values with any types, and do not compute with them."""
-
-_STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
 
 
 def _stored_type(type_: Attribute) -> Attribute:
@@ -190,15 +195,8 @@ class _Conversion:
     # Ops that compute
 
     def _convert_op(self, op: Operation) -> None:
-        if isinstance(op, _STATE) or (
-            isinstance(op, tfl.SVDFOp) and op.next_state is None
-        ):
-            fail(
-                op,
-                f"'{op.name}' op has state: run 'tfl-variables-to-arguments' first",
-            )
         implementation = self.implementations.get(type(op))
-        if implementation is None:
+        if implementation is None or has_state(op):
             fail(op, f"'{op_name(op)}' op {without_conversion(op, 'linalg')}")
         try:
             results = self._results(op, implementation)
@@ -283,9 +281,8 @@ class _Conversion:
         type_ = _stored_type(operand.type)
         if not isa(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
             raise ComputationError(
-                f"has an operand of type '{operand.type}', whose shape is not known: give "
-                "the inputs of the model shapes when the file is read, e.g. by the option "
-                "'static' of 'read_tflite' or 'xdsl-quant-import'"
+                f"has an operand of type '{operand.type}', whose shape is not "
+                f"known: {SIZES_HINT}"
             )
         element_type = type_.get_element_type()
         if not _is_arithmetic(element_type):

@@ -22,8 +22,26 @@ Fallback: TypeAlias = tuple[Operation, str]
 """An op without an integer form, and why it has none: the predicate of a sentence."""
 
 
+_STATE = (tfl.VarHandleOp, tfl.ReadVariableOp, tfl.AssignVariableOp, tfl.CallOnceOp)
+
+SIZES_HINT = (
+    "give the inputs of the model shapes when the file is read, e.g. by the option "
+    "'static' of 'read_tflite' or 'xdsl-quant-import'"
+)
+"""What to do about sizes that are not known."""
+
+
+def has_state(op: Operation) -> bool:
+    """Whether what an op computes depends on variables."""
+    return isinstance(op, _STATE) or (
+        isinstance(op, tfl.SVDFOp) and op.next_state is None
+    )
+
+
 def without_conversion(op: Operation, target: str) -> str:
     """What a pass says of an op that it cannot convert: the predicate of a sentence."""
+    if has_state(op):
+        return "has state: run 'tfl-variables-to-arguments' first"
     custom = (
         f": unsupported custom operator '{op.custom_code.data}'"
         if isinstance(op, tfl.CustomOp)

@@ -362,7 +362,18 @@ Q = "!quant.uniform<i8:f32, 0.5>"
             f"""func.func @f(%x: tensor<?x{Q}>) -> tensor<?x{Q}> {{
               func.return %x : tensor<?x{Q}>
             }}""",
-            ["whose shape is not static"],
+            [
+                "whose shape is not known: give the inputs of the model shapes when the "
+                "file is read, e.g. by the option 'static'"
+            ],
+        ),
+        (
+            """func.func @f() {
+              %0 = "tfl.var_handle"() <{container = "", shared_name = "v"}>
+                : () -> tensor<*x!tf_type.resource>
+              func.return
+            }""",
+            ["'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first"],
         ),
         *(
             (

@@ -54,6 +54,8 @@ from xdsl_quant.transforms.building.tosa_rescale import (
 )
 from xdsl_quant.xdsl_patches import tosa_ops
 
+from ..fallbacks import SIZES_HINT
+
 i48 = IntegerType(48)
 ui8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -107,7 +109,9 @@ def lowered_type(type_: Attribute) -> TensorType:
         raise Unsupported(f"has the type '{type_}', which is no ranked tensor")
     shape = type_.get_shape()
     if DYNAMIC_INDEX in shape:
-        raise Unsupported(f"has the type '{type_}', whose shape is not static")
+        raise Unsupported(
+            f"has the type '{type_}', whose shape is not known: {SIZES_HINT}"
+        )
     if 0 in shape:
         raise Unsupported(f"has the type '{type_}', which is empty")
     element_type = cast(Attribute, type_.element_type)
