@@ -55,6 +55,19 @@ SHOWN = {
             "'!quant.any<i8>' has no expressed type",
         ),
     ),
+    "propagation": Shown(
+        figures=1,
+        html=("stablehlo.maximum", "quant.region", "stablehlo.uniform_quantize"),
+        text=(
+            "887 of 899 digits are read correctly",
+            "%28 = quant.stats %27 <-45.6592255:17.7947311> : tensor<899x10xf32>",
+            "34 kernels, ranges by the rule 'exact'",
+            "target stablehlo-int8, quantized values: 14 of 16, rescales: 0, kernels in "
+            "floating point: 0",
+            "stablehlo  stablehlo-int8  fixed    887 correct, largest difference 1.33",
+            "linalg     mac-array       codegen  888 correct, largest difference 0.82",
+        ),
+    ),
     "tflite": Shown(
         figures=3,
         html=("tfl.conv_2d",),
