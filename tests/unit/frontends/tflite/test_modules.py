@@ -455,9 +455,8 @@ def test_variables():
     assert body(module)[1:4] == [
         '"tfl.call_once"() <{session_init_function = "NoOp"}> : () -> ()',
         '%h = "tfl.var_handle"() <{container = "", shared_name = "v"}> : () -> '
-        "tensor<*x!tf_type.resource>",
-        '%old = "tfl.read_variable"(%h) : (tensor<*x!tf_type.resource>) -> '
-        "tensor<2xf32>",
+        "tensor<!tf_type.resource>",
+        '%old = "tfl.read_variable"(%h) : (tensor<!tf_type.resource>) -> tensor<2xf32>',
     ]
     again(module)
     litert = LiteRT(write_tflite(module))
