@@ -35,6 +35,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
+from .module_kernels import kernels_of, warn_without_kernels
 
 FLOAT_KERNELS = "quant.float_kernels"
 """The attribute of a module that lists the kernels that stayed in floating point."""
@@ -76,6 +77,7 @@ class QuantExportPass(ModulePass):
                 "option push-rescales=false has no effect in mode 'fixed', expected mode "
                 "'codegen'"
             )
+        warn_without_kernels(op)
         reference: FixedExport | CodegenExport | None = None
         if self.fully_quantized or (not is_fixed and self.push_rescales):
             copy = op.clone()
@@ -109,8 +111,7 @@ def _check(module: ModuleOp, copy: FixedExport | CodegenExport) -> None:
     """Fail if a kernel would stay in floating point, before the module changes."""
     if not copy.in_float:
         return
-    regions = [op for op in module.walk() if isinstance(op, RegionOp)]
-    places = dict(zip(copy.regions, regions, strict=True))
+    places = dict(zip(copy.regions, kernels_of(module), strict=True))
     first, *_ = copy.in_float
     fail(
         places[first],

@@ -42,6 +42,7 @@ from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, Quantize
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
+from .module_kernels import kernels_of, warn_without_kernels
 from .port_ranges import port_ranges
 from .quant_fuse_kernels import POSITIONS
 from .target_files import target_of_option
@@ -67,7 +68,8 @@ class QuantInlineRegionsPass(ModulePass):
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        regions = [inner for inner in op.walk() if isinstance(inner, RegionOp)]
+        warn_without_kernels(op)
+        regions = kernels_of(op)
         known = {region.kernel for region in regions}
         for name in self.kernels:
             if name not in known:

@@ -43,6 +43,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 
+from .module_kernels import warn_without_kernels
 from .resolution.collecting import collect
 from .resolution.describing import describe
 from .resolution.functions import merge_copies, separate_calls
@@ -71,7 +72,9 @@ class QuantPropagatePass(ModulePass):
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        propagation = Propagation(op, target_of_option(self.target))
+        target = target_of_option(self.target)
+        warn_without_kernels(op)
+        propagation = Propagation(op, target)
         if self.report is None:
             return
         report = propagation.report()

@@ -13,9 +13,10 @@ quantized. An accumulator, which is the result of an op that multiplies and accu
 What only moves or orders elements keeps their type. In TensorFlow Lite, where an
 accumulator is no value, all results in a kernel have the type of its result.
 
-A kernel stays what it was in floating point, with a warning, if a port has no uniform type
-or an op does not accept the types: it reads what is dequantized. Constants need no type,
-such as the 0 of a rectifier: they get that of what they are compared with.
+A kernel stays what it was in floating point if a port has no uniform type, or an op does
+not accept the types: it reads what is dequantized, and constants as they are. Constants of
+other kernels need no type, such as the 0 of a rectifier: they get that of what they are
+compared with.
 """
 
 from __future__ import annotations

@@ -1,0 +1,32 @@
+"""Modules without kernels."""
+
+import pytest
+
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+
+TEXT = "func.func @f(%x: tensor<4xf32>) {\n  func.return\n}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "quant-propagate{target=tflite-int8}",
+        "quant-export",
+        "quant-export{mode=codegen}",
+        "quant-inline-regions",
+    ],
+)
+def test_a_pass_says_that_there_is_nothing_to_do(
+    name: str, capsys: pytest.CaptureFixture[str]
+):
+    apply_passes(parse_module(TEXT), name)
+    assert capsys.readouterr().err == (
+        "warning: the module has no kernels, found no 'quant.region'; "
+        "'quant-fuse-kernels' makes them\n"
+    )
+
+
+def test_a_pass_that_does_something_says_nothing(capsys: pytest.CaptureFixture[str]):
+    kernel = '  quant.region "empty" () {}\n  func.return'
+    apply_passes(parse_module(TEXT.replace("  func.return", kernel)), "quant-export")
+    assert capsys.readouterr().err == ""
