@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from time import process_time
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +23,7 @@ from xdsl_quant.transforms.propagation.target_spec import (
     TargetSpec,
 )
 
+from ...counting import calls
 from .programs import TARGET, T, random_program
 
 
@@ -86,18 +86,19 @@ def test_programs_have_kernels():
     assert {1, 2, 3} <= sizes
 
 
-def _seconds(size: int) -> float:
+def _work(size: int) -> int:
     module = parse_module(random_program(Random(0), size))
     target = parse_target(TARGET)
-    start = process_time()
-    fuse_kernels(module, target)
-    inline_regions(regions(module))
-    return process_time() - start
+
+    def there_and_back():
+        fuse_kernels(module, target)
+        inline_regions(regions(module))
+
+    return calls(there_and_back)
 
 
-def test_time_is_linear():
-    small = min(_seconds(250) for _ in range(3))
-    assert _seconds(2000) < 24 * small
+def test_work_is_linear():
+    assert 7 < _work(1600) / _work(200) < 9
 
 
 # What is fused
