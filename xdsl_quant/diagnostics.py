@@ -1,5 +1,6 @@
 """Located messages: where in a module an error is, and how a pass says so."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -43,6 +44,17 @@ def fail(op: Operation, message: str) -> NoReturn:
     if prefix := location_prefix(op.location):
         message = f"{prefix}error: {message}"
     op.emit_error(message, PassFailedException(message))
+
+
+def warn(message: str, place: str = "") -> None:
+    """
+    Print a warning of a pass to standard error.
+
+    Args:
+        message: what is unusual, what was found, and what to do.
+        place: where it is, e.g. the `location_prefix` of the first of several ops.
+    """
+    print(f"{place}warning: {message}", file=sys.stderr)
 
 
 def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoReturn:

@@ -34,7 +34,7 @@ from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_typ
 
 from .target_spec import KernelSpec, MatchFn, PatternStep, TargetSpec
 
-_COMPUTATIONS = (
+COMPUTATIONS = (
     ComputesElementwise,
     MovesElements,
     MultipliesAndAccumulates,
@@ -136,7 +136,7 @@ def has_no_effects(op: Operation) -> bool:
     if (effects := get_effects(op)) is not None:
         return not effects
     memory = MemRefType | UnrankedMemRefType
-    return has_quantization_trait(op, *_COMPUTATIONS) and not any(
+    return has_quantization_trait(op, *COMPUTATIONS) and not any(
         isinstance(value.type, memory) for value in (*op.operands, *op.results)
     )
 

@@ -1,25 +1,99 @@
-"""The kernels of a module."""
+"""The kernels of a module, and the ops that are in none."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
 
-from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.diagnostics import op_name, warn
+from xdsl_quant.dialects.quant import RegionOp, StatisticsOp, StatisticsRefOp
+from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+
+from .kernel_matching import COMPUTATIONS, is_constant
+
+_DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
+"""Dialects whose ops have regions that compute single elements."""
+
+_CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
+"""Ops of these dialects whose regions are other ones."""
+
+_DIALECTS_OF_CONTROL_FLOW = ("builtin", "cf", "func", "scf")
+"""Dialects whose ops pass values on."""
+
+_PASSES_ON = RegionOp | StatisticsOp | StatisticsRefOp | tensor.EmptyOp
+"""Ops that compute nothing themselves."""
 
 
 def warn_without_kernels(module: ModuleOp) -> None:
     """Say on standard error that a pass does nothing if a module has no kernels."""
     if not kernels_of(module):
-        print(
-            "warning: the module has no kernels, found no 'quant.region'; "
-            "'quant-fuse-kernels' makes them",
-            file=sys.stderr,
+        warn(
+            "the module has no kernels, found no 'quant.region'; 'quant-fuse-kernels' "
+            "makes them"
         )
 
 
 def kernels_of(module: ModuleOp) -> Sequence[RegionOp]:
     """The kernels of a module, in the order of the text."""
     return [op for op in module.walk() if isinstance(op, RegionOp)]
+
+
+def blocks_with_kernels(op: Operation) -> Iterator[Block]:
+    """The blocks within an op that may have kernels."""
+    for block in _blocks(op):
+        yield block
+        for inner in block.ops:
+            if inner.regions:
+                yield from blocks_with_kernels(inner)
+
+
+def float_ops_of(op: Operation) -> Iterator[Operation]:
+    """
+    The ops within an op that take or give floats and are in no kernel, in the order of the
+    text, but for constants, casts, and what passes values on.
+    """
+    for block in _blocks(op):
+        for inner in block.ops:
+            if _is_of_floats(inner):
+                yield inner
+            if inner.regions:
+                yield from float_ops_of(inner)
+
+
+def _blocks(op: Operation) -> Iterator[Block]:
+    """The blocks of an op, but for those of kernels and of what computes an element."""
+    if not isinstance(op, RegionOp) and not _has_body(op):
+        for region in op.regions:
+            yield from region.blocks
+
+
+def _has_body(op: Operation) -> bool:
+    """Whether regions of an op say how it computes single elements."""
+    name = op_name(op)
+    return name.partition(".")[0] in _DIALECTS_OF_BODIES and name not in _CONTROL_FLOW
+
+
+def _is_of_floats(op: Operation) -> bool:
+    if (
+        isinstance(op, _PASSES_ON)
+        or op_name(op).partition(".")[0] in _DIALECTS_OF_CONTROL_FLOW
+        or (op.regions and not _has_body(op))
+        or has_quantization_trait(op, CastsQuantization)
+    ):
+        return False
+    if any(map(_has_floats, op.results)):
+        return not all(map(is_constant, op.results))
+    # Of what gives no floats, sizes need none, and a store keeps them.
+    is_store = not op.results and not op.has_trait(IsTerminator)
+    return any(map(_has_floats, op.operands)) and (
+        is_store or has_quantization_trait(op, *COMPUTATIONS)
+    )
+
+
+def _has_floats(value: SSAValue) -> bool:
+    return isinstance(scalar_or_element_type(value.type), AnyFloat)

@@ -19,7 +19,6 @@ Ops within a kernel are not looked at. All is known before the first op is repla
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
-from xdsl_quant.diagnostics import counted_names, fail, location_prefix
+from xdsl_quant.diagnostics import counted_names, fail, location_prefix, warn
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     CalibratedQuantizedType,
@@ -340,11 +339,9 @@ class _Groups:
 
 
 def _warn(ops: Sequence[Operation], problem: str) -> None:
-    """Tell about ops on standard error."""
     if ops:
-        prefix = location_prefix(ops[0].location)
-        message = f"{prefix}warning: {problem}, found {counted_names(ops)}"
-        print(message, file=sys.stderr)
+        place = location_prefix(ops[0].location)
+        warn(f"{problem}, found {counted_names(ops)}", place)
 
 
 def _remove(links: Iterable[LinkOp]) -> None:

@@ -28,14 +28,14 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import fail, location_prefix
+from xdsl_quant.diagnostics import fail, location_prefix, op_name
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
-from .module_kernels import kernels_of, warn_without_kernels
+from .module_kernels import float_ops_of, kernels_of, warn_without_kernels
 
 FLOAT_KERNELS = "quant.float_kernels"
 """The attribute of a module that lists the kernels that stayed in floating point."""
@@ -60,7 +60,7 @@ class QuantExportPass(ModulePass):
     """Whether kernels become quantized ops, or integer arithmetic for code generation."""
 
     fully_quantized: bool = False
-    """Fail if a kernel stays in floating point."""
+    """Fail if a kernel stays in floating point, or an op of floats is in no kernel."""
 
     push_rescales: bool = True
     """
@@ -108,15 +108,19 @@ def _descriptions(in_float: Mapping[RegionOp, str]) -> Iterator[str]:
 
 
 def _check(module: ModuleOp, copy: FixedExport | CodegenExport) -> None:
-    """Fail if a kernel would stay in floating point, before the module changes."""
-    if not copy.in_float:
-        return
+    """Fail if floats would stay, before the module changes."""
     places = dict(zip(copy.regions, kernels_of(module), strict=True))
-    first, *_ = copy.in_float
+    kernels = [places[region] for region in copy.in_float]
+    ops = [*float_ops_of(module)]
+    if not kernels and not ops:
+        return
+    in_no_kernel = (
+        f"{location_prefix(op.location)}'{op_name(op)}' is in no kernel" for op in ops
+    )
     fail(
-        places[first],
-        f"{len(copy.in_float)} kernels stay in floating point, expected none: "
-        + "; ".join(_descriptions(copy.in_float)),
+        (*kernels, *ops)[0],
+        f"{len(kernels) + len(ops)} kernels or ops stay in floating point, expected none: "
+        + "; ".join((*_descriptions(copy.in_float), *in_no_kernel)),
     )
 
 

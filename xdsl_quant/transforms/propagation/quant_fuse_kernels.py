@@ -29,18 +29,16 @@ After, where `%b` is a constant:
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.diagnostics import op_name
+from xdsl_quant.diagnostics import op_name, warn
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 
 from .kernel_matching import (
@@ -49,6 +47,7 @@ from .kernel_matching import (
     kernel_matches,
     uses_from_outside,
 )
+from .module_kernels import blocks_with_kernels
 from .target_files import target_of_option
 from .target_spec import OpPattern, TargetSpec
 
@@ -57,12 +56,6 @@ POSITIONS = "quant.positions"
 An attribute of kernels: where their ops were in the block, if other ops were between them.
 Nothing but `quant-inline-regions` reads it, to restore the order.
 """
-
-_DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
-"""Dialects whose ops have regions that compute single elements."""
-
-_CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
-"""Ops of these dialects whose regions are other ones."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
         The number of kernels, those included that were there before.
     """
     constants = constant_values(module)
-    blocks = [*_blocks(module)]
+    blocks = [*blocks_with_kernels(module)]
     count = sum(isinstance(op, RegionOp) for block in blocks for op in block.ops)
     for block in blocks:
         matches = kernel_matches(block, target, constants)
@@ -99,21 +92,6 @@ def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
             _wrap(match)
         count += len(matches)
     return count
-
-
-def _blocks(op: Operation) -> Iterator[Block]:
-    """The blocks that may have kernels."""
-    name = op_name(op)
-    if isinstance(op, RegionOp) or (
-        name.partition(".")[0] in _DIALECTS_OF_BODIES and name not in _CONTROL_FLOW
-    ):
-        return
-    for region in op.regions:
-        for block in region.blocks:
-            yield block
-            for inner in block.ops:
-                if inner.regions:
-                    yield from _blocks(inner)
 
 
 def _wrap(match: KernelMatch) -> None:
@@ -165,8 +143,7 @@ def _warn_of_nothing(module: ModuleOp, target: TargetSpec) -> None:
         if counts
         else "found none of its ops in the module"
     )
-    warnings.warn(
+    warn(
         f"no kernel of target '{target.name}' is fused, {reason}; see xdsl-quant-target "
-        "check",
-        stacklevel=2,
+        "check"
     )

@@ -8,7 +8,6 @@ looked up before the first op is replaced.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import fail
+from xdsl_quant.diagnostics import fail, warn
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 
@@ -103,4 +102,4 @@ class QuantImportStatsPass(ModulePass):
         ImportStatistics(statistics, self.file, self.missing).rewrite_module(op)
         if unused:
             names = ", ".join(f"'{key}'" for key in sorted(unused))
-            print(f"{self.file}: warning: keys without an op: {names}", file=sys.stderr)
+            warn(f"keys without an op: {names}", f"{self.file}: ")

@@ -199,11 +199,50 @@ def test_fully_quantized():
         QuantExportPass(fully_quantized=True).apply(Context(), module)
     message = str(failure.value)
     assert message.startswith(
-        "model.mlir:8:3: error: 2 kernels stay in floating point, expected none: "
+        "model.mlir:8:3: error: 2 kernels or ops stay in floating point, expected none: "
     )
     for reason in REASONS:
         assert reason in message
     assert str(module) == before
+
+
+def test_fully_quantized_without_kernels():
+    """What was never fused is in floating point, too; what only passes values on is not."""
+    text = """
+func.func @f(%x: tensor<4xf32>, %n: tensor<4xi8>, %p: i1) -> (tensor<4xf32>, index) {
+  %c = arith.constant dense<2.0> : tensor<4xf32>
+  %e = tensor.empty() : tensor<4xf32>
+  %y = scf.if %p -> (tensor<4xf32>) {
+    %a = arith.addf %x, %c : tensor<4xf32>
+    scf.yield %a : tensor<4xf32>
+  } else {
+    %s = "quant.stats"(%x) {layerStats = dense<[-1.0, 1.0]> : tensor<2xf32>}
+      : (tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %s : tensor<4xf32>
+  }
+  %z = linalg.add ins(%y, %c : tensor<4xf32>, tensor<4xf32>)
+    outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %i = arith.constant 0 : index
+  %d = tensor.dim %z, %i : tensor<4xf32>
+  %q = quant.qcast %z : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.5>>
+  %r = quant.dcast %q : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>
+  %l = arith.cmpf olt, %r, %c : tensor<4xf32>
+  %v = "tfl.var_handle"() <{container = "", shared_name = "v"}>
+    : () -> tensor<*x!tf_type.resource>
+  "tfl.assign_variable"(%v, %r) : (tensor<*x!tf_type.resource>, tensor<4xf32>) -> ()
+  func.return %r, %d : tensor<4xf32>, index
+}
+"""
+    module = parse_module(text, "model.mlir")
+    with pytest.raises(PassFailedException) as failure:
+        QuantExportPass(fully_quantized=True).apply(Context(), module)
+    assert str(failure.value) == (
+        "model.mlir:6:5: error: 4 kernels or ops stay in floating point, expected none: "
+        "model.mlir:6:5: 'arith.addf' is in no kernel; "
+        "model.mlir:13:3: 'linalg.add' is in no kernel; "
+        "model.mlir:19:3: 'arith.cmpf' is in no kernel; "
+        "model.mlir:22:3: 'tfl.assign_variable' is in no kernel"
+    )
 
 
 def test_fully_quantized_network():

@@ -543,7 +543,7 @@ def test_floats_between_kernels():
     with pytest.raises(IRError) as failure:
         exported(text, "fully-quantized=true")
     kernel = "model.mlir:9:7: kernel 'exp': 'math.exp' has no integer form"
-    message = "1 kernels stay in floating point, expected none: "
+    message = "1 kernels or ops stay in floating point, expected none: "
     assert f"model.mlir:9:7: error: {message}{kernel}" in str(failure.value)
 
 

@@ -10,13 +10,20 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.printer import Printer
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.dialects.quant.types import NoQuantizedType, scalar_or_element_type
 
+from ..module_kernels import float_ops_of
 from .collecting import Graph
 from .kernels import Decision, Kernel, Value
-from .report import KernelReport, PropagationReport, Rescale, ValueReport
+from .report import (
+    KernelReport,
+    OpReport,
+    PropagationReport,
+    Rescale,
+    ValueReport,
+)
 from .writing import Conflict, conflicts_of
 
 
@@ -39,6 +46,7 @@ def describe(
         target,
         description.values,
         description.float_kernels,
+        description.float_ops,
         {copy.sym_name.data: root.sym_name.data for copy, root in copies.items()},
     )
 
@@ -49,6 +57,7 @@ class _Description:
     def __init__(self, graph: Graph):
         self.values: list[ValueReport] = []
         self.float_kernels: list[KernelReport] = []
+        self.float_ops: list[OpReport] = []
         self._kernels = {kernel.op: kernel for kernel in graph.kernels}
         self._reasons = dict(graph.float_kernels)
         self._conflicts: dict[tuple[Kernel, int], Conflict] = {
@@ -66,10 +75,12 @@ class _Description:
                 if isinstance(scalar_or_element_type(ssa.type), AnyFloat):
                     ports.setdefault(ssa, []).append((op, port))
             if (reason := self._reasons.get(op)) is not None:
-                location = location_prefix(op.location).removesuffix(": ")
                 self.float_kernels.append(
-                    KernelReport(function, op.kernel, location, reason)
+                    KernelReport(function, op.kernel, _place(op), reason)
                 )
+        self.float_ops += [
+            OpReport(function, op_name(op), _place(op)) for op in float_ops_of(top)
+        ]
         for ssa, name in _names(top):
             if ssa in ports:
                 self.values.append(self._value(function, name, ssa, ports[ssa]))
@@ -131,6 +142,10 @@ class _Description:
             if (reason := self._reasons.get(op)) is not None:
                 return reason
         return "its ports are not quantized"
+
+
+def _place(op: Operation) -> str:
+    return location_prefix(op.location).removesuffix(": ")
 
 
 def _decision(

@@ -71,10 +71,25 @@ class KernelReport:
 
 
 @dataclass(frozen=True)
+class OpReport:
+    """An op of floats that is in no kernel."""
+
+    function: str
+    """The name of the function."""
+
+    op: str
+    """The name of the op."""
+
+    location: str
+    """The location of the op; empty if it is not known."""
+
+
+@dataclass(frozen=True)
 class PropagationReport:
     """
     What propagation decided: every value at the ports of kernels in the order of the text,
-    kernels that stay in floating point, and functions that were duplicated.
+    kernels that stay in floating point, ops of floats that are in no kernel, and functions
+    that were duplicated.
     """
 
     target: str
@@ -82,6 +97,7 @@ class PropagationReport:
 
     values: Sequence[ValueReport]
     float_kernels: Sequence[KernelReport] = ()
+    float_ops: Sequence[OpReport] = ()
     duplicates: Mapping[str, str] = field(default_factory=dict[str, str])
     """The names of new functions, with those of the functions that they are copies of."""
 
@@ -105,7 +121,7 @@ class PropagationReport:
         lines = [
             f"target {self.target}, quantized values: {decided} of {len(self.values)}, "
             f"rescales: {len(self.rescales)}, kernels in floating point: "
-            f"{len(self.float_kernels)}"
+            f"{len(self.float_kernels)}, ops in no kernel: {len(self.float_ops)}"
         ]
         by_function: dict[str, list[Sequence[str]]] = {}
         for value in self.values:
@@ -122,6 +138,9 @@ class PropagationReport:
                 for k in self.float_kernels
             ]
             lines += ["", "kernels that stay in floating point", *_table(rows)]
+        if self.float_ops:
+            rows = [(op.location or f"@{op.function}", op.op) for op in self.float_ops]
+            lines += ["", "ops in no kernel", *_table(rows)]
         if self.duplicates:
             rows = [(f"@{a}", f"copy of @{b}") for a, b in self.duplicates.items()]
             lines += ["", "duplicated functions", *_table(rows)]
