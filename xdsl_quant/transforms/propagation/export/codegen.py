@@ -70,17 +70,10 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from .integer_kernels import (
-    Constant,
-    Empty,
-    IntegerKernel,
-    Value,
-    constant_numbers,
-    constant_or_empty,
-    is_of_floats,
-    multiplies,
-)
-from .integers import Integers, Loop, NoIntegerForm, Port
+from .constants import Constant, Empty, constant_numbers, constant_or_empty
+from .integer_kernels import IntegerKernel, Value, is_of_floats, multiplies
+from .integers import Integers, NoIntegerForm, Port
+from .loops import Loop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,11 +9,11 @@ integers. StableHLO is lowered to linalg before that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import isinf, isnan, prod
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from math import prod
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -24,8 +24,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
 )
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
@@ -37,65 +35,23 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.transforms.building.builder import (
-    PARALLEL,
     REDUCTION,
     LoweringBuilder,
     dimensions,
     shape_of,
 )
-from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
-from .integers import (
-    Integers,
-    Loop,
-    NoIntegerForm,
-    common_scale,
-    fitting_type,
-    integer_op,
-    loaded,
-    loop_axis,
-    nearest,
-    product_of,
-    sizes_of,
-)
+from .constants import Constant, Empty, constant_numbers, constant_or_empty
+from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
+from .integers import Integers, NoIntegerForm, common_scale, fitting_type, nearest
+from .loop_nests import LoopNest, loop_nest_of
+from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
-
-
-@dataclass(frozen=True)
-class Constant:
-    """Real numbers that are known: one, or an array with the shape of the tensor."""
-
-    values: NDArray[Any] | float
-
-    @property
-    def number(self) -> float:
-        """The one number."""
-        import numpy as np
-
-        array = np.asarray(self.values)
-        if not array.size or (array != array.flat[0]).any():
-            raise NoIntegerForm("a constant within that is not one number")
-        number = float(array.flat[0])
-        if isnan(number):
-            raise NoIntegerForm("a constant that is no number")
-        return number
-
-    @property
-    def is_one_number(self) -> bool:
-        """Whether all numbers are equal."""
-        try:
-            return not isnan(self.number)
-        except NoIntegerForm:
-            return False
-
-
-class Empty:
-    """A tensor whose elements do not matter."""
 
 
 Value: TypeAlias = Integers | Constant | Empty | SSAValue
@@ -304,7 +260,7 @@ class IntegerKernel:
             if (numbers := constant_numbers(op)) is not None:
                 elements[op.results[0]] = Constant(numbers)
                 continue
-            if (form := _ELEMENTWISE.get(op.name)) is None:
+            if (form := ELEMENTWISE.get(op.name)) is None:
                 raise NoIntegerForm(f"'{op.name}' has no integer form")
             arguments = [_known(elements, op, value) for value in op.operands]
             elements[op.results[0]] = form(loop, *arguments)
@@ -373,7 +329,7 @@ class IntegerKernel:
             init = loop.element(init, indices)
         if not isinstance(init, Integers | Constant):
             raise NoIntegerForm("sums begin with what is not there")
-        result = _sum(loop, loop.element(sums, indices), init)
+        result = sum_of(loop, loop.element(sums, indices), init)
         return loop.finished(cast(Integers, result), shape, indices)
 
     def _sums(
@@ -435,10 +391,10 @@ class IntegerKernel:
     def _extremes(
         self, nest: LoopNest, x: Integers, map_: AffineMap, init: Value, name: str
     ) -> Integers:
-        is_maximum = name in _MAXIMA
+        is_maximum = name in MAXIMA
         if not isinstance(init, Constant):
             raise NoIntegerForm(f"'{nest.name}' begins with what is not constant")
-        number = _bounded(init.number, x, is_maximum=is_maximum)
+        number = bounded(init.number, x, is_maximum=is_maximum)
         if len(x.scales) > 1:
             raise NoIntegerForm(f"'{nest.name}' of different scales")
         start = nearest(number / x.scale) + x.zero_point
@@ -505,246 +461,3 @@ def _weight(
     corrected = np.abs(factor.array.astype(np.int64) - factor.zero_point)
     others = prod(sizes[d] for d in reduced if d not in loops)
     return int(corrected.sum(axis=axes).max()) * others
-
-
-def constant_or_empty(op: Operation | Block) -> Constant | Empty | None:
-    """What the result of an op is, if it is constant or does not matter."""
-    match op:
-        case tensor.EmptyOp():
-            return Empty()
-        case linalg.ops.FillOp() | tensor.SplatOp():
-            return constant_or_empty(op.operands[0].owner)
-        case Operation() if (numbers := constant_numbers(op)) is not None:
-            return Constant(numbers)
-        case _:
-            return None
-
-
-# Loop nests
-
-
-def constant_numbers(op: Operation) -> NDArray[Any] | float | None:
-    """The numbers of a constant of floats."""
-    if op.name not in ("arith.constant", "stablehlo.constant"):
-        return None
-    try:
-        numbers = float_numbers(op.properties.get("value"))
-    except ValueError as e:
-        raise NoIntegerForm(str(e)) from None
-    if numbers is None or isinstance(numbers, float):
-        return numbers
-    import numpy as np
-
-    return np.asarray(numbers, np.float64)
-
-
-@dataclass(frozen=True)
-class LoopNest:
-    """An op with one result as loops that compute elements of it."""
-
-    name: str
-    maps: Sequence[AffineMap]
-    """Which element of an operand an iteration looks at: those of inputs and output."""
-
-    kinds: Sequence[IteratorTypeAttr]
-    arguments: Sequence[SSAValue]
-    """What stands for the elements."""
-
-    ops: Sequence[Operation]
-    """What is computed with them."""
-
-    result: SSAValue
-    result_map: AffineMap
-    shape: Sequence[int]
-    shapes: Sequence[Sequence[int]]
-
-    def loop_sizes(self) -> Sequence[int]:
-        """How many iterations loops have, `DYNAMIC_INDEX` where it is not known."""
-        sizes: dict[int, int] = {}
-        for map_, shape in zip(
-            (*self.maps, self.result_map), (*self.shapes, self.shape), strict=True
-        ):
-            for index, size in zip(map_.results, shape, strict=True):
-                if isinstance(index, AffineDimExpr) and (
-                    sizes.get(index.position, DYNAMIC_INDEX) == DYNAMIC_INDEX
-                ):
-                    sizes[index.position] = size
-        return [sizes[d] for d in range(len(self.kinds))]
-
-    def combined(self) -> tuple[str, Sequence[SSAValue]] | None:
-        """
-        How an iteration changes an element of the result: the name of an op, and the
-        arguments that it combines the element with. That of `arith.mulf` adds a product.
-        """
-        if not isinstance(op := self.result.owner, Operation) or op not in self.ops:
-            return None
-        so_far = self.arguments[-1]
-        others = [value for value in op.operands if value is not so_far]
-        inputs = self.arguments[:-1]
-        if len(others) != 1 or len(op.operands) != 2:
-            return None
-        (other,) = others
-        if len(self.ops) == 1 and other in inputs:
-            if op.name == "arith.addf" or op.name in _MAXIMA | _MINIMA:
-                return op.name, others
-        product = other.owner
-        if len(self.ops) != 2 or not isinstance(product, Operation):
-            return None
-        if (op.name, product.name) != ("arith.addf", "arith.mulf"):
-            return None
-        if any(value not in inputs for value in product.operands):
-            return None
-        return product.name, [*product.operands]
-
-
-def loop_nest_of(op: Operation) -> LoopNest | None:
-    """An op as a loop nest; `None` if it is none."""
-    if (parts := _parts(op)) is None:
-        return None
-    maps, kinds, block, input_count = parts
-    result = op.results[0]
-    shape = shape_of(result)
-    shapes = [
-        shape_of(value) if isinstance(value.type, TensorType) else ()
-        for value in op.operands
-    ]
-    if block is None:
-        arguments, ops, yielded = op.operands, [op], result
-    else:
-        *ops, last = block.ops
-        arguments, yielded = block.args, last.operands[0]
-    result_map = maps[input_count] if input_count < len(maps) else maps[-1]
-    positions = [
-        index.position
-        for index in result_map.results
-        if isinstance(index, AffineDimExpr)
-    ]
-    parallel = [d for d, kind in enumerate(kinds) if kind == PARALLEL]
-    if sorted(positions) != parallel or len(positions) != len(shape):
-        return None
-    return LoopNest(
-        op.name, maps, kinds, arguments, ops, yielded, result_map, shape, shapes
-    )
-
-
-def _parts(
-    op: Operation,
-) -> tuple[Sequence[AffineMap], Sequence[IteratorTypeAttr], Block | None, int] | None:
-    """Maps and kinds of loops, the body, and the number of inputs."""
-    rank = len(shape_of(op.results[0]))
-    identity = AffineMap.identity(rank)
-    if isinstance(op, LinalgStructuredOperation):
-        maps = [attribute.data for attribute in op.get_indexing_maps()]
-        kinds = [*op.get_iterator_types()]
-        return maps, kinds, op.body.block, len(op.inputs)
-    if isinstance(op, linalg.ops.BroadcastOp):
-        new = op.dimensions.get_values()
-        kept = [d for d in range(rank) if d not in new]
-        maps = [AffineMap(rank, 0, tuple(dimensions(kept))), identity]
-        return maps, [PARALLEL] * rank, op.hidden_region.block, 1
-    if isinstance(op, linalg.ops.ReduceOp) and len(op.operands) == 2:
-        sizes = len(shape_of(op.operands[0]))
-        reduced = op.dimensions.get_values()
-        kept = [d for d in range(sizes) if d not in reduced]
-        kinds = [REDUCTION if d in reduced else PARALLEL for d in range(sizes)]
-        maps = [AffineMap.identity(sizes), AffineMap(sizes, 0, tuple(dimensions(kept)))]
-        return maps, kinds, op.region.block, 1
-    if op.name in _ELEMENTWISE:
-        return [identity] * len(op.operands), [PARALLEL] * rank, None, len(op.operands)
-    return None
-
-
-# Elements
-
-_MAXIMA = {"arith.maximumf", "arith.maxnumf"}
-_MINIMA = {"arith.minimumf", "arith.minnumf"}
-
-_Number: TypeAlias = Integers | Constant
-
-
-def _fraction(constant: Constant) -> Fraction:
-    if isinf(number := constant.number):
-        raise NoIntegerForm("a constant that is infinite")
-    return Fraction(number)
-
-
-def _sum(loop: Loop, a: _Number, b: _Number) -> _Number:
-    if isinstance(a, Constant):
-        a, b = b, a
-    if isinstance(a, Constant):
-        return Constant(a.number + cast(Constant, b).number)
-    if isinstance(b, Constant):
-        b = loop.constant(_fraction(b), a)
-    return loop.sum(a, b)
-
-
-def _negative(loop: Loop, a: _Number) -> _Number:
-    return Constant(-a.number) if isinstance(a, Constant) else loop.negative(a)
-
-
-def _difference(loop: Loop, a: _Number, b: _Number) -> _Number:
-    return _sum(loop, a, _negative(loop, b))
-
-
-def _product(loop: Loop, a: _Number, b: _Number) -> _Number:
-    if isinstance(a, Constant):
-        a, b = b, a
-    if isinstance(a, Constant):
-        return Constant(a.number * cast(Constant, b).number)
-    if not isinstance(b, Constant):
-        return loop.product(a, b)
-    factor = _fraction(b)
-    if not factor:
-        return Constant(0.0)
-    if factor < 0:
-        a = loop.negative(a)
-    # The integers are what they are; what they stand for is another number.
-    return replace(
-        a,
-        scales=tuple(abs(factor) * scale for scale in a.scales),
-        error=abs(factor) * a.error,
-        difference=abs(factor) * a.difference,
-    )
-
-
-def _bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
-    """A number that is as large as another one, or the end of a range next to it."""
-    ends = [(b - x.zero_point) * s for b in (x.low, x.high) for s in x.scales]
-    order, end = (max, min(ends)) if is_maximum else (min, max(ends))
-    if isinf(number):
-        if (number > 0) == is_maximum:
-            raise NoIntegerForm("a constant that is infinite")
-        return end
-    return order(Fraction(number), end)
-
-
-def _absolute(loop: Loop, a: _Number) -> _Number:
-    if isinstance(a, Constant):
-        return Constant(abs(a.number))
-    return loop.ordered(a, loop.negative(a), is_maximum=True)
-
-
-def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
-    def form(loop: Loop, a: _Number, b: _Number) -> _Number:
-        if isinstance(a, Constant):
-            a, b = b, a
-        if isinstance(a, Constant):
-            order = max if is_maximum else min
-            return Constant(order(a.number, cast(Constant, b).number))
-        if isinstance(b, Constant):
-            b = loop.constant(_bounded(b.number, a, is_maximum=is_maximum), a)
-        return loop.ordered(a, b, is_maximum=is_maximum)
-
-    return form
-
-
-_ELEMENTWISE: Mapping[str, Callable[..., _Number]] = {
-    "arith.addf": _sum,
-    "arith.mulf": _product,
-    "arith.negf": _negative,
-    "arith.subf": _difference,
-    "math.absf": _absolute,
-    **dict.fromkeys(sorted(_MAXIMA), _ordered(True)),
-    **dict.fromkeys(sorted(_MINIMA), _ordered(False)),
-}
-"""What ops on floats are on integers."""

@@ -1,0 +1,77 @@
+"""What is known of the values of a kernel that are no integers: constants, and nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects import linalg, tensor
+from xdsl.ir import Block, Operation
+
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+
+from .integers import NoIntegerForm
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Real numbers that are known: one, or an array with the shape of the tensor."""
+
+    values: NDArray[Any] | float
+
+    @property
+    def number(self) -> float:
+        """The one number."""
+        import numpy as np
+
+        array = np.asarray(self.values)
+        if not array.size or (array != array.flat[0]).any():
+            raise NoIntegerForm("a constant within that is not one number")
+        number = float(array.flat[0])
+        if isnan(number):
+            raise NoIntegerForm("a constant that is no number")
+        return number
+
+    @property
+    def is_one_number(self) -> bool:
+        """Whether all numbers are equal."""
+        try:
+            return not isnan(self.number)
+        except NoIntegerForm:
+            return False
+
+
+class Empty:
+    """A tensor whose elements do not matter."""
+
+
+def constant_or_empty(op: Operation | Block) -> Constant | Empty | None:
+    """What the result of an op is, if it is constant or does not matter."""
+    match op:
+        case tensor.EmptyOp():
+            return Empty()
+        case linalg.ops.FillOp() | tensor.SplatOp():
+            return constant_or_empty(op.operands[0].owner)
+        case Operation() if (numbers := constant_numbers(op)) is not None:
+            return Constant(numbers)
+        case _:
+            return None
+
+
+def constant_numbers(op: Operation) -> NDArray[Any] | float | None:
+    """The numbers of a constant of floats."""
+    if op.name not in ("arith.constant", "stablehlo.constant"):
+        return None
+    try:
+        numbers = float_numbers(op.properties.get("value"))
+    except ValueError as e:
+        raise NoIntegerForm(str(e)) from None
+    if numbers is None or isinstance(numbers, float):
+        return numbers
+    import numpy as np
+
+    return np.asarray(numbers, np.float64)

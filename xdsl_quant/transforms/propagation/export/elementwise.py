@@ -1,0 +1,106 @@
+"""What ops on elements that are floats are on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import isinf
+from typing import TypeAlias, cast
+
+from .constants import Constant
+from .integers import Integers, NoIntegerForm
+from .loops import Loop
+
+MAXIMA = {"arith.maximumf", "arith.maxnumf"}
+MINIMA = {"arith.minimumf", "arith.minnumf"}
+
+_Number: TypeAlias = Integers | Constant
+
+
+def _fraction(constant: Constant) -> Fraction:
+    if isinf(number := constant.number):
+        raise NoIntegerForm("a constant that is infinite")
+    return Fraction(number)
+
+
+def sum_of(loop: Loop, a: _Number, b: _Number) -> _Number:
+    if isinstance(a, Constant):
+        a, b = b, a
+    if isinstance(a, Constant):
+        return Constant(a.number + cast(Constant, b).number)
+    if isinstance(b, Constant):
+        b = loop.constant(_fraction(b), a)
+    return loop.sum(a, b)
+
+
+def _negative(loop: Loop, a: _Number) -> _Number:
+    return Constant(-a.number) if isinstance(a, Constant) else loop.negative(a)
+
+
+def _difference(loop: Loop, a: _Number, b: _Number) -> _Number:
+    return sum_of(loop, a, _negative(loop, b))
+
+
+def _product(loop: Loop, a: _Number, b: _Number) -> _Number:
+    if isinstance(a, Constant):
+        a, b = b, a
+    if isinstance(a, Constant):
+        return Constant(a.number * cast(Constant, b).number)
+    if not isinstance(b, Constant):
+        return loop.product(a, b)
+    factor = _fraction(b)
+    if not factor:
+        return Constant(0.0)
+    if factor < 0:
+        a = loop.negative(a)
+    # The integers are what they are; what they stand for is another number.
+    return replace(
+        a,
+        scales=tuple(abs(factor) * scale for scale in a.scales),
+        error=abs(factor) * a.error,
+        difference=abs(factor) * a.difference,
+    )
+
+
+def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
+    """A number that is as large as another one, or the end of a range next to it."""
+    ends = [(b - x.zero_point) * s for b in (x.low, x.high) for s in x.scales]
+    order, end = (max, min(ends)) if is_maximum else (min, max(ends))
+    if isinf(number):
+        if (number > 0) == is_maximum:
+            raise NoIntegerForm("a constant that is infinite")
+        return end
+    return order(Fraction(number), end)
+
+
+def _absolute(loop: Loop, a: _Number) -> _Number:
+    if isinstance(a, Constant):
+        return Constant(abs(a.number))
+    return loop.ordered(a, loop.negative(a), is_maximum=True)
+
+
+def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
+    def form(loop: Loop, a: _Number, b: _Number) -> _Number:
+        if isinstance(a, Constant):
+            a, b = b, a
+        if isinstance(a, Constant):
+            order = max if is_maximum else min
+            return Constant(order(a.number, cast(Constant, b).number))
+        if isinstance(b, Constant):
+            b = loop.constant(bounded(b.number, a, is_maximum=is_maximum), a)
+        return loop.ordered(a, b, is_maximum=is_maximum)
+
+    return form
+
+
+ELEMENTWISE: Mapping[str, Callable[..., _Number]] = {
+    "arith.addf": sum_of,
+    "arith.mulf": _product,
+    "arith.negf": _negative,
+    "arith.subf": _difference,
+    "math.absf": _absolute,
+    **dict.fromkeys(sorted(MAXIMA), _ordered(True)),
+    **dict.fromkeys(sorted(MINIMA), _ordered(False)),
+}
+"""What ops on floats are on integers."""
