@@ -66,9 +66,13 @@ def _integers(multiplier: ArrayLike, shift: ArrayLike) -> tuple[Integers, Intege
             f"multipliers of shape {arrays[0].shape} and shifts of shape "
             f"{arrays[1].shape} do not broadcast"
         ) from None
-    for array, what, bits in ((multipliers, "multiplier", 64), (shifts, "shift", 32)):
-        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-        check_bounds(array, low, high, f"{what} {{}} is not representable in i{bits}")
+    for array, what, dtype in (
+        (multipliers, "multiplier", np.int64),
+        (shifts, "shift", np.int32),
+    ):
+        ends = np.iinfo(dtype)
+        message = f"{what} {{}} is not representable in i{ends.bits}"
+        check_bounds(array, int(ends.min), int(ends.max), message)
     return multipliers.astype(np.int64), shifts.astype(np.int64)
 
 

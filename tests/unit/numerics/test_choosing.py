@@ -261,6 +261,21 @@ def test_rule_of_tensorflow_lite_for_symmetric_parameters():
     assert float(parameters.scales) == 3 / 127
     assert parameters.storage_min == -127
     assert int(parameters.zero_points) == 0
+    other = choose_parameters(
+        -3.0, 1.0, symmetric=True, narrow_range=True, rule="tflite"
+    )
+    assert other == parameters
+
+
+def test_narrow_ranges_of_tensorflow_lite():
+    """A range is widened by 1e-6 on either side if it is narrower than that."""
+    ends = np.array([0.5e-6, 1e-6, 2e-6])
+    chosen = choose_parameters(
+        np.zeros(3), ends, quantized_dimension=0, rule="tflite", storage="u8"
+    )
+    widths = np.array([2.5e-6, 1e-6, 2e-6])
+    np.testing.assert_allclose(chosen.scales * 255, widths, rtol=1e-12)
+    assert chosen.zero_points.tolist() == [102, 0, 0]
 
 
 def test_scales_that_are_powers_of_two():

@@ -122,8 +122,31 @@ def test_a_multiplier_of_0_is_tflites():
             "multiplier 1073741824 with a right shift of -39 is '1073741824p39', whose "
             "shift is not in the range 2 to 62",
         ),
-        (normalize_multiplier, 1 << 63, 0, "multiplier 9223372036854775808 is not "),
-        (normalize_multiplier, 1, 1 << 40, "shift 1099511627776 is not representable "),
+        (
+            normalize_multiplier,
+            1 << 63,
+            0,
+            "multiplier 9223372036854775808 is not representable in i64",
+        ),
+        (
+            normalize_multiplier,
+            1,
+            1 << 31,
+            "shift 2147483648 is not representable in i32",
+        ),
+        (
+            normalize_multiplier,
+            1,
+            -(1 << 31) - 1,
+            "shift -2147483649 is not representable in i32",
+        ),
+        (
+            normalize_multiplier,
+            1,
+            (1 << 31) - 1,
+            "multiplier 1 with a right shift of 2147483647 is '1073741824p-2147483677', "
+            "whose shift is not in the range 2 to 62",
+        ),
         (
             multiplier_to_tflite,
             1 << 31,

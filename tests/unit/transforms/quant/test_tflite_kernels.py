@@ -1371,3 +1371,55 @@ def test_location_of_a_violation():
     model = Model("neg", "", [t("i8", 0.1, 3)], [t("i8", 0.1, 3)]).module
     (violation,) = quant_constraint_violations(model, "tflite")
     assert str(violation).startswith("model.mlir:3:3: error: 'tfl.neg' op operand #0: ")
+
+
+@pytest.mark.parametrize(
+    ("storage", "scales", "product"),
+    [
+        # input scale x weight scale / result scale is at most the tolerance of 0.02
+        ("i8", (0.125, 0.0078125, 1), None),
+        ("i8", (1, 1, 50), None),
+        ("u8", (1, 1, 50), None),
+        ("i8", (1, 1, 49), 1.0),
+        ("i8", (1, 0.0078125, 0.125), 0.0078125),
+        ("u8", (0.0078125, 1, 0.125), 0.0078125),
+        ("i16", (1, 1, 1), 1.0),
+    ],
+)
+@pytest.mark.parametrize("op", ["conv_2d", "fully_connected"])
+def test_bias_without_scale(
+    op: str, storage: str, scales: Sequence[float], product: float | None
+):
+    """The runtime takes 0 for the scale: it compares that if activations are of u8, too."""
+    of_input, of_weight, of_result = scales
+    zero = 128 if storage == "u8" else 0
+    module = Model(
+        op,
+        DENSE if op == "fully_connected" else CONV,
+        [
+            t(storage, of_input, zero, "3x2" if op == "fully_connected" else SHAPE),
+            t(
+                "u8" if storage == "u8" else "i8<-127:127>",
+                of_weight,
+                zero,
+                "2x2" if op == "fully_connected" else "2x1x1x2",
+            ),
+            "dense<0> : tensor<2xi32>",
+        ],
+        [t(storage, of_result, zero, "3x2" if op == "fully_connected" else SHAPE)],
+    ).module
+    found = [
+        str(violation)
+        for violation in quant_constraint_violations(module, "tflite")
+        if "bias-scale" in str(violation)
+    ]
+    is_compared = op == "fully_connected" or storage == "u8"
+    expected = (
+        f"has no scale for 'tfl.{op}': it must be quantized with input scale x weight "
+        f"scale = {product} (bias-scale)"
+    )
+    if product is None or not is_compared:
+        assert not found
+    else:
+        assert len(found) == 1
+        assert found[0].endswith(expected)
