@@ -49,33 +49,37 @@ X: Any = Recorded((-3, 5))
 
 
 @pytest.mark.parametrize(
-    ("result", "bounds", "ops"),
+    ("result_of", "bounds", "ops"),
     [
-        (X + 2, (-1, 7), 1),
-        (X + 0, (-3, 5), 0),
-        (2 + X, (-1, 7), 1),
-        (X - Recorded((1, 2)), (-5, 4), 1),
-        (X - 0, (-3, 5), 0),
-        (1 - X, (-4, 4), 1),
-        (-X, (-5, 3), 1),
-        (X * -2, (-10, 6), 1),
-        (X * 1, (-3, 5), 0),
-        (X << 2, (-12, 20), 1),
-        (X << 0, (-3, 5), 0),
-        (1 << Recorded((0, 3)), (1, 8), 1),
-        (X >> 1, (-2, 2), 1),
-        (X >> Recorded((0, 1)), (-3, 5), 1),
-        (X & 12, (0, 12), 1),
-        (Recorded((0, 5)) & 12, (0, 5), 1),
-        (Recorded((0, 5)) & 7, (0, 5), 0),
-        (X.minimum(2), (-3, 2), 1),
-        (X.minimum(5), (-3, 5), 0),
-        (X.maximum(2), (2, 5), 1),
-        (X.maximum(-3), (-3, 5), 0),
-        (np.add(X, np.int64(2)), (-1, 7), 1),
+        (lambda: X + 2, (-1, 7), 1),
+        (lambda: X + 0, (-3, 5), 0),
+        (lambda: 2 + X, (-1, 7), 1),
+        (lambda: X - Recorded((1, 2)), (-5, 4), 1),
+        (lambda: X - 0, (-3, 5), 0),
+        (lambda: 1 - X, (-4, 4), 1),
+        (lambda: -X, (-5, 3), 1),
+        (lambda: X * -2, (-10, 6), 1),
+        (lambda: X * 1, (-3, 5), 0),
+        (lambda: X << 2, (-12, 20), 1),
+        (lambda: X << 0, (-3, 5), 0),
+        (lambda: 1 << Recorded((0, 3)), (1, 8), 1),
+        (lambda: X >> 1, (-2, 2), 1),
+        (lambda: X >> Recorded((0, 1)), (-3, 5), 1),
+        (lambda: X & 12, (0, 12), 1),
+        (lambda: Recorded((0, 5)) & 12, (0, 5), 1),
+        (lambda: Recorded((0, 5)) & 6, (0, 5), 1),
+        (lambda: Recorded((0, 7)) & 7, (0, 7), 0),
+        (lambda: Recorded((1, 5)) & 7, (1, 5), 0),
+        (lambda: Recorded((0, 8)) & 7, (0, 7), 1),
+        (lambda: X.minimum(2), (-3, 2), 1),
+        (lambda: X.minimum(5), (-3, 5), 0),
+        (lambda: X.maximum(2), (2, 5), 1),
+        (lambda: X.maximum(-3), (-3, 5), 0),
+        (lambda: np.add(X, np.int64(2)), (-1, 7), 1),
     ],
 )
-def test_operators(result: Recorded, bounds: Bounds, ops: int):
+def test_operators(result_of: Callable[[], Recorded], bounds: Bounds, ops: int):
+    result = result_of()
     assert (result.bounds, result.ops) == (bounds, ops)
 
 
