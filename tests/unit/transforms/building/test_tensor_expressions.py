@@ -910,6 +910,7 @@ def test_large_constants_are_resources(
     size: int, type_: Attribute, *, is_resource: bool
 ):
     value = constant_tensor(a_builder(), np.arange(size) % 2, type_)
+    assert value.type == TensorType(type_, [size])
     assert isinstance(value.owner, ConstantOp)
     attribute = value.owner.value
     assert isinstance(attribute, DenseResourceAttr | DenseIntOrFPElementsAttr)
