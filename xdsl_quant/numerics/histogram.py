@@ -292,8 +292,8 @@ def _coarser(counts: Integers, shifts: Integers) -> Integers:
     for shift in np.unique(shifts[shifts > 0]).tolist():
         is_shifted = shifts == shift
         targets = _bins_of_larger_unit(min(shift, _OCTAVES))
-        firsts = np.flatnonzero(np.diff(targets, prepend=-1))
-        coarse = np.zeros((int(is_shifted.sum()), BINS), np.int64)
-        coarse[:, targets[firsts]] = np.add.reduceat(result[is_shifted], firsts, axis=1)
-        result[is_shifted] = coarse
+        bins, firsts = np.unique(targets, return_index=True)
+        sums = np.add.reduceat(result[is_shifted], firsts, axis=1)
+        result[is_shifted] = 0
+        result[np.ix_(is_shifted, bins)] = sums
     return result.reshape(counts.shape)

@@ -123,10 +123,9 @@ def _type(
             storage=storage,
             quantized_dimension=len(shape_of(value)) - 1,
         )
+    type_ = uniform_type(parameters)
     return fixed_point_type(
-        cast(
-            UniformQuantizedType | UniformQuantizedPerAxisType, uniform_type(parameters)
-        )
+        cast("UniformQuantizedType | UniformQuantizedPerAxisType", type_)
     )
 
 

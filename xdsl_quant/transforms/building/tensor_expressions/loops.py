@@ -52,10 +52,7 @@ def as_dtype(value: Scalar, dtype: np.dtype[Any]) -> Scalar:
     bits = 8 * dtype.itemsize
     if bits == 64:
         return value
-    if dtype.kind == "u":
-        is_inside = value.bounds[0] >= 0 and value.bounds[1] < 1 << bits
-        return value if is_inside else value & ((1 << bits) - 1)
-    return value.wrapped(bits)
+    return value & ((1 << bits) - 1) if dtype.kind == "u" else value.wrapped(bits)
 
 
 # Loops
