@@ -359,7 +359,7 @@ class EntropyObserver(ClippingObserver):
         best, least = np.ones(values.lows.shape), np.full(values.lows.shape, np.inf)
         if len(candidates) == 1:
             return best
-        divergence = _Divergence(values)
+        divergence = Divergence(values)
         for bounds, quantizer, is_small in candidates:
             cost = np.where(is_small, divergence.of(quantizer), np.inf)
             is_better = cost < least - _TOLERANCE
@@ -368,7 +368,7 @@ class EntropyObserver(ClippingObserver):
         return best
 
 
-class _Divergence:
+class Divergence:
     """
     What stored values do not tell of values: the Kullback-Leibler divergence of the values
     in range from all values, plus that of the stored values, each spread evenly over the

@@ -299,7 +299,7 @@ def _check_block_sizes(
     block_sizes: tuple[tuple[int, int], ...], shape: tuple[int, ...]
 ) -> None:
     dimensions = {dimension for dimension, _ in block_sizes}
-    if len(dimensions) != len(block_sizes) or min(dimensions, default=0) < 0:
+    if len(dimensions) != len(block_sizes) or any(d < 0 for d in dimensions):
         raise ValueError(
             f"block sizes {block_sizes} must have different dimensions from 0"
         )

@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from tests.unit.numerics.distributions import distributions, onnxruntime_range
 from xdsl_quant.numerics import choose_parameters, measure_error
 from xdsl_quant.numerics.histogram import BIN_EDGES, BINS, MIDDLE, Histogram
+from xdsl_quant.numerics.histogram_errors import SpreadValues
 from xdsl_quant.numerics.observations import Observation
 from xdsl_quant.numerics.observers import (
+    Divergence,
+    EntropyObserver,
     Observer,
     observe_histogram,
     parse_observer,
@@ -508,6 +511,26 @@ def divergence(values: NDArray[Any], low: float, high: float, bits: int) -> floa
         used = sum(piece[2] for piece in mine)
         result -= max(used - 1, 0) / (2 * inside)
     return result
+
+
+def test_divergence_of_each_channel():
+    channels = [DISTRIBUTIONS[name][:500] for name in ("normal", "relu(laplace)", "t3")]
+    histogram = observe_histogram(np.stack(channels), 0)
+    values = SpreadValues(histogram, slice(None))
+    divergences = Divergence(values)
+    observer = EntropyObserver(3)
+    for fraction in (1.0, 0.5, 0.125):
+        bounds = fraction * np.maximum(np.abs(values.lows), np.abs(values.highs))
+        found = divergences.of(observer.quantizer(values, bounds))
+        expected: list[list[float]] = []
+        for channel in channels:
+            bound = fraction * float(np.abs(channel).max())
+            low, high = (
+                max(-bound, float(channel.min())),
+                min(bound, float(channel.max())),
+            )
+            expected.append([divergence(channel, low, high, 3)])
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("bits", [3, 5])

@@ -207,6 +207,13 @@ def test_rescaled_wide_has_a_rounding_shift(exponent: Any):
         rescaled_wide(ints(3), Multiplier(1 << 30, exponent))
 
 
+@pytest.mark.parametrize("real", [np.inf, np.nan, np.array([1.0, -np.inf])])
+def test_multipliers_are_finite(real: Any):
+    message = "^a ratio of scales is no finite number$"
+    with pytest.raises(NoIntegerFormError, match=message):
+        quantized_multiplier(real)
+
+
 def test_leading_zeros():
     values = ints(0, 1, 2, 3, 4, 2**31 - 1, 2**31, 2**32 - 1)
     assert leading_zeros(values).tolist() == [32, 31, 30, 30, 29, 1, 0, 0]

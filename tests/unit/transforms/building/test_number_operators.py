@@ -640,3 +640,11 @@ def test_ends_of_f64():
     result = evaluated(float_body(formula), i64, np.array([-INF, NAN, INF, 1e30]))
     largest = (1 << 63) - (1 << 10)
     assert result.tolist() == [-(1 << 63), -(1 << 63), largest, largest]
+
+
+def test_conditions_and_truth_values():
+    x, y = integers(a_builder(), (0, 3), (1, 2))
+    condition = x > y
+    assert condition & True is condition
+    assert True & condition is condition
+    assert condition & False == 0

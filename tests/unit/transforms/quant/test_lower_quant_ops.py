@@ -173,14 +173,19 @@ def test_narrow_float_types_are_not_computed_in(quantized_type: str):
     ],
 )
 def test_runtime_checks_of_unranked_tensors(quantized_type: str, messages: list[str]):
-    module = _lower(
+    ctx, module = _parse(
         f"func.func @f(%x: tensor<*xf32>) -> tensor<*x{quantized_type}> {{\n"
         f"  %q = quant.qcast %x : tensor<*xf32> to tensor<*x{quantized_type}>\n"
-        f"  return %q : tensor<*x{quantized_type}>\n}}",
-        LowerQuantOpsPass(runtime_checks=True),
+        f"  return %q : tensor<*x{quantized_type}>\n}}"
     )
+    location = FileLineColLoc(StringAttr("a.mlir"), IntAttr(2), IntAttr(8))
+    for op in module.walk():
+        op.location = location
+    LowerQuantOpsPass(runtime_checks=True).apply(ctx, module)
+    module.verify()
     assertions = [op for op in module.walk() if isinstance(op, cf.AssertOp)]
     assert [op.msg.data for op in assertions] == messages
+    assert all(op.location == location for op in assertions)
 
 
 FAKE_QUANTIZATION = """

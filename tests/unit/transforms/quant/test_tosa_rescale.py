@@ -25,6 +25,7 @@ from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.transforms.building.tosa_rescale import Rescale
 from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 from xdsl_quant.transforms.quant.quant_requantize_to_tosa import (
     QuantRequantizeToTosaPass,
@@ -772,11 +773,21 @@ def test_patterns_of_their_own():
     module.verify()
 
 
-@pytest.mark.parametrize("storage", ["i8<-127:127>", "u8", "i8"])
-def test_types_around_a_rescale_that_have_another_meaning(storage: str):
-    """A type with another range, signedness or zero point is not that of the result."""
-    zero_point = 7 if storage == "i8" else 5
-    target = f"!quant.fixed_point<{storage}:f32, 1073741824p-32:{zero_point}>"
+@pytest.mark.parametrize(
+    ("storage", "shift", "zero_point"),
+    [
+        ("i8<-127:127>", 32, 5),
+        ("u8", 32, 5),
+        ("i8", 32, 7),
+        # so small a scale that no rescale has the ratio
+        ("i8", 62, 5),
+    ],
+)
+def test_types_around_a_rescale_that_have_another_meaning(
+    storage: str, shift: int, zero_point: int
+):
+    """A type with other parameters or another range is not that of the result."""
+    target = f"!quant.fixed_point<{storage}:f32, 1073741824p-{shift}:{zero_point}>"
     text = _requantization(A, B.replace("-5", "5"))
     module = parse_module(text)
     apply_passes(module, "quant-requantize-to-tosa")
@@ -786,3 +797,23 @@ def test_types_around_a_rescale_that_have_another_meaning(storage: str):
     assert f"-> tensor<4x2x{target}>" not in str(module)
     qcast = next(line for line in str(module).split("\n") if "quant.qcast" in line)
     assert "!quant.fixed_point<i8:f32, 1073741824p-30:5>" in qcast
+
+
+def test_rescales_with_the_same_results():
+    def rescale(*pairs: tuple[int, int], mode: str = "DOUBLE_ROUND") -> Rescale:
+        multipliers, shifts = np.array(pairs).T
+        return Rescale(multipliers, shifts, rounding_mode=tosa.RoundingMode(mode))
+
+    whole, half = (1 << 30, 40), (1 << 29, 39)
+    assert rescale(whole).has_results_of(rescale(whole))
+    # The same scale, but rounded twice at other places.
+    assert not rescale(whole).has_results_of(rescale(half))
+    assert not rescale(whole).has_results_of(rescale((1 << 30, 39)))
+    assert not rescale(whole).has_results_of(rescale((1 << 29, 40)))
+    assert not rescale(whole, half).has_results_of(rescale(whole, whole))
+    once = rescale(whole, mode="SINGLE_ROUND")
+    assert once.has_results_of(rescale(half, mode="SINGLE_ROUND"))
+    assert not once.has_results_of(rescale(whole))
+    # A shift of up to 31 is rounded once in either mode.
+    assert rescale((1 << 30, 31)).has_results_of(rescale((1 << 29, 30)))
+    assert not rescale((1 << 30, 31)).has_results_of(rescale((1 << 29, 31)))
