@@ -73,6 +73,7 @@ _PASS_CLASSES = {
     },
     "tfl": {
         "convert-tfl-to-linalg": "ConvertTFLToLinalgPass",
+        "convert-tfl-to-stablehlo": "ConvertTFLToStablehloPass",
         "convert-tfl-to-tosa": "ConvertTFLToTosaPass",
         "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
     },

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 # Activations
 
-_CLIPPED: Mapping[str, tuple[float, float]] = {
+CLIPPED: Mapping[str, tuple[float, float]] = {
     "RELU": (0, np.inf),
     "RELU_N1_TO_1": (-1, 1),
     "RELU6": (0, 6),
@@ -37,7 +37,7 @@ def activated(values: Array, activation: str) -> Array:
     """
     if activation == "NONE":
         return values
-    if (bounds := _CLIPPED.get(activation)) is not None:
+    if (bounds := CLIPPED.get(activation)) is not None:
         low, high = bounds
         if values.dtype.kind == "u":
             low = max(low, 0)

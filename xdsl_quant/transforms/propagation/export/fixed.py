@@ -5,7 +5,8 @@ have uniform types becomes the ops within, which take and give quantized values.
 It is done in the words of the dialect that the ops are of: values are quantized by
 `tfl.quantize` or `stablehlo.uniform_quantize`, and constants become those of stored values.
 Where one kernel gives a value with other parameters than the next one takes, a cast from
-the ones to the others is between them.
+the ones to the others is between them. A value that is stored already, with the parameters
+that a kernel takes or gives, needs none, and its stored values stay as they are.
 
 A kernel may have values of its own between its ops, and nothing says how these are
 quantized. An accumulator, which is the result of an op that multiplies and accumulates, has
@@ -45,10 +46,18 @@ from xdsl_quant.dialects.quant import (
     uniform_type,
 )
 from xdsl_quant.dialects.quant.traits import (
+    Adds,
+    CastsQuantization,
+    MovesElements,
     MultipliesAndAccumulates,
+    has_quantization_trait,
     quantization_trait,
 )
-from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.dialects.quant.types import (
+    PerAxisType,
+    scalar_or_element_type,
+    with_element_type,
+)
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 
 
@@ -112,6 +121,9 @@ class _StableHLOWords(Words):
 
 _ACCUMULATOR_BITS = 32
 
+_TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
+"""Ops that may take a scale for each channel. StableHLO's other ops do not."""
+
 _QUANT_WORDS = Words()
 _WORDS = {"tfl": _TFLWords(), "stablehlo": _StableHLOWords()}
 
@@ -162,7 +174,8 @@ def _along_each_axis(
 ) -> Sequence[QuantizedType]:
     """
     The types with these scales that a result may have: a per-axis type belongs to another
-    dimension in the result of an op than in its operand, and each op has a rule for it.
+    dimension in the result of an op than in its operand, and each op has a rule for it,
+    but for a matrix product: there it is the last one.
     """
     from xdsl_quant.numerics import QuantizationParameters
 
@@ -171,7 +184,7 @@ def _along_each_axis(
     parameters = QuantizationParameters.from_type(type_)
     return [
         uniform_type(replace(parameters, quantized_dimension=axis))
-        for axis, size in enumerate(_shape(result))
+        for axis, size in reversed([*enumerate(_shape(result))])
         if size == len(type_.scale_array())
     ]
 
@@ -250,6 +263,8 @@ class _Kernel:
             self.values[op.result] = self.values[op.input]
             return
         operands = [self.values[operand] for operand in op.operands]
+        if not has_quantization_trait(op, *_TAKES_ACCUMULATORS):
+            operands = [self._without_axis(operand) for operand in operands]
         quantized = next((x for x in operands if _is_quantized(x.type)), None)
         if quantized is not None:
             peer = cast(QuantizedType, scalar_or_element_type(quantized.type))
@@ -257,16 +272,31 @@ class _Kernel:
             operands = [self._as(x, peer) if _has_floats(x) else x for x in operands]
         self._append(op, self._made(op, operands, is_quantized=quantized is not None))
 
+    def _without_axis(self, value: SSAValue) -> SSAValue:
+        """An accumulator with a scale for each channel as the result of the kernel."""
+        element_type, specs = scalar_or_element_type(value.type), self._result_types
+        if not isinstance(element_type, PerAxisType) or not specs:
+            return value
+        return self._as(value, specs[0])
+
+    @property
+    def _result_types(self) -> Sequence[ScaledQuantizedType]:
+        specs = self.region.output_specs
+        return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)]
+
     def _made(
         self, op: Operation, operands: Sequence[SSAValue], *, is_quantized: bool
     ) -> Operation:
         if not is_quantized:
             return _with_types(op, operands, op.result_types)
+        # The types of results that are no floats stay: there is one choice.
+        has_floats = any(map(_has_floats, op.results))
+        candidates = self._element_types(op, operands) if has_floats else (None,)
         reason: VerifyException | None = None
-        for element_type in self._element_types(op, operands):
+        for element_type in candidates:
             types = [
                 with_element_type(result.type, element_type)
-                if _has_floats(result)
+                if element_type is not None and _has_floats(result)
                 else result.type
                 for result in op.results
             ]
@@ -296,8 +326,7 @@ class _Kernel:
                     type_.storage_type_integral_width == _ACCUMULATOR_BITS
                 ):
                     return _along_each_axis(type_, op.results[0])
-        specs = self.region.output_specs
-        return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)][:1]
+        return self._result_types[:1]
 
 
 # Modules
@@ -317,15 +346,22 @@ class FixedExport:
         self.in_float: dict[RegionOp, str] = {}
         """The kernels that stayed in floating point, and why."""
 
+        self.dequantizations: dict[Operation, None] = {}
+        """The casts of values that kernels take as they are stored."""
+
     def run(self) -> None:
         for region in self.regions:
             self._export(region)
         # What uses the results of a kernel after all later kernels went is no kernel.
         for region in reversed(self.regions):
             for result in region.results:
+                self._replace_casts(result)
                 if result.first_use is not None:
                     result.replace_all_uses_with(self._expressed(result))
             Rewriter.erase_op(region)
+        for op in self.dequantizations:
+            if op.results[0].first_use is None:
+                Rewriter.erase_op(op)
 
     def _export(self, region: RegionOp) -> None:
         try:
@@ -371,7 +407,9 @@ class FixedExport:
         for argument, value, spec in zip(
             block.args, region.inputs, region.input_specs, strict=True
         ):
-            if isinstance(spec, ScaledQuantizedType) and not is_constant(value):
+            if isinstance(spec, ScaledQuantizedType) and (
+                not is_constant(value) or _as_stored(value, spec) is not None
+            ):
                 value = kernel.expressed(self._quantized(value, spec, kernel.words))
             elif value in self.stored:
                 value = self._expressed(value)
@@ -385,12 +423,25 @@ class FixedExport:
     ) -> SSAValue:
         """A value with this element type: all kernels that take it share a cast."""
         known = self.stored.setdefault(value, {})
+        if (stored := _as_stored(value, spec)) is not None:
+            self.dequantizations[cast(Operation, value.owner)] = None
+            known[spec] = stored
         if spec not in known:
             is_result = value in self.words
             source = next(iter(known.values())) if is_result else value
             new_ops = words.quantized(source, with_element_type(value.type, spec))
             known[spec] = _inserted_after(source, new_ops)
         return known[spec]
+
+    def _replace_casts(self, result: SSAValue) -> None:
+        """Replace casts of a result of a kernel to a type that it is stored as."""
+        known = {value.type: value for value in self.stored.get(result, {}).values()}
+        for use in [*result.uses]:
+            op = use.operation
+            if has_quantization_trait(op, CastsQuantization) and (
+                (value := known.get(op.results[0].type)) is not None
+            ):
+                Rewriter.replace_op(op, (), (value,))
 
     def _expressed(self, value: SSAValue) -> SSAValue:
         """The floats of a value."""
@@ -401,6 +452,17 @@ class FixedExport:
             source = next(iter(known.values()))
             known[expressed] = _inserted_after(source, (words.expressed(source),))
         return known[expressed]
+
+
+def _as_stored(value: SSAValue, spec: ScaledQuantizedType) -> SSAValue | None:
+    """What a value is the dequantization of, if that has an element type."""
+    op = value.owner
+    if not isinstance(op, Operation) or not has_quantization_trait(
+        op, CastsQuantization
+    ):
+        return None
+    (source,) = op.operands
+    return source if scalar_or_element_type(source.type) == spec else None
 
 
 def _inserted_after(value: SSAValue, new_ops: Sequence[Operation]) -> SSAValue:

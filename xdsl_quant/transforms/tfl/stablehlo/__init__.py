@@ -1,0 +1,1 @@
+"""How ops of TensorFlow Lite become ops of StableHLO, by kind of op."""
