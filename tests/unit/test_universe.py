@@ -20,6 +20,7 @@ def test_what_the_plugin_offers():
         "convert-quantized-stablehlo-to-linalg",
         "convert-stablehlo-to-linalg",
         "convert-tfl-to-linalg",
+        "convert-tfl-to-stablehlo",
         "convert-tfl-to-tosa",
         "lower-quant-ops",
         "normalize-quant-types",

@@ -47,7 +47,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import counted_names, location_prefix, warn
+from xdsl_quant.diagnostics import counted_names, location_prefix, op_name, warn
 from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
@@ -151,7 +151,7 @@ class TFLToStablehlo(CheckedPattern[Form]):
         if isinstance(op, arith.ConstantOp):
             is_matched = isinstance(op.result.type, TensorType)
         else:
-            is_matched = op.name.startswith("tfl.") and not (
+            is_matched = op_name(op).startswith("tfl.") and not (
                 isinstance(op, tfl.NoValueOp) or op.has_trait(IsTerminator)
             )
         if not is_matched:
@@ -159,7 +159,8 @@ class TFLToStablehlo(CheckedPattern[Form]):
         try:
             return self._form(op)
         except Unsupported as e:
-            self.unsupported[op] = str(e)
+            if not isinstance(op, arith.ConstantOp):
+                self.unsupported[op] = str(e)
             return None
 
     def _form(self, op: Operation) -> Form:
@@ -210,7 +211,7 @@ class ConvertTFLToStablehloPass(ModulePass):
             if pattern.unsupported and not self.partial:
                 raise PassFailedException(
                     "\n".join(
-                        f"{_error_prefix(kept)}'{kept.name}' op {reason}; use "
+                        f"{_error_prefix(kept)}'{op_name(kept)}' op {reason}; use "
                         "'partial=true' to leave it as it is"
                         for kept, reason in pattern.unsupported.items()
                     )

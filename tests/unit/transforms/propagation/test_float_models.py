@@ -37,6 +37,10 @@ REAL_QUANTIZE = (
     "func.func(tfl-prepare-quantize{quantize-signed=true post-training-quantize=true}),"
     "tfl-fuse-qdq,func.func(tfl-post-quantize)"
 )
+TO_STABLEHLO = (
+    "convert-tfl-to-stablehlo{partial=true},quant-fuse-kernels{target=stablehlo-int8},"
+    "quant-constraints-to-specs,quant-export,quant-casts-to-stablehlo"
+)
 STATISTICS = re.compile(
     r"quant\.stats (%[\w.]+) <([^:>]+):([^>]+)> : (tensor<[0-9x]+f32>)"
 )
@@ -197,3 +201,21 @@ def test_results_are_those_of_the_runtime(
         np.testing.assert_array_equal(result, expected)
         (exact,) = run_function(original, "main", x)
         np.testing.assert_allclose(result, exact, atol=0.05)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_as_stablehlo(name: str, litert_converter: Mlir, tmp_path: Path):
+    """Results differ by at most two stored units, and the softmax stays as it is."""
+    module = float_model(name, litert_converter)
+    with_statistics(module, tmp_path / "stats.json")
+    apply_passes(module, QUANTIZE)
+    original = module.clone()
+    apply_passes(module, TO_STABLEHLO)
+    module.verify()
+    remaining = {op.name for op in module.walk() if op.name.startswith("tfl.")}
+    assert remaining == ({"tfl.softmax"} if name == "digits" else set())
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    for x in inputs(module, 20, 2):
+        (expected,) = run_function(original, "main", x)
+        (result,) = run_function(module, "main", x)
+        np.testing.assert_allclose(result, expected, atol=2 / 256)

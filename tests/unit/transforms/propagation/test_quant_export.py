@@ -365,3 +365,106 @@ def test_constants_of_what_stays_in_float():
     ]
     (result,) = run_function(module, "main", np.array([[0.5, 1]], np.float32))
     np.testing.assert_allclose(result, [[0.95, -0.1]], atol=1e-6)
+
+
+STORED = """
+!q = !quant.uniform<i8:f32, 0.5:3>
+!r = !quant.uniform<i8:f32, 0.25>
+func.func @main(%x: tensor<3x!q>) -> (tensor<3x!r>, tensor<3x!q>, tensor<3xf32>) {
+  %f = quant.dcast %x : tensor<3x!q> to tensor<3xf32>
+  %0 = quant.region "k" (%a = %f : tensor<3xf32> as !q) -> (tensor<3xf32> as !r) {
+    %e = ABS : tensor<3xf32>
+    quant.return %e : tensor<3xf32>
+  }
+  %1 = quant.qcast %0 : tensor<3xf32> to tensor<3x!r>
+  %2 = quant.qcast %0 : tensor<3xf32> to tensor<3x!q>
+  func.return %1, %2, %RESULT : tensor<3x!r>, tensor<3x!q>, tensor<3xf32>
+}
+"""
+ABS = {
+    "stablehlo": ("stablehlo.abs %a", "stablehlo.uniform_dequantize"),
+    "tfl": ('"tfl.abs"(%a) : (tensor<3xf32>) -> tensor<3xf32> //', "tfl.dequantize"),
+}
+
+
+@pytest.mark.parametrize("dialect", ABS)
+def test_what_is_stored_is_not_cast(dialect: str):
+    """Only a cast to another type stays, and one to floats that others use."""
+    op, dequantize = ABS[dialect]
+    module = exported(STORED.replace("ABS", op).replace("RESULT", "f"))
+    kept = [f"{dialect}.abs", dequantize, "quant.qcast"]
+    assert names(module) == ["quant.dcast", *kept]
+    module = exported(STORED.replace("ABS", op).replace("RESULT", "0"))
+    assert names(module) == kept
+
+
+PER_AXIS = """
+!x = !quant.uniform<i8:f32, 0.5:3>
+!w = !quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>
+!b = !quant.uniform<i32:f32:1, {0.25, 0.125}>
+!y = !quant.uniform<i8:f32, 2.0>
+func.func @main(%x: tensor<2x2x!x>) -> tensor<2x2x!y> {
+  %f = quant.dcast %x : tensor<2x2x!x> to tensor<2x2xf32>
+  %w = stablehlo.constant() <{value = dense<[[4, -6], [100, 20]]> : tensor<2x2xi8>}>
+    : () -> tensor<2x2x!w>
+  %b = stablehlo.constant() <{value = dense<[[5, 6], [7, -8]]> : tensor<2x2xi32>}>
+    : () -> tensor<2x2x!b>
+  %v = quant.dcast %w : tensor<2x2x!w> to tensor<2x2xf32>
+  %c = quant.dcast %b : tensor<2x2x!b> to tensor<2x2xf32>
+  %low = stablehlo.constant dense<0.0> : tensor<f32>
+  %high = stablehlo.constant dense<6.0> : tensor<f32>
+  %0 = quant.region "k" (%x1 = %f : tensor<2x2xf32> as !x, %w1 = %v : tensor<2x2xf32> as !w,
+      %b1 = %c : tensor<2x2xf32> as !b, %l = %low : tensor<f32>, %h = %high : tensor<f32>)
+      -> (tensor<2x2xf32> as !y) {
+    %d = stablehlo.dot_general %x1, %w1, contracting_dims = [1] x [1]
+      : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+    %s = stablehlo.add %d, %b1 : tensor<2x2xf32>
+    %r = stablehlo.clamp %l, %s, %h
+      : (tensor<f32>, tensor<2x2xf32>, tensor<f32>) -> tensor<2x2xf32>
+    quant.return %r : tensor<2x2xf32>
+  }
+  %y = quant.qcast %0 : tensor<2x2xf32> to tensor<2x2x!y>
+  func.return %y : tensor<2x2x!y>
+}
+"""
+
+
+def test_activation_after_per_axis_sums():
+    """
+    It takes values of the result, as its op knows no axis; and the scales of a square
+    product belong to its last dimension.
+    """
+    module = exported(PER_AXIS)
+    assert "quant.float_kernels" not in module.attributes
+    (dot,) = (op for op in module.walk() if op.name == "stablehlo.dot_general")
+    assert ":f32:1, {2.500000e-01,1.250000e-01}" in str(dot.results[0].type)
+    assert names(module) == [
+        "stablehlo.constant",
+        "stablehlo.constant",
+        "stablehlo.dot_general",
+        "stablehlo.add",
+        "stablehlo.uniform_quantize",
+        "stablehlo.constant",
+        "stablehlo.constant",
+        "stablehlo.clamp",
+    ]
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    (result,) = run_function(module, "main", np.array([[5, 4], [3, 1]], np.int8))
+    # [[2 * 4 - 6 + 5, 2 * 100 + 20 + 6], [2 * 6 + 7, -2 * 20 - 8]] by the scales.
+    np.testing.assert_array_equal(result, [[0, 3], [2, 0]])
+
+
+def test_results_that_are_no_floats():
+    module = exported("""
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<3xf32>) -> tensor<3xi1> {
+      %0 = quant.region "k" (%a = %x : tensor<3xf32> as !q, %b = %x : tensor<3xf32> as !q)
+          -> (tensor<3xi1>) {
+        %e = stablehlo.compare EQ, %a, %b : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+        quant.return %e : tensor<3xi1>
+      }
+      func.return %0 : tensor<3xi1>
+    }
+    """)
+    assert names(module) == ["stablehlo.uniform_quantize", "stablehlo.compare"]
+    assert "quant.float_kernels" not in module.attributes

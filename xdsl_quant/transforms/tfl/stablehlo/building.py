@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     DenseIntOrFPElementsAttr,
     IntegerType,
@@ -39,6 +40,8 @@ from xdsl_quant.transforms.building.builder import (
     element_type_of,
     shape_of,
 )
+
+from ..fallbacks import SIZES_HINT
 
 
 class Unsupported(ValueError):
@@ -74,6 +77,14 @@ def number(attribute: Any) -> int:
 def flag(attribute: Any) -> bool:
     """A property that is true or false; false if it is absent."""
     return attribute is not None and bool(attribute.value.data)
+
+
+def _check_is_static(shape: Sequence[int]) -> None:
+    if DYNAMIC_INDEX in shape:
+        raise Unsupported(
+            "has sizes that are not known, to which StableHLO does not broadcast or "
+            f"reshape: {SIZES_HINT}"
+        )
 
 
 class StableHLOBuilder(LoweringBuilder):
@@ -115,6 +126,7 @@ class StableHLOBuilder(LoweringBuilder):
         """The elements in the same order in another shape."""
         if shape_of(value) == (*shape,):
             return value
+        _check_is_static(shape)
         type_ = TensorType(element_type_of(value), shape)
         return self.op(stablehlo.ReshapeOp, (value,), type_)
 
@@ -136,6 +148,7 @@ class StableHLOBuilder(LoweringBuilder):
         own_shape = shape_of(value)
         if own_shape == (*shape,):
             return value
+        _check_is_static(shape)
         if dimensions is None:
             dimensions = range(len(shape) - len(own_shape), len(shape))
         element_type = element_type_of(value)
