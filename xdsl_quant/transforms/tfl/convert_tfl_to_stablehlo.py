@@ -152,7 +152,8 @@ class TFLToStablehlo(CheckedPattern[Form]):
             is_matched = isinstance(op.result.type, TensorType)
         else:
             is_matched = op_name(op).startswith("tfl.") and not (
-                isinstance(op, tfl.NoValueOp) or op.has_trait(IsTerminator)
+                isinstance(op, tfl.NoValueOp)
+                or op.has_trait(IsTerminator, value_if_unregistered=False)
             )
         if not is_matched:
             return None
