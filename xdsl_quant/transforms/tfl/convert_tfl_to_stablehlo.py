@@ -10,18 +10,16 @@ parameters of the model.
 Before:
 
 ```mlir
-%1 = "tfl.relu6"(%0) : (tensor<4x!quant.uniform<i8:f32, 0.5>>)
-    -> tensor<4x!quant.uniform<i8:f32, 0.25>>
+%1 = "tfl.tanh"(%0) : (tensor<4x!quant.uniform<i8:f32, 0.5>>)
+    -> tensor<4x!quant.uniform<i8:f32, 0.0078125>>
 ```
 
 After:
 
 ```mlir
 %2 = quant.dcast %0 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>
-%3 = stablehlo.constant dense<0.0> : tensor<f32>
-%4 = stablehlo.constant dense<6.0> : tensor<f32>
-%5 = stablehlo.clamp %3, %2, %4 : (tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-%1 = quant.qcast %5 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.25>>
+%3 = stablehlo.tanh %2 : tensor<4xf32>
+%1 = quant.qcast %3 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.0078125>>
 ```
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.dialects import stablehlo, tfl
-from xdsl_quant.dialects.quant.types import QuantizedType
+from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import ComparisonDirection
 from xdsl_quant.numerics.tflite.floats import CLIPPED
 from xdsl_quant.transforms.building.builder import element_type_of
@@ -46,7 +46,11 @@ def _compared(direction: ComparisonDirection) -> Lowering:
 
 def _rectified(activation: str) -> Lowering:
     def lower(b: StableHLOBuilder, op: Operation, x: SSAValue) -> SSAValue:
-        return b.clamped(b.expressed(x), *CLIPPED[activation])
+        # The bounds are stored as the result is, which may have a finer scale.
+        type_ = op.results[0].type
+        if element_type_of(x) != scalar_or_element_type(type_):
+            x = b.op(stablehlo.UniformQuantizeOp, (x,), type_)
+        return b.clamped(x, *CLIPPED[activation])
 
     return lower
 
