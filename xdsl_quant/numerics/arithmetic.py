@@ -312,7 +312,7 @@ def _multiply_integers(integers: Array, factor: Array, out: Array) -> None:
     # How many elements NumPy converts at a time; by default they are fewer.
     previous = np.setbufsize(_CONVERTED)
     try:
-        np.multiply(integers, factor, out=out, dtype=factor.dtype, casting="unsafe")
+        np.multiply(integers, factor, out=out, dtype=factor.dtype)
     finally:
         np.setbufsize(previous)
 

@@ -97,11 +97,12 @@ def measure_error(
     with np.errstate(all="ignore"):
         for x, *numbers in operand_pieces([values], [arithmetic], (scope, sums)):
             stored, returned = (buffer[: x.size].reshape(x.shape) for buffer in buffers)
-            scaled = arithmetic.scaled(x, numbers[:-5])
+            operands, sums_of_piece = numbers[:-5], numbers[-5:]
+            scaled = arithmetic.scaled(x, operands)
             is_saturated = arithmetic.is_out_of_range(scaled).reshape(x.shape)
             arithmetic.store(scaled, stored)
-            arithmetic.dequantize(stored, numbers[:-5], returned)
-            _add_errors(numbers[-5:], x, returned, is_saturated)
+            arithmetic.dequantize(stored, operands, returned)
+            _add_errors(sums_of_piece, x, returned, is_saturated)
     return _error(sums, prod(scope))
 
 

@@ -276,7 +276,7 @@ class SpreadValues:
             sums: sums before each bin, as from `sums_before`.
             values: some values for each channel, of shape `(channels, n)`.
         """
-        bins = np.clip(np.searchsorted(BIN_EDGES, values, "right") - 1, 0, BINS - 1)
+        bins = np.clip(np.searchsorted(BIN_EDGES, values) - 1, 0, BINS - 1)
         starts, widths, before, after = (
             np.take_along_axis(array, positions, axis=1)
             for array, positions in (
@@ -286,8 +286,5 @@ class SpreadValues:
                 (sums, bins + 1),
             )
         )
-        stops = np.take_along_axis(self.edges, bins + 1, axis=1)
-        parts = np.where(
-            stops > starts, np.clip((values - starts) / widths, 0, 1), values > starts
-        )
+        parts = np.clip((values - starts) / widths, 0, 1)
         return before + parts * (after - before)

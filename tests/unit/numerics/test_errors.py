@@ -81,6 +81,14 @@ def test_errors_of_a_tensor(parameters: QuantizationParameters, mode: Any):
     assert 0 < actual[4] < 1
 
 
+@pytest.mark.parametrize("parameters", [QuantizationParameters(0.1), LAYER])
+def test_errors_of_many_values(parameters: QuantizationParameters):
+    """They are measured piece by piece."""
+    measured = measure_error(VALUES, parameters)
+    repeated = measure_error(np.tile(VALUES, (20, 1, 1)), parameters)
+    assert np.allclose(_fields(repeated), _fields(measured), rtol=1e-12)
+
+
 @pytest.mark.parametrize("mode", ROUNDING_MODES)
 def test_errors_of_channels_and_blocks(mode: Any):
     actual = measure_error(VALUES, AXIS, per="channel", rounding_mode=mode)
@@ -169,14 +177,31 @@ def test_nan_and_infinity():
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"),
-    [([1e300, 3e299], 7e299), ([1e160, 3e159], 1e150), ([1e-200], 3e-200)],
+    ("values", "scale", "least"),
+    [
+        # Squares of values are infinite, and those of errors are not, or are, too.
+        ([1e160, 3e159], 1.1e152, -10),
+        ([1e300, 3e299], 7e299, -10),
+        # Only those of errors are infinite, or 0.
+        ([1.0], 1e160, 1),
+        ([1.0, 1e-200], 1.0, -10),
+        # All are 0.
+        ([1e-200], 3e-200, -10),
+    ],
 )
-def test_squares_that_f64_does_not_hold(values: list[float], scale: float):
-    parameters = QuantizationParameters(scale, storage="i32", expressed="f64")
+def test_squares_that_f64_does_not_hold(values: list[float], scale: float, least: int):
+    parameters = QuantizationParameters(
+        scale, storage="i32", storage_min=least, expressed="f64"
+    )
     error = measure_error(values, parameters)
     assert error.max_absolute > 0
     assert math.isnan(error.sqnr)  # pyright: ignore[reportArgumentType] a float
+
+
+def test_ratios_of_nothing():
+    # Zeros become 1.
+    parameters = QuantizationParameters(1.0, storage_min=1)
+    assert measure_error([0.0], parameters).sqnr == -math.inf
     # Whether there is no error does not depend on squares.
     parameters = QuantizationParameters(2.0**600, storage="i32", expressed="f64")
     assert measure_error([2.0**600], parameters).sqnr == math.inf

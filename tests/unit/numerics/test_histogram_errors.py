@@ -321,6 +321,25 @@ def test_cut_off_fraction():
     assert cut_off_fraction(observe_histogram(np.zeros(5)), 1.0, 2.0) == 0
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_of_the_outermost_bin_that_are_cut_off(sign: int):
+    """They are spread between the largest one and the end of the bin."""
+    bin_end, part = BIN_EDGES[-2], 2.0**-14
+    values = sign * (bin_end + part * np.arange(8))
+    histogram = observe_histogram(values)
+    assert histogram.counts.max() == 8
+    for bound, fraction in (
+        (bin_end - part, 1),
+        (bin_end + 1.75 * part, 0.75),
+        (bin_end + 3.5 * part, 0.5),
+        (bin_end + 7 * part, 0),
+        (bin_end + 7.5 * part, 0),
+        (1.0, 0),
+        (2.0, 0),
+    ):
+        assert cut_off_fraction(histogram, -bound, bound) == fraction
+
+
 def test_part_of_one_value_that_is_cut_off():
     assert cut_off_fraction(observe_histogram(np.array([0.0, 2.0])), -1, 1) == 1
     values = np.array([[1.0, 1.0], [3.0, 3.0], [-3.0, -3.0]])

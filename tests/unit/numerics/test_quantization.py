@@ -326,6 +326,13 @@ def test_stored_values_may_be_out_of_a_narrow_storage_range(
     assert _same(dequantize(stored, parameters, rounding_mode=mode), expected)
 
 
+def test_integers_are_rounded_to_f32_before_they_are_multiplied():
+    parameters = QuantizationParameters(
+        3.0, storage="i32", storage_min=-1, storage_max=1
+    )
+    assert dequantize([(1 << 24) + 1], parameters).tolist() == [3 << 24]
+
+
 @pytest.mark.parametrize("name", ["f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E3M4"])
 def test_narrow_floats(name: str):
     parameters = QuantizationParameters(0.25, 1, expressed=name)

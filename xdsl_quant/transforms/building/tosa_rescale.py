@@ -54,16 +54,13 @@ def constant(
     """A `tosa.const` with the numbers of an array."""
     array = np.asarray(values)
     type_ = TensorType(element_type, array.shape)
-    flat = array.ravel().tolist()
     if element_type == i1:
-        attribute = DenseIntOrFPElementsAttr.from_list(
-            cast("TensorType[IntegerType]", type_), [int(x) for x in flat]
-        )
-    else:
-        attribute = DenseIntOrFPElementsAttr(
-            cast("TensorType[IntegerType]", type_),
-            BytesAttr(cast("PackableType[int]", element_type).pack(flat)),
-        )
+        # `true` is -1 in a dense attribute.
+        array = -array.astype(np.int8)
+    data = cast("PackableType[int]", element_type).pack(array.ravel().tolist())
+    attribute = DenseIntOrFPElementsAttr(
+        cast("TensorType[IntegerType]", type_), BytesAttr(data)
+    )
     return builder.op(tosa.ConstOp, (), type_, {"values": attribute})
 
 

@@ -37,7 +37,7 @@ from xdsl_quant.transforms.building.tosa_rescale import Rescale
 
 
 def requantization_rescale(
-    source: FixedPointType, result_type: Attribute, rounding: ScaleRounding = "single"
+    source: FixedPointType, result_type: Attribute, rounding: ScaleRounding
 ) -> Rescale:
     """
     The `tosa.rescale` that computes a requantization, before stored values are clamped to a

@@ -11,7 +11,7 @@ import pytest
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -31,9 +31,11 @@ from xdsl.pattern_rewriter import (
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import DequantizeCastOp, Quant
+from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import (
     DequantizeFallback,
     lower_with_fallback,
+    replace_with_built,
 )
 
 
@@ -292,6 +294,28 @@ def test_locations():
     location = FileLineColLoc(StringAttr("model.mlir"), IntAttr(3), IntAttr(7))
     new_ops = [op for op in module.walk() if op.name.startswith(("quant.", "arith."))]
     assert [op.location for op in new_ops] == [location] * 3
+
+
+def test_builders_have_the_location_of_what_is_replaced():
+    module = parse(
+        """
+        func.func @f(%x : !q) -> !q {
+          %y = "toy.neg"(%x) : (!q) -> !q loc("model.mlir":3:7)
+          func.return %y : !q
+        }
+        """
+    )
+    (op,) = (op for op in module.walk() if isinstance(op, NegOp))
+    locations: list[LocationAttr] = []
+
+    def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
+        locations.append(builder.location)
+        return op.operands
+
+    replace_with_built(op, PatternRewriter(op), build)
+    assert locations == [
+        FileLineColLoc(StringAttr("model.mlir"), IntAttr(3), IntAttr(7))
+    ]
 
 
 class LowerNegElsewhere(LowerNeg):

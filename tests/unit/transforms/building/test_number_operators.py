@@ -290,6 +290,15 @@ def test_types():
     assert WHERE(x > 0, edge + 1, 0).value.type == i64
 
 
+def test_types_of_comparisons():
+    """Both sides fit the type."""
+    x, y = integers(a_builder(), (0, 3), (0, 1 << 40))
+    for condition in (x < 4, 4 > x, x == x):
+        assert condition.value.owner.lhs.type == i32
+    for condition in (x < 1 << 40, 1 << 40 > x, y < 4, x < y, y != x):
+        assert condition.value.owner.lhs.type == i64
+
+
 def test_any_integer_wraps_around():
     (x,) = integers(a_builder(), ANY_INTEGER)
     for result in (x + 1, 1 - x, x * 3, x + x, np.minimum(x, x + 1)):

@@ -430,3 +430,11 @@ def test_the_pattern_does_the_same_as_the_pass():
     by_pattern.verify()
     assert text_of(by_pattern) == text_of(by_pass)
     assert not walker.rewrite_module(by_pattern)
+
+
+def test_the_pattern_tells_of_a_change_of_a_declaration():
+    module = parse("func.func private @f(!q) -> i8")
+    walker = PatternRewriteWalker(StripFuncQuantTypes())
+    assert walker.rewrite_module(module)
+    assert "@f(i8) -> i8" in str(module)
+    assert not walker.rewrite_module(module)

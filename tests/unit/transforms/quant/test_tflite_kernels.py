@@ -291,12 +291,12 @@ SCALES = {
         "aborts",
         "add",
         _too_small(
-            f"{float(np.float32(5.5e-7))}",
-            "!quant.uniform<i8:f32, 5.500000e-07>",
+            f"{float(LIMIT) / 2**19}",
+            "!quant.uniform<i8:f32, 5.7220461258111754E-7>",
             "add",
             f"{2 * float(LIMIT) / 2**20}, the larger scale of the operands by 2^19",
         ),
-        [t("i8", 0.1), t("i8", 0.3), t("i8", 5.5e-7)],
+        [t("i8", 0.1), t("i8", 0.3), t("i8", float(LIMIT) / 2**19)],
         [t("i8", 0.1), t("i8", 0.3), t("i8", 5.8e-7)],
     ),
     "add of i16 with a small result": _binary(
@@ -328,14 +328,13 @@ SCALES = {
         "aborts",
         "squared_difference",
         _too_small(
-            f"{float(np.float32(2.1e-5))}",
-            "!quant.uniform<i8:f32, 2.100000e-05>",
+            "1.52587890625e-05",
+            "!quant.uniform<i8:f32, 1.52587890625E-5>",
             "squared_difference",
-            f"{float(LIMIT) ** 2 / 2**12}, the square of the larger scale of the operands "
-            "by 2^12",
+            "1.52587890625e-05, the square of the larger scale of the operands by 2^12",
         ),
-        [t("i8", 0.3), t("i8", 0.1), t("i8", 2.1e-5)],
-        [t("i8", 0.3), t("i8", 0.1), t("i8", 2.3e-5)],
+        [t("i8", 0.25), t("i8", 0.1), t("i8", 2**-16)],
+        [t("i8", 0.25), t("i8", 0.1), t("i8", 2**-16 * 1.0001)],
         properties="",
     ),
     **{
@@ -369,12 +368,12 @@ SCALES = {
     "hard_swish": _unary(
         "refused",
         "hard_swish",
-        "operand #0: scale 12.8125 of !quant.uniform<i8:f32, 1.281250e+01> is too large "
-        "for the multiplier of 'tfl.hard_swish': it must be less than 128 times that of "
-        f"the result, {128 * float(np.float32(0.1))} (scale-range)",
+        f"operand #0: scale {float(np.float32(12.8))} of !quant.uniform<i8:f32, "
+        "1.280000e+01> is too large for the multiplier of 'tfl.hard_swish': it must be "
+        f"less than 128 times that of the result, {float(np.float32(12.8))} (scale-range)",
         t("i8", 0.1),
         t("i8", 0.1),
-        operand=t("i8", 12.8125),
+        operand=t("i8", 12.8),
         right_operand=t("i8", 12.7998),
     ),
     "less": _binary(
@@ -1196,6 +1195,14 @@ BOUNDS: dict[str, tuple[Model, Sequence[str]]] = {
     "larger quotient": (
         _quotient(2.0**14, 2.0**-5, 2.0**-5),
         [_no_quotient("0.03125", "3.125000e-02", 2.0**24)],
+    ),
+    "sum of several scales": (
+        Model("add", NONE, [_SEVERAL, t("i8")], [t("i8")]),
+        [_HAS_SEVERAL.format("argument #0")],
+    ),
+    "small sum of several storage types": (
+        Model("add", NONE, [t("i8"), t("u8", 0.1, 128)], [t("i8", 1e-8)]),
+        [_alike("operand #1", U8, "operand #0", I8, "i8")],
     ),
     "quotient of several scales": (
         Model("div", NONE, [_SEVERAL, t("i8")], [t("i8")]),

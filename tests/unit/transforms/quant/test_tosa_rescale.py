@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import tosa
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    ModuleOp,
+    TensorType,
+    UnknownLoc,
+    f32,
+    i1,
+    i8,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute, Block
+from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriteWalker
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.conformance.answers import Accepted
@@ -25,7 +36,12 @@ from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
-from xdsl_quant.transforms.building.tosa_rescale import Rescale
+from xdsl_quant.transforms.building.builder import LoweringBuilder, element_type_of
+from xdsl_quant.transforms.building.tosa_rescale import (
+    INEXACT_ROUND,
+    Rescale,
+    constant,
+)
 from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 from xdsl_quant.transforms.quant.quant_requantize_to_tosa import (
     QuantRequantizeToTosaPass,
@@ -642,6 +658,21 @@ B = "!quant.fixed_point<i8:f32, 1073741824p-32:-5>"
             "'u8' and 'u8'",
         ),
         (
+            A.replace("i8", "u32"),
+            B,
+            "2x",
+            "tosa.rescale has no unsigned values of 32 bits, and unsigned values become "
+            "signed ones of 8 or 16 bits or the other way round, but storage types are "
+            "'u32' and 'i8'",
+        ),
+        (
+            A,
+            B.replace("i8:", "i32<-100:100>:"),
+            "2x",
+            "tosa.clamp has no stored values of 'i32' to limit to the storage range -100 "
+            "to 100",
+        ),
+        (
             A,
             B.replace("i8", "u8<0:100>").replace("-5", "5"),
             "2x",
@@ -726,6 +757,40 @@ def test_a_scalar_is_refused():
         apply_passes(parse_module(text), "quant-requantize-to-tosa")
 
 
+@pytest.mark.parametrize(
+    ("storage", "zero_point", "refused"),
+    [
+        ("i8", 0, None),
+        ("u8", 128, None),
+        ("i8", -1, "-127 to 128"),
+        ("i8", 1, "-129 to 126"),
+        ("u8", 127, "-127 to 128"),
+        ("u8", 129, "-129 to 126"),
+    ],
+)
+def test_values_that_a_shift_takes(storage: str, zero_point: int, refused: str | None):
+    source = f"!quant.fixed_point<{storage}:f32, 1073741824p-10:{zero_point}>"
+    module = parse_module(_requantization(source, B))
+    if refused is None:
+        apply_passes(module, "quant-requantize-to-tosa")
+        assert "dense<8> : tensor<1xi8>" in str(module)
+        return
+    with pytest.raises(
+        IRError,
+        match="a shift of 8 takes zero-point-corrected values from -128 to 127, but these "
+        f"are from {refused};",
+    ):
+        apply_passes(module, "quant-requantize-to-tosa")
+
+
+@pytest.mark.parametrize(("shape", "axis"), [("2x", 0), ("3x?x2x", 2)])
+def test_channels_along_the_last_dimension(shape: str, axis: int):
+    source = f"!quant.fixed_point<i8:f32:{axis}, {{1073741824p-33,1073741824p-34}}>"
+    module = parse_module(_requantization(source, B, shape))
+    apply_passes(module, "quant-requantize-to-tosa")
+    assert "dense<[31, 32]> : tensor<2xi8>" in str(module)
+
+
 def test_a_narrow_source_is_within_what_tosa_defines():
     text = _requantization(
         "!quant.fixed_point<i32<-1073741824:1073741823>:f32, 1073741824p-33>", B
@@ -797,6 +862,44 @@ def test_types_around_a_rescale_that_have_another_meaning(
     assert f"-> tensor<4x2x{target}>" not in str(module)
     qcast = next(line for line in str(module).split("\n") if "quant.qcast" in line)
     assert "!quant.fixed_point<i8:f32, 1073741824p-30:5>" in qcast
+
+
+def test_constants():
+    builder = LoweringBuilder(InsertPoint.at_end(Block()), location=UnknownLoc())
+    for values, element_type, expected in (
+        ([[-128, 127]], i8, "dense<[[-128, 127]]> : tensor<1x2xi8>"),
+        ([1.5, -2], f32, "dense<[1.5, -2.0]> : tensor<2xf32>"),
+        ([False, True], i1, "dense<[false, true]> : tensor<2xi1>"),
+    ):
+        op = constant(builder, values, element_type).owner
+        assert isinstance(op, tosa.ConstOp)
+        assert op.values == Parser(Context(), expected).parse_attribute()
+        op.verify()
+
+
+@pytest.mark.parametrize("scale32", [True, False])
+def test_what_is_built_is_read(scale32: bool):
+    rescale = Rescale(
+        np.array([1 << 14, 3]),
+        np.array([20, 30]),
+        input_zp=200,
+        output_zp=-7,
+        rounding_mode=INEXACT_ROUND,
+        scale32=scale32,
+        input_unsigned=True,
+    )
+    block = Block(arg_types=[TensorType(i8, [4, 2])])
+    builder = LoweringBuilder(InsertPoint.at_end(block), location=UnknownLoc())
+    result_type = TensorType(i16, [4, 2])
+    op = rescale.build(builder, block.args[0], result_type).owner
+    assert isinstance(op, tosa.RescaleOp)
+    op.verify()
+    assert op.output.type == result_type
+    assert element_type_of(op.multiplier) == (i32 if scale32 else i16)
+    read = Rescale.of(op)
+    assert {name: np.array(value).tolist() for name, value in vars(read).items()} == {
+        name: np.array(value).tolist() for name, value in vars(rescale).items()
+    }
 
 
 def test_rescales_with_the_same_results():

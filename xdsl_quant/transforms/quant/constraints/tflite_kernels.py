@@ -347,12 +347,13 @@ def _squared_difference(op: Operation) -> Iterator[KernelFinding]:
     scales = _scales((*_operands(op), result))
     if scales is None:
         return
-    least = max(scales[:2]) ** 2 / 2**12
-    if scales[2] <= least:
+    lhs_scale, rhs_scale, scale = scales
+    least = max(lhs_scale, rhs_scale) ** 2 / 2**12
+    if scale <= least:
         yield _too_small(
             op,
             result,
-            scales[2],
+            scale,
             f"{least}, the square of the larger scale of the operands by 2^12",
         )
 
@@ -387,23 +388,24 @@ def _sum_rule(op: Operation) -> Iterator[KernelFinding]:
     storage = result.storage
     if scales is None or {lhs.storage, rhs.storage} != {storage}:
         return
+    lhs_scale, rhs_scale, scale = scales
+    larger = max(lhs_scale, rhs_scale)
     if storage == "i16" and _works_with_shifts(op, scales):
-        shifts = [_log2(scale) - _log2(scales[2]) for scale in scales[:2]]
-        if max(shifts) != 0:
+        if _log2(larger) != _log2(scale):
             yield result.finding(
                 "power-of-two-scales",
-                f"scale {scales[2]} of {result.text} is not the larger one of those of "
-                f"the operands of '{op.name}', which are powers of two: it must be "
-                f"{max(scales[:2])}, or pot_scale_int16 must be false",
+                f"scale {scale} of {result.text} is not the larger one of those of the "
+                f"operands of '{op.name}', which are powers of two: it must be {larger}, "
+                "or pot_scale_int16 must be false",
             )
         return
     width = 15 if storage == "i16" else 20
-    least = 2 * max(scales[:2]) / 2**width
-    if scales[2] <= least:
+    least = 2 * larger / 2**width
+    if scale <= least:
         yield _too_small(
             op,
             result,
-            scales[2],
+            scale,
             f"{least}, the larger scale of the operands by 2^{width - 1}",
         )
 
@@ -647,7 +649,7 @@ def _lookup(op: Operation) -> Iterator[KernelFinding]:
 def _requantization(op: Operation) -> Iterator[KernelFinding]:
     """The pairs of storage types between which there is a kernel."""
     (operand,), (result,) = _operands(op), _results(op)
-    legal = _REQUANTIZED.get(operand.storage or "", "")
+    legal = _REQUANTIZED.get(str(operand.storage))
     if not legal:
         yield operand.finding(
             "kernel-storage",
