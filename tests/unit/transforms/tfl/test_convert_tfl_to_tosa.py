@@ -50,6 +50,8 @@ from xdsl_quant.transforms.tfl.tosa import floats
 
 from .tosa_execution import (
     FALLBACKS,
+    TO_LINALG,
+    VALIDATE,
     as_signless,
     converted,
     executable,
@@ -340,9 +342,16 @@ def test_streaming_models(mlir: Mlir, path: Path):
         state = results[1:]
 
 
+PAGE = (Path(__file__).parents[4] / "docs" / "tosa.md").read_text()
+
+
+@pytest.mark.parametrize("passes", [VALIDATE, TO_LINALG])
+def test_the_guide_has_the_passes_of_these_tests(passes: str):
+    assert f"--pass-pipeline='builtin.module({passes})'" in PAGE
+
+
 def test_the_guide_names_all_ops():
-    page = (Path(__file__).parents[4] / "docs" / "tosa.md").read_text()
-    section = page.partition("## Ops")[2].partition("## ")[0]
+    section = PAGE.partition("## Ops")[2].partition("## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", section, re.M)
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     converted_ops = LOWERINGS.keys() | floats.LOWERINGS.keys()
