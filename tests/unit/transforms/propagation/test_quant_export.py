@@ -468,3 +468,17 @@ def test_results_that_are_no_floats():
     """)
     assert names(module) == ["stablehlo.uniform_quantize", "stablehlo.compare"]
     assert "quant.float_kernels" not in module.attributes
+
+
+@pytest.mark.parametrize(
+    ("first", "scales"),
+    [
+        # A file has scales of 32 bits.
+        ("0.25000001", "{0.25000000999999999,1.250000e-01}"),
+        ("0.251", "{2.500000e-01,1.250000e-01}"),
+    ],
+)
+def test_accumulators_with_the_scale_of_the_bias(first: str, scales: str):
+    module = exported(PER_AXIS.replace("1, {0.25", f"1, {{{first}"))
+    (dot,) = (op for op in module.walk() if op.name == "stablehlo.dot_general")
+    assert scales in str(dot.results[0].type)

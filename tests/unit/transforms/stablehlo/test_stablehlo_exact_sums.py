@@ -225,3 +225,36 @@ def test_shifts_of_less_than_one_bit_are_refused(scale: float):
         "a scale 2.68435e+08 times that of the result is too large: its multiplier of 58 "
         "bits leaves no bits to be rounded away" in reason
     )
+
+
+SIZE = 300
+# The largest sum of products is 300 * 128 * 128.
+ALMOST_HALF = 0.1 * (1 + 1 / (2.0 * SIZE * 128 * 128 + 2))
+
+
+@pytest.mark.parametrize(
+    ("scale", "rounds"), [(ALMOST_HALF, False), (0.1, False), (0.1001, True)]
+)
+def test_a_scale_that_was_rounded(scale: float, rounds: bool):
+    """The sum of products is not multiplied if no integer would become another one."""
+    x, y = f"tensor<2x{SIZE}x!x>", f"tensor<{SIZE}x2x!y>"
+    module = parse_module(f"""
+        !x = !quant.uniform<i8:f32, 0.5>
+        !y = !quant.uniform<i8:f32, 0.2>
+        !z = !quant.uniform<i32:f32, {scale!r}>
+        func.func @f(%x: {x}, %y: {y}) -> tensor<2x2x!z> {{
+          %z = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+            : ({x}, {y}) -> tensor<2x2x!z>
+          return %z : tensor<2x2x!z>
+        }}
+    """)
+    apply_passes(module, INTEGERS)
+    names = {op.name for op in module.walk()}
+    assert ("arith.shrsi" in names) == rounds
+    values = np.full((2, SIZE), -128, np.int8)
+    values[1, 0] = 1
+    sums = values.astype(int) @ values.T.astype(int)
+    exact = [Fraction(int(s)) * Fraction(0.5) * Fraction(0.2) for s in sums.ravel()]
+    expected = [round(value / Fraction(scale)) for value in exact]
+    (actual,) = run_function(module, "f", values, values.T)
+    assert actual.ravel().tolist() == expected

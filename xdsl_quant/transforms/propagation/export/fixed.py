@@ -22,7 +22,7 @@ compared with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -121,6 +121,9 @@ class _StableHLOWords(Words):
 
 _ACCUMULATOR_BITS = 32
 
+_F32_ROUNDING = 2.0**-23
+"""By how much of itself a product of scales may differ from what a file has."""
+
 _TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
 """Ops that may take a scale for each channel. StableHLO's other ops do not."""
 
@@ -146,10 +149,27 @@ def _expressed_type(value: SSAValue) -> TypeAttribute:
 # Kernels
 
 
+def _is_accumulator(type_: Attribute) -> bool:
+    return (
+        isinstance(type_, ScaledQuantizedType)
+        and type_.storage_type_integral_width == _ACCUMULATOR_BITS
+    )
+
+
 def _accumulator_type(
-    op: Operation, operands: Sequence[SSAValue]
+    op: Operation, operands: Sequence[SSAValue], specs: Iterable[Attribute]
 ) -> ScaledQuantizedType:
-    """The type of a sum of products: 32 bits, and the product of the scales."""
+    """
+    The type of a sum of products: 32 bits, and the product of the scales.
+
+    Args:
+        op: the product.
+        operands: what it takes.
+        specs: how the operands of the kernel are stored: that of a bias may have been
+            rounded to `f32`. It is taken then, so that integers of one scale are added.
+    """
+    import numpy as np
+
     from xdsl_quant.numerics import QuantizationParameters
 
     trait = quantization_trait(op, MultipliesAndAccumulates)
@@ -161,8 +181,15 @@ def _accumulator_type(
         rhs, ScaledQuantizedType
     ):
         raise NoQuantizedForm(f"a factor of '{op.name}' is not quantized")
+    scales = lhs.get_scales() * rhs.get_scales()
+    for spec in specs:
+        if not isinstance(spec, ScaledQuantizedType) or not _is_accumulator(spec):
+            continue
+        bias = spec.get_scales()
+        if bias.shape == scales.shape and np.allclose(bias, scales, _F32_ROUNDING, 0):
+            scales = bias
     parameters = QuantizationParameters(
-        lhs.get_scales() * rhs.get_scales(),
+        scales,
         storage=f"i{_ACCUMULATOR_BITS}",
         quantized_dimension=rhs.axis,
     )
@@ -318,13 +345,12 @@ class _Kernel:
             if op.results[0] not in self.region.returned and (
                 quantization_trait(op, MultipliesAndAccumulates) is not None
             ):
-                accumulator = _accumulator_type(op, operands)
+                specs = self.region.input_specs
+                accumulator = _accumulator_type(op, operands, specs)
                 return _along_each_axis(accumulator, op.results[0])
             for operand in operands:
                 type_ = scalar_or_element_type(operand.type)
-                if isinstance(type_, ScaledQuantizedType) and (
-                    type_.storage_type_integral_width == _ACCUMULATOR_BITS
-                ):
+                if isinstance(type_, ScaledQuantizedType) and _is_accumulator(type_):
                     return _along_each_axis(type_, op.results[0])
         return self._result_types[:1]
 

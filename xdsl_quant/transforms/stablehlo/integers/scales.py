@@ -7,6 +7,7 @@ All arrays have a dimension for each dimension of the result, and at least one. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -162,7 +163,15 @@ def product_scaling(
     multipliers, shifts = rescale_multiplier(
         [factor.scales for factor in factors], target.scales
     )
-    return _reduced([multipliers.astype(np.int64)], shifts.astype(np.int64), bits)
+    scaling = _reduced([multipliers.astype(np.int64)], shifts.astype(np.int64), bits)
+    ratios = math.prod(_exact(factor.scales) for factor in factors) / _exact(
+        target.scales
+    )
+    if (2 * largest * abs(ratios - 1) < 1).all():
+        # The scale of the target was rounded: no integer becomes another one.
+        ones = np.left_shift(1, scaling.shifts)
+        return scaling._replace(multipliers=[ones])
+    return scaling
 
 
 def sum_scaling(terms: Sequence[Quantization], target: Quantization) -> Scaling:
