@@ -35,6 +35,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
+from .export.wide_biases import widen_biases
 from .module_kernels import float_ops_of, kernels_of, warn_without_kernels
 
 FLOAT_KERNELS = "quant.float_kernels"
@@ -90,6 +91,7 @@ class QuantExportPass(ModulePass):
             export = FixedExport(op)
             export.run()
             QuantizeConstant().rewrite_module(op)
+            widen_biases(op)
         else:
             unpushed = reference if isinstance(reference, CodegenExport) else None
             export = CodegenExport(op, unpushed if self.push_rescales else None)

@@ -204,6 +204,31 @@ def test_results_are_those_of_the_runtime(
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+def test_activations_of_16_bits(name: str, tmp_path: Path):
+    """
+    Biases of convolutions are stored as i64, which the runtime expects; a concatenation
+    has no form for 16 bits, and stays in floating point.
+    """
+    module = parse_module(NETWORKS[name](np.random.default_rng(0)))
+    with_statistics(module, tmp_path / "stats.json")
+    original = module.clone()
+    passes = QUANTIZE.replace("int8", "int16x8").replace("{fully-quantized=true}", "")
+    apply_passes(module, passes)
+    module.verify()
+    apply_passes(module, "verify-quant-constraints{rules=tflite}")
+    (convolution,) = (op for op in module.walk() if "conv_2d" in op.name)
+    bias = str(convolution.operands[2].type)
+    assert bias == ("tensor<8xi64>" if name == "digits" else "tensor<4xi64>")
+    runtime = LiteRT(write_tflite(module))
+    for x in inputs(module, 20, 2):
+        (expected,) = runtime.run(x)
+        (result,) = run_function(module, "main", x)
+        np.testing.assert_array_equal(result, expected)
+        (exact,) = run_function(original, "main", x)
+        np.testing.assert_allclose(result, exact, atol=0.05)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_as_stablehlo(name: str, litert_converter: Mlir, tmp_path: Path):
     """Results differ by at most two stored units, and the softmax stays as it is."""
     module = float_model(name, litert_converter)
