@@ -185,15 +185,8 @@ def test_ops_are_those_of_the_real_quantizer(
     assert ops(str(module)) == ops(real.text)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_results_are_those_of_the_runtime(
-    name: str, litert_converter: Mlir, tmp_path: Path
-):
-    """Bit for bit, and near the results of the float model."""
-    module = float_model(name, litert_converter)
-    original = module.clone()
-    with_statistics(module, tmp_path / "stats.json")
-    apply_passes(module, QUANTIZE)
+def check_results(module: ModuleOp, original: ModuleOp) -> None:
+    """Results are those of the runtime bit for bit, and near those of a float model."""
     runtime = LiteRT(write_tflite(module))
     for x in inputs(module, 20, 2):
         (expected,) = runtime.run(x)
@@ -201,6 +194,17 @@ def test_results_are_those_of_the_runtime(
         np.testing.assert_array_equal(result, expected)
         (exact,) = run_function(original, "main", x)
         np.testing.assert_allclose(result, exact, atol=0.05)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_results_are_those_of_the_runtime(
+    name: str, litert_converter: Mlir, tmp_path: Path
+):
+    module = float_model(name, litert_converter)
+    original = module.clone()
+    with_statistics(module, tmp_path / "stats.json")
+    apply_passes(module, QUANTIZE)
+    check_results(module, original)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -219,13 +223,7 @@ def test_activations_of_16_bits(name: str, tmp_path: Path):
     (convolution,) = (op for op in module.walk() if "conv_2d" in op.name)
     bias = str(convolution.operands[2].type)
     assert bias == ("tensor<8xi64>" if name == "digits" else "tensor<4xi64>")
-    runtime = LiteRT(write_tflite(module))
-    for x in inputs(module, 20, 2):
-        (expected,) = runtime.run(x)
-        (result,) = run_function(module, "main", x)
-        np.testing.assert_array_equal(result, expected)
-        (exact,) = run_function(original, "main", x)
-        np.testing.assert_allclose(result, exact, atol=0.05)
+    check_results(module, original)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
