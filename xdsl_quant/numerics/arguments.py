@@ -54,8 +54,7 @@ def expressed_array(values: ArrayLike, parameters: QuantizationParameters) -> Ar
     if isinstance(values, np.ndarray | np.generic):
         return _with_dtype(cast(Array, values), expected, "expressed values")
     array = numbers(values, "expressed values", "iuf")
-    with np.errstate(all="ignore"):
-        return rounded(array.astype(np.float64), expected)
+    return rounded(array.astype(np.float64), expected)
 
 
 def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array:

@@ -240,9 +240,7 @@ class Arithmetic:
         """Stored values of scaled ones, which are overwritten."""
         # All roundings keep the order, so values can be clamped first. The larger one
         # of NaN and a number is the number.
-        low, high = self._bounds
-        if scaled.size < self.limit:
-            low, high = low[: scaled.size], high[: scaled.size]
+        low, high = (bound[: scaled.size] for bound in self._bounds)
         if self._stores_zero_for_nan:
             np.copyto(scaled, 0, where=np.isnan(scaled))
         np.fmax(scaled, low, out=scaled)
@@ -263,7 +261,7 @@ class Arithmetic:
             return
         operands = self._expanded(operands, stored.shape)
         flat, values = self._buffers(stored.shape)
-        np.copyto(values, stored, casting="unsafe")
+        np.copyto(values, stored)
         rounds = self._rounds and not self._has_exact_integers
         if rounds:
             self._round_to_compute(flat)

@@ -41,7 +41,7 @@ def _has_mask(values: object) -> bool:
 
 def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
     """
-    Values as an array whose dtype is of one of the kinds.
+    Values as an array whose dtype is of one of the kinds, `i` among them.
 
     Raises:
         TypeError: if the dtype is of another kind, or an array is masked.
@@ -54,7 +54,7 @@ def numbers(values: ArrayLike, what: str, kinds: str) -> Array:
         raise ValueError(f"{what} are lists that differ in length") from None
     if not array.size and array.dtype == np.float64:
         # An empty list has no numbers of the wrong kind.
-        return array if "f" in kinds else array.astype(np.int64)
+        return array.astype(np.int64)
     if array.dtype.kind not in kinds:
         needed = "numbers" if "f" in kinds else "integers"
         raise TypeError(f"{what} have dtype {array.dtype}, but must be {needed}")

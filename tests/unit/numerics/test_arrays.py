@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arrays import sign_extended
+from xdsl_quant.numerics.arrays import numbers, sign_extended
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "u4"])
@@ -21,3 +21,8 @@ def test_sign_extended(dtype: str, width: int):
         result = sign_extended(stored, width)
         assert result.dtype == np.dtype(f"i{stored.itemsize}")
         assert result.tolist() == expected.tolist()
+
+
+def test_empty_lists_are_of_integers():
+    assert numbers([], "values", "iu").dtype == np.int64
+    assert numbers([], "values", "iuf").dtype == np.int64

@@ -1,7 +1,8 @@
 """Arrays are quantized and dequantized as the independent reference says."""
 
+import math
 import tracemalloc
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -170,16 +171,19 @@ def test_requantize_is_dequantize_and_quantize(
     assert _same(actual, expected)
 
 
-def test_blocks_that_do_not_nest():
-    shape = (12, 2)
-    source, target = (
-        QuantizationParameters(
-            np.linspace(0.25, 2, 12 // size).reshape(-1, 1),
-            block_sizes={0: size},
-        )
-        for size in (2, 3)
-    )
-    values = np.arange(-12, 12, dtype=np.int8).reshape(shape)
+def of_blocks(shape: Sequence[int], sizes: dict[int, int]) -> QuantizationParameters:
+    """Parameters with scales for the dimensions only that are cut into blocks."""
+    counts = [shape[dimension] // size for dimension, size in sizes.items()]
+    scales = np.linspace(0.25, 2, math.prod(counts)).reshape(counts)
+    return QuantizationParameters(scales, block_sizes=sizes)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (4, 6)])
+@pytest.mark.parametrize("dimensions", [(0,), (2,), (0, 2), (1, 2)], ids=str)
+def test_blocks_that_do_not_nest(dimensions: tuple[int, ...], sizes: tuple[int, int]):
+    shape = (12, 12, 12)
+    source, target = (of_blocks(shape, dict.fromkeys(dimensions, n)) for n in sizes)
+    values = np.arange(12**3).astype(np.int8).reshape(shape)
     assert _same(
         requantize(values, source, target),
         quantize(dequantize(values, source), target),
@@ -245,7 +249,7 @@ def test_special_values(mode: RoundingMode):
     assert stored.tolist() == [1, 1, 1, 200, 1, 200, 3]
 
 
-@pytest.mark.parametrize("storage", ["i32", "u32", "i31"])
+@pytest.mark.parametrize("storage", ["i32", "u32", "i31", "i26"])
 @pytest.mark.parametrize("mode", ROUNDING_MODES)
 def test_truncation_saturates_where_bounds_are_no_floats(
     storage: str, mode: RoundingMode
@@ -298,6 +302,12 @@ def test_truncation_rounds_stored_values_once():
     stored = np.array([(257 << 16) + 1], np.int32)
     values = dequantize(stored, parameters, rounding_mode="truncate")
     assert values.astype(np.float64).tolist() == [258 << 16]
+
+
+def test_truncation_rounds_stored_values_before_they_are_multiplied():
+    parameters = QuantizationParameters(1.5, storage="i13", expressed="f16")
+    stored = np.array([2049], np.int16)
+    assert dequantize(stored, parameters, rounding_mode="truncate") == 1.5 * 2048
 
 
 def test_what_is_dequantized_from_f64_to_bf16_is_rounded_once():
@@ -399,6 +409,8 @@ def test_lists():
     stored = quantize([[1, 2.25], [3, -4]], parameters)
     assert _same(stored, np.array([[2, 2], [6, -4]], np.int8))
     assert dequantize([[2, 2], [6, -4]], parameters).tolist() == [[1, 2], [3, -4]]
+    # They are rounded to f32.
+    assert quantize([1e300, -1e300, 1e-300], ONE).tolist() == [127, -128, 0]
     assert quantize([], QuantizationParameters(1)).shape == (0,)
     assert dequantize([], QuantizationParameters(1)).shape == (0,)
 
@@ -556,6 +568,16 @@ READ_ONLY.setflags(write=False)
             ),
             (
                 lambda: quantize(F32[None], BLOCKS),
+                ValueError,
+                "values have shape (1, 2, 3), but scales of shape (1, 2) are for rank 2",
+            ),
+            (
+                lambda: quantize(F32, of_blocks((1, 1, 6), {2: 3})),
+                ValueError,
+                "values have shape (2, 3), but scales of shape (2,) are for rank 1",
+            ),
+            (
+                lambda: quantize(F32[None], of_blocks((1, 1, 1, 6), {0: 1, 3: 3})),
                 ValueError,
                 "values have shape (1, 2, 3), but scales of shape (1, 2) are for rank 2",
             ),
