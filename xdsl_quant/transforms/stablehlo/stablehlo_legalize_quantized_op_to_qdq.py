@@ -15,22 +15,25 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail_for_all
+from xdsl_quant.diagnostics import fail, fail_for_all
 from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
+    AccumulatorUniformScale,
     CastsQuantization,
     ComputesElementwise,
     MultipliesAndAccumulates,
     OrdersElements,
     Reduces,
     has_quantization_trait,
+    quantization_trait,
 )
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
@@ -55,6 +58,19 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
 
     def matches(self, op: Operation) -> TypeGuard[Operation]:
         return super().matches(op) and has_quantization_trait(op, *COMPUTING)
+
+    def check(self, op: Operation) -> None:
+        super().check(op)
+        trait = quantization_trait(op, AccumulatorUniformScale)
+        if trait is None or trait.bias >= len(op.operands):
+            return
+        type_ = op.operands[trait.bias].type
+        if isinstance(scalar_or_element_type(type_), IntegerType):
+            fail(
+                op,
+                f"'{op.name}' op has a bias of type '{type_}', expected one that has a "
+                "scale; lower the op before",
+            )
 
     def lower_float(
         self,

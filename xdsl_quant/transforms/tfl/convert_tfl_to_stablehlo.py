@@ -49,6 +49,7 @@ from xdsl_quant.diagnostics import counted_names, location_prefix, op_name, warn
 from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.dialects.stablehlo.tensor_kinds import TENSOR_OR_PER_AXIS
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.dequantize_fallback import replace_with_built
@@ -127,7 +128,10 @@ def _verify(form: Form, op: Operation) -> None:
                 raise Unsupported(
                     f"has results of type '{result.type}', expected '{value.type}'"
                 )
-    except VerifyException as e:
+    except Unsupported:
+        raise
+    except (VerifyException, ValueError, ArithmeticError, IndexError) as e:
+        # Not all ops verify that shapes belong together.
         raise Unsupported(f"has no valid form: {' '.join(str(e).split())}") from e
     finally:
         block.erase()
@@ -137,7 +141,8 @@ def _verify(form: Form, op: Operation) -> None:
 class TFLToStablehlo(CheckedPattern[Form]):
     """
     Replaces an op of TensorFlow Lite, or a constant tensor, by ops of StableHLO whose
-    results have the same types: see the module. Ops that StableHLO has no form for stay.
+    results have the same types: see the module. Ops that StableHLO has no form for stay,
+    with their constants.
     """
 
     unsupported: dict[Operation, str] = field(
@@ -166,9 +171,10 @@ class TFLToStablehlo(CheckedPattern[Form]):
         if not isinstance(op, _CONSTANTS) and type(op) not in LOWERINGS:
             raise Unsupported(without_conversion(op, "StableHLO"))
         for value in (*op.operands, *op.results):
-            if not isinstance(value.type, TensorType | NoneType):
+            type_ = value.type
+            if not isinstance(type_, NoneType) and not TENSOR_OR_PER_AXIS.has(type_):
                 raise Unsupported(
-                    f"has the type '{value.type}', which is no ranked tensor"
+                    f"has the type '{type_}', which StableHLO does not have"
                 )
         form = _built(op, is_stored=True)
         try:
@@ -181,6 +187,19 @@ class TFLToStablehlo(CheckedPattern[Form]):
         return form
 
     def rewrite(self, op: Operation, plan: Form, rewriter: PatternRewriter) -> None:
+        kept = [
+            use
+            for result in op.results
+            for use in result.uses
+            if isinstance(op, _CONSTANTS) and use.operation in self.unsupported
+        ]
+        if kept:
+            # What stays takes the constants of its dialect.
+            own = rewriter.insert(op.clone(), InsertPoint.before(op))
+            own.location = op.location
+            for use in kept:
+                use.operation.operands[use.index] = own.results[0]
+
         def build(builder: LoweringBuilder) -> Sequence[SSAValue]:
             point = builder.insertion_point
             return plan(StableHLOBuilder(point, location=op.location))

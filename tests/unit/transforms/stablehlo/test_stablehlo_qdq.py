@@ -320,3 +320,29 @@ def test_casts_that_stablehlo_has_not(container: str, quantized: str, message: s
     )
     assert message in str(error.value)
     assert str(module) == parsed(text)
+
+
+def test_a_bias_without_a_scale_is_refused():
+    """Its integers are no numbers: they would be added to floats."""
+    module = parse_module(
+        """
+        !x = !quant.uniform<i16:f32, 0.5>
+        !w = !quant.uniform<i8:f32, 0.5>
+        func.func @f(%x: tensor<1x2x!x>, %w: tensor<2x2x!w>, %b: tensor<2xi64>)
+            -> tensor<1x2x!x> {
+          %y = "tfl.fully_connected"(%x, %w, %b) <{fused_activation_function = "NONE",
+            keep_num_dims = false, weights_format = "DEFAULT"}>
+            : (tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xi64>) -> tensor<1x2x!x>
+          func.return %y : tensor<1x2x!x>
+        }
+        """,
+        "model.mlir",
+    )
+    before = str(module)
+    with pytest.raises(IRError) as failure:
+        apply_passes(module, "stablehlo-legalize-quantized-op-to-qdq")
+    assert str(failure.value).startswith(
+        "model.mlir:6:11: error: 'tfl.fully_connected' op has a bias of type "
+        "'tensor<2xi64>', expected one that has a scale; lower the op before"
+    )
+    assert str(module) == before

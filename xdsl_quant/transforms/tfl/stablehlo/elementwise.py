@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -64,17 +63,17 @@ def _converted(b: StableHLOBuilder, op: tfl.CastOp, x: SSAValue) -> SSAValue:
 
 def _quantized(b: StableHLOBuilder, op: tfl.QuantizeOp, x: SSAValue) -> SSAValue:
     """
-    A cast of the quant dialect, which says what type a kernel gives, unless a value has
-    several types, or is stored already.
+    A cast of the quant dialect, which says what type a kernel gives, unless a value is
+    stored already, has several types, or is used as it is.
     """
-    types = {use.operation.results[0].type for use in x.uses if _is_quantize(use)}
-    if isinstance(element_type_of(x), QuantizedType) or len(types) > 1:
+    users = [use.operation for use in x.uses]
+    types = {user.results[0].type for user in users if isinstance(user, tfl.QuantizeOp)}
+    is_only_stored = len(types) == 1 and all(
+        isinstance(user, tfl.QuantizeOp) for user in users
+    )
+    if isinstance(element_type_of(x), QuantizedType) or not is_only_stored:
         return b.op(stablehlo.UniformQuantizeOp, (x,), op.output.type)
     return b.as_type(x, op.output.type)
-
-
-def _is_quantize(use: Any) -> bool:
-    return isinstance(use.operation, tfl.QuantizeOp)
 
 
 def _dequantized(b: StableHLOBuilder, op: tfl.DequantizeOp, x: SSAValue) -> SSAValue:
