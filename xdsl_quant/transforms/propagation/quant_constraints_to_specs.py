@@ -344,11 +344,21 @@ def _warn(ops: Sequence[Operation], problem: str) -> None:
         warn(f"{problem}, found {counted_names(ops)}", place)
 
 
+def _replace_at_ports(op: DequantizeCastOp, source: SSAValue) -> None:
+    """Replace what kernels take, and erase a cast that nothing else takes."""
+    op.result.replace_uses_with_if(
+        source, lambda use: isinstance(use.operation, RegionOp | LinkOp)
+    )
+    if op.result.first_use is None:
+        Rewriter.erase_op(op)
+
+
 def _remove(links: Iterable[LinkOp]) -> None:
     """
     Replace ops by their operands, and pairs of casts by what they cast. A cast stays where
-    the quantized value has other uses, or comes from elsewhere, and so does what is to be
-    recorded at run time.
+    the quantized value has other uses, or comes from elsewhere, where a value that no
+    kernel defines is used outside of kernels, too, and so does what is to be recorded at
+    run time.
     """
     quantizes: list[QuantizeCastOp] = []
     for op in links:
@@ -359,6 +369,9 @@ def _remove(links: Iterable[LinkOp]) -> None:
                 continue
             case DequantizeCastOp() if isinstance(source.owner, QuantizeCastOp):
                 source = source.owner.input
+                if not isinstance(source.owner, RegionOp):
+                    _replace_at_ports(op, source)
+                    continue
             case DequantizeCastOp() | StatisticsRefOp():
                 continue
             case _:

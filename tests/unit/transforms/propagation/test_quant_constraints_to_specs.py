@@ -6,11 +6,13 @@ from random import Random
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
 from xdsl_quant.dialects.quant import (
     CoupledRefOp,
+    DequantizeCastOp,
     QuantizeCastOp,
     RegionOp,
     StatisticsOp,
@@ -619,3 +621,29 @@ def test_mlir_14_reads_specifications():
     assert len(kernels(again)) == 2
     assert PORT_STATS in kernels(again)[0].attributes
     assert again.is_structurally_equivalent(module)
+
+
+def test_what_is_not_in_a_kernel_keeps_its_casts():
+    """It would be given numbers that are not rounded; those of kernels are in any case."""
+    module = converted(f"""
+        func.func @f(%x: f32) -> (f32, f32) {{
+          %q = quant.qcast %x : f32 to {U}
+          %y = quant.dcast %q : {U} to f32
+          %z = quant.region "k" (%a = %y : f32) -> (f32) {{
+            quant.return %a : f32
+          }}
+          %r = quant.qcast %z : f32 to {V}
+          %s = quant.dcast %r : {V} to f32
+          func.return %y, %s : f32, f32
+        }}
+    """)
+    (kernel,) = kernels(module)
+    function = kernel.parent_op()
+    assert isinstance(function, FuncOp)
+    assert list(map(str, kernel.specs)) == [U, V]
+    assert [*kernel.inputs] == [*function.body.block.args]
+    terminator = function.body.block.last_op
+    assert terminator is not None
+    first, second = terminator.operands
+    assert isinstance(first.owner, DequantizeCastOp)
+    assert second is kernel.results[0]
