@@ -413,7 +413,7 @@ def test_report(tmp_path: Path):
     lines = (tmp_path / "report.txt").read_text().splitlines()
     assert lines[0] == (
         "target tflite-int8, quantized values: 4 of 4, rescales: 1, kernels in floating "
-        "point: 0"
+        "point: 0, ops in no kernel: 0"
     )
 
 
