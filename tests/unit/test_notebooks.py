@@ -63,7 +63,7 @@ SHOWN = {
             "%28 = quant.stats %27 <-45.6592255:17.7947311> : tensor<899x10xf32>",
             "34 kernels, ranges by the rule 'exact'",
             "target stablehlo-int8, quantized values: 14 of 16, rescales: 0, kernels in "
-            "floating point: 0",
+            "floating point: 0, ops in no kernel: 0",
             "stablehlo  stablehlo-int8  fixed    887 correct, largest difference 1.33",
             "linalg     mac-array       codegen  888 correct, largest difference 0.82",
         ),
