@@ -108,11 +108,12 @@ class Histogram(Observation):
         """Convert parts of the units of the channels to values."""
         # The unit of the largest floats is infinite.
         with np.errstate(over="ignore"):
-            return np.asarray(np.ldexp(parts, self.exponents), np.float64)
+            return np.asarray(np.ldexp(parts, self.exponents))
 
     def parts_of(self, values: ArrayLike) -> Floats:
         """Convert values to parts of the units of the channels."""
-        return np.asarray(np.ldexp(values, -self.exponents), np.float64)
+        wide = np.asarray(values, np.float64)
+        return np.asarray(np.ldexp(wide, -self.exponents))
 
     @property
     def of_tensor(self) -> Histogram:
@@ -149,7 +150,7 @@ class Histogram(Observation):
             highs,
             exponents,
             counts.reshape(*lows.shape, BINS),
-            np.array(zeros, np.int64).reshape(lows.shape),
+            np.reshape(zeros, lows.shape),
         )
 
     def _merge(self, other: Self) -> Self:

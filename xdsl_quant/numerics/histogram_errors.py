@@ -202,7 +202,7 @@ class SpreadValues:
 
     def squared_errors(self, quantizer: Quantizer) -> Floats:
         """The sum of the squared errors of each channel, of shape `(channels, 1)`."""
-        errors = np.diff(quantizer.error_integrals(self.edges), axis=1)
+        errors = np.diff(quantizer.error_integrals(self.edges))
         errors /= self.widths
         if self._points[0].size:
             at_starts = quantizer.squared_error(self.edges[:, :-1])

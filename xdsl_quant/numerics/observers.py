@@ -75,25 +75,23 @@ def _channels(values: Array, axis: int | None) -> Array:
 
     Raises:
         TypeError: if the array is masked.
-        ValueError: if there is no such dimension.
+        ValueError: if there are no values, or no such dimension.
     """
     check_unmasked(values, "values")
     if values.dtype.type not in (np.float32, np.float64):
         # All smaller floats, also those of ml_dtypes, are exact in f32.
         values = values.astype(np.float32)
-    if axis is None:
-        return values.reshape(1, -1)
-    if not 0 <= axis < values.ndim:
+    if axis is not None and not 0 <= axis < values.ndim:
         raise ValueError(f"there is no dimension {axis} in shape {values.shape}")
     if not values.size:
-        return values.reshape(values.shape[axis], 0)
+        raise ValueError("there are no values")
+    if axis is None:
+        return values.reshape(1, -1)
     return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
 
 
 def _min_max(channels: Array, axis: int | None) -> Ranges:
     """The smallest and the largest value of each channel."""
-    if not channels.size:
-        raise ValueError("there are no values")
     whole = axis is None
     min_max = channels.min(None if whole else 1), channels.max(None if whole else 1)
     # With 0.0 added there is no -0.0, which would depend on the order.

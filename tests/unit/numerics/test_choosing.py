@@ -278,6 +278,24 @@ def test_narrow_ranges_of_tensorflow_lite():
     assert chosen.zero_points.tolist() == [102, 0, 0]
 
 
+def test_narrow_symmetric_ranges_of_tensorflow_lite():
+    """They are made symmetric first."""
+    chosen = choose_parameters(0.0, 0.6e-6, symmetric=True, rule="tflite")
+    assert float(chosen.scales) == 0.6e-6 / 127
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "zero_point"), [(-0.1, 50.9, -128), (-25.9, 25.1, 2)]
+)
+def test_zero_points_in_the_middle_of_integers(
+    low: float, high: float, zero_point: int
+):
+    """The more exact one of -128 - low / scale and 127 - high / scale is a tie."""
+    chosen = choose_parameters(low, high)
+    assert float(chosen.scales) == (high - low) / 255
+    assert int(chosen.zero_points) == zero_point
+
+
 def test_scales_that_are_powers_of_two():
     chosen = choose_parameters(
         [-1.0, 0.0, 0.0],
@@ -296,10 +314,9 @@ def test_part_of_storage_range():
     assert str(uniform_type(parameters)) == (
         "!quant.uniform<i8<-8:7>:f32, 0.13333333333333333:-1>"
     )
-    with pytest.raises(
-        ValueError, match=r"^storage range 7 to -8 is no part of 'i8', "
-    ):
-        choose_parameters(-1.0, 1.0, storage_min=7, storage_max=-8)
+    for bounds in ((7, -8), (7, 7), (-129, 7), (7, 128)):
+        with pytest.raises(ValueError, match=r"^storage range .* is no part of 'i8', "):
+            choose_parameters(-1.0, 1.0, storage_min=bounds[0], storage_max=bounds[1])
 
 
 def test_ranges_are_numbers():

@@ -17,6 +17,7 @@ from xdsl_quant.numerics import (
 from xdsl_quant.numerics.histogram import BIN_EDGES, MIDDLE, Histogram
 from xdsl_quant.numerics.histogram_errors import (
     EstimatedError,
+    SpreadValues,
     cut_off_fraction,
     estimate_error,
 )
@@ -278,6 +279,30 @@ def test_narrow_zero_points():
         error = estimate_error(observe_histogram(values), 0.5, zero_point, -128, 127)
         assert error.sqnr == expected.sqnr
         assert error.saturated_fraction == expected.saturated_fraction == 0
+
+
+def test_narrow_scales():
+    """Parts of a unit may be out of the range of the dtype of a scale."""
+    values = np.array([1e9, 0.3])
+    expected = estimate_error(observe_histogram(values), 1.0, 0, -128, 127)
+    for scale in (np.float16(1), np.int8(1), 1):
+        error = estimate_error(observe_histogram(values), scale, 0, -128, 127)
+        assert error.channel_sqnr == expected.channel_sqnr
+
+
+def test_clipping_errors():
+    """Values are taken for the ends of their bins that are closer to 0."""
+    values = np.array([[-1.5, -0.7, 0.0, 0.4, 0.9], [0.0, 0.1, 0.2, -0.3, 3.9]])
+    histogram = observe_histogram(values, 0)
+    spread = SpreadValues(histogram, slice(None))
+    magnitudes = np.abs(values) / np.ldexp(1.0, histogram.exponents)[:, None]
+    ends = BIN_EDGES[np.searchsorted(BIN_EDGES, magnitudes, "right") - 1]
+    for bound in (0.01, 0.3, 0.5, 0.8, 2.0):
+        bounds = np.array([[bound], [0.9 * bound]])
+        expected = np.square(np.maximum(ends - bounds, 0)).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(
+            spread.clipping_errors(bounds), expected, rtol=1e-12, atol=1e-15
+        )
 
 
 def test_no_values_are_cut_off_at_their_bounds():

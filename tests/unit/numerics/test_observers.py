@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable
 from functools import reduce
 from importlib.util import find_spec, module_from_spec
+from itertools import islice
 from typing import Any, Literal
 
 import ml_dtypes
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 
 from tests.unit.numerics.distributions import distributions, onnxruntime_range
 from xdsl_quant.numerics import choose_parameters, measure_error
-from xdsl_quant.numerics.histogram import BIN_EDGES, BINS, MIDDLE, Histogram
+from xdsl_quant.numerics.histogram import BIN_EDGES, BINS, MIDDLE, Histogram, bins_of
 from xdsl_quant.numerics.histogram_errors import SpreadValues
 from xdsl_quant.numerics.observations import Observation
 from xdsl_quant.numerics.observers import (
     Divergence,
     EntropyObserver,
+    MeanSquaredErrorObserver,
     Observer,
     observe_histogram,
     parse_observer,
@@ -511,6 +513,26 @@ def divergence(values: NDArray[Any], low: float, high: float, bits: int) -> floa
         used = sum(piece[2] for piece in mine)
         result -= max(used - 1, 0) / (2 * inside)
     return result
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_closest_to_the_end_of_a_bin(sign: int):
+    """They are in that bin, though f32 has no number between them and its end."""
+    values = sign * np.nextafter([0.5, 0.75, 1.5, 2.0], 0)
+    histogram = observe_histogram(values)
+    used = np.flatnonzero(histogram.counts)
+    assert used.tolist() == np.sort(bins_of(values / 2)).tolist()
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("bits", [2, 8])
+@pytest.mark.parametrize("name", ["normal", "relu(laplace)", "t3"])
+def test_clipping_errors_are_lower_bounds(name: str, bits: int, symmetric: bool):
+    """Types that are symmetric reach further below 0 than above."""
+    values = SpreadValues(observe_histogram(-np.abs(DISTRIBUTIONS[name])), slice(None))
+    observer = MeanSquaredErrorObserver(bits, symmetric)
+    for bounds, errors in islice(observer.bounds_to_try(values), 100):
+        assert errors <= values.squared_errors(observer.quantizer(values, bounds))
 
 
 def test_divergence_of_each_channel():
