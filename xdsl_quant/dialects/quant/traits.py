@@ -157,6 +157,11 @@ class Adds(ComputesElementwise):
 
 
 @dataclass(frozen=True)
+class Clamps(ComputesElementwise):
+    """The result is the operand, between constants that the op has."""
+
+
+@dataclass(frozen=True)
 class MultipliesAndAccumulates(QuantizationTrait):
     """Each element of the result is a sum of products of elements of two operands."""
 

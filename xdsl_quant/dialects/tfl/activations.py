@@ -41,9 +41,7 @@ class RectifierOp(TFLOp, ABC):
     x = operand_def(_F32_QUI8_QI8)
     y = result_def(_F32_QUI8_QI8)
 
-    traits = traits_def(
-        Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.ComputesElementwise()
-    )
+    traits = traits_def(Pure(), Requires(SAME_X_Y, SAME_SHAPE), quant.Clamps())
 
 
 class ActivationOp(TFLOp, ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -313,6 +313,83 @@ def test_constants_need_no_type():
     assert "a port has the specification 'f32'" in str(other.attributes)
 
 
+WITH_CONSTANT = """
+!x = !quant.uniform<i8:f32, 0.03125>
+!y = !quant.uniform<i8:f32, 0.25>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<CONSTANT> : tensor<f32>
+  %0 = quant.region "k" (%a = %x : tensor<4xf32> as !x, %b = %c : tensor<f32>)
+      -> (tensor<4xf32> as !y) {
+    %w = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %r = stablehlo.OP %a, %w : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "constant", "expected", "is_float"),
+    [
+        ("add", "2.0", [0, 1.5, 2.75, 4], False),
+        ("add", "10.0", [8, 9.5, 10.75, 12], True),
+        ("multiply", "10.0", [-20, -5, 7.5, 20], True),
+        ("maximum", "10.0", [10, 10, 10, 10], False),
+        ("minimum", "-3.0", [-3, -3, -3, -3], False),
+        ("minimum", "-5.0", [-5, -5, -5, -5], False),
+        ("minimum", "0x7F800000", [-2, -0.5, 0.75, 2], False),
+        ("minimum", "0x7FC00000", None, True),
+    ],
+)
+def test_constants_are_not_cut_off(
+    op: str, constant: str, expected: Sequence[float] | None, is_float: bool
+):
+    """A constant that exceeds what it is added to has no place in its type."""
+    text = WITH_CONSTANT.replace("CONSTANT", constant).replace("OP", op)
+    module = exported(text)
+    assert ("quant.float_kernels" in module.attributes) == is_float
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    if is_float:
+        apply_passes(module, "convert-stablehlo-to-linalg")
+    if expected is not None:
+        x = np.array([-2, -0.5, 0.75, 2], np.float32)
+        np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+
+
+def test_what_other_ops_compute_with_is_not_cut_off():
+    """
+    A value within a kernel is stored like its result only if what is done with it makes
+    nothing of what exceeds the result.
+    """
+    text = """
+    !x = !quant.uniform<i8:f32, 0.03125>
+    func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+      %0, %1 = quant.region "k" (%a = %x : tensor<4xf32> as !x)
+          -> (tensor<4xf32> as !x, tensor<4xf32> SPEC) {
+        %e = stablehlo.add %a, %a : tensor<4xf32>
+        %r = stablehlo.subtract %e, %a : tensor<4xf32>
+        quant.return %r, RESULT : tensor<4xf32>, tensor<4xf32>
+      }
+      func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    }
+    """
+    module = exported(text.replace("SPEC", "as !x").replace("RESULT", "%r"))
+    (reason,) = cast("Any", module.attributes["quant.float_kernels"])
+    assert reason.data == (
+        "model.mlir:4:7: kernel 'k': no specification says how the result of "
+        "'stablehlo.add' is stored, and 'stablehlo.subtract' computes with it"
+    )
+    wide = "as !quant.uniform<i8:f32, 0.0625>"
+    module = exported(text.replace("SPEC", wide).replace("RESULT", "%e"))
+    assert "quant.float_kernels" not in module.attributes
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    x = np.array([-2, -0.5, 0.75, 3], np.float32)
+    difference, doubled = run_function(module, "main", x)
+    np.testing.assert_array_equal(difference, x)
+    np.testing.assert_array_equal(doubled, 2 * x)
+
+
 def test_statistics_within_a_kernel_are_gone():
     module = exported("""
     !q = !quant.uniform<i8:f32, 0.5>
@@ -321,7 +398,7 @@ def test_statistics_within_a_kernel_are_gone():
         %n = stablehlo.negate %a : tensor<4xf32>
         %s = quant.stats %n <-1.0:1.0> : tensor<4xf32>
         %t = quant.stats_ref %s "key" : tensor<4xf32>
-        %r = stablehlo.abs %t : tensor<4xf32>
+        %r = stablehlo.maximum %t, %t : tensor<4xf32>
         quant.return %r : tensor<4xf32>
       }
       func.return %0 : tensor<4xf32>
@@ -330,7 +407,7 @@ def test_statistics_within_a_kernel_are_gone():
     assert names(module) == [
         "stablehlo.uniform_quantize",
         "stablehlo.negate",
-        "stablehlo.abs",
+        "stablehlo.maximum",
         "stablehlo.uniform_dequantize",
     ]
 

@@ -11,20 +11,20 @@ that a kernel takes or gives, needs none, and its stored values stay as they are
 A kernel may have values of its own between its ops, and nothing says how these are
 quantized. An accumulator, which is the result of an op that multiplies and accumulates, has
 32 bits and the product of the scales of its factors; what is added to it has that, too.
-What only moves or orders elements keeps their type. In TensorFlow Lite, where an
-accumulator is no value, all results in a kernel have the type of its result.
+A value that is only moved, ordered and clamped until it is a result has the type of this
+result: what exceeds it makes no difference. In TensorFlow Lite an accumulator is no value.
 
-A kernel stays what it was in floating point if a port has no uniform type, or an op does
-not accept the types: it reads what is dequantized, and constants as they are. Constants of
-other kernels need no type, such as the 0 of a rectifier: they get that of what they are
-compared with.
+A kernel stays what it was in floating point if a port has no uniform type, nothing says how
+a value within is stored, or an op does not accept the types: it reads what is dequantized,
+and constants as they are. Constants of other kernels need no type, such as the 0 of a
+rectifier: they get that of what they are compared with, or of the result if they exceed it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue, TypeAttribute
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.quant import (
@@ -48,8 +49,11 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.traits import (
     Adds,
     CastsQuantization,
+    Clamps,
     MovesElements,
     MultipliesAndAccumulates,
+    OrdersElements,
+    Reduces,
     has_quantization_trait,
     quantization_trait,
 )
@@ -59,6 +63,11 @@ from xdsl_quant.dialects.quant.types import (
     with_element_type,
 )
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class NoQuantizedForm(Exception):
@@ -129,6 +138,10 @@ _TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
 
 _QUANT_WORDS = Words()
 _WORDS = {"tfl": _TFLWords(), "stablehlo": _StableHLOWords()}
+
+
+_KEEPS_ORDER = Clamps, MovesElements, OrdersElements
+"""Ops that may be clamped to the range of their result before or after they compute."""
 
 
 def _words(region: RegionOp) -> Words:
@@ -296,7 +309,19 @@ class _Kernel:
         if quantized is not None:
             peer = cast(QuantizedType, scalar_or_element_type(quantized.type))
             # Floats in a kernel are constants, such as the 0 of a rectifier.
-            operands = [self._as(x, peer) if _has_floats(x) else x for x in operands]
+            constants = [x for x in operands if _has_floats(x)]
+            converted = constants
+            if not all([_fits(x, peer) for x in constants]):
+                own = self._stored_as(op.results[0]) if _keeps_order(op) else None
+                if own is None:
+                    raise NoQuantizedForm(
+                        f"a constant of '{op.name}' exceeds the range of '{peer}'"
+                    )
+                peer = own
+                converted = [
+                    x for x in operands if x in constants or _is_quantized(x.type)
+                ]
+            operands = [self._as(x, peer) if x in converted else x for x in operands]
         self._append(op, self._made(op, operands, is_quantized=quantized is not None))
 
     def _without_axis(self, value: SSAValue) -> SSAValue:
@@ -352,7 +377,91 @@ class _Kernel:
                 type_ = scalar_or_element_type(operand.type)
                 if isinstance(type_, ScaledQuantizedType) and _is_accumulator(type_):
                     return _along_each_axis(type_, op.results[0])
-        return self._result_types[:1]
+        if (stored := self._stored_as(op.results[0])) is not None:
+            return (stored,)
+        if _keeps_order(op):
+            types = (scalar_or_element_type(operand.type) for operand in operands)
+            return [t for t in types if isinstance(t, QuantizedType)][:1]
+        users = [use.operation for result in op.results for use in result.uses]
+        if not users:
+            return self._result_types[:1]
+        computing = next((user for user in users if not _keeps_order(user)), users[0])
+        raise NoQuantizedForm(
+            f"no specification says how the result of '{op.name}' is stored, and "
+            f"'{computing.name}' computes with it"
+        )
+
+    def _stored_as(self, value: SSAValue) -> ScaledQuantizedType | None:
+        """The type of the result that a value is, or becomes without computation."""
+        returned = self.region.returned
+        if value in returned:
+            spec = self.region.output_specs.data[[*returned].index(value)]
+            return spec if isinstance(spec, ScaledQuantizedType) else None
+        users = {use.operation for use in value.uses}
+        types = {
+            self._stored_as(user.results[0]) if _keeps_order(user) else None
+            for user in users
+        }
+        return types.pop() if len(types) == 1 else None
+
+
+def _keeps_order(op: Operation) -> bool:
+    """Whether an op only moves, orders and clamps elements."""
+    if isinstance(op, StatisticsOp | StatisticsRefOp):
+        return True
+    bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
+    return has_quantization_trait(op, *_KEEPS_ORDER) or (
+        has_quantization_trait(op, Reduces)
+        and all(_keeps_order(inner) for body in bodies for inner in body)
+    )
+
+
+def _fits(value: SSAValue, type_: QuantizedType) -> bool:
+    """
+    Whether a constant is in the range of a type, but for rounding.
+
+    Raises:
+        NoQuantizedForm: if it is no number, or not known.
+    """
+    import numpy as np
+
+    if not isinstance(type_, ScaledQuantizedType):
+        return False
+    numbers = _numbers(value)
+    if np.isnan(numbers).any():
+        raise NoQuantizedForm("a constant that is no number")
+    scales, points = type_.get_scales(), type_.get_zero_points()
+    low, high = type_.storage_range
+    return bool(
+        (numbers >= ((low - 0.5 - points) * scales).max()).all()
+        and (numbers <= ((high + 0.5 - points) * scales).min()).all()
+    )
+
+
+def _numbers(value: SSAValue) -> NDArray[np.float64]:
+    """
+    The numbers of a constant, and of what moves it.
+
+    Raises:
+        NoQuantizedForm: if they are not known.
+    """
+    import numpy as np
+
+    op = value.owner
+    while isinstance(op, Operation):
+        if op.has_trait(ConstantLike):
+            try:
+                numbers = float_numbers(op.properties.get("value"))
+            except (ValueError, ImportError) as e:
+                raise NoQuantizedForm(str(e)) from None
+            if numbers is not None:
+                return np.asarray(numbers, np.float64)
+            break
+        moves = quantization_trait(op, MovesElements)
+        if moves is None or len(moved := moves.moved(op)) != 1:
+            break
+        op = moved[0].owner
+    raise NoQuantizedForm("the content of a constant is not known")
 
 
 # Modules
