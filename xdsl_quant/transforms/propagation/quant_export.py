@@ -96,7 +96,9 @@ class QuantExportPass(ModulePass):
             unpushed = reference if isinstance(reference, CodegenExport) else None
             export = CodegenExport(op, unpushed if self.push_rescales else None)
             export.run()
-            op.attributes[RESCALES] = _rescales(export)
+            if export.regions:
+                # Otherwise what an earlier run says still holds.
+                op.attributes[RESCALES] = _rescales(export)
         if export.in_float:
             op.attributes[FLOAT_KERNELS] = ArrayAttr(
                 map(StringAttr, _descriptions(export.in_float))

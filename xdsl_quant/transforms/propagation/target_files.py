@@ -23,6 +23,7 @@ outputs = ["any=i8"]
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +131,7 @@ def target_of_option(text: str) -> TargetSpec:
 
 def _read(path: Path) -> TargetSpec:
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as e:
         reason = (e.strerror or str(e)).lower()
         raise TargetError(
@@ -421,6 +422,11 @@ class _Reader:
                 "move it into a table of [[kernels.signatures]]",
             )
         tables = self.tables(table, path, "signatures")
+        if not tables:
+            self.fail(
+                (*path, "signatures"),
+                "expected signatures, found none; add a table [[kernels.signatures]]",
+            )
         for index, each in enumerate(tables):
             place = (*path, "signatures", index)
             self.keys(each, place, _SIGNATURE_KEYS, "a signature")
@@ -522,7 +528,8 @@ class _Reader:
             remedy = f"'{close[0]}'" if close else f"one of {_list([*CONSTRAINTS])}"
             self.fail(path, f"unknown constraint, found '{kind}'; use {remedy}", kind)
         arguments = self.arguments(cast("_Table", table), path, kind, constraint_type)
-        self.check_ports(arguments, path, kind, constraint_type, signature)
+        self.check_numbers(arguments, path, kind)
+        self.check_ports(arguments, path, kind, signature)
         return constraint_type(**arguments)
 
     def arguments(
@@ -553,12 +560,39 @@ class _Reader:
             )
         return arguments
 
+    def check_numbers(
+        self, arguments: Mapping[str, Any], path: _Path, kind: str
+    ) -> None:
+        """Check what the numbers of a constraint must be, whatever the ports are."""
+        if "minimum" in arguments:
+            low, high = arguments["minimum"], arguments["maximum"]
+            if not (-math.inf < low <= 0 <= high < math.inf and low < high):
+                self.fail(
+                    path,
+                    f"expected a finite range that contains 0 for '{kind}', found {low} to "
+                    f"{high}; write other numbers",
+                    kind,
+                )
+        factors = arguments.get("factors")
+        if factors == ():
+            self.fail(
+                path,
+                f"expected factors of '{kind}', found none; add the indices of operands",
+                kind,
+            )
+        if factors and (bias := arguments.get("bias")) in factors:
+            self.fail(
+                path,
+                f"expected a bias that is none of the factors of '{kind}', found index "
+                f"{bias} for both; use another index",
+                kind,
+            )
+
     def check_ports(
         self,
         arguments: Mapping[str, Any],
         path: _Path,
         kind: str,
-        constraint_type: type[Any],
         signature: Signature,
     ) -> None:
         """Check that the ports exist, and are quantized, that a constraint names."""

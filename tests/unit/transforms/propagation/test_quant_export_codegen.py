@@ -743,3 +743,8 @@ def test_moved_rescales():
     (result,) = run_function(module, "main", x)
     (expected,) = run_function(exported(text, "push-rescales=false"), "main", x)
     np.testing.assert_array_equal(result, expected)
+
+
+def test_a_second_run_changes_nothing():
+    text = str(exported(NETWORK))
+    assert str(exported(text)) == text

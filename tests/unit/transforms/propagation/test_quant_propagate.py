@@ -24,6 +24,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     AffineOpCoefficient,
+    FixedResultUniformScale,
     SameOperandsAndResultsScale,
     has_quantization_trait,
 )
@@ -438,6 +439,29 @@ def test_content_that_has_no_scale():
     assert specs(module) == [[HALF, "f32", HALF]]
     (value,) = report.float_values
     assert value.float_reason == "range -2.0 to inf is not finite"
+
+
+def test_fixed_range_that_has_no_scale():
+    toy = target(k=([I8], [FixedResultUniformScale(1.0, 2.0)]))
+    module = parsed(function(kernel("k", [("x", HALF)], "y", None)))
+    report = propagate(module, toy)
+    assert specs(module) == [[HALF, "f32"]]
+    (value,) = report.float_values
+    assert value.float_reason == (
+        "zero point -384 does not fit storage type 'i8', whose values are -128 to 127"
+    )
+
+
+def test_dimension_from_the_end():
+    weight = Port(AnyQuantizedType(i8, f32), zero_point=0)
+    toy = target(k=([I8, weight], [AffineOpCoefficient(dimension=-1)]))
+    constant = CONSTANT.replace("[1.0, -2.0, 3.0, 4.0]", "[127.0, -254.0, 63.5, 127.0]")
+    module = parsed(
+        function(constant, kernel("k", [("x", HALF), ("c", None)], "y", HALF))
+    )
+    propagate(module, toy)
+    scales = "{1.000000e+00,2.000000e+00,5.000000e-01,1.000000e+00}"
+    assert specs(module)[0][1] == f"!quant.uniform<i8<-127:127>:f32:0, {scales}>"
 
 
 # Any program

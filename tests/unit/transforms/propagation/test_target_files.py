@@ -112,6 +112,12 @@ def test_what_a_file_says():
     assert either.signatures[0].constraints is None
 
 
+def test_byte_order_mark(tmp_path: Path):
+    file = tmp_path / "npu.toml"
+    file.write_text(KERNEL, "utf-8-sig")
+    assert [*read_target(file).kernels] == ["a.b"]
+
+
 def test_name_of_a_file(tmp_path: Path):
     path = tmp_path / "mine.toml"
     path.write_text(KERNEL)
@@ -328,6 +334,39 @@ MISTAKES = [
         CONSTRAINT.format('{ kind = "fixed-scale", minimum = 0, maximum = "x" }'),
         "5",
         "expected a number for 'maximum' of 'fixed-scale', found 'x'; write a number",
+    ),
+    *(
+        (
+            CONSTRAINT.format(
+                f'{{ kind = "fixed-scale", minimum = {m}, maximum = {n} }}'
+            ),
+            "5",
+            "expected a finite range that contains 0 for 'fixed-scale', found "
+            f"{found}; write other numbers",
+        )
+        for m, n, found in (
+            ("0", "0", "0 to 0"),
+            ("1", "-1", "1 to -1"),
+            ("2", "4.5", "2 to 4.5"),
+            ("nan", "1", "nan to 1"),
+            ("0", "inf", "0 to inf"),
+        )
+    ),
+    (
+        CONSTRAINT.format('{ kind = "multiplier-scale", factors = [] }'),
+        "5",
+        "expected factors of 'multiplier-scale', found none; add the indices of operands",
+    ),
+    (
+        CONSTRAINT.format('{ kind = "accumulator-scale", bias = 0, factors = [0] }'),
+        "5",
+        "expected a bias that is none of the factors of 'accumulator-scale', found index 0 "
+        "for both; use another index",
+    ),
+    (
+        '[[kernels]]\nops = ["a.b"]\nsignatures = []',
+        "3",
+        "expected signatures, found none; add a table [[kernels.signatures]]",
     ),
     (
         CONSTRAINT.format("true"),

@@ -93,7 +93,13 @@ class ParameterChoice:
         return self.for_range(low, high, is_weight=is_weight, axis=axis)
 
     def for_fixed_result(self, trait: FixedResultUniformScale) -> UniformType:
-        """The parameters of results that lie in a fixed range."""
+        """
+        The parameters of results that lie in a fixed range.
+
+        Raises:
+            ValueError: if the expressed type has no such scale, or the storage range no
+                such zero point.
+        """
         scale, zero_point = trait.parameters(self.storage)
         return self._with(np.asarray(scale), zero_point)
 

@@ -141,8 +141,9 @@ class Resolver:
         choice = self._choice(value)
         try:
             content = _content(value)
-            if axis is not None and axis >= content.ndim:
-                axis = None
+            if axis is not None:
+                rank = content.ndim
+                axis = axis % rank if -rank <= axis < rank else None
             parameters = choice.for_content(content, is_weight=is_weight, axis=axis)
         except (ValueError, ImportError) as e:
             value.float_reason = str(e)
@@ -173,8 +174,12 @@ class Resolver:
 
     def _fix_results(self, kernel: Kernel) -> None:
         for port, trait in kernel.constraints.fixed.items():
-            if kernel.values[port] is not None:
-                fixed = self._port_choice(kernel, port).for_fixed_result(trait)
+            if (value := kernel.values[port]) is not None:
+                try:
+                    fixed = self._port_choice(kernel, port).for_fixed_result(trait)
+                except ValueError as e:
+                    value.float_reason = str(e)
+                    continue
                 self._set(kernel, port, fixed, Decision("fixed result", kernel))
 
     def _set_all(self, kernel: Kernel, parameters: UniformType) -> None:
