@@ -357,6 +357,14 @@ def test_constants_are_not_cut_off(
         np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
 
 
+def test_constants_that_are_no_numbers():
+    module = exported(NETWORK.replace("0.1, -0.2]>", "0x7FC00000, -0.2]>"))
+    (reason,) = cast("Any", module.attributes["quant.float_kernels"])
+    assert (
+        reason.data == "model.mlir:13:3: kernel 'dense': a constant that is no number"
+    )
+
+
 def test_what_other_ops_compute_with_is_not_cut_off():
     """
     A value within a kernel is stored like its result only if what is done with it makes

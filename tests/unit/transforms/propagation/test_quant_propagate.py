@@ -464,6 +464,27 @@ def test_dimension_from_the_end():
     assert specs(module)[0][1] == f"!quant.uniform<i8<-127:127>:f32:0, {scales}>"
 
 
+@pytest.mark.parametrize("number", ["0x7F800000", "0x7FC00000"])
+@pytest.mark.parametrize("weight", [None, HALF])
+def test_bias_that_is_not_finite(number: str, weight: str | None):
+    toy = target(k=([I8, I8, I32], [AffineOpCoefficient(), AccumulatorUniformScale(2)]))
+    constants = CONSTANT + CONSTANT.replace("%c", "%b").replace("4.0", number)
+    module = parsed(
+        function(
+            constants,
+            kernel("k", [("x", HALF), ("c", weight), ("b", None)], "y", HALF),
+        )
+    )
+    (value,) = propagate(module, toy).float_values
+    assert (value.name, value.float_reason) == (
+        "%b",
+        "the constant has infinities or NaN",
+    )
+    text = str(module)
+    propagate(module, toy)
+    assert str(module) == text
+
+
 # Any program
 
 SPECS: Sequence[TypeAttribute] = (

@@ -423,19 +423,27 @@ def _fits(value: SSAValue, type_: QuantizedType) -> bool:
     Raises:
         NoQuantizedForm: if it is no number, or not known.
     """
-    import numpy as np
-
+    if _has_nan(value):
+        raise NoQuantizedForm("a constant that is no number")
     if not isinstance(type_, ScaledQuantizedType):
         return False
     numbers = _numbers(value)
-    if np.isnan(numbers).any():
-        raise NoQuantizedForm("a constant that is no number")
     scales, points = type_.get_scales(), type_.get_zero_points()
     low, high = type_.storage_range
     return bool(
         (numbers >= ((low - 0.5 - points) * scales).max()).all()
         and (numbers <= ((high + 0.5 - points) * scales).min()).all()
     )
+
+
+def _has_nan(value: SSAValue) -> bool:
+    """Whether a value is a constant with an element that is no number."""
+    import numpy as np
+
+    try:
+        return is_constant(value) and bool(np.isnan(_numbers(value)).any())
+    except NoQuantizedForm:
+        return False
 
 
 def _numbers(value: SSAValue) -> NDArray[np.float64]:
@@ -525,6 +533,8 @@ class FixedExport:
                 and not is_constant(value)
             ):
                 raise NoQuantizedForm(f"a port has the specification '{spec}'")
+            if _has_nan(value):
+                raise NoQuantizedForm("a constant that is no number")
         arguments = [
             self._quantized(value, spec, words)
             if isinstance(spec, ScaledQuantizedType)

@@ -274,8 +274,13 @@ class Resolver:
         with it that of the filter, so that it is the product of scales still.
         """
         bias = kernel.values[port]
+        if bias is None or not bias.is_constant:
+            return parameters
+        sizes = np.abs(_content(bias)).astype(np.float64)
+        if not np.isfinite(sizes).all():
+            raise ValueError("the constant has infinities or NaN")
         filters = [f for f in factors if f in kernel.constraints.coefficients]
-        if bias is None or not bias.is_constant or len(factors) != 2:
+        if len(factors) != 2:
             return parameters
         if len(filters) != 1 or (filter := kernel.values[filters[0]]) is None:
             return parameters
@@ -286,7 +291,6 @@ class Resolver:
         ]
         if not filter.is_constant or filter.is_immutable or widths != [8, 8, 32]:
             return parameters
-        sizes = np.abs(_content(bias)).astype(np.float64)
         scales = parameters.get_scales()
         if not scales.ndim:
             sizes = sizes.max(initial=0.0)
