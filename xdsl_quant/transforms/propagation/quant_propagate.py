@@ -41,9 +41,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_quant.diagnostics import location_prefix, warn
+from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 
-from .module_kernels import warn_without_kernels
+from .module_kernels import kernels_of, warn_without_kernels
 from .resolution.collecting import collect
 from .resolution.describing import describe
 from .resolution.functions import merge_copies, separate_calls
@@ -75,6 +77,7 @@ class QuantPropagatePass(ModulePass):
         target = target_of_option(self.target)
         warn_without_kernels(op)
         propagation = Propagation(op, target)
+        propagation.warn_of_nothing()
         if self.report is None:
             return
         report = propagation.report()
@@ -107,6 +110,23 @@ class Propagation:
         write_specs(self.graph.kernels)
         duplicate_constants(self.graph.all_values)
         self._copies = merge_copies(separated)
+
+    def warn_of_nothing(self) -> None:
+        """Say on standard error that there are kernels, but parameters of none of them."""
+        specs = [spec for op in kernels_of(self._module) for spec in op.specs]
+        others = self.graph.float_kernels
+        if others and not self.graph.kernels:
+            op, reason = others[0]
+            warn(
+                f"no kernel is propagated: {reason}; use the target that the kernels were "
+                "fused for",
+                location_prefix(op.location),
+            )
+        elif specs and not any(isinstance(spec, UniformType) for spec in specs):
+            warn(
+                "no value has parameters, found no statistics and no specification of the "
+                "kernels; 'quant-constraints-to-specs' makes specifications of statistics"
+            )
 
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""

@@ -418,6 +418,32 @@ def test_report(tmp_path: Path):
     )
 
 
+def test_kernels_without_parameters(capsys: pytest.CaptureFixture[str]):
+    """They stay in floating point; if all do, there is a warning."""
+    text = function(
+        kernel("tfl.relu", [("x", None)], "a", None),
+        kernel("tfl.tanh", [("a", None)], "y", None),
+    )
+    report = propagate(parsed(text), TFLITE)
+    assert [(k.kernel, k.float_reason) for k in report.float_kernels] == [
+        ("tfl.relu", "operand 0 has no parameters"),
+        ("tfl.tanh", "operand 0 has no parameters"),
+    ]
+    first = function(kernel("tfl.relu", [("x", None)], "y", None))
+    QuantPropagatePass("tflite-int8").apply(Context(), parsed(first))
+    assert capsys.readouterr().err == (
+        "warning: no value has parameters, found no statistics and no specification of the "
+        "kernels; 'quant-constraints-to-specs' makes specifications of statistics\n"
+    )
+    QuantPropagatePass("mac-array").apply(Context(), parsed(text))
+    assert capsys.readouterr().err.endswith(
+        "warning: no kernel is propagated: target 'mac-array' has no kernel 'tfl.relu'; "
+        "use the target that the kernels were fused for\n"
+    )
+    QuantPropagatePass("tflite-int8").apply(Context(), parsed(text))
+    assert not capsys.readouterr().err
+
+
 def test_report_that_cannot_be_written(tmp_path: Path):
     module = parsed(function(result="x"))
     file = str(tmp_path / "missing" / "report.txt")

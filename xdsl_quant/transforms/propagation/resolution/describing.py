@@ -12,8 +12,13 @@ from xdsl.printer import Printer
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant.regions import RegionOp
-from xdsl_quant.dialects.quant.types import NoQuantizedType, scalar_or_element_type
+from xdsl_quant.dialects.quant.types import (
+    NoQuantizedType,
+    UniformType,
+    scalar_or_element_type,
+)
 
+from ..kernel_matching import is_constant
 from ..module_kernels import float_ops_of
 from .collecting import Graph
 from .kernels import Decision, Kernel, Value
@@ -74,7 +79,8 @@ class _Description:
             for port, ssa in enumerate((*op.inputs, *op.results)):
                 if isinstance(scalar_or_element_type(ssa.type), AnyFloat):
                     ports.setdefault(ssa, []).append((op, port))
-            if (reason := self._reasons.get(op)) is not None:
+            reason = self._reasons.get(op) or self._undecided(op)
+            if reason is not None:
                 self.float_kernels.append(
                     KernelReport(function, op.kernel, _place(op), reason)
                 )
@@ -84,6 +90,18 @@ class _Description:
         for ssa, name in _names(top):
             if ssa in ports:
                 self.values.append(self._value(function, name, ssa, ports[ssa]))
+
+    def _undecided(self, op: RegionOp) -> str | None:
+        """Why a kernel of the target stays in floating point; `None` if it need not."""
+        kernel = self._kernels[op]
+        for port, ssa in enumerate((*op.inputs, *op.results)):
+            if (
+                isinstance(scalar_or_element_type(ssa.type), AnyFloat)
+                and not isinstance(op.specs[port], UniformType)
+                and not is_constant(ssa)
+            ):
+                return f"{kernel.port_name(port)} has no parameters"
+        return None
 
     def _value(
         self,
