@@ -748,3 +748,21 @@ def test_moved_rescales():
 def test_a_second_run_changes_nothing():
     text = str(exported(NETWORK))
     assert str(exported(text)) == text
+
+
+def test_constant_without_elements():
+    module = exported("""
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<0xf32>) -> tensor<0xf32> {
+      %c = arith.constant dense<> : tensor<0xf32>
+      %0 = quant.region "k" (%a = %x : tensor<0xf32> as !q, %b = %c : tensor<0xf32>)
+          -> (tensor<0xf32> as !q) {
+        %s = arith.addf %a, %b : tensor<0xf32>
+        quant.return %s : tensor<0xf32>
+      }
+      func.return %0 : tensor<0xf32>
+    }
+    """)
+    assert "kernel 'k': a constant without elements" in str(module.attributes)
+    (result,) = run_function(module, "main", np.zeros(0, np.float32))
+    assert result.shape == (0,)

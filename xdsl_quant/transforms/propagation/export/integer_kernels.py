@@ -271,6 +271,8 @@ class IntegerKernel:
         import numpy as np
 
         array = np.asarray(constant.values, np.float64)
+        if not array.size:
+            raise NoIntegerForm("a constant without elements")
         if not np.isfinite(array).all():
             raise NoIntegerForm("a constant with infinities or NaN")
         _, exponent = np.frexp(np.abs(array).max())
