@@ -17,6 +17,7 @@ from xdsl_quant.transforms.propagation.target_spec import Specs
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "npu"
+README = EXAMPLE / "README.md"
 
 
 @pytest.fixture(name="environment")
@@ -90,25 +91,12 @@ def test_fusion(environment: dict[str, str]):
     assert back == run(environment, *tool, model)
 
 
-def test_propagation(environment: dict[str, str], tmp_path: Path):
+def test_propagation(environment: dict[str, str]):
     """The constraint of the plugin decides what no statistics are there for."""
-    text = (EXAMPLE / "model.mlir").read_text()
-    for name, low, high in (("x", -1.0, 1.0), ("a", -1.5, 1.5), ("g", -0.5, 0.5)):
-        shape = "2x3" if name == "x" else "2x4"
-        stats = (
-            f"  %{name}s = quant.stats %{name} <{low}:{high}> : tensor<{shape}xf32>\n"
-        )
-        head, definition, tail = re.split(rf"(.*%{name}(?: =|:).*\n)", text, maxsplit=1)
-        tail = re.sub(rf"%{name}\b", f"%{name}s", tail)
-        text = f"{head}{definition}{stats}{tail}"
-    model = tmp_path / "model.mlir"
-    model.write_text(text)
-    passes = (
-        "quant-fuse-kernels{target=vec-npu},quant-constraints-to-specs,"
-        "quant-propagate{target=vec-npu}"
-    )
+    commands = re.findall("^xdsl-opt (.*) -p '(.*)'$", README.read_text(), re.M)
+    ((model, passes),) = commands[1:]
     tool = ("-c", "from xdsl.tools.xdsl_opt import main; main()")
-    printed = run(environment, *tool, str(model), "-p", passes)
+    printed = run(environment, *tool, str(EXAMPLE / model), "-p", passes)
     values = "tensor<2x4xf32> as !quant.uniform<i8:f32, 0.011764705882352941:-1>"
     assert f"= %a : {values}) -> ({values})" in printed
 
