@@ -50,7 +50,7 @@ from .resolution.collecting import collect
 from .resolution.describing import describe
 from .resolution.functions import merge_copies, separate_calls
 from .resolution.report import PropagationReport
-from .resolution.work_list import Resolver
+from .resolution.work_list import Resolver, content_of
 from .resolution.writing import duplicate_constants, write_specs
 from .target_files import target_of_option
 from .target_spec import TargetSpec
@@ -78,6 +78,7 @@ class QuantPropagatePass(ModulePass):
         warn_without_kernels(op)
         propagation = Propagation(op, target)
         propagation.warn_of_nothing()
+        propagation.warn_of_clamped_constants()
         if self.report is None:
             return
         report = propagation.report()
@@ -127,6 +128,39 @@ class Propagation:
                 "no value has parameters, found no statistics and no specification of the "
                 "kernels; 'quant-constraints-to-specs' makes specifications of statistics"
             )
+
+    def warn_of_clamped_constants(self) -> None:
+        """
+        Say on standard error which constants exceed the range that they share with other
+        values, as the results of their kernels may be wrong.
+        """
+        for value in self.graph.all_values:
+            if not value.is_constant:
+                continue
+            kernel, port = value.users[0]
+            type_ = kernel.parameters(port)
+            if not kernel.constraints.is_same_scale or type_ is None:
+                continue
+            try:
+                numbers = content_of(value)
+            except (ValueError, ImportError):
+                continue
+            (scale, *others), zero_point = (
+                type_.scale_array(),
+                type_.zero_point_array()[0],
+            )
+            low, high = ((end - zero_point) * scale for end in type_.storage_range)
+            if others or not numbers.size:
+                continue
+            least, largest = float(numbers.min()), float(numbers.max())
+            if least < low - scale or high + scale < largest:
+                warn(
+                    "a constant exceeds what it has one scale with, found numbers from "
+                    f"{least:g} to {largest:g} at {kernel.port_name(port)} of kernel "
+                    f"'{kernel.name}' and a range from {low:g} to {high:g}; add statistics "
+                    "of the result",
+                    location_prefix(kernel.op.location),
+                )
 
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""

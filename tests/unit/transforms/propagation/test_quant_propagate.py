@@ -444,6 +444,21 @@ def test_kernels_without_parameters(capsys: pytest.CaptureFixture[str]):
     assert not capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("spec", "is_warned"), [(UNIT, True), (HALF, False)])
+def test_constants_that_exceed_their_peers(
+    capsys: pytest.CaptureFixture[str], spec: str, is_warned: bool
+):
+    maximum = kernel("tfl.maximum", [("x", spec), ("c", None)], "y", None)
+    module = parsed(function(CONSTANT, maximum))
+    QuantPropagatePass("tflite-int8").apply(Context(), module)
+    _, _, warning = capsys.readouterr().err.partition("warning: ")
+    assert warning == is_warned * (
+        "a constant exceeds what it has one scale with, found numbers from -2 to 4 at "
+        "operand 1 of kernel 'tfl.maximum' and a range from -0.996078 to 1.00392; add "
+        "statistics of the result\n"
+    )
+
+
 def test_report_that_cannot_be_written(tmp_path: Path):
     module = parsed(function(result="x"))
     file = str(tmp_path / "missing" / "report.txt")

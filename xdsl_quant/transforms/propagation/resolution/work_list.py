@@ -140,7 +140,7 @@ class Resolver:
         axis = constraints.coefficients.get(port)
         choice = self._choice(value)
         try:
-            content = _content(value)
+            content = content_of(value)
             if axis is not None:
                 rank = content.ndim
                 axis = axis % rank if -rank <= axis < rank else None
@@ -276,7 +276,7 @@ class Resolver:
         bias = kernel.values[port]
         if bias is None or not bias.is_constant:
             return parameters
-        sizes = np.abs(_content(bias)).astype(np.float64)
+        sizes = np.abs(content_of(bias)).astype(np.float64)
         if not np.isfinite(sizes).all():
             raise ValueError("the constant has infinities or NaN")
         filters = [f for f in factors if f in kernel.constraints.coefficients]
@@ -356,7 +356,7 @@ class Resolver:
         return kernel.parameters(port) or kernel.op.specs[port]
 
 
-def _content(constant: Value) -> NDArray[Any]:
+def content_of(constant: Value) -> NDArray[Any]:
     """
     The numbers of a constant.
 
