@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, ModuleOp, f32, i8, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerType, ModuleOp, f16, f32, i8, i32
 from xdsl.ir import TypeAttribute
 from xdsl.utils.exceptions import PassFailedException
 
@@ -311,13 +312,32 @@ def no_port(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]
     return (3,), ()
 
 
+def no_ports(inputs: Specs, outputs: Specs) -> Any:
+    return None
+
+
+def other_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
+    outputs[0] = UniformQuantizedType(i8, f16, 0.5)
+    return (), (0,)
+
+
 @pytest.mark.parametrize(
     ("constraint", "message"),
     [
         (
+            no_ports,
+            "constraint 'no_ports' of kernel 'op' returned 'None', expected the indices of "
+            "changed operands and those of changed results",
+        ),
+        (
+            other_type,
+            "constraint 'other_type' of kernel 'op' made result 0 '!quant.uniform<i8:f16, "
+            "5.000000e-01>'; expected '!quant.uniform' of elements of 'tensor<4xf32>'",
+        ),
+        (
             no_type,
             "constraint 'no_type' of kernel 'op' made result 0 'f32'; expected "
-            "'!quant.uniform'",
+            "'!quant.uniform' of elements of 'tensor<4xf32>'",
         ),
         (
             no_port,

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant.regions import is_specification
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import RangeRule
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
@@ -327,27 +328,39 @@ class Resolver:
         specs = [self._spec(kernel, port) for port in range(len(kernel.ports))]
         count = kernel.input_count
         inputs, outputs = specs[:count], specs[count:]
-        changed_inputs, changed_outputs = function(inputs, outputs)
         name = getattr(function, "__name__", repr(function))
+        returned = function(inputs, outputs)
+        try:
+            changed_inputs, changed_outputs = returned
+        except (TypeError, ValueError):
+            fail(
+                kernel.op,
+                f"constraint '{name}' of kernel '{kernel.name}' returned '{returned}', "
+                "expected the indices of changed operands and those of changed results",
+            )
         for first, changed, found in (
             (0, changed_inputs, inputs),
             (count, changed_outputs, outputs),
         ):
             for index in changed:
                 parameters = found[index] if 0 <= index < len(found) else None
-                if parameters is None or kernel.values[first + index] is None:
+                value = kernel.values[first + index] if parameters else None
+                if parameters is None or value is None:
                     kind = "result" if first else "operand"
                     fail(
                         kernel.op,
                         f"constraint '{name}' of kernel '{kernel.name}' changed {kind} "
                         f"{index}, which is not quantized",
                     )
-                if not isinstance(parameters, UniformType):
+                type_ = value.ssa.type
+                if not isinstance(parameters, UniformType) or not is_specification(
+                    parameters, type_
+                ):
                     fail(
                         kernel.op,
                         f"constraint '{name}' of kernel '{kernel.name}' made "
                         f"{kernel.port_name(first + index)} '{parameters}'; expected "
-                        "'!quant.uniform'",
+                        f"'!quant.uniform' of elements of '{type_}'",
                     )
                 decision = Decision(name, kernel)
                 self._set(kernel, first + index, parameters, decision)
