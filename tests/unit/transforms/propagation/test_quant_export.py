@@ -365,6 +365,35 @@ def test_constants_that_are_no_numbers():
     )
 
 
+def test_reductions_that_order():
+    """The body of the reduction has the type of the elements, and begins in its range."""
+    module = exported("""
+    !q = !quant.uniform<i8:f32, 0.5>
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<2xf32> {
+      %c = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %0 = quant.region "k" (%a = %x : tensor<2x3xf32> as !q, %b = %c : tensor<f32>)
+          -> (tensor<2xf32> as !q) {
+        %r = "stablehlo.reduce"(%a, %b) <{dimensions = array<i64: 1>}> ({
+        ^bb0(%l: tensor<f32>, %m: tensor<f32>):
+          %n = stablehlo.maximum %l, %m : tensor<f32>
+          "stablehlo.return"(%n) : (tensor<f32>) -> ()
+        }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+        quant.return %r : tensor<2xf32>
+      }
+      func.return %0 : tensor<2xf32>
+    }
+    """)
+    module.verify()
+    assert "quant.float_kernels" not in module.attributes
+    (maximum,) = (op for op in module.walk() if op.name == "stablehlo.maximum")
+    assert {str(value.type) for value in (*maximum.operands, *maximum.results)} == {
+        "tensor<!quant.uniform<i8:f32, 5.000000e-01>>"
+    }
+    apply_passes(module, "convert-quantized-stablehlo-to-linalg")
+    x = np.array([[-3, -2, -1.5], [1, 4, 2]], np.float32)
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], [-1.5, 4])
+
+
 def test_what_other_ops_compute_with_is_not_cut_off():
     """
     A value within a kernel is stored like its result only if what is done with it makes

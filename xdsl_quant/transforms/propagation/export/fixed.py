@@ -353,6 +353,8 @@ class _Kernel:
                 for result in op.results
             ]
             new = _with_types(op, operands, types)
+            if element_type is not None and _keeps_order(op):
+                _set_element_types(new, element_type)
             try:
                 new.verify()
             except VerifyException as e:
@@ -414,6 +416,21 @@ def _keeps_order(op: Operation) -> bool:
         has_quantization_trait(op, Reduces)
         and all(_keeps_order(inner) for body in bodies for inner in body)
     )
+
+
+def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
+    """Give the floats in the regions of an op a quantized type."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    values = [
+        value
+        for block in blocks
+        for values in (block.args, *(inner.results for inner in block.ops))
+        for value in values
+        if _has_floats(value)
+    ]
+    for value in values:
+        type_ = with_element_type(value.type, element_type)
+        Rewriter.replace_value_with_new_type(value, type_)
 
 
 def _fits(value: SSAValue, type_: QuantizedType) -> bool:
