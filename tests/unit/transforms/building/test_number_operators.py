@@ -656,4 +656,4 @@ def test_conditions_and_truth_values():
     condition = x > y
     assert condition & True is condition
     assert True & condition is condition
-    assert condition & False == 0
+    assert (condition & False) == 0
