@@ -162,6 +162,7 @@ WITHIN: dict[str, Binary] = {
     "condition + 3": lambda x, y: (y > 0) + 3,
     "3 - condition": lambda x, y: 3 - (y > 0),
     "x * condition": lambda x, y: x * (y > 0),
+    "minimum with a wide number": lambda x, y: np.minimum(x, (y + 6) << 40),
     "minimum of a condition": lambda x, y: np.minimum(y > 0, x),
     "maximum with a number first": lambda x, y: np.maximum(2, x),
 }

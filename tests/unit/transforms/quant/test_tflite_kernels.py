@@ -1430,3 +1430,48 @@ def test_bias_without_scale(
     else:
         assert len(found) == 1
         assert found[0].endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "result", "is_found"),
+    [
+        ("reverse_v2", [("i8", 0.1)], ("i8", 0.2), True),
+        ("reverse_v2", [("u8", 0.1)], ("u8", 0.2), True),
+        ("reverse_v2", [("i8", 0.1)], ("i8", 0.1), False),
+        # That the storage is another one is a mistake of its own.
+        ("reverse_v2", [("i8", 0.1)], ("u8", 0.2), False),
+        # The runtime rescales these.
+        ("concatenation", [("u8", 0.1), ("u8", 0.2)], ("u8", 0.3), False),
+    ],
+)
+def test_results_with_other_parameters(
+    op: str,
+    operands: Sequence[tuple[str, float]],
+    result: tuple[str, float],
+    *,
+    is_found: bool,
+):
+    def text(storage: str, scale: float) -> str:
+        return t(storage, scale, 128 if storage == "u8" else 0)
+
+    properties = f"axis = 0 : i32, {NONE}" if op == "concatenation" else ""
+    types = [text(*operand) for operand in operands]
+    if op == "reverse_v2":
+        types.append("dense<0> : tensor<1xi32>")
+    shape = "2x4x4x2" if op == "concatenation" else SHAPE
+    module = Model(op, properties, types, [text(*result).replace(SHAPE, shape)]).module
+    violations = map(str, quant_constraint_violations(module, "tflite"))
+    lines = [line for line in violations if "(same-parameters)" in line]
+    assert len(lines) == is_found
+
+
+def test_factors_without_channels_have_one_scale():
+    per_axis = axis("i8", [0.1, 0.2], 1, "2x2")
+    operands = [t("i8", 0.1, 0, "2x2"), per_axis]
+    properties = "adj_x = false, adj_y = false"
+    result = t("i8", 0.1, 0, "2x2")
+    module = Model("batch_matmul", properties, operands, [result]).module
+    (violation,) = quant_constraint_violations(module, "tflite")
+    assert str(violation).endswith(
+        "must have one for all values (activation-granularity)"
+    )

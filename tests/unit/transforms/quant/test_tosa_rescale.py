@@ -839,24 +839,25 @@ def test_patterns_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("storage", "shift", "zero_point"),
+    ("source", "storage", "shift", "zero_point"),
     [
-        ("i8<-127:127>", 32, 5),
-        ("u8", 32, 5),
-        ("i8", 32, 7),
-        # so small a scale that no rescale has the ratio
-        ("i8", 62, 5),
+        (A, "i8<-127:127>", 32, 5),
+        (A, "u8", 32, 5),
+        (A, "i8", 32, 7),
+        # No rescale has so large a ratio of scales.
+        ("!quant.fixed_point<i8:f32, 1073741824p-2:10>", "i8", 62, 5),
     ],
 )
 def test_types_around_a_rescale_that_have_another_meaning(
-    storage: str, shift: int, zero_point: int
+    source: str, storage: str, shift: int, zero_point: int
 ):
     """A type with other parameters or another range is not that of the result."""
     target = f"!quant.fixed_point<{storage}:f32, 1073741824p-{shift}:{zero_point}>"
     text = _requantization(A, B.replace("-5", "5"))
     module = parse_module(text)
     apply_passes(module, "quant-requantize-to-tosa")
-    module = parse_module(str(module).replace(B.replace("-5", "5"), target))
+    changed = str(module).replace(B.replace("-5", "5"), target).replace(A, source)
+    module = parse_module(changed)
     apply_passes(module, "tosa-rescale-to-quant")
     assert "qcast" in str(module)
     assert f"-> tensor<4x2x{target}>" not in str(module)

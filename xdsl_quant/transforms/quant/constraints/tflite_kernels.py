@@ -200,19 +200,14 @@ def _same_parameters(op: Operation) -> Iterator[KernelFinding]:
     Elements that become others keep their scale and zero point. Tensors of u8 are
     rescaled where they are concatenated.
     """
-    moves = quantization_trait(op, MovesElements)
-    sources = op.operands if moves is None else moves.moved(op)
-    tensors = [tensor for tensor in _operands(op) if tensor.value in sources]
-    same = _quantized((*tensors, *_results(op)))
+    same = _quantized((*_operands(op), *_results(op)))
     for tensor, quantized_type in same[1:]:
         first, first_type = same[0]
-        storages = {_storage_name(first_type), _storage_name(quantized_type)}
-        if len(storages) > 1:
-            # That is a mistake of its own.
-            continue
-        if op.name == "tfl.concatenation" and storages == {"u8"}:
-            continue
-        if (
+        storage = _storage_name(first_type)
+        if op.name == "tfl.concatenation" and storage == "u8":
+            return
+        # Another storage is a mistake of its own.
+        if _storage_name(quantized_type) == storage and (
             quantized_type.scale_array() != first_type.scale_array()
             or quantized_type.zero_point_array() != first_type.zero_point_array()
         ):
