@@ -187,9 +187,7 @@ class LoweringBuilder(Builder):
         """A scalar of a signless type; an integer is the one with the same bits."""
         if isinstance(type_, AnyFloat):
             return self.constant(FloatAttr(float(value), type_), type_)
-        if (width := cast(IntegerType, type_).bitwidth) == 1:
-            # `true` is 1 in an attribute, and not -1.
-            return self.constant(IntegerAttr(int(value) % 2, 1), type_)
+        width = cast(IntegerType, type_).bitwidth
         return self.constant(integer_attr(int(value), width), type_)
 
     def zero(self, element_type: Attribute) -> SSAValue:

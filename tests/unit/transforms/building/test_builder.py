@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FileLineColLoc,
     IntAttr,
+    IntegerAttr,
     ModuleOp,
     StringAttr,
     TensorType,
@@ -186,6 +187,14 @@ def test_constants():
         %12 = arith.constant dense<0.000000e+00> : tensor<f16>
         """,
     )
+
+
+def test_true_is_1():
+    """The attribute is the one that a parser makes of `true`."""
+    builder = LoweringBuilder(InsertPoint.at_end(Block()), location=LOCATION)
+    constant = builder.number(3, i1).owner
+    assert isinstance(constant, arith.ConstantOp)
+    assert constant.value == IntegerAttr(1, 1)
 
 
 def tensors(builder: LoweringBuilder, tensor: SSAValue, size: SSAValue) -> None:
