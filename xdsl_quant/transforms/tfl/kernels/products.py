@@ -16,9 +16,9 @@ from xdsl_quant.numerics.tflite import (
     reduction,
     windows,
 )
-from xdsl_quant.numerics.tflite.products import Window
 from xdsl_quant.numerics.tflite.quantized import Quantized
 
+from ..windows import window_of
 from .computing import (
     OTHER_SCALES,
     Computation,
@@ -36,15 +36,6 @@ from .computing import (
     number,
     parameters_of,
 )
-
-
-def _window(op: Any) -> Window:
-    dilations = 1, 1
-    if "dilation_h_factor" in op.properties:
-        dilations = number(op.dilation_h_factor), number(op.dilation_w_factor)
-    strides = number(op.stride_h), number(op.stride_w)
-    return Window(strides, dilations, op.padding.data)
-
 
 # Products
 
@@ -72,7 +63,7 @@ def _convolution(
     sums: Callable[..., Any], function: Callable[..., Any], channels: int
 ) -> Implementation:
     def formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
-        return _with_bias(op, sums(x, weights, _window(op)), bias)
+        return _with_bias(op, sums(x, weights, window_of(op)), bias)
 
     def kernel(op: Any, result: Parameters, x: Any, weights: Any, bias: Any) -> Any:
         is_wide = _has_wide_accumulator(x, bias)
@@ -81,7 +72,7 @@ def _convolution(
             _centered(weights),
             _integers(bias),
             result,
-            _window(op),
+            window_of(op),
             activation_of(op),
             is_wide,
         )
@@ -99,7 +90,7 @@ def _shape(sizes: Any) -> Any:
 
 
 def _transposed_formula(op: Any, shape: Any, weights: Any, x: Any, bias: Any) -> Any:
-    sums = products.transposed_sums(x, weights, _shape(shape), _window(op))
+    sums = products.transposed_sums(x, weights, _shape(shape), window_of(op))
     return _with_bias(op, sums, bias)
 
 
@@ -112,7 +103,7 @@ def _transposed_kernel(
         _integers(bias),
         result,
         _shape(shape),
-        _window(op),
+        window_of(op),
         activation_of(op),
     )
 
@@ -158,13 +149,13 @@ def _pooled(
 ) -> Implementation:
     def formula(op: Any, x: Any) -> Any:
         return floats.activated(
-            on_floats(x, _sizes(op), _window(op)), activation_of(op)
+            on_floats(x, _sizes(op), window_of(op)), activation_of(op)
         )
 
     def kernel(op: Any, result: Parameters, x: Quantized) -> Any:
         if not have_one_scale(result, x):
             return OTHER_SCALES
-        return function(x.values, result, _sizes(op), _window(op), activation_of(op))
+        return function(x.values, result, _sizes(op), window_of(op), activation_of(op))
 
     return Computation(formula, kernel)
 

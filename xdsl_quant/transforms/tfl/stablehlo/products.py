@@ -23,6 +23,7 @@ from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.numerics.tflite.products import windows
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 
+from ..windows import window_of
 from .building import (
     Lowering,
     StableHLOBuilder,
@@ -32,7 +33,7 @@ from .building import (
     number,
     result_shape,
 )
-from .windows import over_windows, padding, window_of
+from .windows import over_windows, padding
 
 _IMAGE = 0, 3, [1, 2]
 """The dimensions of batches, of features, and of space."""

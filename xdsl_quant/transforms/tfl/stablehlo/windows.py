@@ -14,16 +14,8 @@ from xdsl_quant.dialects.stablehlo.elementwise import BinaryOp
 from xdsl_quant.numerics.tflite.products import Window
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 
+from ..windows import window_of
 from .building import StableHLOBuilder, Unsupported, number, result_shape
-
-
-def window_of(op: Any) -> Window:
-    """How the window of an op moves."""
-    dilations = 1, 1
-    if "dilation_h_factor" in op.properties:
-        dilations = number(op.dilation_h_factor), number(op.dilation_w_factor)
-    strides = number(op.stride_h), number(op.stride_w)
-    return Window(strides, dilations, op.padding.data)
 
 
 def padding(

@@ -36,6 +36,7 @@ from xdsl_quant.numerics.tflite.quantized import activation_bounds, scale_of
 from xdsl_quant.transforms.building.builder import element_type_of, shape_of
 from xdsl_quant.xdsl_patches import tosa_ops
 
+from ..windows import window_of
 from .building import (
     Operand,
     TosaBuilder,
@@ -147,14 +148,6 @@ def _steps(
     return _Steps((sizes[0], sizes[1]), (pads[0], pads[1], pads[2], pads[3]))
 
 
-def _window(op: Any) -> Window:
-    dilations = 1, 1
-    if "dilation_h_factor" in op.properties:
-        dilations = number(op.dilation_h_factor), number(op.dilation_w_factor)
-    strides = number(op.stride_h), number(op.stride_w)
-    return Window(strides, dilations, op.padding.data)
-
-
 def _cut(builder: TosaBuilder, value: SSAValue, steps: _Steps) -> SSAValue:
     batch, _, _, channels = shape_of(value)
     return builder.sliced(value, [0] * 4, (batch, *steps.sizes, channels))
@@ -245,7 +238,7 @@ def _conv_2d(
 ) -> SSAValue:
     outputs, height, width, depth = weights.shape
     shape = result_shape(op)
-    window = _window(op)
+    window = window_of(op)
     steps = _steps(x.shape[1:3], (height, width), window, shape[1:3])
     image = _cut(builder, x.value, steps)
     accumulator = _accumulator(x, weights)
@@ -322,7 +315,7 @@ def _depthwise_conv_2d(
     )
     biases = _bias(builder, bias, _accumulator(x, weights), outputs)
     sums = _depthwise_sums(
-        builder, x, weights, kernel, biases, _window(op), result_shape(op)
+        builder, x, weights, kernel, biases, window_of(op), result_shape(op)
     )
     return _finished(builder, op, sums, x, weights, is_wide=_has_wide_sums(bias))
 
@@ -337,7 +330,7 @@ def _transpose_conv(
 ) -> SSAValue:
     outputs, *kernel, _depth = weights.shape
     shape = result_shape(op)
-    window = _window(op)
+    window = window_of(op)
     pads: list[int] = []
     for axis in range(2):
         before, _after = window.padding_before(shape[axis + 1], kernel[axis], axis)
@@ -514,7 +507,7 @@ def _average_pool(
     builder: TosaBuilder, op: tfl.AveragePool2DOp, x: Operand
 ) -> SSAValue:
     sizes = number(op.filter_height), number(op.filter_width)
-    window, shape = _window(op), result_shape(op)
+    window, shape = window_of(op), result_shape(op)
     if not x.is_quantized:
         return _average_pool_of_floats(builder, op, x, sizes)
     channels = x.shape[3]
@@ -549,7 +542,7 @@ def _average_pool(
 def _average_pool_of_floats(
     builder: TosaBuilder, op: tfl.AveragePool2DOp, x: Operand, sizes: tuple[int, int]
 ) -> SSAValue:
-    window, shape = _window(op), result_shape(op)
+    window, shape = window_of(op), result_shape(op)
     steps = _steps(x.shape[1:3], sizes, window, shape[1:3])
     zero = builder.one(0, f32)
     means = builder.tosa(
@@ -592,7 +585,7 @@ def _means(
 
 def _max_pool(builder: TosaBuilder, op: tfl.MaxPool2DOp, x: Operand) -> SSAValue:
     sizes = number(op.filter_height), number(op.filter_width)
-    window, shape = _window(op), result_shape(op)
+    window, shape = window_of(op), result_shape(op)
     steps = _steps(x.shape[1:3], sizes, window, shape[1:3])
     value = builder.tosa(
         tosa.MaxPool2DOp,
