@@ -121,7 +121,7 @@ xdsl-%: .venv-xdsl-%/.ready
 	.venv-xdsl-$*/bin/lit --order=smart -q tests/filecheck
 
 mutants: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<4'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<3.9'
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 bench: $(READY)
