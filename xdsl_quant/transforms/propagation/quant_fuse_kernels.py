@@ -67,8 +67,8 @@ class QuantFuseKernelsPass(ModulePass):
 
     name = "quant-fuse-kernels"
 
-    target: str
-    """The name of a target, or the path of a `.toml` file."""
+    target: str | None = None
+    """The name of a target, or the path of a `.toml` file; it is an error without."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of_option(self.target)

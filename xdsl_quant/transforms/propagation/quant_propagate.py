@@ -65,8 +65,8 @@ class QuantPropagatePass(ModulePass):
 
     name = "quant-propagate"
 
-    target: str
-    """The name of a target, or the path of a `.toml` file."""
+    target: str | None = None
+    """The name of a target, or the path of a `.toml` file; it is an error without."""
 
     report: str | None = None
     """

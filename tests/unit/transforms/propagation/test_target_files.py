@@ -15,7 +15,6 @@ from xdsl_quant.dialects.quant.traits import (
     SameOperandsAndResultsScale,
 )
 from xdsl_quant.transforms.propagation.target_files import (
-    TargetError,
     parse_target,
     read_target,
 )
@@ -26,6 +25,7 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Port,
     PowerOfTwoScale,
 )
+from xdsl_quant.transforms.propagation.target_tables import TargetError
 
 TEXT = """\
 name = "npu"
@@ -179,6 +179,35 @@ MISTAKES = [
         "range-rule = 'best'\n" + KERNEL,
         "1",
         "unknown rule for ranges, found 'best'; use one of 'exact', 'mlir', 'tflite'",
+    ),
+    (
+        "name = ' '\n" + KERNEL,
+        "1",
+        "expected a name, found an empty string; write a name",
+    ),
+    (
+        KERNEL + "name = ''",
+        "5",
+        "expected a name, found an empty string; write a name",
+    ),
+    (
+        KERNEL.replace("a.b", ""),
+        "2",
+        "expected the name of an op, found ''; write it with its dialect, e.g. "
+        "'stablehlo.add'",
+    ),
+    (
+        KERNEL.replace('["a.b"]', '[\n  "a.b",\n  "a.b[c.d, c.e]",\n  "a.b"\n]')
+        + "name = 'x'",
+        "3",
+        "expected different ops, found 'a.b' twice; leave out one",
+    ),
+    (
+        KERNEL.replace("ops = ", 'name = "x"\npatterns = ').replace(
+            "a.b", "a.b -> a.c | a.c"
+        ),
+        "3",
+        "expected different ops, found 'a.c' twice; leave out one",
     ),
     (
         KERNEL + "input = []",
