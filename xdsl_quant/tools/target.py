@@ -14,11 +14,9 @@ examples:
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -27,19 +25,20 @@ from xdsl.dialects.builtin import UnregisteredOp
 from xdsl_quant import __version__
 from xdsl_quant.dialects.quant.traits import quantization_traits
 from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.transforms.propagation.target_checks import check_target
 from xdsl_quant.transforms.propagation.target_extensions import target_extensions
 from xdsl_quant.transforms.propagation.target_files import (
     CONSTRAINTS,
-    TargetError,
     read_target,
+    target_file,
 )
 from xdsl_quant.transforms.propagation.target_spec import (
     KernelSpec,
     OpPattern,
     Port,
     Signature,
-    TargetSpec,
 )
+from xdsl_quant.transforms.propagation.target_tables import TargetError
 
 from .failures import exit_code, reported
 
@@ -77,9 +76,10 @@ def _run(options: argparse.Namespace) -> None:
             _print_table([(target.name, target.description) for target in targets])
             return
         target = read_target(options.module)
-    ctx = multiverse_context()
-    for warning in _unknown_ops(target, ctx):
-        print(f"{options.module}: warning: {warning}", file=sys.stderr)
+        ctx = multiverse_context()
+        warnings = check_target(target_file(options.module), ctx)
+    for warning in warnings:
+        print(warning, file=sys.stderr)
     count = len(target.kernels)
     print(f"{target.name}: {target.description}" if target.description else target.name)
     print(
@@ -159,14 +159,6 @@ def _argument_text(value: object) -> str:
 # Ops
 
 
-def _op_names(target: TargetSpec) -> Iterator[str]:
-    for kernel in target.kernels.values():
-        for pattern in kernel.patterns:
-            if isinstance(pattern, OpPattern):
-                for step in pattern.steps:
-                    yield from re.findall(r"[\w.]+", " ".join(step.names))
-
-
 def _only_op(kernel: KernelSpec) -> str | None:
     """The op that is the kernel; `None` if there are several."""
     names = {
@@ -189,22 +181,6 @@ def _traits(op_name: str, ctx: Context) -> Sequence[object]:
         for trait in quantization_traits(op_type, op_name)
         if isinstance(trait, kinds)
     ]
-
-
-def _unknown_ops(target: TargetSpec, ctx: Context) -> Iterator[str]:
-    """What is told of ops that no dialect has, which are never matched."""
-    for name in dict.fromkeys(_op_names(target)):
-        dialect_name, _, _ = name.partition(".")
-        if dialect_name not in ctx.registered_dialect_names:
-            yield (
-                f"unknown dialect '{dialect_name}' of op '{name}'; install the plugin that "
-                "has it"
-            )
-        elif ctx.get_optional_op(name) is None:
-            names = [op.name for op in ctx.get_dialect(dialect_name).operations]
-            close = get_close_matches(name, names, 1)
-            remedy = f"use '{close[0]}'" if close else "use another name"
-            yield f"unknown op, found '{name}'; {remedy}"
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ free                tfl.reshape                                 i8              
 """  # noqa: E501 lines of a table
 
 WARNINGS = """\
-mine.toml: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'
-mine.toml: warning: unknown dialect 'my' of op 'my.op'; install the plugin that has it
-mine.toml: warning: unknown op, found 'tfl.addd'; use 'tfl.add'
+mine.toml:11: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'
+mine.toml:11: warning: unknown dialect 'my' of op 'my.op'; install the plugin that has it
+mine.toml:11: warning: unknown op, found 'tfl.addd'; use 'tfl.add'
 """
 
 

@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, UnrankedMemRefType
 from xdsl.ir import Block, Operation, SSAValue, Use
-from xdsl.traits import ConstantLike, get_effects
+from xdsl.irdl import IRDLOperation
+from xdsl.traits import ConstantLike, IsTerminator, get_effects
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import (
+    CastsQuantization,
     ComputesElementwise,
     MovesElements,
     MultipliesAndAccumulates,
@@ -29,6 +32,7 @@ from xdsl_quant.dialects.quant.traits import (
     Reduces,
     has_quantization_trait,
     quantization_trait,
+    quantization_traits,
 )
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 
@@ -141,6 +145,36 @@ def has_no_effects(op: Operation) -> bool:
     )
 
 
+DIALECTS_OF_CONTROL_FLOW = ("builtin", "cf", "func", "scf")
+"""Dialects whose ops pass values on."""
+
+
+@cache
+def unsupported_reason(op_type: type[Operation], name: str) -> str | None:
+    """
+    Why an op cannot be part of a kernel, as an apposition; `None` if it can.
+
+    Args:
+        op_type: the class of the op.
+        name: its name, also if it is not registered.
+    """
+    dialect, _, _ = name.partition(".")
+    if dialect in (*DIALECTS_OF_CONTROL_FLOW, "quant"):
+        return f"an op of dialect '{dialect}'"
+    if op_type.has_trait(ConstantLike):
+        return "a constant"
+    if op_type.has_trait(IsTerminator):
+        return "a terminator"
+    if any(
+        isinstance(trait, CastsQuantization)
+        for trait in quantization_traits(op_type, name)
+    ):
+        return "a cast of quantized values"
+    if issubclass(op_type, IRDLOperation) and not op_type.get_irdl_definition().results:
+        return "an op without results"
+    return None
+
+
 def pattern_names(op: Operation) -> Sequence[str]:
     """
     What patterns call an op: its name, and, if it has a region, the name with those of the
@@ -168,8 +202,11 @@ def uses_from_outside(ops: Sequence[Operation]) -> Iterator[Use]:
 class _Candidate:
     """A pattern without options: each of its steps is there."""
 
+    number: int
+    """The position in the target."""
+
     kernel: KernelSpec
-    steps: Sequence[PatternStep]
+    steps: Sequence[PatternStep] | MatchFn
 
 
 class _Matcher:
@@ -184,38 +221,43 @@ class _Matcher:
         self.candidates: dict[str, list[_Candidate]] = {}
         """Patterns by the name of their last op."""
 
-        self.functions: list[tuple[KernelSpec, MatchFn]] = []
-        for kernel in target.kernels.values():
+        self.functions: list[_Candidate] = []
+        for number, kernel in enumerate(target.kernels.values()):
             for pattern in kernel.patterns:
                 if callable(pattern):
-                    self.functions.append((kernel, pattern))
+                    self.functions.append(_Candidate(number, kernel, pattern))
                     continue
-                for steps in _without_options(pattern.steps):
+                for steps in without_options(pattern.steps):
+                    candidate = _Candidate(number, kernel, steps)
                     for name in steps[-1].names:
-                        candidate = _Candidate(kernel, steps)
                         self.candidates.setdefault(name, []).append(candidate)
 
     def matches(self, op: Operation) -> Iterator[KernelMatch]:
-        """The kernels that end with an op."""
+        """The kernels that end with an op, in the order of the target."""
+        candidates = [*self.functions]
         for name in pattern_names(op):
-            for candidate in self.candidates.get(name, ()):
-                ops = _chain(op, candidate.steps)
-                if ops and (match := self.match(candidate.kernel, ops)) is not None:
-                    yield match
-        for kernel, function in self.functions:
-            ops = function(op)
-            if (
-                not ops
-                or ops[-1] is not op
-                or any(o not in self.positions for o in ops)
-            ):
-                continue
-            in_order = sorted({*ops}, key=self.positions.__getitem__)
-            if (match := self.match(kernel, in_order)) is not None:
+            candidates += self.candidates.get(name, ())
+        for candidate in sorted(candidates, key=lambda each: each.number):
+            steps = candidate.steps
+            ops = self.found(op, steps) if callable(steps) else _chain(op, steps)
+            if ops and (match := self.match(candidate.kernel, ops)) is not None:
                 yield match
+
+    def found(self, op: Operation, function: MatchFn) -> Sequence[Operation]:
+        """The ops that a pattern in Python has found, in their order."""
+        ops = function(op)
+        if not ops or ops[-1] is not op or any(o not in self.positions for o in ops):
+            return ()
+        return sorted({*ops}, key=self.positions.__getitem__)
 
     def match(self, kernel: KernelSpec, ops: Sequence[Operation]) -> KernelMatch | None:
         """The kernel of some ops; `None` if they cannot be one."""
+        if any(
+            not isinstance(op, _STATISTICS)
+            and unsupported_reason(type(op), op_name(op))
+            for op in ops
+        ):
+            return None
         if len(ops) == 1:
             if get_effects(ops[0]):
                 return None
@@ -267,7 +309,7 @@ class _Matcher:
         return self.positions.get(op, len(self.positions))
 
 
-def _without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
+def without_options(steps: Sequence[PatternStep]) -> Iterator[Sequence[PatternStep]]:
     """A pattern with each choice of its optional steps."""
     choices = [(True, False) if step.is_optional else (True,) for step in steps]
     for choice in product(*choices):

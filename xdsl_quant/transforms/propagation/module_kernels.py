@@ -14,16 +14,13 @@ from xdsl_quant.dialects.quant import RegionOp, StatisticsOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .kernel_matching import COMPUTATIONS, is_constant
+from .kernel_matching import COMPUTATIONS, DIALECTS_OF_CONTROL_FLOW, is_constant
 
 _DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
 """Dialects whose ops have regions that compute single elements."""
 
 _CONTROL_FLOW = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
 """Ops of these dialects whose regions are other ones."""
-
-_DIALECTS_OF_CONTROL_FLOW = ("builtin", "cf", "func", "scf")
-"""Dialects whose ops pass values on."""
 
 _PASSES_ON = RegionOp | StatisticsOp | StatisticsRefOp | tensor.EmptyOp
 """Ops that compute nothing themselves."""
@@ -81,7 +78,7 @@ def _has_body(op: Operation) -> bool:
 def _is_of_floats(op: Operation) -> bool:
     if (
         isinstance(op, _PASSES_ON)
-        or op_name(op).partition(".")[0] in _DIALECTS_OF_CONTROL_FLOW
+        or op_name(op).partition(".")[0] in DIALECTS_OF_CONTROL_FLOW
         or (op.regions and not _has_body(op))
         or has_quantization_trait(op, CastsQuantization)
     ):

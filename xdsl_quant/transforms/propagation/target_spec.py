@@ -108,6 +108,24 @@ class Port:
             and spec.storage_range[1] <= high
         )
 
+    def covers(self, other: Port) -> bool:
+        """Whether the port can be all that another one can be."""
+        if self.is_constant and not other.is_constant:
+            return False
+        if self.storage is None or other.storage is None:
+            return self.storage is other.storage
+        if self.zero_point is not None and self.zero_point != other.zero_point:
+            return False
+        if self.is_wildcard or other.is_wildcard:
+            return self.is_wildcard
+        low, high = self.storage.storage_range
+        return (
+            self.storage.signless_storage_type == other.storage.signless_storage_type
+            and self.storage.is_signed == other.storage.is_signed
+            and low <= other.storage.storage_range[0]
+            and other.storage.storage_range[1] <= high
+        )
+
     @property
     def text(self) -> str:
         """The port as files have it, e.g. `const i8<-127:127>:0`."""
@@ -154,6 +172,32 @@ class Signature:
             is_variadic=False,
             has_variadic_results=False,
         )
+
+    def covers(self, other: Signature) -> bool:
+        """Whether the signature fits whatever another one fits."""
+        return _covers(
+            self.inputs, self.is_variadic, other.inputs, other.is_variadic
+        ) and _covers(
+            self.outputs,
+            self.has_variadic_results,
+            other.outputs,
+            other.has_variadic_results,
+        )
+
+
+def _covers(
+    ports: Sequence[Port], is_variadic: bool, others: Sequence[Port], are_variadic: bool
+) -> bool:
+    if are_variadic and not is_variadic:
+        return False
+    count = max(len(ports), len(others)) if are_variadic else len(others)
+    ports, others = (
+        [*each, *[each[-1]] * (count - len(each))] if is_longer else each
+        for each, is_longer in ((ports, is_variadic), (others, are_variadic))
+    )
+    return len(others) <= len(ports) and all(
+        port.covers(other) for port, other in zip(ports, others, strict=False)
+    )
 
 
 def _fitted_ports(

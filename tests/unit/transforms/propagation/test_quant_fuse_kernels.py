@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -374,6 +375,48 @@ def test_pattern_in_python():
     assert fuse_kernels(parse_module(early), _target(_exp_of_sum)) == 0
 
 
+def _reduction(op: Operation) -> Sequence[Operation] | None:
+    return [op] if op.name == "stablehlo.reduce" else None
+
+
+def test_the_first_kernel_of_the_target_is_taken():
+    """Whatever its pattern is: a name, a name with a region, or a function."""
+    text = """
+func.func @f(%x: tensor<2x3xf32>, %z: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1]
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}
+"""
+    kernel = '[[kernels]]\nops = ["{}"]\ninputs = ["i8", "i8"]\noutputs = ["i8"]\n'
+    named = kernel.format("stablehlo.reduce")
+    with_region = kernel.format("stablehlo.reduce[stablehlo.add]")
+    specs = parse_target(named + with_region).kernels
+    assert [*specs] == ["stablehlo.reduce", "stablehlo.reduce[stablehlo.add]"]
+    signatures = specs["stablehlo.reduce"].signatures
+    specs = {**specs, "function": KernelSpec("function", signatures, [_reduction])}
+    for names in permutations(specs):
+        module = parse_module(text)
+        fuse_kernels(module, TargetSpec("t", {name: specs[name] for name in names}))
+        assert kernels(module) == [(names[0], "stablehlo.reduce")]
+
+
+@pytest.mark.parametrize("op", ["func.call", "func.return", "stablehlo.constant"])
+def test_ops_that_cannot_be_part_of_a_kernel(op: str):
+    module = parse_module(
+        """
+func.func private @g(tensor<2xf32>) -> tensor<2xf32>
+func.func @f() -> tensor<2xf32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<2xf32>
+  %1 = func.call @g(%0) : (tensor<2xf32>) -> tensor<2xf32>
+  func.return %1 : tensor<2xf32>
+}
+"""
+    )
+    text = f'[[kernels]]\nops = ["{op}"]\ninputs = ["i8"]\noutputs = ["i8"]\n'
+    assert not fuse_kernels(module, parse_target(text))
+
+
 # Messages
 
 
@@ -391,6 +434,16 @@ def test_nothing_is_fused(capsys: pytest.CaptureFixture[str]):
     )
     apply_passes(other, "quant-fuse-kernels{target=tflite-int8}")
     assert "found 1 'tfl.tanh' in other chains or with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["quant-fuse-kernels", "quant-propagate"])
+def test_no_target(name: str):
+    with pytest.raises(
+        IRError,
+        match=r"missing option 'target', available: 'mac-array', .*; use one of them, or "
+        r"the path of a \.toml file",
+    ):
+        apply_passes(parse_module(function("%x")), name)
 
 
 def test_no_such_target(tmp_path: Path):

@@ -1,0 +1,224 @@
+"""Ops that cannot be part of a kernel, and kernels that are never found."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.transforms.propagation.target_checks import check_target
+from xdsl_quant.transforms.propagation.target_files import parse_target, target_file
+from xdsl_quant.transforms.propagation.target_tables import TargetError, TomlFile
+
+from .test_shipped_targets import SHIPPED
+
+CONTEXT = multiverse_context()
+
+
+def warnings(text: str) -> Sequence[str]:
+    parse_target(text)
+    return check_target(TomlFile(text, "my.toml"), CONTEXT)
+
+
+@pytest.mark.parametrize("target", SHIPPED)
+def test_nothing_is_wrong_with_what_is_shipped(target: str):
+    assert not check_target(target_file(target), CONTEXT)
+
+
+# Ops
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        ("arith.constant", "a constant"),
+        ("builtin.unrealized_conversion_cast", "an op of dialect 'builtin'"),
+        ("cf.br", "an op of dialect 'cf'"),
+        ("func.call", "an op of dialect 'func'"),
+        ("func.return", "an op of dialect 'func'"),
+        ("linalg.yield", "a terminator"),
+        ("memref.store", "an op without results"),
+        ("quant.region", "an op of dialect 'quant'"),
+        ("quant.stats", "an op of dialect 'quant'"),
+        ("scf.if", "an op of dialect 'scf'"),
+        ("stablehlo.constant", "a constant"),
+        ("stablehlo.uniform_quantize", "a cast of quantized values"),
+        ("tfl.dequantize", "a cast of quantized values"),
+        ("tfl.pseudo_const", "a constant"),
+    ],
+)
+def test_ops_that_cannot_be_part_of_a_kernel(op: str, reason: str):
+    with pytest.raises(TargetError) as error:
+        warnings(
+            f"""\
+[[kernels]]
+name = "k"
+patterns = ["tfl.add",
+  "tfl.mul -> {op}"]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+        )
+    assert str(error.value) == (
+        f"my.toml:4: error: unsupported op of a kernel, found '{op}', {reason}; leave it "
+        "out"
+    )
+
+
+def test_ops_in_regions():
+    text = """\
+[[kernels]]
+ops = ["linalg.generic[arith.constant,arith.addf{}]"]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+    assert not warnings(text.format(""))
+    with pytest.raises(TargetError) as error:
+        warnings(text.format(", linalg.yield"))
+    assert str(error.value) == (
+        "my.toml:2: error: unsupported op of the region of an op, found 'linalg.yield', a "
+        "terminator; leave it out"
+    )
+
+
+def test_unknown_ops_are_told_once():
+    text = """\
+[[kernels]]
+ops = ["tfl.ad", "no.op[tfl.xyzxyz]"]
+inputs = ["i8"]
+outputs = ["i8"]
+
+[[kernels]]
+name = "k"
+patterns = ["tfl.add -> tfl.ad"]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+    assert warnings(text) == [
+        "my.toml:2: warning: unknown op, found 'tfl.ad'; use 'tfl.pad'",
+        "my.toml:2: warning: unknown dialect 'no' of op 'no.op'; install the plugin that "
+        "has it",
+        "my.toml:2: warning: unknown op, found 'tfl.xyzxyz'; use another name",
+    ]
+
+
+# What is never found
+
+
+def signatures(*ports: str) -> str:
+    """A kernel that has signatures, each with inputs, `->`, and outputs."""
+    tables = (each.split(" -> ") for each in ports)
+    return "[[kernels]]\nops = ['tfl.add', 'tfl.mul']\n" + "\n".join(
+        f"[[kernels.signatures]]\ninputs = [{inputs}]\noutputs = [{outputs}]"
+        for inputs, outputs in tables
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_unused"),
+    [
+        ("'i8' -> 'i8'", "'i8' -> 'i8'", True),
+        ("'i8' -> 'i8'", "'u8' -> 'i8'", False),
+        ("'i8' -> 'i8'", "'i8' -> 'i16'", False),
+        # Ranges and zero points
+        ("'i8' -> 'i8'", "'i8<-127:127>' -> 'i8'", True),
+        ("'i8<-127:127>' -> 'i8'", "'i8' -> 'i8'", False),
+        ("'i8<-128:126>' -> 'i8'", "'i8' -> 'i8'", False),
+        ("'i8' -> 'i8'", "'i8:0' -> 'i8'", True),
+        ("'i8:0' -> 'i8'", "'i8:0' -> 'i8'", True),
+        ("'i8:0' -> 'i8'", "'i8' -> 'i8'", False),
+        ("'i8:0' -> 'i8'", "'i8:1' -> 'i8'", False),
+        # Wildcards, constants, and what is not quantized
+        ("'any=i8' -> 'i8'", "'i16' -> 'i8'", True),
+        ("'any=i8' -> 'i8'", "'any=i16' -> 'i8'", True),
+        ("'any=i8:0' -> 'i8'", "'i16' -> 'i8'", False),
+        ("'i8' -> 'i8'", "'any=i8' -> 'i8'", False),
+        ("'i8' -> 'i8'", "'const i8' -> 'i8'", True),
+        ("'const i8' -> 'i8'", "'i8' -> 'i8'", False),
+        ("'-' -> 'i8'", "'-' -> 'i8'", True),
+        ("'-' -> 'i8'", "'i8' -> 'i8'", False),
+        ("'i8' -> 'i8'", "'-' -> 'i8'", False),
+        # Numbers of ports
+        ("'i8', 'i8' -> 'i8'", "'i8' -> 'i8'", True),
+        ("'i8' -> 'i8'", "'i8', 'i8' -> 'i8'", False),
+        ("'i8', '...' -> 'i8'", "'i8', 'i8' -> 'i8'", True),
+        ("'i8', '...' -> 'i8'", "'i8', '...' -> 'i8'", True),
+        ("'i8', '...' -> 'i8'", "'i8', 'i16' -> 'i8'", False),
+        ("'i8', '...' -> 'i8'", "'i8', 'i16', '...' -> 'i8'", False),
+        ("'i8', 'i8' -> 'i8'", "'i8', '...' -> 'i8'", False),
+        ("'i8' -> 'i8', '...'", "'i8' -> 'i8', 'i8'", True),
+        ("'i8' -> 'i8', 'i8'", "'i8' -> 'i8', '...'", False),
+    ],
+)
+def test_signatures(first: str, second: str, is_unused: bool):
+    warning = (
+        "my.toml:6: warning: signature is never taken, found signature 0 of the kernel "
+        "before it, which fits whatever it fits; remove one of them, or change their order"
+    )
+    assert warnings(signatures(first, second)) == [warning] * is_unused
+
+
+def test_signature_after_several():
+    ports = ("'i8' -> 'i8'", "'i16' -> 'i8'", "'i16' -> 'i8'", "'i32' -> 'i8'")
+    (warning,) = warnings(signatures(*ports))
+    assert warning.startswith("my.toml:9: warning: ")
+    assert "found signature 1 of" in warning
+
+
+def kernel(
+    name: str, patterns: Sequence[str], inputs: str = "'i8'", key: str = "patterns"
+) -> str:
+    texts = ",\n".join(f"'{pattern}'" for pattern in patterns)
+    return f"""\
+[[kernels]]
+name = '{name}'
+inputs = [{inputs}]
+outputs = ['i8']
+{key} = [
+{texts}
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_unused"),
+    [
+        ("tfl.add", "tfl.add", True),
+        ("tfl.add", "tfl.mul", False),
+        ("tfl.add|tfl.mul", "tfl.mul", True),
+        ("tfl.add", "tfl.mul | tfl.add", False),
+        ("tfl.add -> tfl.mul", "tfl.mul", False),
+        ("tfl.add", "tfl.add -> tfl.mul", False),
+        ("tfl.add -> tfl.mul?", "tfl.add", True),
+        ("tfl.add -> tfl.mul?", "tfl.add -> tfl.mul", True),
+        ("tfl.add -> tfl.mul?", "tfl.add -> tfl.mul?", True),
+        ("tfl.add -> tfl.mul", "tfl.add -> tfl.mul?", False),
+        # A name without a region is that of all.
+        ("stablehlo.reduce[tfl.add]", "stablehlo.reduce", False),
+        ("stablehlo.reduce", "stablehlo.reduce[tfl.add]", True),
+    ],
+)
+def test_patterns(first: str, second: str, is_unused: bool):
+    text = kernel("k", [first]) + kernel("m", ["tfl.tanh", second])
+    warning = (
+        f"my.toml:14: warning: pattern is never found, found '{second}' after kernel 'k', "
+        "which takes the same ops; remove one of them"
+    )
+    assert warnings(text) == [warning] * is_unused
+
+
+def test_patterns_of_other_signatures():
+    pattern = ["tfl.add"]
+    text = kernel("k", pattern, "'const i8'") + kernel("m", pattern)
+    assert not warnings(text)
+    assert warnings(kernel("k", pattern) + kernel("m", pattern, "'const i8'"))
+
+
+def test_patterns_of_one_kernel():
+    text = kernel("k", ["tfl.add", "tfl.add"]) + kernel("m", ["tfl.add"], key="ops")
+    sentence = (
+        "pattern is never found, found 'tfl.add' after kernel 'k', which takes the"
+    )
+    assert warnings(text) == [
+        f"my.toml:{line}: warning: {sentence} same ops; remove one of them"
+        for line in (6, 14)
+    ]

@@ -1,0 +1,158 @@
+"""
+What is wrong with a target although its file can be read: ops that cannot be part of a
+kernel, and kernels that are never found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+
+from xdsl.context import Context
+from xdsl.traits import IsTerminator
+
+from .kernel_matching import unsupported_reason, without_options
+from .target_files import target_kernels
+from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep
+from .target_tables import TomlFile, TomlTable
+
+
+def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
+    """
+    The warnings about a target, each with its location.
+
+    Args:
+        file: the target.
+        ctx: has the dialects of the ops.
+
+    Raises:
+        TargetError: if an op cannot be part of a kernel.
+    """
+    warnings: list[str] = []
+    names: set[str] = set()
+    earlier: list[tuple[KernelSpec, OpPattern | MatchFn]] = []
+    for entry, kernel in target_kernels(file.table()):
+        warnings += _unused_signatures(entry, kernel)
+        for key, text, pattern in _patterns(entry, kernel):
+            if isinstance(pattern, OpPattern):
+                for name, is_in_region in _op_names(pattern):
+                    if warning := _check_op(name, is_in_region, ctx, entry, key, text):
+                        if name not in names:
+                            warnings.append(warning)
+                        names.add(name)
+            for other, taken in earlier:
+                if _takes(other, taken, kernel, pattern):
+                    warnings.append(
+                        f"{entry.location(key, text)}: warning: pattern is never found, "
+                        f"found '{' '.join(text.split())}' after kernel '{other.name}', "
+                        "which takes the same ops; remove one of them"
+                    )
+                    break
+            earlier.append((kernel, pattern))
+    # Kernels of one table have the same signatures.
+    return [*dict.fromkeys(warnings)]
+
+
+def _patterns(
+    entry: TomlTable, kernel: KernelSpec
+) -> Iterator[tuple[str, str, OpPattern | MatchFn]]:
+    """The patterns of a kernel, one for each of its ops, with their keys and texts."""
+    patterns = iter(kernel.patterns)
+    if "ops" in entry and isinstance(ops := next(patterns), OpPattern):
+        for name in ops.steps[0].names:
+            yield "ops", name, OpPattern([PatternStep([name])])
+    for text, pattern in zip(entry.texts("patterns"), patterns, strict=False):
+        yield "patterns", text, pattern
+
+
+# Ops
+
+
+def _op_names(pattern: OpPattern) -> Iterator[tuple[str, bool]]:
+    """The names of ops, and whether they are in the region of another one."""
+    for step in pattern.steps:
+        for name in step.names:
+            outer, *inner = re.findall(r"[\w.]+", name)
+            yield outer, False
+            for each in inner:
+                yield each, True
+
+
+def _check_op(
+    name: str, is_in_region: bool, ctx: Context, entry: TomlTable, key: str, text: str
+) -> str | None:
+    """What is told of an op that no dialect has, which is never found."""
+    place = f"{entry.location(key, text)}: warning:"
+    dialect_name, _, _ = name.partition(".")
+    if dialect_name not in ctx.registered_dialect_names:
+        return (
+            f"{place} unknown dialect '{dialect_name}' of op '{name}'; install the plugin "
+            "that has it"
+        )
+    if (op_type := ctx.get_optional_op(name)) is None:
+        names = [op.name for op in ctx.get_dialect(dialect_name).operations]
+        close = get_close_matches(name, names, 1)
+        remedy = f"use '{close[0]}'" if close else "use another name"
+        return f"{place} unknown op, found '{name}'; {remedy}"
+    if is_in_region:
+        reason = "a terminator" if op_type.has_trait(IsTerminator) else None
+        owner = "the region of an op"
+    else:
+        reason, owner = unsupported_reason(op_type, name), "a kernel"
+    if reason is not None:
+        entry.fail(
+            f"unsupported op of {owner}, found '{name}', {reason}; leave it out",
+            key,
+            text,
+        )
+    return None
+
+
+# What is never found
+
+
+def _unused_signatures(entry: TomlTable, kernel: KernelSpec) -> Iterator[str]:
+    for index, signature in enumerate(kernel.signatures):
+        for number, earlier in enumerate(kernel.signatures[:index]):
+            if not earlier.covers(signature):
+                continue
+            table = entry.tables("signatures")[index]
+            yield (
+                f"{table.location()}: warning: signature is never taken, found signature "
+                f"{number} of the kernel before it, which fits whatever it fits; remove "
+                "one of them, or change their order"
+            )
+            break
+
+
+def _takes(
+    other: KernelSpec,
+    taken: OpPattern | MatchFn,
+    kernel: KernelSpec,
+    pattern: OpPattern | MatchFn,
+) -> bool:
+    """Whether a kernel takes all ops that a later one would take."""
+    return _finds(taken, pattern) and all(
+        any(earlier.covers(signature) for earlier in other.signatures)
+        for signature in kernel.signatures
+    )
+
+
+def _finds(taken: OpPattern | MatchFn, pattern: OpPattern | MatchFn) -> bool:
+    """Whether a pattern finds all ops that another one finds."""
+    if not isinstance(taken, OpPattern) or not isinstance(pattern, OpPattern):
+        return taken is pattern
+    return all(
+        any(
+            len(steps) == len(others)
+            and all(
+                # A name without a region is that of all regions.
+                {*other.names} & {name, name.partition("[")[0]}
+                for step, other in zip(steps, others, strict=True)
+                for name in step.names
+            )
+            for others in without_options(taken.steps)
+        )
+        for steps in without_options(pattern.steps)
+    )
