@@ -8,12 +8,14 @@ from itertools import zip_longest
 from math import frexp
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, i8, i16
 from xdsl.irdl import IRDLOperation
 
 from examples.digits.networks import load_networks
 from examples.digits.pipeline import load_module
+from examples.digits.propagation import LOWER
 from tests.unit.dialects.tfl.texts import SAMPLES
 from xdsl_quant.dialects.quant import AnyQuantizedType
 from xdsl_quant.dialects.quant.regions import RegionOp
@@ -29,6 +31,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import StableHLO
 from xdsl_quant.dialects.tfl import TFL
 from xdsl_quant.dialects.tfl.tensor_kinds import ElementKind, elements_of
+from xdsl_quant.interpreters import run_function
 from xdsl_quant.runtime.loading import (
     apply_passes,
     multiverse_context,
@@ -169,6 +172,68 @@ def test_from_statistics_to_integers(target: str):
         scales = [float(text) for text in re.findall(r"f32, ([^:>]*)", str(module))]
         assert {frexp(scale)[0] for scale in scales} == {0.5}
         assert not re.search(r"f32, [^:>]*:", str(module))
+
+
+CONVOLUTIONS = """
+func.func @main(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x3xf32> {
+  %xs = quant.stats %x <-1.0:1.0> : tensor<1x4x4x2xf32>
+  %w = stablehlo.constant dense<[[[[0.5, -0.25, 0.75], [0.75, 0.125, -0.75]],
+    [[-0.5, 0.25, 0.5], [0.125, 1.0, -0.625]]]]> : tensor<1x2x2x3xf32>
+  %b = stablehlo.constant dense<[0.5, -0.25, 0.125]> : tensor<3xf32>
+  %bb = stablehlo.broadcast_in_dim %b, dims = [3]
+    : (tensor<3xf32>) -> tensor<1x4x2x3xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<1x4x2x3xf32>
+  %0 = stablehlo.convolution(%xs, %w)
+    dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 2]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x4x2xf32>, tensor<1x2x2x3xf32>) -> tensor<1x4x2x3xf32>
+  %1 = stablehlo.add %0, %bb : tensor<1x4x2x3xf32>
+  %2 = stablehlo.maximum %1, %zero : tensor<1x4x2x3xf32>
+  %3 = quant.stats %2 <0.0:3.0> : tensor<1x4x2x3xf32>
+  %v = stablehlo.constant dense<[[[[0.5, -0.25, 1.0], [0.75, 0.125, -1.0],
+    [0.5, 0.0, 0.25]]]]> : tensor<1x1x3x3xf32>
+  %4 = stablehlo.convolution(%3, %v)
+    dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x2x3xf32>, tensor<1x1x3x3xf32>) -> tensor<1x4x2x3xf32>
+  %5 = stablehlo.add %4, %bb : tensor<1x4x2x3xf32>
+  %6 = quant.stats %5 <-4.0:4.0> : tensor<1x4x2x3xf32>
+  %7 = stablehlo.convolution(%6, %v)
+    dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [2, 1]}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x4x2x3xf32>, tensor<1x1x3x3xf32>) -> tensor<1x2x2x3xf32>
+  %8 = quant.stats %7 <-4.0:4.0> : tensor<1x2x2x3xf32>
+  return %8 : tensor<1x2x2x3xf32>
+}
+"""
+
+
+def test_convolutions_of_the_accelerator():
+    """Fused, propagated, exported both ways, and executed."""
+    module = parse_module(CONVOLUTIONS)
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 4, 4, 2)).astype(np.float32)
+    floats = module.clone()
+    apply_passes(floats, "convert-stablehlo-to-linalg")
+    (expected,) = run_function(floats, "main", x)
+    apply_passes(module, "quant-fuse-kernels{target=mac-array}")
+    assert [op.kernel for op in module.walk() if isinstance(op, RegionOp)] == [
+        "constant",
+        "mac_bias_relu_stablehlo",
+        "mac_bias_stablehlo",
+        "mac_stablehlo",
+    ]
+    apply_passes(module, "quant-constraints-to-specs,quant-propagate{target=mac-array}")
+    results: list[np.ndarray] = []
+    for mode in ("fixed", "codegen"):
+        exported = module.clone()
+        apply_passes(exported, f"quant-export{{mode={mode} fully-quantized=true}}")
+        apply_passes(exported, LOWER)
+        (result,) = run_function(exported, "main", x)
+        assert np.abs(result - expected).max() < 0.1
+        results.append(result)
+    assert np.array_equal(results[0], results[1])
+    # Multiples of the scale of the result, 1 / 16
+    assert np.array_equal(results[0] * 16, np.round(results[0] * 16))
 
 
 # Traits against the converter of TensorFlow Lite
