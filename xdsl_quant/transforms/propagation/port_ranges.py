@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
@@ -32,9 +33,12 @@ from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import CalibratedQuantizedType, RegionOp
+from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     ValueRanges,
+    axis_ranges,
     calibrated_ranges,
+    of_all_indices,
 )
 
 PORT_STATS = "quant.port_stats"
@@ -45,27 +49,70 @@ _PORT = "port"
 
 def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     """
-    The ranges of the ports of a kernel that have a calibrated type, also those of an axis.
+    The ranges of the ports of a kernel that have a calibrated type, also those of an axis,
+    and of those without a specification that have ranges of an axis. Other specifications
+    count more than ranges.
 
     Raises:
-        PassFailedException: if the attribute `quant.port_stats` has another form.
+        PassFailedException: if the attribute `quant.port_stats` is wrong.
     """
+    stats = _port_stats(kernel)
+    types = *kernel.operand_types, *kernel.result_types
+    ranges: dict[int, ValueRanges] = {}
+    for index, spec in enumerate(kernel.specs):
+        attributes = stats.get(index, {})
+        try:
+            if isinstance(spec, CalibratedQuantizedType):
+                ranges[index] = calibrated_ranges(spec, attributes)
+            elif isinstance(spec, AnyFloat) and (found := axis_ranges(attributes)):
+                ranges[index] = of_all_indices(*found)
+            else:
+                continue
+        except ValueError as e:
+            fail(kernel, f"'{kernel.name}' op {e}")
+        pairs = ranges[index].axis_ranges
+        if pairs is not None and not _has_axis(types[index], ranges[index]):
+            fail(
+                kernel,
+                f"'{kernel.name}' op has {len(pairs)} ranges of dimension "
+                f"{ranges[index].axis} of port {index} in '{PORT_STATS}', whose type is "
+                f"'{types[index]}'; expected one for each index of a dimension",
+            )
+    return ranges
+
+
+def _port_stats(kernel: RegionOp) -> Mapping[int, Mapping[str, Attribute]]:
+    """The entries of the attribute by the number of the port."""
     stats: dict[int, Mapping[str, Attribute]] = {}
     entries = kernel.attributes.get(PORT_STATS, ArrayAttr[DictionaryAttr](()))
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         _fail(kernel)
+    count = len(kernel.specs)
     for entry in entries:
         if not isinstance(port := entry.data.get(_PORT), IntegerAttr):
             _fail(kernel)
-        stats[port.value.data] = entry.data
-    ranges: dict[int, ValueRanges] = {}
-    for index, spec in enumerate(kernel.specs):
-        if isinstance(spec, CalibratedQuantizedType):
-            try:
-                ranges[index] = calibrated_ranges(spec, stats.get(index, {}))
-            except ValueError as e:
-                fail(kernel, f"'{kernel.name}' op {e}")
-    return ranges
+        if (index := port.value.data) in stats or not 0 <= index < count:
+            fail(
+                kernel,
+                f"'{kernel.name}' op has '{PORT_STATS}' of port {index}, expected the "
+                f"numbers of different ones of its {count} ports",
+            )
+        stats[index] = entry.data
+    return stats
+
+
+def remove_used_ranges(kernel: RegionOp) -> None:
+    """Remove the ranges of an axis of ports that have parameters now."""
+    if PORT_STATS not in kernel.attributes:
+        return
+    left = [
+        DictionaryAttr(entry)
+        for index, entry in _port_stats(kernel).items()
+        if not isinstance(kernel.specs[index], UniformType)
+    ]
+    kernel.attributes.pop(PORT_STATS)
+    if left:
+        kernel.attributes[PORT_STATS] = ArrayAttr(left)
 
 
 def _fail(kernel: RegionOp) -> NoReturn:
@@ -110,4 +157,4 @@ def _has_axis(type_: Attribute, ranges: ValueRanges) -> bool:
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return False
     shape = type_.get_shape()
-    return axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(pairs))
+    return 0 <= axis < len(shape) and shape[axis] in (DYNAMIC_INDEX, len(pairs))

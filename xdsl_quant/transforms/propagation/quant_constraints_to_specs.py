@@ -87,7 +87,14 @@ class Port(NamedTuple):
     value: SSAValue
     spec: Attribute
     ranges: ValueRanges | None
-    """The ranges of the value if the specification is a calibrated type."""
+    """The ranges of the value if a calibrated type or the attributes say them."""
+
+    @property
+    def type(self) -> Attribute:
+        """The specification, or the calibrated type for ranges in the attributes."""
+        if self.ranges is None or not isinstance(self.spec, AnyFloat):
+            return self.spec
+        return self.ranges.calibrated_type(self.spec)
 
     @property
     def is_output(self) -> bool:
@@ -436,13 +443,13 @@ class QuantConstraintsToSpecsPass(ModulePass):
             Constraint(
                 port.kernel,
                 str(port),
-                port.spec,
+                type_,
                 port.ranges,
                 is_given=True,
                 is_definition=port.is_output,
             )
             for port in group.ports
-            if isinstance(port.spec, QuantizedType)
+            if isinstance(type_ := port.type, QuantizedType)
         ]
         return constraints
 

@@ -348,6 +348,61 @@ def test_statistics_of_ports_in_another_form(attribute: str):
     assert error(text).startswith("module:2:7: error: 'quant.region' op needs ")
 
 
+def with_port_stats(attribute: str, spec: str = "") -> str:
+    return f"""func.func @f(%x: {T}) {{
+      quant.region "k" (%a = %x : {T}{spec}) attributes {{{PORT_STATS} = {attribute}}} {{
+      }}
+      func.return
+    }}"""
+
+
+AXIS_STATS = "quant.axis_stats = dense<[[-1.0, 0.0], [0.0, 2.0]]> : tensor<2x2xf64>"
+OF_PORT = f"port = 0, quant.axis = 0, {AXIS_STATS}"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        (
+            f"[{{port = 1, quant.axis = 0, {AXIS_STATS}}}]",
+            "has 'quant.port_stats' of port 1, expected the numbers of different ones of "
+            "its 1 ports",
+        ),
+        (
+            f"[{{{OF_PORT}}}, {{{OF_PORT}}}]",
+            "has 'quant.port_stats' of port 0, expected the numbers of different ones of "
+            "its 1 ports",
+        ),
+        (
+            f"[{{port = 0, quant.axis = 1, {AXIS_STATS}}}]",
+            "has 2 ranges of dimension 1 of port 0 in 'quant.port_stats', whose type is "
+            "'tensor<2x3xf32>'; expected one for each index of a dimension",
+        ),
+        (
+            f"[{{{OF_PORT.replace('0.0, 2', '3.0, 2')}}}]",
+            "range 3.0 to 2.0 is reversed",
+        ),
+        (
+            "[{port = 0, quant.axis = 0, quant.axis_stats = dense<> : tensor<0x2xf64>}]",
+            "needs 'quant.axis_stats' with a range at least",
+        ),
+    ],
+)
+def test_wrong_statistics_of_ports(attribute: str, message: str):
+    text = with_port_stats(attribute)
+    assert error(text) == f"module:2:7: error: 'quant.region' op {message}"
+
+
+def test_statistics_of_ports_are_ranges():
+    """Also if nothing else says something; other specifications count more."""
+    (kernel,) = kernels(converted(with_port_stats(f"[{{{OF_PORT}}}]")))
+    assert list(map(str, kernel.specs)) == [
+        "!quant.calibrated<f32<-1.000000e+00:2.000000e+00>>"
+    ]
+    assert port_ranges(kernel)[0].axis == 0
+    assert specs(with_port_stats(f"[{{{OF_PORT}}}]", f" as {U}")) == [U]
+
+
 # Couplings
 
 

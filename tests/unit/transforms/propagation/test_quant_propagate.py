@@ -351,6 +351,143 @@ def test_wrong_constraint_in_python(constraint: Constraint, message: str):
         propagate(module, target(op=([I8], [constraint])))
 
 
+# Ranges and scales of a dimension
+
+MATRIX = "tensor<2x3xf32>"
+TURNED = "tensor<3x2xf32>"
+AXIS_STATS = "quant.axis_stats = dense<[[-127.0, 0.0], [0.0, 254.0]]> : tensor<2x2xf64>"
+PER_AXIS = "!quant.uniform<i8<-127:127>:f32:{}, {{1.000000e+00,2.000000e+00}}>"
+
+
+def with_ranges(port: int, kernel: str) -> str:
+    return kernel.replace(
+        " {\n",
+        f" attributes {{quant.port_stats = [{{port = {port}, quant.axis = 0, {AXIS_STATS}}}"
+        "]} {\n",
+        1,
+    ).replace(T, MATRIX)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (None, f"!quant.uniform<i8:f32, {381 / 255:.17g}:-43>"),
+        (
+            "!quant.calibrated<f32<-255.0:0.0>>",
+            "!quant.uniform<i8:f32, 1.000000e+00:127>",
+        ),
+        (HALF, HALF),
+        ("!quant.none<f32>", "!quant.none<f32>"),
+    ],
+)
+def test_statistics_of_a_port(spec: str | None, expected: str):
+    """They are a range of the value, unless a specification says something else."""
+    text = with_ranges(0, kernel("k", [("x", spec)], "y", None))
+    module = parsed(function(text).replace(T, MATRIX))
+    propagate(module, target(k=([I8], [])))
+    ((found, _),) = specs(module)
+    assert found == expected
+    (region,) = [op for op in module.walk() if isinstance(op, RegionOp)]
+    # Parameters replace them.
+    assert ("quant.port_stats" in region.attributes) == ("none" in expected)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "weight", "bias"),
+    [
+        (0, PER_AXIS.format(0), "{5.000000e-01,1.000000e+00}"),
+        (-2, PER_AXIS.format(0), "{5.000000e-01,1.000000e+00}"),
+        # Of any other dimension, the range of all elements counts.
+        (1, "!quant.uniform<i8:f32, 2.000000e+00>", None),
+        (None, "!quant.uniform<i8:f32, 2.000000e+00>", None),
+    ],
+)
+def test_ranges_of_a_coefficient_axis(
+    dimension: int | None, weight: str, bias: str | None
+):
+    """A weight that is no constant has one scale for each channel, too."""
+    toy = target(
+        k=(
+            [I8, Port(AnyQuantizedType(i8), zero_point=0), I32],
+            [AffineOpCoefficient(1, dimension), AccumulatorUniformScale(2)],
+        )
+    )
+    ports = [("x", HALF), ("z", None), ("b", None)]
+    constant = CONSTANT.replace("%c", "%b").replace("[1.0, -2.0, 3.0, 4.0]", "1.0")
+    module = parsed(
+        function(constant, with_ranges(1, kernel("k", ports, "y", HALF))).replace(
+            T, MATRIX
+        )
+    )
+    report = propagate(module, toy)
+    ((x, found, found_bias, y),) = specs(module)
+    assert (x, found, y) == (HALF, weight, HALF)
+    if bias is not None:
+        assert bias in found_bias
+    assert report.values[1].decided_by == "statistics"
+    text = str(module)
+    propagate(module, toy)
+    assert str(module) == text
+
+
+TRANSPOSE = f"stablehlo.transpose %a, dims = [1, 0] : ({MATRIX}) -> {TURNED}"
+CUBE = "tensor<2x3x5xf32>"
+ROLLED = "tensor<5x2x3xf32>"
+ROLL = f"stablehlo.transpose %a, dims = [2, 0, 1] : ({CUBE}) -> {ROLLED}"
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "before", "after"),
+    [
+        (f"stablehlo.maximum %a, %a : {MATRIX}", (MATRIX, MATRIX), 0, 0),
+        (TRANSPOSE, (MATRIX, TURNED), 0, 1),
+        (ROLL, (CUBE, ROLLED), 0, 1),
+    ],
+)
+@pytest.mark.parametrize("is_backwards", [False, True])
+def test_scales_of_a_dimension(
+    op: str, types: tuple[str, str], before: int, after: int, is_backwards: bool
+):
+    """They go through kernels that do not mix dimensions, in both directions."""
+    known = PER_AXIS.format(before), PER_AXIS.format(after)
+    said = ("f32", known[1]) if is_backwards else (known[0], "f32")
+    module = parsed(f"""
+      func.func @main(%x: {types[0]}) -> {types[1]} {{
+        %y = quant.region "k" (%a = %x : {types[0]} as {said[0]})
+            -> ({types[1]} as {said[1]}) {{
+          %b = {op}
+          quant.return %b : {types[1]}
+        }}
+        func.return %y : {types[1]}
+      }}""")
+    toy = target(k=([I8], [SameOperandsAndResultsScale()]))
+    report = propagate(module, toy)
+    module.verify()
+    assert specs(module) == [[*known]]
+    assert not report.float_kernels
+    text = str(module)
+    propagate(module, toy)
+    assert str(module) == text
+
+
+def test_scales_of_a_dimension_that_is_moved():
+    """A dimension of the same size may have other elements."""
+    module = parsed(f"""
+      func.func @main(%x: {MATRIX}) -> {MATRIX} {{
+        %y = quant.region "k" (%a = %x : {MATRIX} as {PER_AXIS.format(0)}) -> ({MATRIX}) {{
+          %b = stablehlo.reshape %a : ({MATRIX}) -> {MATRIX}
+          quant.return %b : {MATRIX}
+        }}
+        func.return %y : {MATRIX}
+      }}""")
+    report = propagate(module, target(k=([I8], [SameOperandsAndResultsScale()])))
+    assert specs(module) == [[PER_AXIS.format(0), "f32"]]
+    assert [value.float_reason for value in report.float_values] == [
+        "operand 0 of k has several scales, and they belong to no known dimension of other "
+        "ports"
+    ]
+
+
 # Functions
 
 CALLEE = function(
@@ -610,7 +747,8 @@ def has_fulfilled_constraints(op: RegionOp, shipped: TargetSpec) -> bool:
     if signature is None:
         return True
     decided = {
-        spec
+        # A dimension that has scales may be another one elsewhere.
+        (*spec.scale_array(), *spec.zero_point_array(), spec.storage_text)
         for port, spec in zip(
             (*signature.inputs, *signature.outputs), op.specs, strict=True
         )

@@ -18,7 +18,9 @@ from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
 )
+from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
+from ..port_ranges import PORT_STATS, port_ranges
 from ..target_spec import TargetSpec
 from .kernels import Decision, Kernel, Value, constraints_of
 
@@ -162,7 +164,9 @@ def _kernel(
             (*signature.inputs, *signature.outputs), specs, strict=True
         )
     ]
-    return Kernel(op, ports, constraints_of(op, signature))
+    # The ranges of calibrated types are read without arrays.
+    ranges = port_ranges(op) if PORT_STATS in op.attributes else {}
+    return Kernel(op, ports, constraints_of(op, signature), ranges=ranges)
 
 
 def _connect(
@@ -200,6 +204,14 @@ def _new_constant(ssa: SSAValue, uses: list[Value]) -> Value:
     return value
 
 
+def _range(spec: Attribute, ranges: ValueRanges | None) -> tuple[float, float]:
+    if isinstance(spec, CalibratedQuantizedType):
+        return spec.min.data, spec.max.data
+    assert ranges is not None
+    low, high = ranges.layer[0].tolist()
+    return low, high
+
+
 def _read_specs(value: Value) -> None:
     """
     What specifications say about a value: that where it is computed counts more than those
@@ -215,9 +227,11 @@ def _read_specs(value: Value) -> None:
         ),
     ):
         is_known = value.parameters is not None or value.range is not None
-        if isinstance(spec, CalibratedQuantizedType):
+        ranges = kernel.ranges.get(port)
+        if ranges is not None or isinstance(spec, CalibratedQuantizedType):
             if not is_known and not value.is_constant:
-                value.range = spec.min.data, spec.max.data
+                value.range = _range(spec, ranges)
+                value.ranges = ranges
         elif isinstance(spec, UniformType):
             decision = Decision("specification")
             if not is_known:

@@ -28,6 +28,7 @@ from xdsl_quant.dialects.quant.types import (
     UniformType,
     scalar_or_element_type,
 )
+from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..target_spec import (
     MultiplierUniformScale,
@@ -67,6 +68,9 @@ class Value:
 
     range: tuple[float, float] | None = None
     """The smallest and the largest element, if statistics say so."""
+
+    ranges: ValueRanges | None = None
+    """That range with those of a dimension, if statistics say so."""
 
     parameters: UniformType | None = None
     is_immutable: bool = False
@@ -125,6 +129,9 @@ class Kernel:
         default_factory=dict[int, "tuple[UniformType, Decision]"]
     )
     """The parameters at ports that differ from those of the value there."""
+
+    ranges: Mapping[int, ValueRanges] = field(default_factory=dict[int, ValueRanges])
+    """What the attribute `quant.port_stats` says about ports."""
 
     is_done: bool = False
 

@@ -184,6 +184,17 @@ def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> Uniform
     Raises:
         ValueError: if the expressed type has no such scale.
     """
+    return _changed(parameters, scales, parameters.axis)
+
+
+def with_axis(parameters: UniformType, axis: int) -> UniformType:
+    """The same per-axis parameters for another dimension."""
+    return _changed(parameters, parameters.get_scales(), axis)
+
+
+def _changed(
+    parameters: UniformType, scales: NDArray[np.float64], axis: int | None
+) -> UniformType:
     low, high = parameters.storage_range
     changed = QuantizationParameters(
         scales,
@@ -192,6 +203,6 @@ def with_scales(parameters: UniformType, scales: NDArray[np.float64]) -> Uniform
         storage_min=low,
         storage_max=high,
         expressed=parameters.expressed_type.name,
-        quantized_dimension=parameters.axis,
+        quantized_dimension=axis,
     )
     return uniform_type(changed, parameters.expressed_type)

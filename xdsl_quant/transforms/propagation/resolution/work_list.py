@@ -25,6 +25,7 @@ from xdsl_quant.numerics import RangeRule
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
 from ..target_spec import QuantFn
+from .axes import carried, coefficient_ranges
 from .collecting import Graph
 from .kernels import Decision, Kernel, Value
 from .parameters import ParameterChoice, with_scales
@@ -71,8 +72,13 @@ class Resolver:
 
     def _decide_by_range(self, value: Value) -> None:
         if value.parameters is None and value.range is not None:
+            choice = self._choice(value)
             try:
-                parameters = self._choice(value).for_range(*value.range)
+                if (of_axis := coefficient_ranges(value)) is None:
+                    parameters = choice.for_range(*value.range)
+                else:
+                    axis, pairs = of_axis
+                    parameters = choice.for_range(*pairs.T, is_weight=True, axis=axis)
             except ValueError as e:
                 value.float_reason = str(e)
                 return
@@ -161,9 +167,10 @@ class Resolver:
         is_done = not constraints.functions
         if constraints.is_same_scale:
             parameters = _shared_parameters(kernel)
-            if parameters is None:
+            if parameters is not None:
+                self._set_all(kernel, parameters)
+            elif not self._carry_axis(kernel):
                 return False
-            self._set_all(kernel, parameters)
         self._fix_results(kernel)
         for port, factors in constraints.products:
             is_done &= self._multiply(kernel, port, factors, "product")
@@ -188,6 +195,32 @@ class Resolver:
         for port in (*kernel.inputs, *kernel.outputs):
             if kernel.values[port] is not None:
                 self._set(kernel, port, parameters, decision)
+
+    def _carry_axis(self, kernel: Kernel) -> bool:
+        """
+        Give all ports of a kernel of same scale the parameters of one that has several
+        scales; whether that was possible.
+        """
+        ports = [port for port, value in enumerate(kernel.values) if value is not None]
+        known = [port for port in ports if kernel.parameters(port) is not None]
+        if not known:
+            return False
+        fixed = [port for port in known if _is_immutable(kernel, port)]
+        source = (fixed or known)[0]
+        carried_to = {port: carried(kernel, source, port) for port in ports}
+        decision = Decision("same scale", kernel)
+        if None in carried_to.values():
+            for port in ports:
+                if (value := kernel.values[port]) is not None:
+                    value.float_reason = (
+                        f"{kernel.port_name(source)} of {kernel.name} has several scales, "
+                        "and they belong to no known dimension of other ports"
+                    )
+            return False
+        for port, parameters in carried_to.items():
+            if parameters is not None:
+                self._set(kernel, port, parameters, decision)
+        return True
 
     def _set(
         self, kernel: Kernel, port: int, parameters: UniformType, decision: Decision

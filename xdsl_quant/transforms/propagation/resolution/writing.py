@@ -11,6 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant.types import UniformType
 
+from ..port_ranges import remove_used_ranges
 from .kernels import Decision, Kernel, Value
 
 
@@ -64,6 +65,7 @@ def write_specs(kernels: Iterable[Kernel]) -> None:
         count = kernel.input_count
         op.input_specs = ArrayAttr(specs[:count])
         op.output_specs = ArrayAttr(specs[count:])
+        remove_used_ranges(op)
 
 
 def duplicate_constants(values: Iterable[Value]) -> None:

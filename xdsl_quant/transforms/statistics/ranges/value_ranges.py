@@ -89,8 +89,24 @@ def calibrated_ranges(
     import numpy as np
 
     layer = np.array([[type_.min.data, type_.max.data]])
+    axis, pairs = axis_ranges(attributes) or (None, None)
+    return ValueRanges(layer, axis, pairs)
+
+
+def axis_ranges(
+    attributes: Mapping[str, Attribute],
+) -> tuple[int, NDArray[Any]] | None:
+    """
+    The dimension in the attributes about an axis, and its ranges, of shape `(n, 2)`; `None`
+    if there are no such attributes.
+
+    Raises:
+        ValueError: if they are not those of `axis_attributes`.
+    """
+    import numpy as np
+
     if not attributes.keys() & {AXIS, AXIS_STATS}:
-        return ValueRanges(layer)
+        return None
     axis, stats = attributes.get(AXIS), attributes.get(AXIS_STATS)
     if (
         isinstance(axis, IntegerAttr)
@@ -99,11 +115,26 @@ def calibrated_ranges(
         and stats.get_shape()[1:] == (2,)
     ):
         pairs = np.frombuffer(stats.data.data, np.float64).reshape(-1, 2)
-        return ValueRanges(layer, axis.value.data, pairs)
+        return axis.value.data, _checked(pairs)
     raise ValueError(
         f"needs integer '{AXIS}' and '{AXIS_STATS}' with elements of type f64 and shape "
         "[N,2]"
     )
+
+
+def of_all_indices(axis: int, pairs: NDArray[Any]) -> ValueRanges:
+    """
+    The ranges of a value of which only those of a dimension are known, of shape `(n, 2)`.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    import numpy as np
+
+    if not len(pairs):
+        raise ValueError(f"needs '{AXIS_STATS}' with a range at least")
+    layer = np.array([[pairs[:, 0].min(), pairs[:, 1].max()]])
+    return ValueRanges(layer, axis, pairs)
 
 
 def recorded_ranges(op: StatisticsOp) -> ValueRanges:
@@ -136,7 +167,13 @@ def _pairs(attr: DenseIntOrFPElementsAttr) -> NDArray[Any]:
     """The ranges of an attribute, which must be finite and not reversed."""
     import numpy as np
 
-    pairs = np.asarray(float_numbers(attr), np.float64).reshape(-1, 2)
+    return _checked(np.asarray(float_numbers(attr), np.float64).reshape(-1, 2))
+
+
+def _checked(pairs: NDArray[Any]) -> NDArray[Any]:
+    """Ranges that are finite and not reversed."""
+    import numpy as np
+
     # Comparisons with NaN are false.
     is_range = (pairs[:, 0] <= pairs[:, 1]) & np.isfinite(pairs).all(axis=1)
     if not is_range.all():
