@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xdsl_quant.diagnostics import op_name, warn
@@ -38,6 +38,11 @@ def warn_without_kernels(module: ModuleOp) -> None:
 def kernels_of(module: ModuleOp) -> Sequence[RegionOp]:
     """The kernels of a module, in the order of the text."""
     return [op for op in module.walk() if isinstance(op, RegionOp)]
+
+
+def ports_of(kernel: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
+    """The values at the ports of a kernel, operands then results, with specifications."""
+    return zip((*kernel.inputs, *kernel.results), kernel.specs, strict=True)
 
 
 def blocks_with_kernels(op: Operation) -> Iterator[Block]:
@@ -83,14 +88,15 @@ def _is_of_floats(op: Operation) -> bool:
         or has_quantization_trait(op, CastsQuantization)
     ):
         return False
-    if any(map(_has_floats, op.results)):
+    if any(map(has_floats, op.results)):
         return not all(map(is_constant, op.results))
     # Of what gives no floats, sizes need none, and a store keeps them.
     is_store = not op.results and not op.has_trait(IsTerminator)
-    return any(map(_has_floats, op.operands)) and (
+    return any(map(has_floats, op.operands)) and (
         is_store or has_quantization_trait(op, *COMPUTATIONS)
     )
 
 
-def _has_floats(value: SSAValue) -> bool:
+def has_floats(value: SSAValue) -> bool:
+    """Whether a value is a float or has elements that are."""
     return isinstance(scalar_or_element_type(value.type), AnyFloat)

@@ -36,7 +36,7 @@ exact `e` and with products, from scales, ranges and constant weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
@@ -70,10 +70,12 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
+from ..module_kernels import has_floats, ports_of
 from .constants import Constant, Empty, constant_numbers, constant_or_empty
-from .integer_kernels import IntegerKernel, Value, is_of_floats, multiplies
-from .integers import Integers, NoIntegerForm, Port
+from .integer_kernels import IntegerKernel, Value, multiplies
+from .integers import Integers, Port
 from .loops import Loop
+from .reasons import StaysInFloat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,7 +175,7 @@ class CodegenExport:
         if reason is None:
             try:
                 self._integer_kernel(index, region)
-            except NoIntegerForm as e:
+            except StaysInFloat as e:
                 reason = str(e)
         if reason is not None:
             self.in_float[region] = reason
@@ -186,13 +188,13 @@ class CodegenExport:
         return self.reference.in_float.get(self.reference.regions[index])
 
     def _integer_kernel(self, index: int, region: RegionOp) -> None:
-        for value, spec in _ports(region):
+        for value, spec in ports_of(region):
             if (
-                is_of_floats(value)
+                has_floats(value)
                 and not isinstance(spec, ScaledQuantizedType)
                 and constant_or_empty(value.owner) is None
             ):
-                raise NoIntegerForm(f"a port has the specification '{spec}'")
+                raise StaysInFloat(f"a port has the specification '{spec}'")
         body = _lowered_body(region)
         may_wait = [
             self.reference is not None and _may_wait(argument)
@@ -200,7 +202,7 @@ class CodegenExport:
         ]
         try:
             self._attempt(index, region, body, may_wait)
-        except NoIntegerForm:
+        except StaysInFloat:
             if not any(may_wait):
                 raise
             self._attempt(index, region, body, [False] * len(may_wait))
@@ -224,7 +226,7 @@ class CodegenExport:
                     )
                     is_same &= value.is_same_at_port and not value.difference
                     is_same &= port.is_of(value)
-                elif is_of_floats(argument):
+                elif has_floats(argument):
                     self._read[value] = None
                     value = cast(Constant | Empty, constant_or_empty(value.owner))
                 kernel.values[argument] = value
@@ -233,7 +235,7 @@ class CodegenExport:
                 self._result(builder, (index, "result", i), region, value, is_same)
                 for i, value in enumerate(returned)
             ]
-        except NoIntegerForm:
+        except StaysInFloat:
             self.rescales = rescales
             _discard(scratch)
             raise
@@ -283,9 +285,9 @@ class CodegenExport:
             return value
         port = Port.of(cast(ScaledQuantizedType, region.output_specs.data[i]))
         if isinstance(value, Constant):
-            raise NoIntegerForm("a result is constant")
+            raise StaysInFloat("a result is constant")
         if not isinstance(value, Integers):
-            raise NoIntegerForm("a result has elements that do not matter")
+            raise StaysInFloat("a result has elements that do not matter")
         # To round what was moved is to move what was rounded.
         is_same |= value.is_same_at_port and value.port == port.type
         if self.reference is not None and _waits_for_a_kernel(region.results[i], port):
@@ -294,7 +296,7 @@ class CodegenExport:
                 self._check_fits(clamped, port)
                 waiting = self._waiting(key, clamped, port)
                 return replace(waiting, is_same_at_port=is_same)
-            except NoIntegerForm:
+            except StaysInFloat:
                 pass
         stored = self._rescaled(builder, value, port)
         self.rounding[key] = stored.rounding
@@ -303,7 +305,7 @@ class CodegenExport:
     def _check_fits(self, integers: Integers, port: Port) -> None:
         """
         Raises:
-            NoIntegerForm: if integers cannot be rescaled to the type of a port later.
+            StaysInFloat: if integers cannot be rescaled to the type of a port later.
         """
         scratch = Block()
         builder = LoweringBuilder(InsertPoint.at_end(scratch), location=UnknownLoc())
@@ -371,7 +373,7 @@ class CodegenExport:
         integers = self._integers[value]
         try:
             return self._rescaled(_after(integers.value), integers, port)
-        except NoIntegerForm:
+        except StaysInFloat:
             if integers.port in (None, port.type):
                 raise
             # In two steps, as without pushing.
@@ -449,7 +451,7 @@ class CodegenExport:
             try:
                 port = Port.of(spec) if _is_scaled(spec) else None
                 loaded = None if port is None else _loaded(new, port)
-            except NoIntegerForm:
+            except StaysInFloat:
                 port = loaded = None
             if port is not None and loaded is not None:
                 difference = Fraction(0) if is_same else port.extent
@@ -469,7 +471,7 @@ class CodegenExport:
                 stored = self._at_port(value, Port.of(spec))
                 floats = _dequantized(builder, stored.value, value, spec)
                 return floats, not stored.difference
-            except NoIntegerForm:
+            except StaysInFloat:
                 pass
         is_same = True
         if value in self._integers:
@@ -493,10 +495,6 @@ def _rounded(builder: LoweringBuilder, value: SSAValue, spec: Attribute) -> SSAV
     return builder.op(DequantizeCastOp, (quantized,), value.type)
 
 
-def _ports(region: RegionOp) -> Iterator[tuple[SSAValue, Attribute]]:
-    return zip((*region.inputs, *region.results), region.specs, strict=True)
-
-
 def _lowered_body(region: RegionOp) -> Block:
     """A copy of the ops of a kernel, those of StableHLO as ops of linalg."""
     body = region.body.clone()
@@ -510,7 +508,7 @@ def _lowered_body(region: RegionOp) -> Block:
         try:
             ConvertStableHLOToLinalgPass().apply(Context(), module)
         except PassFailedException as e:
-            raise NoIntegerForm(str(e)) from None
+            raise StaysInFloat(str(e)) from None
     return body.block
 
 
@@ -570,7 +568,7 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     """Floats as a port stores them: a constant if they are one."""
     text = f"a port of type '{value.type}'"
     if not isinstance(value.type, TensorType):
-        raise NoIntegerForm(f"{text} is no ranked tensor")
+        raise StaysInFloat(f"{text} is no ranked tensor")
     builder = _after(value)
     storage = port.type.signless_storage_type
     stored_type = TensorType(storage, shape_of(value))

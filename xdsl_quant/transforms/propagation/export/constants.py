@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation
 
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
-from .integers import NoIntegerForm
+from .reasons import StaysInFloat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,10 +30,10 @@ class Constant:
 
         array = np.asarray(self.values)
         if not array.size or (array != array.flat[0]).any():
-            raise NoIntegerForm("a constant within that is not one number")
+            raise StaysInFloat("a constant within that is not one number")
         number = float(array.flat[0])
         if isnan(number):
-            raise NoIntegerForm("a constant that is no number")
+            raise StaysInFloat("a constant that is no number")
         return number
 
     @property
@@ -41,7 +41,7 @@ class Constant:
         """Whether all numbers are equal."""
         try:
             return not isnan(self.number)
-        except NoIntegerForm:
+        except StaysInFloat:
             return False
 
 
@@ -69,7 +69,7 @@ def constant_numbers(op: Operation) -> NDArray[Any] | float | None:
     try:
         numbers = float_numbers(op.properties.get("value"))
     except ValueError as e:
-        raise NoIntegerForm(str(e)) from None
+        raise StaysInFloat(str(e)) from None
     if numbers is None or isinstance(numbers, float):
         return numbers
     import numpy as np

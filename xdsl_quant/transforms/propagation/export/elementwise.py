@@ -9,8 +9,9 @@ from math import isinf
 from typing import TypeAlias, cast
 
 from .constants import Constant
-from .integers import Integers, NoIntegerForm
+from .integers import Integers
 from .loops import Loop
+from .reasons import StaysInFloat
 
 MAXIMA = {"arith.maximumf", "arith.maxnumf"}
 MINIMA = {"arith.minimumf", "arith.minnumf"}
@@ -20,7 +21,7 @@ _Number: TypeAlias = Integers | Constant
 
 def _fraction(constant: Constant) -> Fraction:
     if isinf(number := constant.number):
-        raise NoIntegerForm("a constant that is infinite")
+        raise StaysInFloat("a constant that is infinite")
     return Fraction(number)
 
 
@@ -69,7 +70,7 @@ def bounded(number: float, x: Integers, *, is_maximum: bool) -> Fraction:
     order, end = (max, min(ends)) if is_maximum else (min, max(ends))
     if isinf(number):
         if (number > 0) == is_maximum:
-            raise NoIntegerForm("a constant that is infinite")
+            raise StaysInFloat("a constant that is infinite")
         return end
     return order(Fraction(number), end)
 

@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AnyFloat,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     IntegerType,
@@ -41,14 +40,13 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
+from ..module_kernels import has_floats
 from .constants import Constant, Empty, constant_numbers, constant_or_empty
 from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
-from .integers import Integers, NoIntegerForm, common_scale, fitting_type, nearest
+from .integers import Integers, common_scale, fitting_type, nearest
 from .loop_nests import LoopNest, loop_nest_of
 from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
-
-if TYPE_CHECKING:
-    pass
+from .reasons import StaysInFloat
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
@@ -71,11 +69,6 @@ def multiplies(op: Operation) -> bool:
     )
 
 
-def is_of_floats(value: SSAValue) -> bool:
-    """Whether a value is a float or has elements that are."""
-    return isinstance(scalar_or_element_type(value.type), AnyFloat)
-
-
 @dataclass
 class IntegerKernel:
     """The ops of a kernel, which are being made of integers."""
@@ -91,7 +84,7 @@ class IntegerKernel:
             what stands for the operands of the last op.
 
         Raises:
-            NoIntegerForm: if an op has none.
+            StaysInFloat: if an op has none.
         """
         *ops, last = block.ops
         for op in ops:
@@ -105,7 +98,7 @@ class IntegerKernel:
         if isinstance(op, StatisticsOp | StatisticsRefOp):
             self.values[op.result] = self._value(op.input)
             return
-        if not any(map(is_of_floats, (*op.operands, *op.results))):
+        if not any(map(has_floats, (*op.operands, *op.results))):
             operands = [cast(SSAValue, self._value(operand)) for operand in op.operands]
             regions = [region.clone() for region in op.regions]
             results = self.builder.same_op(op, operands, op.result_types, regions)
@@ -116,13 +109,13 @@ class IntegerKernel:
             return
         if len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
             if op.name != "arith.constant":
-                raise NoIntegerForm(f"'{op.name}' has no integer form")
+                raise StaysInFloat(f"'{op.name}' has no integer form")
         self.values[op.results[0]] = self._integer_form(op)
 
     def _size(self, op: tensor.DimOp) -> SSAValue:
         source, index = self._value(op.source), self._value(op.index)
         if not isinstance(source, Integers) or not isinstance(index, SSAValue):
-            raise NoIntegerForm(f"'{op.name}' of what is not there")
+            raise StaysInFloat(f"'{op.name}' of what is not there")
         return self.builder.op(tensor.DimOp, (source.value, index), op.result.type)
 
     def _integer_form(self, op: Operation) -> Value:
@@ -132,14 +125,14 @@ class IntegerKernel:
         if isinstance(op, _FILLS):
             if isinstance(operands[0], Constant):
                 return operands[0]
-            raise NoIntegerForm(f"'{op.name}' of a number that is not constant")
+            raise StaysInFloat(f"'{op.name}' of a number that is not constant")
         if (nest := loop_nest_of(op)) is not None:
             return self._loop_nest(nest, operands)
         if isinstance(op, tensor.ConcatOp):
             return self._concatenation(op, operands)
         if (moves := quantization_trait(op, MovesElements)) is not None:
             return self._move(op, operands, moves.moved(op))
-        raise NoIntegerForm(f"'{op.name}' has no integer form")
+        raise StaysInFloat(f"'{op.name}' has no integer form")
 
     # Moves
 
@@ -150,11 +143,11 @@ class IntegerKernel:
         if isinstance(tensors[0], Constant) and tensors[0].is_one_number:
             return tensors[0]
         if len(tensors) != 1 or not isinstance(source := tensors[0], Integers):
-            raise NoIntegerForm(f"'{op.name}' of several tensors has no integer form")
+            raise StaysInFloat(f"'{op.name}' of several tensors has no integer form")
         if len(source.scales) > 1:
-            raise NoIntegerForm(f"'{op.name}' moves elements of different scales")
+            raise StaysInFloat(f"'{op.name}' moves elements of different scales")
         if any(isinstance(value, Constant | Empty) for value in operands):
-            raise NoIntegerForm(f"'{op.name}' has no integer form")
+            raise StaysInFloat(f"'{op.name}' has no integer form")
         values = [
             value.value if isinstance(value, Integers) else cast(SSAValue, value)
             for value in operands
@@ -173,7 +166,7 @@ class IntegerKernel:
         ]
         parts = [value for value in tensors if isinstance(value, Integers)]
         if len(parts) < len(operands):
-            raise NoIntegerForm(f"'{op.name}' reads what is not there")
+            raise StaysInFloat(f"'{op.name}' reads what is not there")
         kinds = {
             (x.scales, x.zero_point, x.is_signed, scalar_or_element_type(x.value.type))
             for x in parts
@@ -255,13 +248,13 @@ class IntegerKernel:
             elif isinstance(value, Constant):
                 elements[argument] = value
             else:
-                raise NoIntegerForm(f"'{nest.name}' reads what is not there")
+                raise StaysInFloat(f"'{nest.name}' reads what is not there")
         for op in nest.ops:
             if (numbers := constant_numbers(op)) is not None:
                 elements[op.results[0]] = Constant(numbers)
                 continue
             if (form := ELEMENTWISE.get(op.name)) is None:
-                raise NoIntegerForm(f"'{op.name}' has no integer form")
+                raise StaysInFloat(f"'{op.name}' has no integer form")
             arguments = [_known(elements, op, value) for value in op.operands]
             elements[op.results[0]] = form(loop, *arguments)
         return _known(elements, None, nest.result)
@@ -272,9 +265,9 @@ class IntegerKernel:
 
         array = np.asarray(constant.values, np.float64)
         if not array.size:
-            raise NoIntegerForm("a constant without elements")
+            raise StaysInFloat("a constant without elements")
         if not np.isfinite(array).all():
-            raise NoIntegerForm("a constant with infinities or NaN")
+            raise StaysInFloat("a constant with infinities or NaN")
         _, exponent = np.frexp(np.abs(array).max())
         power = int(exponent) - _CONSTANT_BITS
         stored = np.floor(np.ldexp(array, -power) + 0.5).astype("<i4")
@@ -299,7 +292,7 @@ class IntegerKernel:
     def _reduction(self, nest: LoopNest, operands: Sequence[Value]) -> Value:
         combined = nest.combined()
         if combined is None:
-            raise NoIntegerForm(f"the body of '{nest.name}' has no integer form")
+            raise StaysInFloat(f"the body of '{nest.name}' has no integer form")
         name, factors = combined
         tensors: list[Integers] = []
         maps: list[AffineMap] = []
@@ -309,7 +302,7 @@ class IntegerKernel:
             if isinstance(value, Constant):
                 value = self._tensor_of(value)
             if not isinstance(value, Integers):
-                raise NoIntegerForm(f"'{nest.name}' reads what is not there")
+                raise StaysInFloat(f"'{nest.name}' reads what is not there")
             tensors.append(value)
             maps.append(nest.maps[index])
         init = operands[-1]
@@ -330,7 +323,7 @@ class IntegerKernel:
         if isinstance(init, Integers):
             init = loop.element(init, indices)
         if not isinstance(init, Integers | Constant):
-            raise NoIntegerForm("sums begin with what is not there")
+            raise StaysInFloat("sums begin with what is not there")
         result = sum_of(loop, loop.element(sums, indices), init)
         return loop.finished(cast(Integers, result), shape, indices)
 
@@ -340,7 +333,7 @@ class IntegerKernel:
         sizes = nest.loop_sizes()
         reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
         if any(sizes[d] == DYNAMIC_INDEX for d in reduced):
-            raise NoIntegerForm("the number of terms of a sum is not known")
+            raise StaysInFloat("the number of terms of a sum is not known")
         count = prod(sizes[d] for d in reduced)
         weight = count * factors[-1].largest
         if len(factors) == 2:
@@ -395,10 +388,10 @@ class IntegerKernel:
     ) -> Integers:
         is_maximum = name in MAXIMA
         if not isinstance(init, Constant):
-            raise NoIntegerForm(f"'{nest.name}' begins with what is not constant")
+            raise StaysInFloat(f"'{nest.name}' begins with what is not constant")
         number = bounded(init.number, x, is_maximum=is_maximum)
         if len(x.scales) > 1:
-            raise NoIntegerForm(f"'{nest.name}' of different scales")
+            raise StaysInFloat(f"'{nest.name}' of different scales")
         start = nearest(number / x.scale) + x.zero_point
         type_ = fitting_type(min(start, x.low), max(start, x.high))
         op_type = arith.MaxSIOp if is_maximum else arith.MinSIOp
@@ -435,7 +428,7 @@ def _known(
 ) -> Integers | Constant:
     if value not in elements:
         name = "a loop" if op is None else f"'{op.name}'"
-        raise NoIntegerForm(f"{name} uses what has no integer form")
+        raise StaysInFloat(f"{name} uses what has no integer form")
     return elements[value]
 
 
@@ -444,7 +437,7 @@ def _result_axis(nest: LoopNest, result: Integers) -> int | None:
         return None
     index = AffineDimExpr(result.axis)
     if index not in nest.result_map.results:
-        raise NoIntegerForm("scales change along a dimension that is summed over")
+        raise StaysInFloat("scales change along a dimension that is summed over")
     return [*nest.result_map.results].index(index)
 
 

@@ -24,6 +24,8 @@ from xdsl.ir import SSAValue
 from xdsl_quant.dialects.quant import ScaledQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
+from .reasons import StaysInFloat
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -43,10 +45,6 @@ the sum.
 """
 
 _MIN_SHIFT, _MAX_SHIFT = 2, 62
-
-
-class NoIntegerForm(Exception):
-    """Why a kernel stays in floating point."""
 
 
 def nearest(x: Fraction) -> int:
@@ -149,15 +147,15 @@ class Port:
         The parameters of a type.
 
         Raises:
-            NoIntegerForm: if one scale along one axis does not say them.
+            StaysInFloat: if one scale along one axis does not say them.
         """
         if not type_.is_per_tensor and type_.axis is None:
-            raise NoIntegerForm(f"type '{type_}' has scales of blocks")
+            raise StaysInFloat(f"type '{type_}' has scales of blocks")
         low, high = type_.zero_point_range
         if low != high:
-            raise NoIntegerForm(f"zero points of type '{type_}' differ")
+            raise StaysInFloat(f"zero points of type '{type_}' differ")
         if type_.storage_type_integral_width > 32:
-            raise NoIntegerForm(f"storage of type '{type_}' has more than 32 bits")
+            raise StaysInFloat(f"storage of type '{type_}' has more than 32 bits")
         scales = tuple(map(Fraction, type_.scale_array()))
         return cls(type_, scales, type_.axis, low, *type_.storage_range)
 
@@ -209,7 +207,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     [`rescale_multiplier`][xdsl_quant.numerics.rescale_multiplier].
 
     Raises:
-        NoIntegerForm: if the ratio is out of range.
+        StaysInFloat: if the ratio is out of range.
     """
     numerator, denominator = ratio.numerator, ratio.denominator
     exponent = numerator.bit_length() - denominator.bit_length()
@@ -219,7 +217,7 @@ def multiplier_and_shift(ratio: Fraction, bits: int) -> tuple[int, int]:
     if multiplier == 1 << bits:
         multiplier, shift = multiplier >> 1, shift - 1
     if shift < _MIN_SHIFT or not multiplier:
-        raise NoIntegerForm(f"ratio of scales {float(ratio)} is out of range")
+        raise StaysInFloat(f"ratio of scales {float(ratio)} is out of range")
     return multiplier, shift
 
 
@@ -241,7 +239,7 @@ def width_of(*bounds: int) -> IntegerType:
         return i32
     if max(bounds) < 1 << 62:
         return i64
-    raise NoIntegerForm("numbers of more than 62 bits")
+    raise StaysInFloat("numbers of more than 62 bits")
 
 
 def fitting_type(low: int, high: int) -> IntegerType:
@@ -256,11 +254,11 @@ def aligned_scales(
     The axis of some integers, and their scales along it.
 
     Raises:
-        NoIntegerForm: if they belong to different dimensions.
+        StaysInFloat: if they belong to different dimensions.
     """
     axes = {v.axis for v in values if len(v.scales) > 1}
     if len(axes) > 1:
-        raise NoIntegerForm("scales of several dimensions")
+        raise StaysInFloat("scales of several dimensions")
     count = max(len(v.scales) for v in values)
     repeated = [v.scales * (count if len(v.scales) == 1 else 1) for v in values]
     return next(iter(axes), None), [*repeated]
@@ -274,7 +272,7 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
     those whose terms have no more than `SUM_BITS`.
 
     Raises:
-        NoIntegerForm: if there is no such scale.
+        StaysInFloat: if there is no such scale.
     """
     scales = {scale for x in values for scale in x.scales}
     largest = max(scales)
@@ -294,5 +292,5 @@ def common_scale(values: Sequence[Integers]) -> Fraction:
             inexact = sum(x.largest for x in values if x.scales != (base,))
             candidates.append((inexact * scale / 2, scale))
     if not candidates:
-        raise NoIntegerForm(f"terms of a sum need more than {SUM_BITS} bits")
+        raise StaysInFloat(f"terms of a sum need more than {SUM_BITS} bits")
     return min(candidates)[1]

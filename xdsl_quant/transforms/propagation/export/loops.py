@@ -35,7 +35,6 @@ from .integers import (
     HALF,
     MULTIPLIER_BITS,
     Integers,
-    NoIntegerForm,
     Port,
     aligned_scales,
     common_scale,
@@ -44,6 +43,7 @@ from .integers import (
     nearest,
     width_of,
 )
+from .reasons import StaysInFloat
 
 _LEAST_MULTIPLIER_BITS = 8
 
@@ -85,7 +85,7 @@ class Loop:
         An element of a tensor.
 
         Raises:
-            NoIntegerForm: if its scale does not belong to one loop.
+            StaysInFloat: if its scale does not belong to one loop.
         """
         argument = self._argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
@@ -299,7 +299,7 @@ class Loop:
         A number as a type stores it: one multiplication, shift and rounding.
 
         Raises:
-            NoIntegerForm: if the ratio of scales is out of range, or what was lost before
+            StaysInFloat: if the ratio of scales is out of range, or what was lost before
                 is more than a quarter of a unit.
         """
         axis, (scales, port_scales) = aligned_scales([x, _like(port, x)])
@@ -312,7 +312,7 @@ class Loop:
             if x.largest > 1 << 32:
                 bits = min(bits, 62 - x.largest.bit_length())
             if bits < _LEAST_MULTIPLIER_BITS:
-                raise NoIntegerForm("numbers of too many bits for a multiplier")
+                raise StaysInFloat("numbers of too many bits for a multiplier")
             pairs = [multiplier_and_shift(ratio, bits) for ratio in ratios]
             multipliers = [m for m, _ in pairs]
             shifts = [s for _, s in pairs]
@@ -326,7 +326,7 @@ class Loop:
         unit = min(port_scales)
         is_exact = not x.error and x.largest <= 1 << 32
         if not is_exact and x.error + lost > unit / 4:
-            raise NoIntegerForm("terms of a sum lose more than a quarter of a unit")
+            raise StaysInFloat("terms of a sum lose more than a quarter of a unit")
         if port.zero_point:
             value = add(self.inner, value, i64_constant(self.inner, port.zero_point))
         storage = port.type.signless_storage_type
@@ -395,7 +395,7 @@ def sizes_of(
         maps: the indices of an element of each operand.
 
     Raises:
-        NoIntegerForm: if no operand has a dynamic size.
+        StaysInFloat: if no operand has a dynamic size.
     """
     sizes: list[Size] = [*shape]
     for position, index in enumerate(indices):
@@ -406,7 +406,7 @@ def sizes_of(
                 sizes[position] = builder.size(value, map_.results.index(index))
                 break
         else:
-            raise NoIntegerForm("a result has a size that no operand has")
+            raise StaysInFloat("a result has a size that no operand has")
     return sizes
 
 
@@ -415,13 +415,13 @@ def loop_axis(tensor: Integers, indices: Sequence[AffineExpr]) -> int | None:
     The loop that the scales of a tensor belong to.
 
     Raises:
-        NoIntegerForm: if there is none.
+        StaysInFloat: if there is none.
     """
     if tensor.axis is None or len(tensor.scales) == 1:
         return None
     index = indices[tensor.axis]
     if not isinstance(index, AffineDimExpr):
-        raise NoIntegerForm(f"scales change along dimension {tensor.axis}")
+        raise StaysInFloat(f"scales change along dimension {tensor.axis}")
     return index.position
 
 

@@ -1,0 +1,75 @@
+"""Whether constants of a kernel are in the range of a type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import ConstantLike
+
+from xdsl_quant.dialects.quant import QuantizedType, ScaledQuantizedType
+from xdsl_quant.dialects.quant.traits import MovesElements, quantization_trait
+from xdsl_quant.transforms.propagation.kernel_matching import is_constant
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+
+from .reasons import StaysInFloat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def fits(value: SSAValue, type_: QuantizedType) -> bool:
+    """
+    Whether a constant is in the range of a type, but for rounding.
+
+    Raises:
+        StaysInFloat: if it is no number, or not known.
+    """
+    if has_nan(value):
+        raise StaysInFloat("a constant that is no number")
+    if not isinstance(type_, ScaledQuantizedType):
+        return False
+    numbers = _numbers(value)
+    scales, points = type_.get_scales(), type_.get_zero_points()
+    low, high = type_.storage_range
+    return bool(
+        (numbers >= ((low - 0.5 - points) * scales).max()).all()
+        and (numbers <= ((high + 0.5 - points) * scales).min()).all()
+    )
+
+
+def has_nan(value: SSAValue) -> bool:
+    """Whether a value is a constant with an element that is no number."""
+    import numpy as np
+
+    try:
+        return is_constant(value) and bool(np.isnan(_numbers(value)).any())
+    except StaysInFloat:
+        return False
+
+
+def _numbers(value: SSAValue) -> NDArray[np.float64]:
+    """
+    The numbers of a constant, and of what moves it.
+
+    Raises:
+        StaysInFloat: if they are not known.
+    """
+    import numpy as np
+
+    op = value.owner
+    while isinstance(op, Operation):
+        if op.has_trait(ConstantLike):
+            try:
+                numbers = float_numbers(op.properties.get("value"))
+            except (ValueError, ImportError) as e:
+                raise StaysInFloat(str(e)) from None
+            if numbers is not None:
+                return np.asarray(numbers, np.float64)
+            break
+        moves = quantization_trait(op, MovesElements)
+        if moves is None or len(moved := moves.moved(op)) != 1:
+            break
+        op = moved[0].owner
+    raise StaysInFloat("the content of a constant is not known")

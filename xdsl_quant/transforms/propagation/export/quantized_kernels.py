@@ -1,0 +1,338 @@
+"""
+Ops of a kernel on quantized values instead of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    RegionOp,
+    ScaledQuantizedType,
+    StatisticsOp,
+    StatisticsRefOp,
+    uniform_type,
+)
+from xdsl_quant.dialects.quant.traits import (
+    Adds,
+    Clamps,
+    MovesElements,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    Reduces,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import (
+    PerAxisType,
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.transforms.building.builder import shape_of
+
+from ..module_kernels import has_floats
+from .constant_ranges import fits
+from .dialect_casts import Words, is_quantized
+from .reasons import StaysInFloat
+
+_ACCUMULATOR_BITS = 32
+
+_F32_ROUNDING = 2.0**-23
+"""By how much of itself a product of scales may differ from what a file has."""
+
+_TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
+"""Ops that may take a scale for each channel. StableHLO's other ops do not."""
+
+_KEEPS_ORDER = Clamps, MovesElements, OrdersElements
+"""Ops that may be clamped to the range of their result before or after they compute."""
+
+
+def _is_accumulator(type_: Attribute) -> bool:
+    return (
+        isinstance(type_, ScaledQuantizedType)
+        and type_.storage_type_integral_width == _ACCUMULATOR_BITS
+    )
+
+
+def _accumulator_type(
+    op: Operation, operands: Sequence[SSAValue], specs: Iterable[Attribute]
+) -> ScaledQuantizedType:
+    """
+    The type of a sum of products: 32 bits, and the product of the scales.
+
+    Args:
+        op: the product.
+        operands: what it takes.
+        specs: how the operands of the kernel are stored: that of a bias may have been
+            rounded to `f32`. It is taken then, so that integers of one scale are added.
+    """
+    import numpy as np
+
+    from xdsl_quant.numerics import QuantizationParameters
+
+    trait = quantization_trait(op, MultipliesAndAccumulates)
+    assert trait is not None
+    lhs, rhs = (
+        scalar_or_element_type(operands[i].type) for i in (trait.lhs, trait.rhs)
+    )
+    if not isinstance(lhs, ScaledQuantizedType) or not isinstance(
+        rhs, ScaledQuantizedType
+    ):
+        raise StaysInFloat(f"a factor of '{op.name}' is not quantized")
+    scales = lhs.get_scales() * rhs.get_scales()
+    for spec in specs:
+        if not isinstance(spec, ScaledQuantizedType) or not _is_accumulator(spec):
+            continue
+        bias = spec.get_scales()
+        if bias.shape == scales.shape and np.allclose(bias, scales, _F32_ROUNDING, 0):
+            scales = bias
+    parameters = QuantizationParameters(
+        scales,
+        storage=f"i{_ACCUMULATOR_BITS}",
+        quantized_dimension=rhs.axis,
+    )
+    return uniform_type(parameters, lhs.expressed_type)
+
+
+def _along_each_axis(
+    type_: ScaledQuantizedType, result: SSAValue
+) -> Sequence[QuantizedType]:
+    """
+    The types with these scales that a result may have: a per-axis type belongs to another
+    dimension in the result of an op than in its operand, and each op has a rule for it,
+    but for a matrix product: there it is the last one.
+    """
+    from xdsl_quant.numerics import QuantizationParameters
+
+    if type_.axis is None:
+        return (type_,)
+    parameters = QuantizationParameters.from_type(type_)
+    return [
+        uniform_type(replace(parameters, quantized_dimension=axis))
+        for axis, size in reversed([*enumerate(shape_of(result))])
+        if size == len(type_.scale_array())
+    ]
+
+
+@dataclass
+class QuantizedKernel:
+    """The quantized ops of a kernel, which are being made."""
+
+    region: RegionOp
+    words: Words
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """What stands for arguments and results of the ops within."""
+
+    ops: list[Operation] = field(default_factory=list[Operation])
+
+    def results(self) -> Sequence[SSAValue]:
+        """
+        Make all ops.
+
+        Returns:
+            what stands for the results of the kernel.
+
+        Raises:
+            StaysInFloat: if an op does not accept the types.
+        """
+        *ops, _ = self.region.body.block.ops
+        for op in ops:
+            self._add(op)
+        return self._returned()
+
+    def _as(self, value: SSAValue, element_type: QuantizedType) -> SSAValue:
+        """A value with this quantized type."""
+        if scalar_or_element_type(value.type) == element_type:
+            return value
+        type_ = with_element_type(value.type, element_type)
+        new_ops = self.words.quantized(value, type_)
+        self._insert(new_ops)
+        return new_ops[-1].results[0]
+
+    def expressed(self, value: SSAValue) -> SSAValue:
+        """The floats of a quantized value."""
+        new_op = self.words.expressed(value)
+        self._insert((new_op,))
+        return new_op.results[0]
+
+    def float_results(self) -> Sequence[SSAValue]:
+        """Copy the ops as they are, and return what stands for the results."""
+        *ops, _ = self.region.body.block.ops
+        for op in ops:
+            operands = [self.values[operand] for operand in op.operands]
+            self._append(op, _with_types(op, operands, op.result_types))
+        return self._returned()
+
+    def _returned(self) -> Sequence[SSAValue]:
+        returned = [self.values[value] for value in self.region.returned]
+        return [
+            self._as(value, spec) if isinstance(spec, ScaledQuantizedType) else value
+            for value, spec in zip(returned, self.region.output_specs, strict=True)
+        ]
+
+    def _append(self, op: Operation, new: Operation) -> None:
+        """Append what stands for an op."""
+        new.location = op.location
+        self.ops.append(new)
+        for old, result in zip(op.results, new.results, strict=True):
+            result.name_hint = old.name_hint
+            self.values[old] = result
+
+    def _insert(self, new_ops: Sequence[Operation]) -> None:
+        for op in new_ops:
+            op.location = self.region.location
+            self.ops.append(op)
+
+    def _add(self, op: Operation) -> None:
+        if isinstance(op, StatisticsOp | StatisticsRefOp):
+            self.values[op.result] = self.values[op.input]
+            return
+        operands = [self.values[operand] for operand in op.operands]
+        if not has_quantization_trait(op, *_TAKES_ACCUMULATORS):
+            operands = [self._without_axis(operand) for operand in operands]
+        quantized = next((x for x in operands if is_quantized(x.type)), None)
+        if quantized is not None:
+            peer = cast(QuantizedType, scalar_or_element_type(quantized.type))
+            # Floats in a kernel are constants, such as the 0 of a rectifier.
+            constants = [x for x in operands if has_floats(x)]
+            converted = constants
+            if not all([fits(x, peer) for x in constants]):
+                own = self._stored_as(op.results[0]) if _keeps_order(op) else None
+                if own is None:
+                    raise StaysInFloat(
+                        f"a constant of '{op.name}' exceeds the range of '{peer}'"
+                    )
+                peer = own
+                converted = [
+                    x for x in operands if x in constants or is_quantized(x.type)
+                ]
+            operands = [self._as(x, peer) if x in converted else x for x in operands]
+        self._append(op, self._made(op, operands, is_quantized=quantized is not None))
+
+    def _without_axis(self, value: SSAValue) -> SSAValue:
+        """An accumulator with a scale for each channel as the result of the kernel."""
+        element_type, specs = scalar_or_element_type(value.type), self._result_types
+        if not isinstance(element_type, PerAxisType) or not specs:
+            return value
+        return self._as(value, specs[0])
+
+    @property
+    def _result_types(self) -> Sequence[ScaledQuantizedType]:
+        specs = self.region.output_specs
+        return [spec for spec in specs if isinstance(spec, ScaledQuantizedType)]
+
+    def _made(
+        self, op: Operation, operands: Sequence[SSAValue], *, is_quantized: bool
+    ) -> Operation:
+        if not is_quantized:
+            return _with_types(op, operands, op.result_types)
+        # The types of results that are no floats stay: there is one choice.
+        gives_floats = any(map(has_floats, op.results))
+        candidates = self._element_types(op, operands) if gives_floats else (None,)
+        reason: VerifyException | None = None
+        for element_type in candidates:
+            types = [
+                with_element_type(result.type, element_type)
+                if element_type is not None and has_floats(result)
+                else result.type
+                for result in op.results
+            ]
+            new = _with_types(op, operands, types)
+            if element_type is not None and _keeps_order(op):
+                _set_element_types(new, element_type)
+            try:
+                new.verify()
+            except VerifyException as e:
+                reason = reason or e
+                new.erase()
+            else:
+                return new
+        raise StaysInFloat(f"'{op.name}' does not accept the types: {reason}")
+
+    def _element_types(
+        self, op: Operation, operands: Sequence[SSAValue]
+    ) -> Sequence[QuantizedType]:
+        """The types that the results of an op may have, of which the first fits."""
+        if self.words.has_accumulators:
+            if op.results[0] not in self.region.returned and (
+                quantization_trait(op, MultipliesAndAccumulates) is not None
+            ):
+                specs = self.region.input_specs
+                accumulator = _accumulator_type(op, operands, specs)
+                return _along_each_axis(accumulator, op.results[0])
+            for operand in operands:
+                type_ = scalar_or_element_type(operand.type)
+                if isinstance(type_, ScaledQuantizedType) and _is_accumulator(type_):
+                    return _along_each_axis(type_, op.results[0])
+        if (stored := self._stored_as(op.results[0])) is not None:
+            return (stored,)
+        if _keeps_order(op):
+            types = (scalar_or_element_type(operand.type) for operand in operands)
+            return [t for t in types if isinstance(t, QuantizedType)][:1]
+        users = [use.operation for result in op.results for use in result.uses]
+        if not users:
+            return self._result_types[:1]
+        computing = next((user for user in users if not _keeps_order(user)), users[0])
+        raise StaysInFloat(
+            f"no specification says how the result of '{op.name}' is stored, and "
+            f"'{computing.name}' computes with it"
+        )
+
+    def _stored_as(self, value: SSAValue) -> ScaledQuantizedType | None:
+        """The type of the result that a value is, or becomes without computation."""
+        returned = self.region.returned
+        if value in returned:
+            spec = self.region.output_specs.data[[*returned].index(value)]
+            return spec if isinstance(spec, ScaledQuantizedType) else None
+        users = {use.operation for use in value.uses}
+        types = {
+            self._stored_as(user.results[0]) if _keeps_order(user) else None
+            for user in users
+        }
+        return types.pop() if len(types) == 1 else None
+
+
+def _keeps_order(op: Operation) -> bool:
+    """Whether an op only moves, orders and clamps elements."""
+    if isinstance(op, StatisticsOp | StatisticsRefOp):
+        return True
+    bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
+    return has_quantization_trait(op, *_KEEPS_ORDER) or (
+        has_quantization_trait(op, Reduces)
+        and all(_keeps_order(inner) for body in bodies for inner in body)
+    )
+
+
+def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
+    """Give the floats in the regions of an op a quantized type."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    values = [
+        value
+        for block in blocks
+        for values in (block.args, *(inner.results for inner in block.ops))
+        for value in values
+        if has_floats(value)
+    ]
+    for value in values:
+        type_ = with_element_type(value.type, element_type)
+        Rewriter.replace_value_with_new_type(value, type_)
+
+
+def _with_types(
+    op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
+) -> Operation:
+    """The same op with other operands and results."""
+    return type(op).create(
+        operands=operands,
+        result_types=types,
+        properties=op.properties.copy(),
+        attributes=op.attributes.copy(),
+        regions=[region.clone() for region in op.regions],
+    )
