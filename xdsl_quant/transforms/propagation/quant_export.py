@@ -35,6 +35,7 @@ from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
+from .export.reasons import StaysInFloat
 from .export.wide_biases import widen_biases
 from .module_kernels import float_ops_of, kernels_of, warn_without_kernels
 
@@ -105,7 +106,7 @@ class QuantExportPass(ModulePass):
             )
 
 
-def _descriptions(in_float: Mapping[RegionOp, str]) -> Iterator[str]:
+def _descriptions(in_float: Mapping[RegionOp, StaysInFloat]) -> Iterator[str]:
     """Which kernels stay in floating point, and why."""
     for region, reason in in_float.items():
         yield f"{location_prefix(region.location)}kernel '{region.kernel}': {reason}"

@@ -54,8 +54,8 @@ func.func @padded(%x: tensor<2x!x>) -> tensor<2x2x!x> {
 // QUANTIZED-NEXT:     %y = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2x!quant.uniform<i32:f32:0, {2.500000e-01,1.250000e-01}>>) -> tensor<4x2x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>
 // QUANTIZED-NEXT:     %y_1 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : (tensor<4x3x!quant.uniform<i8:f32, 5.000000e-01:3>>, tensor<2x3x!quant.uniform<i8<-127:127>:f32:0, {5.000000e-01,2.500000e-01}>>) -> tensor<4x2x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>
 // QUANTIZED-NEXT:     %y_2 = stablehlo.add %y_1, %y : tensor<4x2x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>
-// QUANTIZED-NEXT:     %0 = stablehlo.uniform_quantize %y_2 : (tensor<4x2x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>) -> tensor<4x2x!quant.uniform<i8:f32, 7.500000e-01:-128>>
 // QUANTIZED-NEXT:     %y_3 = stablehlo.constant() <{value = dense<-128> : tensor<i8>}> : () -> tensor<!quant.uniform<i8:f32, 7.500000e-01:-128>>
+// QUANTIZED-NEXT:     %0 = stablehlo.uniform_quantize %y_2 : (tensor<4x2x!quant.uniform<i32:f32:1, {2.500000e-01,1.250000e-01}>>) -> tensor<4x2x!quant.uniform<i8:f32, 7.500000e-01:-128>>
 // QUANTIZED-NEXT:     %y_4 = stablehlo.constant() <{value = dense<-120> : tensor<i8>}> : () -> tensor<!quant.uniform<i8:f32, 7.500000e-01:-128>>
 // QUANTIZED-NEXT:     %y_5 = stablehlo.clamp %y_3, %0, %y_4 : (tensor<!quant.uniform<i8:f32, 7.500000e-01:-128>>, tensor<4x2x!quant.uniform<i8:f32, 7.500000e-01:-128>>, tensor<!quant.uniform<i8:f32, 7.500000e-01:-128>>) -> tensor<4x2x!quant.uniform<i8:f32, 7.500000e-01:-128>>
 // QUANTIZED-NEXT:     func.return %y_5 : tensor<4x2x!quant.uniform<i8:f32, 7.500000e-01:-128>>

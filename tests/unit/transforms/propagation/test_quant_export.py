@@ -557,8 +557,8 @@ def test_activation_after_per_axis_sums():
         "stablehlo.constant",
         "stablehlo.dot_general",
         "stablehlo.add",
-        "stablehlo.uniform_quantize",
         "stablehlo.constant",
+        "stablehlo.uniform_quantize",
         "stablehlo.constant",
         "stablehlo.clamp",
     ]

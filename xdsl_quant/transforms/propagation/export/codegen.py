@@ -75,7 +75,7 @@ from .constants import Constant, Empty, constant_numbers, constant_or_empty
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, Port
 from .loops import Loop
-from .reasons import StaysInFloat
+from .reasons import ResultOutOfRange, StaysInFloat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +90,9 @@ class CodegenExport:
     reference: CodegenExport | None = None
     """The export of a copy without pushing; if it is set, rescales are pushed."""
 
-    in_float: dict[RegionOp, str] = field(default_factory=dict[RegionOp, str])
+    in_float: dict[RegionOp, StaysInFloat] = field(
+        default_factory=dict[RegionOp, StaysInFloat]
+    )
     """The kernels that stayed in floating point, and why."""
 
     rescales: int = 0
@@ -176,12 +178,13 @@ class CodegenExport:
             try:
                 self._integer_kernel(index, region)
             except StaysInFloat as e:
-                reason = str(e)
+                reason = e
         if reason is not None:
             self.in_float[region] = reason
-            self._float_kernel(region)
+            are_stored = not isinstance(reason, ResultOutOfRange)
+            self._float_kernel(region, are_stored=are_stored)
 
-    def _reason(self, index: int) -> str | None:
+    def _reason(self, index: int) -> StaysInFloat | None:
         """Why a kernel stays in floating point, if that is known already."""
         if self.reference is None:
             return None
@@ -288,6 +291,8 @@ class CodegenExport:
             raise StaysInFloat("a result is constant")
         if not isinstance(value, Integers):
             raise StaysInFloat("a result has elements that do not matter")
+        if port.cuts_off(value):
+            raise ResultOutOfRange(f"a result exceeds the range of '{port.type}'")
         # To round what was moved is to move what was rounded.
         is_same |= value.is_same_at_port and value.port == port.type
         if self.reference is not None and _waits_for_a_kernel(region.results[i], port):
@@ -430,8 +435,8 @@ class CodegenExport:
             )
         return self._expressed[value]
 
-    def _float_kernel(self, region: RegionOp) -> None:
-        """Dequantize, compute, quantize."""
+    def _float_kernel(self, region: RegionOp, *, are_stored: bool) -> None:
+        """Dequantize, compute, and quantize unless results stay in floats."""
         builder = LoweringBuilder.before(region)
         block = region.body.block
         values: dict[SSAValue, SSAValue] = {}
@@ -449,7 +454,7 @@ class CodegenExport:
         ):
             new = values[returned]
             try:
-                port = Port.of(spec) if _is_scaled(spec) else None
+                port = Port.of(spec) if are_stored and _is_scaled(spec) else None
                 loaded = None if port is None else _loaded(new, port)
             except StaysInFloat:
                 port = loaded = None
@@ -460,7 +465,9 @@ class CodegenExport:
                 )
             else:
                 self._is_bounded &= is_same
-                old.replace_all_uses_with(_rounded(builder, new, spec))
+                if are_stored:
+                    new = _rounded(builder, new, spec)
+                old.replace_all_uses_with(new)
 
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute

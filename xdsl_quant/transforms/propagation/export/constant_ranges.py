@@ -30,12 +30,31 @@ def fits(value: SSAValue, type_: QuantizedType) -> bool:
         raise StaysInFloat("a constant that is no number")
     if not isinstance(type_, ScaledQuantizedType):
         return False
-    numbers = _numbers(value)
+    numbers = numbers_of(value)
+    low, high = ends_of(type_)
+    return bool((numbers >= low).all() and (numbers <= high).all())
+
+
+def is_exact(value: SSAValue, type_: QuantizedType) -> bool:
+    """
+    Whether a type stores the numbers of a constant without rounding.
+
+    Raises:
+        StaysInFloat: if it is no number, or not known.
+    """
+    if not fits(value, type_) or not isinstance(type_, ScaledQuantizedType):
+        return False
+    units = numbers_of(value)[..., None] / type_.get_scales()
+    return bool((units == units.round()).all())
+
+
+def ends_of(type_: ScaledQuantizedType) -> tuple[float, float]:
+    """The least and the largest number that a type does not cut off but for rounding."""
     scales, points = type_.get_scales(), type_.get_zero_points()
     low, high = type_.storage_range
-    return bool(
-        (numbers >= ((low - 0.5 - points) * scales).max()).all()
-        and (numbers <= ((high + 0.5 - points) * scales).min()).all()
+    return (
+        float(((low - 0.5 - points) * scales).max()),
+        float(((high + 0.5 - points) * scales).min()),
     )
 
 
@@ -44,12 +63,12 @@ def has_nan(value: SSAValue) -> bool:
     import numpy as np
 
     try:
-        return is_constant(value) and bool(np.isnan(_numbers(value)).any())
+        return is_constant(value) and bool(np.isnan(numbers_of(value)).any())
     except StaysInFloat:
         return False
 
 
-def _numbers(value: SSAValue) -> NDArray[np.float64]:
+def numbers_of(value: SSAValue) -> NDArray[np.float64]:
     """
     The numbers of a constant, and of what moves it.
 

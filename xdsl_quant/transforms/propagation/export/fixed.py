@@ -38,7 +38,7 @@ from ..module_kernels import has_floats, ports_of
 from .constant_ranges import has_nan
 from .dialect_casts import QUANT_WORDS, Words, words_of
 from .quantized_kernels import QuantizedKernel
-from .reasons import StaysInFloat
+from .reasons import ResultOutOfRange, StaysInFloat
 
 
 class FixedExport:
@@ -52,7 +52,7 @@ class FixedExport:
         self.words: dict[SSAValue, Words] = {}
         """In which words the results of kernels are quantized."""
 
-        self.in_float: dict[RegionOp, str] = {}
+        self.in_float: dict[RegionOp, StaysInFloat] = {}
         """The kernels that stayed in floating point, and why."""
 
         self.dequantizations: dict[Operation, None] = {}
@@ -76,13 +76,14 @@ class FixedExport:
         try:
             kernel, results = self._quantized_kernel(region)
         except StaysInFloat as e:
-            self.in_float[region] = str(e)
-            kernel, results = self._float_kernel(region)
+            self.in_float[region] = e
+            are_stored = not isinstance(e, ResultOutOfRange)
+            kernel, results = self._float_kernel(region, are_stored=are_stored)
         Rewriter.insert_op(kernel.ops, InsertPoint.before(region))
         specs = region.output_specs
         for old, new, spec in zip(region.results, results, specs, strict=True):
             new.name_hint = new.name_hint or old.name_hint
-            if isinstance(spec, ScaledQuantizedType):
+            if isinstance(spec, ScaledQuantizedType) and not has_floats(new):
                 self.stored[old] = {spec: new}
                 self.words[old] = kernel.words
             else:
@@ -114,7 +115,7 @@ class FixedExport:
         return kernel, kernel.results()
 
     def _float_kernel(
-        self, region: RegionOp
+        self, region: RegionOp, *, are_stored: bool
     ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
         """Dequantize, compute, quantize. Constants are those of the float model."""
         kernel = QuantizedKernel(region, words_of(region))
@@ -129,7 +130,7 @@ class FixedExport:
             elif value in self.stored:
                 value = self._expressed(value)
             kernel.values[argument] = value
-        return kernel, kernel.float_results()
+        return kernel, kernel.float_results(are_stored=are_stored)
 
     # Values of the module
 

@@ -187,6 +187,18 @@ class Port:
             is_same_at_port=True,
         )
 
+    def cuts_off(self, integers: Integers) -> bool:
+        """Whether all of some integers stand for numbers that exceed the range."""
+        low, high = (
+            [(end - integers.zero_point) * scale for scale in integers.scales]
+            for end in (integers.low, integers.high)
+        )
+        first, last = (
+            [(end - self.zero_point) * scale for scale in self.scales]
+            for end in (self.low - HALF, self.high + HALF)
+        )
+        return min(low) > max(last) or max(high) < min(first)
+
     def is_of(self, integers: Integers) -> bool:
         """Whether integers are stored with the type."""
         storage = self.type.signless_storage_type

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from math import isinf, prod
+from typing import TypeGuard, cast
 
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import (
     QuantizedType,
@@ -38,9 +41,9 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.transforms.building.builder import shape_of
 
 from ..module_kernels import has_floats
-from .constant_ranges import fits
+from .constant_ranges import ends_of, fits, is_exact, numbers_of
 from .dialect_casts import Words, is_quantized
-from .reasons import StaysInFloat
+from .reasons import ResultOutOfRange, StaysInFloat
 
 _ACCUMULATOR_BITS = 32
 
@@ -54,7 +57,7 @@ _KEEPS_ORDER = Clamps, MovesElements, OrdersElements
 """Ops that may be clamped to the range of their result before or after they compute."""
 
 
-def _is_accumulator(type_: Attribute) -> bool:
+def _is_accumulator(type_: Attribute) -> TypeGuard[ScaledQuantizedType]:
     return (
         isinstance(type_, ScaledQuantizedType)
         and type_.storage_type_integral_width == _ACCUMULATOR_BITS
@@ -162,12 +165,17 @@ class QuantizedKernel:
         self._insert((new_op,))
         return new_op.results[0]
 
-    def float_results(self) -> Sequence[SSAValue]:
-        """Copy the ops as they are, and return what stands for the results."""
+    def float_results(self, *, are_stored: bool) -> Sequence[SSAValue]:
+        """
+        Copy the ops as they are, and return what stands for the results: as the ports store
+        them, or in floats.
+        """
         *ops, _ = self.region.body.block.ops
         for op in ops:
             operands = [self.values[operand] for operand in op.operands]
             self._append(op, _with_types(op, operands, op.result_types))
+        if not are_stored:
+            return [self.values[value] for value in self.region.returned]
         return self._returned()
 
     def _returned(self) -> Sequence[SSAValue]:
@@ -195,33 +203,51 @@ class QuantizedKernel:
             self.values[op.result] = self.values[op.input]
             return
         operands = [self.values[operand] for operand in op.operands]
-        if not has_quantization_trait(op, *_TAKES_ACCUMULATORS):
-            operands = [self._without_axis(operand) for operand in operands]
-        quantized = next((x for x in operands if is_quantized(x.type)), None)
-        if quantized is not None:
-            peer = cast(QuantizedType, scalar_or_element_type(quantized.type))
-            # Floats in a kernel are constants, such as the 0 of a rectifier.
-            constants = [x for x in operands if has_floats(x)]
-            converted = constants
-            if not all([fits(x, peer) for x in constants]):
-                own = self._stored_as(op.results[0]) if _keeps_order(op) else None
-                if own is None:
-                    raise StaysInFloat(
-                        f"a constant of '{op.name}' exceeds the range of '{peer}'"
-                    )
-                peer = own
-                converted = [
-                    x for x in operands if x in constants or is_quantized(x.type)
-                ]
-            operands = [self._as(x, peer) if x in converted else x for x in operands]
-        self._append(op, self._made(op, operands, is_quantized=quantized is not None))
+        types = [scalar_or_element_type(x.type) for x in operands]
+        quantized = [type_ for type_ in types if isinstance(type_, QuantizedType)]
+        if quantized:
+            operands = self._stored(op, operands, quantized)
+        self._append(op, self._made(op, operands, is_quantized=bool(quantized)))
 
-    def _without_axis(self, value: SSAValue) -> SSAValue:
-        """An accumulator with a scale for each channel as the result of the kernel."""
-        element_type, specs = scalar_or_element_type(value.type), self._result_types
-        if not isinstance(element_type, PerAxisType) or not specs:
-            return value
-        return self._as(value, specs[0])
+    def _stored(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        quantized: Sequence[QuantizedType],
+    ) -> Sequence[SSAValue]:
+        """
+        The operands of an op without floats. Those are constants, such as the 0 of a
+        rectifier, and have the type of another operand, or all have another type: that of
+        a sum, or of the result where the op takes no accumulator or a constant would be
+        rounded.
+        """
+        peer, *_ = quantized
+        constants = [x for x in operands if has_floats(x)]
+        needs_no_axis = not has_quantization_trait(op, *_TAKES_ACCUMULATORS) and any(
+            isinstance(type_, PerAxisType) and _is_accumulator(type_)
+            for type_ in quantized
+        )
+        own = self._stored_as(op.results[0]) if _keeps_order(op) else None
+        if own is not None:
+            are_exact = all([is_exact(x, peer) for x in constants])
+            for index, operand in enumerate(operands):
+                if operand in constants and _is_cut_off(op, index, operand, own):
+                    raise ResultOutOfRange(_out_of_range(op, own))
+            common = own if needs_no_axis or not are_exact else None
+        else:
+            common = None
+            if self.words.has_accumulators and _is_sum(op):
+                common = _sum_type(op, operands[0])
+            elif needs_no_axis:
+                raise StaysInFloat(f"'{op.name}' takes no scales of an axis")
+            if not all([fits(x, common or peer) for x in constants]):
+                raise StaysInFloat(_out_of_range(op, common or peer))
+        return [
+            self._as(x, common or peer)
+            if x in constants or (common is not None and is_quantized(x.type))
+            else x
+            for x in operands
+        ]
 
     @property
     def _result_types(self) -> Sequence[ScaledQuantizedType]:
@@ -245,7 +271,7 @@ class QuantizedKernel:
                 for result in op.results
             ]
             new = _with_types(op, operands, types)
-            if element_type is not None and _keeps_order(op):
+            if element_type is not None:
                 _set_element_types(new, element_type)
             try:
                 new.verify()
@@ -260,6 +286,7 @@ class QuantizedKernel:
         self, op: Operation, operands: Sequence[SSAValue]
     ) -> Sequence[QuantizedType]:
         """The types that the results of an op may have, of which the first fits."""
+        types = [scalar_or_element_type(operand.type) for operand in operands]
         if self.words.has_accumulators:
             if op.results[0] not in self.region.returned and (
                 quantization_trait(op, MultipliesAndAccumulates) is not None
@@ -267,14 +294,14 @@ class QuantizedKernel:
                 specs = self.region.input_specs
                 accumulator = _accumulator_type(op, operands, specs)
                 return _along_each_axis(accumulator, op.results[0])
-            for operand in operands:
-                type_ = scalar_or_element_type(operand.type)
-                if isinstance(type_, ScaledQuantizedType) and _is_accumulator(type_):
-                    return _along_each_axis(type_, op.results[0])
+            accumulator = next(filter(_is_accumulator, types), None)
+            if accumulator is not None and self._may_have(op, accumulator):
+                return _along_each_axis(accumulator, op.results[0])
+        if has_quantization_trait(op, Reduces):
+            return [cast(QuantizedType, types[0])]
         if (stored := self._stored_as(op.results[0])) is not None:
             return (stored,)
         if _keeps_order(op):
-            types = (scalar_or_element_type(operand.type) for operand in operands)
             return [t for t in types if isinstance(t, QuantizedType)][:1]
         users = [use.operation for result in op.results for use in result.uses]
         if not users:
@@ -283,6 +310,20 @@ class QuantizedKernel:
         raise StaysInFloat(
             f"no specification says how the result of '{op.name}' is stored, and "
             f"'{computing.name}' computes with it"
+        )
+
+    def _may_have(self, op: Operation, accumulator: ScaledQuantizedType) -> bool:
+        """
+        Whether results of an op may have the scale of an accumulator among its operands: of
+        a function of it only if that is fine compared with the results of the kernel.
+        """
+        return (
+            has_quantization_trait(op, *_TAKES_ACCUMULATORS, Reduces)
+            or _keeps_order(op)
+            or all(
+                accumulator.get_scales().max() <= spec.get_scales().min() / 4
+                for spec in self._result_types
+            )
         )
 
     def _stored_as(self, value: SSAValue) -> ScaledQuantizedType | None:
@@ -308,6 +349,82 @@ def _keeps_order(op: Operation) -> bool:
         has_quantization_trait(op, Reduces)
         and all(_keeps_order(inner) for body in bodies for inner in body)
     )
+
+
+def _applied(op: Operation) -> Operation:
+    """The op itself, or the only one that a reduction applies."""
+    bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
+    return bodies[0][0] if len(bodies) == 1 and len(bodies[0]) == 1 else op
+
+
+def _out_of_range(op: Operation, type_: QuantizedType) -> str:
+    return f"a constant of '{op.name}' exceeds the range of '{type_}'"
+
+
+def _is_cut_off(
+    op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
+) -> bool:
+    """
+    Whether the type of the result cuts a constant operand off, though the result has the
+    numbers of it. An infinity is the end of any range.
+    """
+    numbers = numbers_of(constant)
+    low, high = ends_of(type_)
+    is_below = (numbers < low).any() and not isinf(numbers.min())
+    is_above = (numbers > high).any() and not isinf(numbers.max())
+    match _applied(op).name.partition(".")[2]:
+        case "maximum":
+            return bool(is_above)
+        case "minimum":
+            return bool(is_below)
+        case "clamp":
+            return bool(is_below if index == 2 else is_above)
+        case _:
+            return bool(is_below or is_above)
+
+
+def _is_sum(op: Operation) -> bool:
+    """Whether a reduction adds."""
+    return has_quantization_trait(op, Reduces) and has_quantization_trait(
+        _applied(op), Adds
+    )
+
+
+def _sum_type(op: Operation, terms: SSAValue) -> ScaledQuantizedType:
+    """
+    The type of a sum of many terms: 32 bits, with the scale of the terms.
+
+    Raises:
+        StaysInFloat: if there may be so many terms that their sum has more bits.
+    """
+    from xdsl_quant.numerics import QuantizationParameters
+
+    type_ = scalar_or_element_type(terms.type)
+    if not isinstance(type_, ScaledQuantizedType):
+        raise StaysInFloat(f"'{op.name}' adds what is not quantized")
+    if _is_accumulator(type_):
+        return type_
+    shape = shape_of(terms)
+    window, reduced = (
+        op.properties.get(name) for name in ("window_dimensions", "dimensions")
+    )
+    sizes: Sequence[int] = shape
+    if isa(window, DenseArrayBase[I64]):
+        sizes = window.get_values()
+    elif isa(reduced, DenseArrayBase[I64]):
+        sizes = [shape[dimension] for dimension in reduced.get_values()]
+    low, high = type_.storage_range
+    largest = high - low
+    if DYNAMIC_INDEX in sizes or prod(sizes) * largest >= 1 << _ACCUMULATOR_BITS - 1:
+        raise StaysInFloat(
+            f"sums of '{op.name}' may need more than {_ACCUMULATOR_BITS} bits"
+        )
+    parameters = QuantizationParameters(
+        type_.get_scales(),
+        storage=f"i{_ACCUMULATOR_BITS}",
+        quantized_dimension=type_.axis,
+    )
+    return uniform_type(parameters, type_.expressed_type)
 
 
 def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
