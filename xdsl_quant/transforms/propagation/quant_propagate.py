@@ -42,12 +42,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, warn
-from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.dialects.quant import NoQuantizedType, RegionOp, StatisticsOp
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 
 from .module_kernels import kernels_of, warn_without_kernels
 from .resolution.collecting import collect
-from .resolution.describing import describe
+from .resolution.describing import describe, undecided_port
 from .resolution.functions import merge_copies, separate_calls
 from .resolution.report import PropagationReport
 from .resolution.work_list import Resolver, content_of
@@ -77,7 +77,7 @@ class QuantPropagatePass(ModulePass):
         target = target_of_option(self.target)
         warn_without_kernels(op)
         propagation = Propagation(op, target)
-        propagation.warn_of_nothing()
+        propagation.warn_of_float_kernels()
         propagation.warn_of_clamped_constants()
         if self.report is None:
             return
@@ -112,22 +112,43 @@ class Propagation:
         duplicate_constants(self.graph.all_values)
         self._copies = merge_copies(separated)
 
-    def warn_of_nothing(self) -> None:
-        """Say on standard error that there are kernels, but parameters of none of them."""
-        specs = [spec for op in kernels_of(self._module) for spec in op.specs]
-        others = self.graph.float_kernels
-        if others and not self.graph.kernels:
-            op, reason = others[0]
+    def warn_of_float_kernels(self) -> None:
+        """Say on standard error which kernels nobody asked to stay in floating point."""
+        reasons = dict(self.graph.float_kernels) | {
+            kernel.op: f"{port} of kernel '{kernel.name}' has no parameters"
+            for kernel in self.graph.kernels
+            if (port := undecided_port(kernel)) is not None
+        }
+        # Kernels of functions that were merged are gone.
+        kernels = kernels_of(self._module)
+        reasons = {
+            op: reasons[op]
+            for op in kernels
+            if op in reasons
+            and not any(isinstance(spec, NoQuantizedType) for spec in op.specs)
+        }
+        if not reasons:
+            return
+        op, reason = next(iter(reasons.items()))
+        place = location_prefix(op.location)
+        if not self.graph.kernels:
             warn(
                 f"no kernel is propagated: {reason}; use the target that the kernels were "
                 "fused for",
-                location_prefix(op.location),
+                place,
             )
-        elif specs and not any(isinstance(spec, UniformType) for spec in specs):
-            warn(
-                "no value has parameters, found no statistics and no specification of the "
-                "kernels; 'quant-constraints-to-specs' makes specifications of statistics"
-            )
+            return
+        remedy = (
+            "run 'quant-constraints-to-specs' first, which makes specifications of "
+            "statistics"
+            if any(map(_has_statistics, reasons))
+            else "the option report=FILE lists all of them"
+        )
+        warn(
+            f"{len(reasons)} of {len(kernels)} kernels stay in floating point, found that "
+            f"{reason}; {remedy}",
+            place,
+        )
 
     def warn_of_clamped_constants(self) -> None:
         """
@@ -165,6 +186,15 @@ class Propagation:
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""
         return describe(self._module, self._target.name, self.graph, self._copies)
+
+
+def _has_statistics(op: RegionOp) -> bool:
+    """Whether statistics of the operands or results of a kernel are no specifications."""
+    return any(
+        isinstance(value.owner, StatisticsOp)
+        or any(isinstance(use.operation, StatisticsOp) for use in value.uses)
+        for value in (*op.inputs, *op.results)
+    )
 
 
 def propagate(module: ModuleOp, target: TargetSpec) -> PropagationReport:

@@ -576,29 +576,44 @@ def test_report(tmp_path: Path):
 
 
 def test_kernels_without_parameters(capsys: pytest.CaptureFixture[str]):
-    """They stay in floating point; if all do, there is a warning."""
+    """They stay in floating point, and there is a warning, unless someone asked for it."""
     text = function(
         kernel("tfl.relu", [("x", None)], "a", None),
         kernel("tfl.tanh", [("a", None)], "y", None),
     )
     report = propagate(parsed(text), TFLITE)
-    assert [(k.kernel, k.float_reason) for k in report.float_kernels] == [
-        ("tfl.relu", "operand 0 has no parameters"),
-        ("tfl.tanh", "operand 0 has no parameters"),
+    assert [(k.kernel, k.value, k.float_reason) for k in report.float_kernels] == [
+        ("tfl.relu", "%a", "operand 0 has no parameters"),
+        ("tfl.tanh", "%y", "operand 0 has no parameters"),
     ]
-    first = function(kernel("tfl.relu", [("x", None)], "y", None))
-    QuantPropagatePass("tflite-int8").apply(Context(), parsed(first))
-    assert capsys.readouterr().err == (
-        "warning: no value has parameters, found no statistics and no specification of the "
-        "kernels; 'quant-constraints-to-specs' makes specifications of statistics\n"
-    )
     QuantPropagatePass("mac-array").apply(Context(), parsed(text))
     assert capsys.readouterr().err.endswith(
         "warning: no kernel is propagated: target 'mac-array' has no kernel 'tfl.relu'; "
         "use the target that the kernels were fused for\n"
     )
     QuantPropagatePass("tflite-int8").apply(Context(), parsed(text))
+    assert capsys.readouterr().err == (
+        "module:2:1: warning: 2 of 2 kernels stay in floating point, found that operand 0 "
+        "of kernel 'tfl.relu' has no parameters; the option report=FILE lists all of them\n"
+    )
+    QuantPropagatePass("tflite-int8").apply(
+        Context(),
+        parsed(function(kernel("tfl.tanh", [("x", "!quant.none<f32>")], "y", None))),
+    )
     assert not capsys.readouterr().err
+
+
+def test_statistics_that_are_no_specifications(capsys: pytest.CaptureFixture[str]):
+    statistics = f"%s = quant.stats %{{}} <-1.0:1.0> : {T}\n"
+    before = (statistics.format("x"), kernel("tfl.relu", [("s", HALF)], "y", None))
+    after = (kernel("tfl.relu", [("x", None)], "y", HALF), statistics.format("y"))
+    for lines, line, port in ((before, 3, "result 0"), (after, 2, "operand 0")):
+        QuantPropagatePass("tflite-int8").apply(Context(), parsed(function(*lines)))
+        assert capsys.readouterr().err == (
+            f"module:{line}:1: warning: 1 of 1 kernels stay in floating point, found that "
+            f"{port} of kernel 'tfl.relu' has no parameters; run "
+            "'quant-constraints-to-specs' first, which makes specifications of statistics\n"
+        )
 
 
 @pytest.mark.parametrize(("spec", "is_warned"), [(UNIT, True), (HALF, False)])

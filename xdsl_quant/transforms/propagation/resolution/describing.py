@@ -56,6 +56,22 @@ def describe(
     )
 
 
+def undecided_port(kernel: Kernel) -> str | None:
+    """
+    The first port without parameters, e.g. `operand 0`, for which a kernel stays in
+    floating point; `None` if it need not.
+    """
+    op = kernel.op
+    for port, ssa in enumerate((*op.inputs, *op.results)):
+        if (
+            isinstance(scalar_or_element_type(ssa.type), AnyFloat)
+            and not isinstance(op.specs[port], UniformType)
+            and not is_constant(ssa)
+        ):
+            return kernel.port_name(port)
+    return None
+
+
 class _Description:
     """The values and kernels that were described so far."""
 
@@ -74,34 +90,33 @@ class _Description:
         """Describe the values and kernels of a function."""
         function = top.sym_name.data if isinstance(top, FuncOp) else ""
         regions = [op for op in top.walk() if isinstance(op, RegionOp)]
+        names = dict(_names(top))
         ports: dict[SSAValue, list[tuple[RegionOp, int]]] = {}
         for op in regions:
             for port, ssa in enumerate((*op.inputs, *op.results)):
                 if isinstance(scalar_or_element_type(ssa.type), AnyFloat):
                     ports.setdefault(ssa, []).append((op, port))
-            reason = self._reasons.get(op) or self._undecided(op)
+            reason = self._reasons.get(op)
+            if reason is None and (port := undecided_port(self._kernels[op])):
+                reason = f"{port} has no parameters"
             if reason is not None:
                 self.float_kernels.append(
-                    KernelReport(function, op.kernel, _place(op), reason)
+                    KernelReport(
+                        function, op.kernel, names[op.results[0]], _place(op), reason
+                    )
                 )
         self.float_ops += [
-            OpReport(function, op_name(op), _place(op)) for op in float_ops_of(top)
+            OpReport(
+                function,
+                op_name(op),
+                names[op.results[0]] if op.results else "-",
+                _place(op),
+            )
+            for op in float_ops_of(top)
         ]
-        for ssa, name in _names(top):
+        for ssa, name in names.items():
             if ssa in ports:
                 self.values.append(self._value(function, name, ssa, ports[ssa]))
-
-    def _undecided(self, op: RegionOp) -> str | None:
-        """Why a kernel of the target stays in floating point; `None` if it need not."""
-        kernel = self._kernels[op]
-        for port, ssa in enumerate((*op.inputs, *op.results)):
-            if (
-                isinstance(scalar_or_element_type(ssa.type), AnyFloat)
-                and not isinstance(op.specs[port], UniformType)
-                and not is_constant(ssa)
-            ):
-                return f"{kernel.port_name(port)} has no parameters"
-        return None
 
     def _value(
         self,

@@ -63,6 +63,9 @@ class KernelReport:
     kernel: str
     """The name of the kernel."""
 
+    value: str
+    """The name of its first result in the text of the function."""
+
     location: str
     """The location of the kernel; empty if it is not known."""
 
@@ -79,6 +82,9 @@ class OpReport:
 
     op: str
     """The name of the op."""
+
+    value: str
+    """The name of its first result in the text of the function; `-` if it has none."""
 
     location: str
     """The location of the op; empty if it is not known."""
@@ -134,12 +140,15 @@ class PropagationReport:
             lines += ["", f"@{function}", *_table(rows)]
         if self.float_kernels:
             rows = [
-                (k.location or f"@{k.function}", k.kernel, k.float_reason)
+                (k.location or f"@{k.function}", k.value, k.kernel, k.float_reason)
                 for k in self.float_kernels
             ]
             lines += ["", "kernels that stay in floating point", *_table(rows)]
         if self.float_ops:
-            rows = [(op.location or f"@{op.function}", op.op) for op in self.float_ops]
+            rows = [
+                (op.location or f"@{op.function}", op.value, op.op)
+                for op in self.float_ops
+            ]
             lines += ["", "ops in no kernel", *_table(rows)]
         if self.duplicates:
             rows = [(f"@{a}", f"copy of @{b}") for a, b in self.duplicates.items()]
