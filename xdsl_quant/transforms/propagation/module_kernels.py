@@ -35,8 +35,8 @@ def warn_without_kernels(module: ModuleOp) -> None:
         )
 
 
-def kernels_of(module: ModuleOp) -> Sequence[RegionOp]:
-    """The kernels of a module, in the order of the text."""
+def kernels_of(module: Operation) -> Sequence[RegionOp]:
+    """The kernels of a module, or of another op, in the order of the text."""
     return [op for op in module.walk() if isinstance(op, RegionOp)]
 
 

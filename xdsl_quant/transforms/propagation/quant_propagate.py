@@ -34,7 +34,9 @@ After:
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -43,7 +45,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, warn
 from xdsl_quant.dialects.quant import NoQuantizedType, RegionOp, StatisticsOp
-from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.runtime.atomic_files import open_atomically
 
 from .module_kernels import kernels_of, warn_without_kernels
 from .resolution.collecting import collect
@@ -75,20 +78,31 @@ class QuantPropagatePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of_option(self.target)
-        warn_without_kernels(op)
-        propagation = Propagation(op, target)
-        propagation.warn_of_float_kernels()
-        propagation.warn_of_clamped_constants()
-        if self.report is None:
-            return
-        report = propagation.report()
-        text = report.json() if self.report.endswith(".json") else str(report)
         try:
-            write_text_atomically(self.report, text)
+            # A file that cannot be written is an error before the module changes.
+            with self._opened_report() as stream:
+                self._propagate(op, target, stream)
         except OSError as e:
             raise PassFailedException(
                 f"cannot write report '{self.report}': {e.strerror or e}"
             ) from None
+
+    def _opened_report(self) -> AbstractContextManager[BinaryIO | None]:
+        return nullcontext() if self.report is None else open_atomically(self.report)
+
+    def _propagate(
+        self, op: ModuleOp, target: TargetSpec, stream: BinaryIO | None
+    ) -> None:
+        warn_without_kernels(op)
+        propagation = Propagation(op, target)
+        propagation.warn_of_float_kernels()
+        propagation.warn_of_clamped_constants()
+        propagation.warn_of_public_functions()
+        if stream is None or self.report is None:
+            return
+        report = propagation.report()
+        text = report.json() if self.report.endswith(".json") else str(report)
+        stream.write(text.encode())
 
 
 class Propagation:
@@ -101,13 +115,15 @@ class Propagation:
             target: what its kernels are.
 
         Raises:
-            PassFailedException: if a constraint in Python is wrong.
+            PassFailedException: if a constraint in Python or the attribute
+                `quant.port_stats` of a kernel is wrong. The module is as it was then.
         """
         self._module = module
         self._target = target
         separated = separate_calls(module)
-        self.graph = collect(module, target, separated.calls)
-        Resolver(self.graph, target.range_rule).run()
+        with separated.undone_if_failed():
+            self.graph = collect(module, target, separated.calls)
+            Resolver(self.graph, target.range_rule).run()
         write_specs(self.graph.kernels)
         duplicate_constants(self.graph.all_values)
         self._copies = merge_copies(separated)
@@ -183,6 +199,33 @@ class Propagation:
                     location_prefix(kernel.op.location),
                 )
 
+    def warn_of_public_functions(self) -> None:
+        """
+        Say on standard error which functions have parameters only where they are called in
+        the module.
+        """
+        counts = {
+            function: sum(
+                isinstance(spec, UniformType)
+                for op in kernels_of(function)
+                for spec in op.specs
+            )
+            for function in (*self._copies, *self._copies.values())
+        }
+        warned = {
+            root: None
+            for copy, root in self._copies.items()
+            if counts[root] < counts[copy]
+        }
+        for function in warned:
+            name = function.sym_name.data
+            warn(
+                f"public function '{name}' is called with parameters that are not known "
+                "if others call it, so calls in the module take a copy; make it private, "
+                "or add statistics of its arguments",
+                location_prefix(function.location),
+            )
+
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""
         return describe(self._module, self._target.name, self.graph, self._copies)
@@ -210,6 +253,7 @@ def propagate(module: ModuleOp, target: TargetSpec) -> PropagationReport:
         What was decided, and why.
 
     Raises:
-        PassFailedException: if a constraint in Python is wrong.
+        PassFailedException: if a constraint in Python or the attribute `quant.port_stats`
+            of a kernel is wrong. The module is as it was then.
     """
     return Propagation(module, target).report()

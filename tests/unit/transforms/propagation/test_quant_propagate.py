@@ -10,7 +10,18 @@ from typing import Any
 
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, ModuleOp, f16, f32, i8, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerType,
+    ModuleOp,
+    SymbolRefAttr,
+    f16,
+    f32,
+    i8,
+    i32,
+)
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import TypeAttribute
 from xdsl.utils.exceptions import PassFailedException
 
@@ -99,6 +110,10 @@ def specs(module: ModuleOp) -> Sequence[Sequence[str]]:
         for op in module.walk()
         if isinstance(op, RegionOp)
     ]
+
+
+def functions(module: ModuleOp) -> Sequence[FuncOp]:
+    return [op for op in module.body.block.ops if isinstance(op, FuncOp)]
 
 
 def target(**kernels: tuple[Sequence[Port], Sequence[Constraint]]) -> TargetSpec:
@@ -316,6 +331,19 @@ def no_ports(inputs: Specs, outputs: Specs) -> Any:
     return None
 
 
+def no_indices(inputs: Specs, outputs: Specs) -> Any:
+    return "a", [0.5]
+
+
+def one_more(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
+    inputs.append(UniformQuantizedType(i8, f32, 0.5))
+    return (1,), ()
+
+
+def fails(inputs: Specs, outputs: Specs) -> Any:
+    return 1 // len(inputs[1:])
+
+
 def other_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
     outputs[0] = UniformQuantizedType(i8, f16, 0.5)
     return (), (0,)
@@ -328,6 +356,21 @@ def other_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[i
             no_ports,
             "constraint 'no_ports' of kernel 'op' returned 'None', expected the indices of "
             "changed operands and those of changed results",
+        ),
+        (
+            no_indices,
+            r"constraint 'no_indices' of kernel 'op' returned '\('a', \[0.5\]\)', expected "
+            "the indices of changed operands and those of changed results",
+        ),
+        (
+            one_more,
+            "constraint 'one_more' of kernel 'op' changed operand 1, which is not "
+            "quantized",
+        ),
+        (
+            fails,
+            "constraint 'fails' of kernel 'op' failed: ZeroDivisionError: integer division "
+            "or modulo by zero",
         ),
         (
             other_type,
@@ -346,9 +389,17 @@ def other_type(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[i
     ],
 )
 def test_wrong_constraint_in_python(constraint: Constraint, message: str):
-    module = parsed(function(kernel("op", [("x", None)], "y", None)))
-    with pytest.raises(PassFailedException, match=message):
+    text = function(
+        f"%c = func.call @f(%x, %z) : ({T}, {T}) -> {T}\n",
+        f"%d = func.call @f(%z, %c) : ({T}, {T}) -> {T}\n",
+        result="d",
+    ) + function(kernel("op", [("x", HALF)], "y", None), name="f")
+    module = parsed(text)
+    before = str(module)
+    with pytest.raises(PassFailedException, match=f"^module:7:1: error: {message}\n"):
         propagate(module, target(op=([I8], [constraint])))
+    # There are no copies of the function, either.
+    assert str(module) == before
 
 
 # Ranges and scales of a dimension
@@ -490,9 +541,10 @@ def test_scales_of_a_dimension_that_is_moved():
 
 # Functions
 
-CALLEE = function(
+PUBLIC_CALLEE = function(
     kernel("tfl.maximum", [("x", None), ("z", None)], "y", None), name="f"
 )
+CALLEE = PUBLIC_CALLEE.replace("func.func", "func.func private")
 
 
 def caller(*parameters: str) -> str:
@@ -509,11 +561,7 @@ def caller(*parameters: str) -> str:
 def test_function_with_different_parameters_is_duplicated():
     module = parsed(caller(HALF, QUARTER, HALF) + CALLEE)
     report = propagate(module, TFLITE)
-    functions = {
-        str(op.attributes.get("sym_name", op.properties.get("sym_name")))
-        for op in module.body.block.ops
-    }
-    assert functions == {'"main"', '"f"', '"f_0"'}
+    assert [op.sym_name.data for op in functions(module)] == ["main", "f", "f_0"]
     assert report.duplicates == {"f_0": "f"}
     assert specs(module)[:6] == [
         ["f32", HALF],
@@ -534,6 +582,48 @@ def test_function_with_equal_parameters_stays_one():
     report = propagate(module, TFLITE)
     assert report.duplicates == {}
     assert len(module.body.block.ops) == 2
+
+
+def test_public_function_keeps_what_is_known_of_it(capsys: pytest.CaptureFixture[str]):
+    """Others may call it with other arguments than the calls of the module have."""
+    module = parsed(caller(HALF, QUARTER, HALF) + PUBLIC_CALLEE)
+    QuantPropagatePass("tflite-int8").apply(Context(), module)
+    assert specs(module)[6:] == [["f32"] * 3, [QUARTER] * 3, [HALF] * 3]
+    names = [(op.sym_name.data, str(op.sym_visibility)) for op in functions(module)]
+    assert names == [
+        ("main", "None"),
+        ("f", "None"),
+        ("f_1", '"private"'),
+        ("f_0", '"private"'),
+    ]
+    assert capsys.readouterr().err == (
+        "module:31:1: warning: public function 'f' is called with parameters that are not "
+        "known if others call it, so calls in the module take a copy; make it private, or "
+        "add statistics of its arguments\n"
+    )
+    text = str(module)
+    assert propagate(module, TFLITE).duplicates == {}
+    assert str(module) == text
+
+
+def test_public_function_that_says_the_same_stays_one():
+    callee = function(
+        kernel("tfl.maximum", [("x", HALF), ("z", HALF)], "y", None), name="f"
+    )
+    module = parsed(caller(HALF, HALF) + callee)
+    report = propagate(module, TFLITE)
+    assert specs(module)[4:] == [[HALF] * 3]
+    assert report.duplicates == {}
+
+
+def test_function_that_another_op_names():
+    """It may be called with any arguments, though it is private."""
+    text = caller(HALF) + CALLEE
+    module = parsed(text)
+    main, _ = functions(module)
+    main.attributes["inner"] = ArrayAttr([DictionaryAttr({"a": SymbolRefAttr("f")})])
+    propagate(module, TFLITE)
+    assert specs(module)[2:] == [["f32"] * 3, [HALF] * 3]
 
 
 def test_arguments_of_recursive_functions_are_not_known():
@@ -632,10 +722,12 @@ def test_constants_that_exceed_their_peers(
 
 
 def test_report_that_cannot_be_written(tmp_path: Path):
-    module = parsed(function(result="x"))
+    module = parsed(function(kernel("tfl.relu", [("x", UNIT)], "y", None)))
     file = str(tmp_path / "missing" / "report.txt")
+    before = str(module)
     with pytest.raises(PassFailedException, match=r"^cannot write report '.*missing"):
         QuantPropagatePass("tflite-int8", file).apply(Context(), module)
+    assert str(module) == before
 
 
 def test_unknown_target():

@@ -1,19 +1,32 @@
 """
-Functions that are called several times: each call has a copy of its own during
-propagation, because its values may have other parameters. Copies that are equal in the end
-become one again.
+Functions that are called: each call has a copy of its own while constraints are looked at,
+because its values may have other parameters. A function that others may call has one for
+them, of whose arguments nothing is known. Copies that are equal in the end become one
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+)
 from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.dialects.quant.regions import RegionOp
+
+from ..port_ranges import PORT_STATS
+
+_PRIVATE = StringAttr("private")
 
 
 @dataclass
@@ -24,12 +37,27 @@ class SeparatedCalls:
     roots: dict[FuncOp, FuncOp] = field(default_factory=dict[FuncOp, FuncOp])
     """All called functions: those that are copies with what they were copied from."""
 
+    @contextmanager
+    def undone_if_failed(self) -> Generator[None]:
+        """A context in which an exception removes all copies."""
+        try:
+            yield
+        except BaseException:
+            for call, callee in self.calls.items():
+                call.callee = SymbolRefAttr(self.roots[callee].sym_name)
+            for function, root in self.roots.items():
+                if function is not root:
+                    function.detach()
+                    function.erase()
+            raise
+
 
 def separate_calls(module: ModuleOp) -> SeparatedCalls:
     """
-    Copy the functions of a module so that each is called once. A function that calls
-    itself, also through others, and what it calls stay as they are: nothing is known of
-    their arguments.
+    Copy the functions of a module so that each is called once, or never if others may call
+    it: it is not private, or another op than a call names it. A function that calls itself,
+    also through others, and what it calls stay as they are: nothing is known of their
+    arguments.
     """
     functions = {
         op.sym_name.data: op
@@ -39,6 +67,7 @@ def separate_calls(module: ModuleOp) -> SeparatedCalls:
     separated = SeparatedCalls()
     queue = _callers_first(functions)
     known = {*queue}
+    called_elsewhere = _called_elsewhere(module, functions)
     # Copies are added while the list is read: they have calls of their own.
     for caller in queue:
         for call in _calls(caller):
@@ -46,7 +75,7 @@ def separate_calls(module: ModuleOp) -> SeparatedCalls:
             if callee is None or callee not in known:
                 continue
             root = callee
-            if callee in separated.roots:
+            if callee in separated.roots or callee in called_elsewhere:
                 callee = _copied(callee, functions)
                 call.callee = SymbolRefAttr(callee.sym_name)
                 queue.append(callee)
@@ -57,6 +86,36 @@ def separate_calls(module: ModuleOp) -> SeparatedCalls:
 
 def _calls(function: FuncOp) -> Sequence[CallOp]:
     return [op for op in function.walk() if isinstance(op, CallOp)]
+
+
+def _called_elsewhere(module: ModuleOp, functions: Mapping[str, FuncOp]) -> set[FuncOp]:
+    """The functions that others than the calls of a module may call."""
+    names = {
+        name
+        for name, function in functions.items()
+        if function.sym_visibility != _PRIVATE
+    }
+    if len(names) < len(functions):
+        names.update(
+            name
+            for op in module.walk()
+            if not isinstance(op, CallOp)
+            for attribute in (*op.attributes.values(), *op.properties.values())
+            for name in _symbols(attribute)
+        )
+    return {functions[name] for name in names if name in functions}
+
+
+def _symbols(attribute: Attribute) -> Iterator[str]:
+    match attribute:
+        case SymbolRefAttr():
+            yield attribute.string_value()
+        case ArrayAttr() | DictionaryAttr():
+            inner = attribute.data
+            for each in inner.values() if isinstance(inner, Mapping) else inner:
+                yield from _symbols(each)
+        case _:
+            pass
 
 
 def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
@@ -84,12 +143,13 @@ def _callers_first(functions: Mapping[str, FuncOp]) -> list[FuncOp]:
 
 
 def _copied(function: FuncOp, functions: dict[str, FuncOp]) -> FuncOp:
-    """A copy of a function, after it, with the first name that is free."""
+    """A private copy of a function, after it, with the first name that is free."""
     name, number = function.sym_name.data, 0
     while f"{name}_{number}" in functions:
         number += 1
     copy = function.clone()
     copy.sym_name = StringAttr(f"{name}_{number}")
+    copy.sym_visibility = _PRIVATE
     functions[copy.sym_name.data] = copy
     Rewriter.insert_op(copy, InsertPoint.after(function))
     return copy
@@ -115,6 +175,7 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
             for op in function.walk():
                 if isinstance(op, RegionOp):
                     key += [op.input_specs, op.output_specs]
+                    key.append(op.attributes.get(PORT_STATS))
                 elif isinstance(op, CallOp) and op in separated.calls:
                     callee = merge(separated.calls[op])
                     op.callee = SymbolRefAttr(callee.sym_name)

@@ -9,6 +9,7 @@ stays fulfilled, and the list ends.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant.regions import is_specification
@@ -355,48 +357,52 @@ class Resolver:
         Apply a constraint in Python.
 
         Raises:
-            PassFailedException: if it says that it changed what is no uniform type for a
-                port that is quantized.
+            PassFailedException: if it fails, or says that it changed what is no uniform
+                type for a port that is quantized.
         """
         specs = [self._spec(kernel, port) for port in range(len(kernel.ports))]
         count = kernel.input_count
         inputs, outputs = specs[:count], specs[count:]
         name = getattr(function, "__name__", repr(function))
-        returned = function(inputs, outputs)
+        subject = f"constraint '{name}' of kernel '{kernel.name}'"
         try:
-            changed_inputs, changed_outputs = returned
+            returned = function(inputs, outputs)
+        except PassFailedException:
+            raise
+        except Exception as e:
+            fail(kernel.op, f"{subject} failed: {type(e).__name__}: {e}")
+        try:
+            changed_inputs, changed_outputs = (
+                [*map(operator.index, ports)] for ports in returned
+            )
         except (TypeError, ValueError):
             fail(
                 kernel.op,
-                f"constraint '{name}' of kernel '{kernel.name}' returned '{returned}', "
-                "expected the indices of changed operands and those of changed results",
+                f"{subject} returned '{returned}', expected the indices of changed "
+                "operands and those of changed results",
             )
-        for first, changed, found in (
-            (0, changed_inputs, inputs),
-            (count, changed_outputs, outputs),
+        for kind, ports, changed, found in (
+            ("operand", kernel.inputs, changed_inputs, inputs),
+            ("result", kernel.outputs, changed_outputs, outputs),
         ):
             for index in changed:
-                parameters = found[index] if 0 <= index < len(found) else None
-                value = kernel.values[first + index] if parameters else None
-                if parameters is None or value is None:
-                    kind = "result" if first else "operand"
+                is_port = 0 <= index < min(len(ports), len(found))
+                value = kernel.values[ports[index]] if is_port else None
+                if value is None:
                     fail(
                         kernel.op,
-                        f"constraint '{name}' of kernel '{kernel.name}' changed {kind} "
-                        f"{index}, which is not quantized",
+                        f"{subject} changed {kind} {index}, which is not quantized",
                     )
-                type_ = value.ssa.type
+                port, parameters, type_ = ports[index], found[index], value.ssa.type
                 if not isinstance(parameters, UniformType) or not is_specification(
                     parameters, type_
                 ):
                     fail(
                         kernel.op,
-                        f"constraint '{name}' of kernel '{kernel.name}' made "
-                        f"{kernel.port_name(first + index)} '{parameters}'; expected "
+                        f"{subject} made {kernel.port_name(port)} '{parameters}'; expected "
                         f"'!quant.uniform' of elements of '{type_}'",
                     )
-                decision = Decision(name, kernel)
-                self._set(kernel, first + index, parameters, decision)
+                self._set(kernel, port, parameters, Decision(name, kernel))
 
     def _spec(self, kernel: Kernel, port: int) -> Attribute:
         return kernel.parameters(port) or kernel.op.specs[port]
