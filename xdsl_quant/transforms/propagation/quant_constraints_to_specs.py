@@ -14,19 +14,24 @@ bits or more. Kernels, and code outside that computes with a value in its quanti
 may have different parameters for it: the value is rescaled between them, and other ports
 have the parameters of its definition.
 
+A value that no kernel takes or returns may be passed to a function, or be the result of
+one: what is said about it holds at the ports behind the call, where nothing else says a
+range. A function that is called with different constraints is duplicated.
+
 Ops within a kernel are not looked at. All is known before the first op is replaced.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -64,6 +69,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 )
 
 from .port_ranges import port_ranges, set_specs
+from .resolution.functions import merge_copies, separate_calls
 
 LinkOp = (
     StatisticsOp
@@ -214,6 +220,16 @@ def _fulfils(type_: QuantizedType, other: QuantizedType) -> bool:
     return width > least or (width == least and not isinstance(type_, AnyQuantizedType))
 
 
+def _united(a: Constraint, b: Constraint) -> Constraint:
+    """The range that contains those of both constraints, as the first one says it."""
+    assert a.ranges is not None
+    assert b.ranges is not None
+    assert isinstance(a.type.expressed_type, AnyFloat)
+    ranges = a.ranges.union(b.ranges)
+    type_ = ranges.calibrated_type(a.type.expressed_type)
+    return replace(a, type=type_, ranges=ranges)
+
+
 def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
     """Whether the ranges of an axis are equal, or only one has any."""
     if a.axis_ranges is None or b.axis_ranges is None:
@@ -221,12 +237,15 @@ def _axis_agrees(a: ValueRanges, b: ValueRanges) -> bool:
     return a.axis == b.axis and a.axis_ranges.tolist() == b.axis_ranges.tolist()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
     """The ops and ports of a value, or of values that are coupled."""
 
     links: list[LinkOp] = field(default_factory=list[LinkOp])
     ports: list[Port] = field(default_factory=list[Port])
+
+    passed: list[_Group] = field(default_factory=list["_Group"])
+    """Those of the same value without ports, in callers and called functions."""
 
     @cached_property
     def couplings(self) -> Sequence[CoupledRefOp]:
@@ -277,10 +296,7 @@ class _Group:
     def _merged(self, a: Constraint, b: Constraint) -> Constraint:
         if a.ranges is not None and b.ranges is not None:
             if self.couplings:
-                ranges = a.ranges.union(b.ranges)
-                assert isinstance(a.type.expressed_type, AnyFloat)
-                type_ = ranges.calibrated_type(a.type.expressed_type)
-                return replace(a, type=type_, ranges=ranges)
+                return _united(a, b)
             if a.type == b.type and _axis_agrees(a.ranges, b.ranges):
                 return a if b.ranges.axis is None else b
             self._contradict(a, b)
@@ -310,10 +326,23 @@ def _outside_kernels(op: Operation) -> Iterator[Operation]:
                     yield from _outside_kernels(inner_op)
 
 
+def _passed(call: CallOp, function: FuncOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """What a call passes to a function and back, with the values there."""
+    yield from zip(call.operands, function.body.block.args, strict=False)
+    end = function.body.blocks[-1].last_op
+    if len(function.body.blocks) == 1 and isinstance(end, ReturnOp):
+        yield from zip(call.results, end.operands, strict=False)
+
+
 class _Groups:
     """The ops and ports of a module outside of kernels, grouped by value and coupling."""
 
-    def __init__(self, module: ModuleOp):
+    def __init__(self, module: ModuleOp, calls: Mapping[CallOp, FuncOp]):
+        """
+        Args:
+            module: it is not changed.
+            calls: calls of functions that are called only there.
+        """
         ops = [*_outside_kernels(module)]
         self.links = [op for op in ops if isinstance(op, LinkOp)]
         ports = [
@@ -339,6 +368,34 @@ class _Groups:
         for port in ports:
             groups[coupled.find(port.value)].ports.append(port)
         self.groups = groups.values()
+        self._find_passed([pair for call in calls.items() for pair in _passed(*call)])
+
+    def _find_passed(self, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> None:
+        """Find the groups without ports of values at calls: pairs of the same value."""
+        if not pairs:
+            return
+        members = {
+            group: [op.input for op in group.links]
+            + [op.result for op in group.links]
+            + [port.value for port in group.ports]
+            for group in self.groups
+            if not group.couplings or group.ports
+        }
+        values = [value for pair in pairs for value in pair]
+        values += [value for each in members.values() for value in each]
+        linked = DisjointSet(values)
+        for a, b in pairs:
+            linked.union(a, b)
+        for first, *others in members.values():
+            for value in others:
+                linked.union(first, value)
+        by_value = defaultdict[SSAValue, list[_Group]](list)
+        for group, (first, *_) in members.items():
+            if not group.ports:
+                by_value[linked.find(first)].append(group)
+        for group, (first, *_) in members.items():
+            if group.ports:
+                group.passed = by_value[linked.find(first)]
 
     def is_at_port(self, op: LinkOp) -> bool:
         """Whether the value of an op is an operand or a result of a kernel."""
@@ -391,6 +448,25 @@ def _remove(links: Iterable[LinkOp]) -> None:
             Rewriter.erase_op(op)
 
 
+@dataclass
+class _Resolved:
+    """What becomes of the constraints of a module."""
+
+    specs: dict[RegionOp, dict[int, Constraint]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """What ports are specified by, by number."""
+
+    specified: set[LinkOp] = field(default_factory=set[LinkOp])
+    """The ops that say what specifications say then."""
+
+    elsewhere: set[LinkOp] = field(default_factory=set[LinkOp])
+    """The ops of values at no ports."""
+
+    unconstrained: set[LinkOp] = field(default_factory=set[LinkOp])
+    """Couplings of values about which nothing is known."""
+
+
 @dataclass(frozen=True)
 class QuantConstraintsToSpecsPass(ModulePass):
     """
@@ -407,34 +483,84 @@ class QuantConstraintsToSpecsPass(ModulePass):
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found = _Groups(op)
-        specs: dict[RegionOp, dict[int, Constraint]] = defaultdict(dict)
-        specified: set[LinkOp] = set()
-        elsewhere: list[LinkOp] = []
-        unconstrained: list[LinkOp] = []
-        for group in found.groups:
-            if not group.ports:
-                elsewhere += group.links
-            elif not (constraints := self._constraints(group)):
-                unconstrained += group.couplings
-            else:
-                for port, chosen in group.decided(constraints):
-                    _check(port, chosen)
-                    specs[port.kernel][port.number] = chosen
-                others = [x for x in group.links if not found.is_at_port(x)]
-                elsewhere += others
-                # A coupling stays as long as one of its values is at no port.
-                kept = {*others, *group.couplings} if others else set[LinkOp]()
-                specified.update(x for x in group.links if x not in kept)
-
-        for kernel, constraints in specs.items():
+        separated = separate_calls(op)
+        with separated.undone_if_failed():
+            found = _Groups(op, separated.calls)
+            resolved = self._resolved(found)
+        for kernel, constraints in resolved.specs.items():
             _specify(kernel, constraints)
-        _remove(link for link in found.links if link in specified)
+        _remove(link for link in found.links if link in resolved.specified)
+        merge_copies(separated)
+        # What is in a function that was merged into another one is there, too.
+        left = [x for x in _outside_kernels(op) if isinstance(x, LinkOp)]
         _warn(
-            [x for x in elsewhere if not isinstance(x, StatisticsRefOp)],
+            [
+                x
+                for x in left
+                if x in resolved.elsewhere and not isinstance(x, StatisticsRefOp)
+            ],
             "constraints on values that no kernel takes or returns stay",
         )
-        _warn(unconstrained, "couplings of values without constraints stay")
+        _warn(
+            [x for x in left if x in resolved.unconstrained],
+            "couplings of values without constraints stay",
+        )
+
+    def _resolved(self, found: _Groups) -> _Resolved:
+        """
+        What becomes of all constraints.
+
+        Raises:
+            PassFailedException: if two of them contradict each other, or a port cannot be
+                as one says.
+        """
+        resolved = _Resolved()
+        for group in found.groups:
+            if not group.ports:
+                continue
+            constraints = self._constraints(group)
+            constraints += self._passed_constraints(group, constraints, resolved)
+            if not constraints:
+                resolved.unconstrained.update(group.couplings)
+                continue
+            for port, chosen in group.decided(constraints):
+                _check(port, chosen)
+                resolved.specs[port.kernel][port.number] = chosen
+            others = [x for x in group.links if not found.is_at_port(x)]
+            resolved.elsewhere.update(others)
+            # A coupling stays as long as one of its values is at no port.
+            kept = {*others, *group.couplings} if others else set[LinkOp]()
+            resolved.specified.update(x for x in group.links if x not in kept)
+        resolved.elsewhere.update(
+            link
+            for group in found.groups
+            if not group.ports
+            for link in group.links
+            if link not in resolved.specified
+        )
+        return resolved
+
+    def _passed_constraints(
+        self, group: _Group, constraints: Sequence[Constraint], resolved: _Resolved
+    ) -> list[Constraint]:
+        """
+        What is said about the value of a group in callers and called functions, where it is
+        at no port. Ranges are united, as each may be that of one call of several.
+        """
+        has_range = any(c.ranges is not None for c in constraints)
+        ranges: Constraint | None = None
+        others: list[Constraint] = []
+        for passed in group.passed:
+            found = self._constraints(passed)
+            used = [c for c in found if c.ranges is None or not has_range]
+            if used:
+                resolved.specified.update(passed.links)
+            for constraint in used:
+                if constraint.ranges is None:
+                    others.append(constraint)
+                else:
+                    ranges = _united(ranges, constraint) if ranges else constraint
+        return [*others, *([] if ranges is None else [ranges])]
 
     def _constraints(self, group: _Group) -> list[Constraint]:
         found = (constraint_of(x, exact_bits=self.exact_bits) for x in group.links)

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from tests.unit.mlir_14 import MLIR_OPT_14, needs_mlir_14
@@ -37,7 +38,7 @@ def converted(text: str) -> ModuleOp:
     return module
 
 
-def kernels(module: ModuleOp) -> list[RegionOp]:
+def kernels(module: Operation) -> list[RegionOp]:
     return [op for op in module.walk() if isinstance(op, RegionOp)]
 
 
@@ -639,6 +640,139 @@ def mlir_14_text(module: ModuleOp) -> str:
         stream, print_generic_format=True, print_properties_as_attributes=True
     ).print_op(module)
     return stream.getvalue()
+
+
+# Calls
+
+
+def called(*arguments: str, inner: str = "", visibility: str = "private") -> str:
+    """Calls of a function with a kernel, each with a constraint on its operand."""
+    lines = "".join(
+        f"{argument}%y{i} = func.call @f(%v{i}) : (f32) -> f32\n"
+        for i, argument in enumerate(arguments)
+    )
+    names = ", ".join(f"%x{i}: f32" for i in range(len(arguments)))
+    return f"""
+      func.func @main({names}) -> f32 {{
+        {lines}
+        func.return %y0 : f32
+      }}
+      func.func {visibility} @f(%a: f32) -> f32 {{
+        {inner or "%b = quant.stats_ref %a " + '"a" : f32'}
+        %c = quant.region "k" (%d = %b : f32) -> (f32) {{
+          quant.return %d : f32
+        }}
+        func.return %c : f32
+      }}"""
+
+
+def range_of_argument(number: int, low: float, high: float) -> str:
+    return f"%v{number} = quant.stats %x{number} <{low:.1f}:{high:.1f}> : f32\n"
+
+
+WIDE = CALIBRATED.replace("1.0", "2.0")
+
+
+def functions_with_specs(module: ModuleOp) -> list[tuple[str, list[str]]]:
+    return [
+        (op.sym_name.data, [str(spec) for k in kernels(op) for spec in k.specs])
+        for op in module.body.block.ops
+        if isinstance(op, FuncOp)
+    ]
+
+
+def test_statistics_of_a_value_that_is_only_passed_to_a_call(
+    capsys: pytest.CaptureFixture[str],
+):
+    module = converted(called(range_of_argument(0, -1, 1)))
+    assert functions_with_specs(module) == [("main", []), ("f", [CALIBRATED, "f32"])]
+    assert not any(isinstance(op, StatisticsOp) for op in module.walk())
+    assert not capsys.readouterr().err
+    text = str(module)
+    apply_passes(module, "quant-constraints-to-specs")
+    assert str(module) == text
+
+
+def test_casts_of_a_value_that_is_only_passed_to_a_call():
+    casts = f"%q = quant.qcast %x0 : f32 to {U}\n%v0 = quant.dcast %q : {U} to f32\n"
+    inner = "%b = quant.stats %a <-1.0:1.0> : f32"
+    module = converted(called(casts, inner=inner))
+    assert functions_with_specs(module) == [("main", []), ("f", [U, "f32"])]
+
+
+@pytest.mark.parametrize(
+    ("visibility", "functions"),
+    [
+        ("private", [("f", CALIBRATED), ("f_0", WIDE)]),
+        # Others may call it with anything.
+        ("", [("f", "f32"), ("f_1", WIDE), ("f_0", CALIBRATED)]),
+    ],
+)
+def test_function_that_is_called_with_different_statistics(
+    visibility: str, functions: list[tuple[str, str]]
+):
+    arguments = [range_of_argument(i, -1 - i % 2, 1 + i % 2) for i in range(3)]
+    module = converted(called(*arguments, visibility=visibility))
+    _, *found = functions_with_specs(module)
+    assert found == [(name, [spec, "f32"]) for name, spec in functions]
+    text = str(module)
+    apply_passes(module, "quant-constraints-to-specs")
+    assert str(module) == text
+
+
+def test_statistics_in_a_function_count_more(capsys: pytest.CaptureFixture[str]):
+    inner = "%b = quant.stats %a <-2.0:2.0> : f32"
+    arguments = [range_of_argument(i, -1, 1) for i in range(2)]
+    module = converted(called(*arguments, inner=inner))
+    assert functions_with_specs(module)[1:] == [("f", [WIDE, "f32"])]
+    assert capsys.readouterr().err == (
+        "module:3:9: warning: constraints on values that no kernel takes or returns stay, "
+        "found 2 'quant.stats'\n"
+    )
+
+
+def test_statistics_through_several_calls():
+    """Of an argument, of what a call returns, and of both sides of a call."""
+    module = converted("""
+      func.func @main(%x: f32) -> f32 {
+        %0 = quant.stats %x <-1.0:0.5> : f32
+        %1 = func.call @f(%0) : (f32) -> f32
+        %2 = quant.stats %1 <-2.0:2.0> : f32
+        func.return %2 : f32
+      }
+      func.func private @f(%x: f32) -> f32 {
+        %0 = quant.stats %x <0.0:1.0> : f32
+        %1 = func.call @g(%0) : (f32) -> f32
+        func.return %1 : f32
+      }
+      func.func private @g(%x: f32) -> f32 {
+        %0 = quant.region "k" (%a = %x : f32) -> (f32) {
+          quant.return %a : f32
+        }
+        func.return %0 : f32
+      }""")
+    assert functions_with_specs(module)[1:] == [("f", []), ("g", [CALIBRATED, WIDE])]
+
+
+def test_contradiction_behind_a_call():
+    casts = f"%q = quant.qcast %x0 : f32 to {U}\n%v0 = quant.dcast %q : {U} to f32\n"
+    inner = f"%p = quant.qcast %a : f32 to {V}\n%b = quant.dcast %p : {V} to f32\n"
+    other = range_of_argument(1, -1, 1)
+    # There are no copies of the function, either.
+    assert error(called(casts, other, inner=inner)) == (
+        f"module:3:9: error: contradictory constraints on a value, found {V} of "
+        f"'quant.qcast' op at module:12:9 and {U} of 'quant.qcast' op at module:3:9; keep "
+        "one of them"
+    )
+
+
+def test_recursive_functions_know_nothing_of_their_calls(
+    capsys: pytest.CaptureFixture[str],
+):
+    inner = "%b = func.call @f(%a) : (f32) -> f32\n"
+    module = converted(called(range_of_argument(0, -1, 1), inner=inner))
+    assert functions_with_specs(module)[1:] == [("f", ["f32", "f32"])]
+    assert "1 'quant.stats'" in capsys.readouterr().err
 
 
 @needs_mlir_14
