@@ -220,9 +220,9 @@ class Propagation:
         for function in warned:
             name = function.sym_name.data
             warn(
-                f"public function '{name}' is called with parameters that are not known "
-                "if others call it, so calls in the module take a copy; make it private, "
-                "or add statistics of its arguments",
+                f"public function '{name}' has kernels without parameters, found "
+                "parameters only for calls in the module, which take a copy; make it "
+                "private, or add statistics of its arguments",
                 location_prefix(function.location),
             )
 
