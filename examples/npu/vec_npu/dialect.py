@@ -1,11 +1,10 @@
-"""The dialect `vec`: what a vector unit computes, on tensors of floats."""
+"""The dialect `vec`: the instructions of a vector unit, on quantized tensors."""
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Dialect
 from xdsl.irdl import (
-    AnyAttr,
+    BaseAttr,
     IRDLOperation,
-    VarConstraint,
     irdl_op_definition,
     operand_def,
     result_def,
@@ -13,38 +12,37 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from xdsl_quant.dialects.quant.traits import (
-    AffineOpCoefficient,
-    ComputesElementwise,
-    FixedResultUniformScale,
-    MultipliesAndAccumulates,
+from xdsl_quant.dialects.quant import (
+    UniformQuantizedPerAxisType,
+    UniformQuantizedType,
 )
 
-_TENSOR = TensorType.constr(AnyAttr())
-_SAME = VarConstraint("T", _TENSOR)
+_TENSOR = TensorType.constr(BaseAttr(UniformQuantizedType))
+_WEIGHTS = TensorType.constr(BaseAttr(UniformQuantizedPerAxisType))
 
 
 @irdl_op_definition
 class DotOp(IRDLOperation):
     """
-    Product of a matrix of activations with a matrix of weights.
+    Product of a matrix of activations with a matrix of weights, which have a scale for each
+    column.
 
     Example:
 
     ```mlir
-    %y = vec.dot %x, %w : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+    %y = vec.dot %x, %w : tensor<2x3x!q0>, tensor<3x4x!q1> -> tensor<2x4x!q2>
     ```
     """
 
     name = "vec.dot"
     activations = operand_def(_TENSOR)
-    weights = operand_def(_TENSOR)
+    weights = operand_def(_WEIGHTS)
     result = result_def(_TENSOR)
     assembly_format = (
         "$activations `,` $weights attr-dict `:` type($activations) `,` type($weights) "
         "`->` type($result)"
     )
-    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient(1, 1))
+    traits = traits_def(Pure())
 
 
 @irdl_op_definition
@@ -55,35 +53,38 @@ class SigmoidOp(IRDLOperation):
     Example:
 
     ```mlir
-    %s = vec.sigmoid %x : tensor<4xf32>
+    %s = vec.sigmoid %x : tensor<4x!q0> -> tensor<4x!q1>
     ```
     """
 
     name = "vec.sigmoid"
-    operand = operand_def(_SAME)
-    result = result_def(_SAME)
-    assembly_format = "$operand attr-dict `:` type($result)"
-    traits = traits_def(Pure(), ComputesElementwise(), FixedResultUniformScale(0, 1))
+    operand = operand_def(_TENSOR)
+    result = result_def(_TENSOR)
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+    traits = traits_def(Pure())
 
 
 @irdl_op_definition
-class GateOp(IRDLOperation):
+class GatedOp(IRDLOperation):
     """
-    Values multiplied by gates, which lie from 0 to 1.
+    Values multiplied by the sigmoid of gates, stored like the values.
 
     Example:
 
     ```mlir
-    %y = vec.gate %x, %s : tensor<4xf32>
+    %y = vec.gated %g, %x : tensor<4x!q0>, tensor<4x!q1> -> tensor<4x!q1>
     ```
     """
 
-    name = "vec.gate"
-    values = operand_def(_SAME)
-    gates = operand_def(_SAME)
-    result = result_def(_SAME)
-    assembly_format = "$values `,` $gates attr-dict `:` type($result)"
-    traits = traits_def(Pure(), ComputesElementwise())
+    name = "vec.gated"
+    gates = operand_def(_TENSOR)
+    values = operand_def(_TENSOR)
+    result = result_def(_TENSOR)
+    assembly_format = (
+        "$gates `,` $values attr-dict `:` type($gates) `,` type($values) `->` "
+        "type($result)"
+    )
+    traits = traits_def(Pure())
 
 
-Vec = Dialect("vec", [DotOp, SigmoidOp, GateOp])
+Vec = Dialect("vec", [DotOp, SigmoidOp, GatedOp])

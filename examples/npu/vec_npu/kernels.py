@@ -1,4 +1,4 @@
-"""What the file of the target cannot say: a constraint and a pattern in Python."""
+"""What the file of the target cannot say: a constraint and two patterns in Python."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.stablehlo import DotGeneralOp, LogisticOp, MultiplyOp
 from xdsl_quant.transforms.propagation.target_spec import Specs
-
-from .dialect import GateOp, SigmoidOp
 
 
 def gated_result(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence[int]]:
@@ -25,14 +24,22 @@ def gated_result(inputs: Specs, outputs: Specs) -> tuple[Sequence[int], Sequence
     return (), (0,)
 
 
+def dot(op: Operation) -> Sequence[Operation] | None:
+    """The pattern `@vec.dot`: a product of matrices, the only one that `vec.dot` is."""
+    if not isinstance(op, DotGeneralOp) or len(op.result.type.get_shape()) != 2:
+        return None
+    batching, contracting = op.dot_dimension_numbers.pairs()
+    return [op] if (batching, contracting) == (((), ()), ((1,), (0,))) else None
+
+
 def gated(op: Operation) -> Sequence[Operation] | None:
     """
-    The pattern `@vec.gated`: a gate that is a sigmoid. A chain in the file would match
-    values that are one, too.
+    The pattern `@vec.gated`: the sigmoid of gates by values. A chain in the file would find
+    a product with the sigmoid on the left, too, whose ports have another order.
     """
-    if not isinstance(op, GateOp) or not isinstance(op.gates.owner, SigmoidOp):
+    if not isinstance(op, MultiplyOp) or not isinstance(op.rhs.owner, LogisticOp):
         return None
-    sigmoid = op.gates.owner
+    sigmoid = op.rhs.owner
     if any(use.operation is not op for use in sigmoid.result.uses):
         return None
-    return (sigmoid, op) if op.values is not op.gates else None
+    return (sigmoid, op) if op.lhs is not op.rhs else None

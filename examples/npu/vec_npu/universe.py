@@ -11,6 +11,12 @@ def get_vec():
     return Vec
 
 
+def get_convert_kernels_to_vec():
+    from .convert_kernels_to_vec import ConvertKernelsToVecPass
+
+    return ConvertKernelsToVecPass
+
+
 def get_target() -> Path:
     return Path(__file__).with_name("vec-npu.toml")
 
@@ -21,6 +27,12 @@ def get_gated_result():
     return gated_result
 
 
+def get_dot():
+    from .kernels import dot
+
+    return dot
+
+
 def get_gated():
     from .kernels import gated
 
@@ -29,7 +41,8 @@ def get_gated():
 
 VEC_NPU_UNIVERSE = QuantizationUniverse(
     all_dialects={"vec": get_vec},
+    all_passes={"convert-kernels-to-vec": get_convert_kernels_to_vec},
     hardware_targets={"vec-npu": get_target},
     constraints={"vec.gated-result": get_gated_result},
-    kernel_patterns={"vec.gated": get_gated},
+    kernel_patterns={"vec.dot": get_dot, "vec.gated": get_gated},
 )
