@@ -28,6 +28,14 @@ def op_name(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
+def sentence_of(error: Exception) -> str:
+    """What an error says, without the lines that follow and show the ops around."""
+    first, *others = str(error).splitlines() or ("",)
+    while first.endswith(":") and others:
+        first += f" {others.pop(0)}"
+    return first
+
+
 def counted_names(ops: Iterable[Operation]) -> str:
     """The names of ops in alphabetical order, each with how many of them there are."""
     counts = Counter(map(op_name, ops))

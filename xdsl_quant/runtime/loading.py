@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import (
 )
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import location_prefix, sentence_of
 
 from .pass_options import options_mistake
 
@@ -132,7 +132,7 @@ def parse_module(
         reason = f"{e.msg.strip()}{xdsl_patches.explanation()}"
         raise IRError(f"{location}: error: {reason}") from None
     except VerifyException as e:
-        reason = f"{_sentence(e)}{xdsl_patches.explanation()}"
+        reason = f"{sentence_of(e)}{xdsl_patches.explanation()}"
         raise IRError(f"{file_name}: error: {reason}") from None
     except RecursionError:
         raise IRError(f"{file_name}: error: the text is nested too deeply") from None
@@ -217,14 +217,6 @@ def read_tflite_file(
     return module
 
 
-def _sentence(error: Exception) -> str:
-    """What an error says, without the lines that follow and show the ops around."""
-    first, *others = str(error).splitlines()
-    while first.endswith(":") and others:
-        first += f" {others.pop(0)}"
-    return first
-
-
 # Verification and passes
 
 
@@ -259,7 +251,7 @@ def verify_module(module: ModuleOp, note: str = "") -> None:
     except VerifyException as e:
         # The error does not say whose it is. Nested ops are verified first.
         op = next(filter(_is_invalid, module.walk(region_first=True)), module)
-        reason = f"{_sentence(e)}{xdsl_patches.explanation()}"
+        reason = f"{sentence_of(e)}{xdsl_patches.explanation()}"
         subject = "" if op.name in reason else f"'{op.name}' op "
         raise IRError(
             f"{_enclosing_location(op)}error: {subject}{reason}{note}"
@@ -336,7 +328,7 @@ def apply_passes(
             # Passes of this package say where the error is.
             start = "" if ": error: " in str(e) else "error: "
             note = f" (in the pass {module_pass.name})"
-            raise IRError(f"{start}{_sentence(e)}{note}") from None
+            raise IRError(f"{start}{sentence_of(e)}{note}") from None
         verify_module(module, f" (after the pass {module_pass.name})")
 
 

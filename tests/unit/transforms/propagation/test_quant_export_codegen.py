@@ -471,6 +471,13 @@ def kernel(ops: str, operands: Sequence[str] = ("!q",), result: str = "!q") -> s
 
 IN_FLOAT = {
     "'math.exp' has no integer form": kernel("%r = math.exp %a : tensor<4xf32>"),
+    "'stablehlo.exponential' has no integer form": kernel(
+        "%m = stablehlo.maximum %a, %a : tensor<4xf32>\n"
+        "%r = stablehlo.exponential %m : tensor<4xf32>"
+    ),
+    "'stablehlo.custom_call' op calls 'f', which has no conversion to linalg": kernel(
+        "%r = stablehlo.custom_call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>"
+    ),
     "a port has the specification '!quant.any<i8:f32>'": kernel(
         "%r = arith.negf %a : tensor<4xf32>", ["!quant.any<i8:f32>"]
     ),

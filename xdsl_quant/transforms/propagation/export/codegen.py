@@ -48,6 +48,8 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     ModuleOp,
+    NameLoc,
+    StringAttr,
     TensorType,
     UnknownLoc,
 )
@@ -75,7 +77,7 @@ from .constants import Constant, Empty, constant_numbers, constant_or_empty
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, Port
 from .loops import Loop
-from .reasons import ResultOutOfRange, StaysInFloat
+from .reasons import ResultOutOfRange, StaysInFloat, reason_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -510,12 +512,15 @@ def _lowered_body(region: RegionOp) -> Block:
             ConvertStableHLOToLinalgPass,
         )
 
+        for op in body.walk():
+            # What is made of an op remembers its name, for reasons.
+            op.location = NameLoc(StringAttr(op.name), UnknownLoc())
         types = [argument.type for argument in body.block.args], ()
         module = ModuleOp([func.FuncOp("kernel", types, body)])
         try:
             ConvertStableHLOToLinalgPass().apply(Context(), module)
         except PassFailedException as e:
-            raise StaysInFloat(str(e)) from None
+            raise StaysInFloat(reason_of(e, "")) from None
     return body.block
 
 

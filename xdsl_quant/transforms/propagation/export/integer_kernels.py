@@ -46,7 +46,7 @@ from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
 from .integers import Integers, common_scale, fitting_type, nearest
 from .loop_nests import LoopNest, loop_nest_of
 from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
-from .reasons import StaysInFloat
+from .reasons import StaysInFloat, in_names_of_kernel
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
@@ -88,7 +88,10 @@ class IntegerKernel:
         """
         *ops, last = block.ops
         for op in ops:
-            self._add(op)
+            try:
+                self._add(op)
+            except StaysInFloat as e:
+                raise StaysInFloat(in_names_of_kernel(str(e), op)) from None
         return [self._value(value) for value in last.operands]
 
     def _value(self, value: SSAValue) -> Value:

@@ -43,7 +43,7 @@ from xdsl_quant.transforms.building.builder import shape_of
 from ..module_kernels import has_floats
 from .constant_ranges import ends_of, fits, is_exact, numbers_of
 from .dialect_casts import Words, is_quantized
-from .reasons import ResultOutOfRange, StaysInFloat
+from .reasons import ResultOutOfRange, StaysInFloat, reason_of
 
 _ACCUMULATOR_BITS = 32
 
@@ -280,7 +280,10 @@ class QuantizedKernel:
                 new.erase()
             else:
                 return new
-        raise StaysInFloat(f"'{op.name}' does not accept the types: {reason}")
+        assert reason is not None
+        raise StaysInFloat(
+            f"'{op.name}' does not accept the types: {reason_of(reason, op.name)}"
+        )
 
     def _element_types(
         self, op: Operation, operands: Sequence[SSAValue]

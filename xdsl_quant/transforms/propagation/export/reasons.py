@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import NameLoc
+from xdsl.ir import Operation
+
+from xdsl_quant.diagnostics import sentence_of
+
 
 class StaysInFloat(Exception):
     """Why a kernel stays in floating point."""
@@ -12,3 +17,25 @@ class ResultOutOfRange(StaysInFloat):
     Why a kernel and its results stay in floating point: they have numbers that the type of
     a result would cut off.
     """
+
+
+def reason_of(error: Exception, name: str) -> str:
+    """
+    What an error says about an op, as a part of a sentence that has the location of the
+    kernel and the name of the op already.
+    """
+    sentence = sentence_of(error)
+    _, is_located, message = sentence.partition("error: ")
+    return (message if is_located else sentence).removeprefix(f"'{name}' op ")
+
+
+def in_names_of_kernel(reason: str, op: Operation) -> str:
+    """
+    A reason about an op, or an op in it, with the name of the op of StableHLO that it was
+    made of, if that is its location.
+    """
+    location = op.location
+    if isinstance(location, NameLoc) and location.desc.data.startswith("stablehlo."):
+        for inner in op.walk():
+            reason = reason.replace(f"'{inner.name}'", f"'{location.desc.data}'")
+    return reason
