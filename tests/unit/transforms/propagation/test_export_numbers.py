@@ -148,8 +148,163 @@ def test_sums_of_windows():
         f"tensor<2x4x{wide}>",
         f"tensor<{wide}>",
     ]
+
+
+@pytest.mark.parametrize("size", ["2", "?"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("op", "init", "expected"),
+    [
+        ("add", "0.0", [[-6.5, -0.5], [5.5, 1]]),
+        ("maximum", "0xFF800000", [[-1.5, 1], [2.5, 2]]),
+        ("maximum", "1.5", [[1.5, 1.5], [2.5, 2]]),
+        ("minimum", "0x7F800000", [[-3, -1.5], [1, -1]]),
+    ],
+)
+def test_windows(
+    size: str, mode: str, op: str, init: str, expected: Sequence[Sequence[float]]
+):
+    """Padding is what they begin with."""
+    text = WINDOW.replace("?", size).replace("stablehlo.add", f"stablehlo.{op}")
+    module = exported(text.replace("dense<0.0>", f"dense<{init}>"), mode)
+    assert not float_kernels(module)
     x = np.array([[-3, -2, -1.5, 1], [1, 2.5, 2, -1]], np.float32)
-    np.testing.assert_array_equal(computed(module, x), [[-6.5, -0.5], [5.5, 1]])
+    np.testing.assert_array_equal(computed(module, x), expected)
+
+
+PAD = """
+!q = !quant.uniform<FROM>
+!r = !quant.uniform<i8:f32, 0.0625>
+func.func @main(%x: tensor<?x2xf32>) -> tensor<?x5xf32> {
+  %c = stablehlo.constant dense<VALUE> : tensor<f32>
+  %0 = quant.region "k" (%a = %x : tensor<?x2xf32> as !q, %b = %c : tensor<f32>)
+      -> (tensor<?x5xf32> as !r) {
+    %r = stablehlo.pad %a, %b, low = [0, 1], high = [0, 1], interior = [0, 1]
+      : (tensor<?x2xf32>, tensor<f32>) -> tensor<?x5xf32>
+    quant.return %r : tensor<?x5xf32>
+  }
+  func.return %0 : tensor<?x5xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("size", ["2", "?"])
+@pytest.mark.parametrize(
+    ("value", "operand", "expected"),
+    [
+        ("0.0", "i8:f32, 0.03125:5", 0),
+        ("0.5", "i8:f32, 0.03125:5", 0.5),
+        ("0.1", "i8:f32, 0.03125:5", 0.125),
+        ("5.0", "i8:f32, 0.03125:5", 5),
+        ("2.0", "u8:f32, 0.03125:128", 2),
+        ("0x7F800000", "i8:f32, 0.03125:5", 3.8125),
+        ("0xFF800000", "u8:f32, 0.03125:128", -4),
+    ],
+)
+def test_padding(size: str, value: str, operand: str, expected: float):
+    """The constant need not be in the range of the operand."""
+    text = PAD.replace("?", size).replace("VALUE", value).replace("FROM", operand)
+    module = exported(text, "codegen")
+    assert not float_kernels(module)
+    x = np.array([[-3, -2], [1, 2.5]], np.float32)
+    padded = np.full((2, 5), expected, np.float32)
+    padded[:, 1:4:2] = x
+    np.testing.assert_array_equal(computed(module, x), padded)
+    sizes = [op for op in module.walk() if op.name == "tensor.dim"]
+    assert all(op.results[0].first_use is not None for op in sizes)
+
+
+SELECT = """
+!q = !quant.uniform<i8:f32, 0.03125:5>
+!r = !quant.uniform<i8:f32, 0.0625>
+func.func @main(%p: tensor<?x3xi1>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>)
+    -> tensor<?x3xf32> {
+  %c = stablehlo.constant dense<0.5> : tensor<2x3xf32>
+  %0 = quant.region "k" (%s = %p : tensor<?x3xi1>, %a = %x : tensor<?x3xf32> as !q,
+      OTHER) -> (tensor<?x3xf32> as !r) {
+    %r = stablehlo.select %s, %a, %b : tensor<?x3xi1>, tensor<?x3xf32>
+    quant.return %r : tensor<?x3xf32>
+  }
+  func.return %0 : tensor<?x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", ["2", "?"])
+def test_select(mode: str, size: str):
+    text = SELECT.replace("OTHER", "%b = %y : tensor<?x3xf32> as !r").replace("?", size)
+    if mode == "fixed":
+        # There, both have one type.
+        text = text.replace("0.03125:5", "0.0625")
+    module = exported(text, mode)
+    assert not float_kernels(module)
+    x = np.array([[-3, -2, -1.5], [1, 2.5, 2]], np.float32)
+    y = np.array([[4, 5, -6], [-7, 0.5, 0.25]], np.float32)
+    np.testing.assert_array_equal(
+        computed(module, x > 0, x, y), [[4, 5, -6], [1, 2.5, 2]]
+    )
+
+
+def test_select_of_a_constant():
+    text = SELECT.replace("OTHER", "%b = %c : tensor<?x3xf32>").replace("?", "2")
+    module = exported(text, "codegen")
+    assert not float_kernels(module)
+    x = np.array([[-3, -2, -1.5], [1, 2.5, 2]], np.float32)
+    np.testing.assert_array_equal(
+        computed(module, x > 0, x, x), [[0.5, 0.5, 0.5], [1, 2.5, 2]]
+    )
+
+
+ARITH_SELECT = """
+!q = !quant.uniform<i8:f32, 0.5>
+func.func @main(%p: i1, %x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = quant.region "k" (%s = %p : i1, %a = %x : tensor<3xf32> as !q,
+      %b = %y : tensor<3xf32> as !q) -> (tensor<3xf32> as !q) {
+    %r = arith.select %s, %a, %b : tensor<3xf32>
+    quant.return %r : tensor<3xf32>
+  }
+  func.return %0 : tensor<3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"), [(True, [1, 2, -3]), (False, [1.5, 0.5, 4])]
+)
+def test_select_of_a_whole_tensor(condition: bool, expected: Sequence[float]):
+    module = exported(ARITH_SELECT, "codegen")
+    assert not float_kernels(module)
+    x, y = np.array([1, 2, -3], np.float32), np.array([1.5, 0.5, 4], np.float32)
+    np.testing.assert_array_equal(computed(module, np.array(condition), x, y), expected)
+
+
+CONCATENATE = """
+!q = !quant.uniform<i8:f32, 0.03125:5>
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2x3xf32> {
+  %c = stablehlo.constant dense<CONSTANT> : tensor<2x1xf32>
+  %0 = quant.region "k" (%a = %x : tensor<2x2xf32> as !q, %b = %c : tensor<2x1xf32>)
+      -> (tensor<2x3xf32> as !q) {
+    %r = stablehlo.concatenate %b, %a, dim = 1
+      : (tensor<2x1xf32>, tensor<2x2xf32>) -> tensor<2x3xf32>
+    quant.return %r : tensor<2x3xf32>
+  }
+  func.return %0 : tensor<2x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("constant", "stored"), [("0.5", [0.5, 0.5]), ("[[0.5], [0.3]]", [0.5, 0.3125])]
+)
+def test_concatenation_of_a_constant(mode: str, constant: str, stored: Sequence[float]):
+    module = exported(CONCATENATE.replace("CONSTANT", constant), mode)
+    assert not float_kernels(module)
+    x = np.array([[-3, -2], [1, 2.5]], np.float32)
+    np.testing.assert_array_equal(
+        computed(module, x), np.column_stack([np.array(stored), x])
+    )
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,7 @@ class CodegenExport:
                     is_same &= port.is_of(value)
                 elif has_floats(argument):
                     self._read[value] = None
+                    kernel.destinations[argument] = value
                     value = cast(Constant | Empty, constant_or_empty(value.owner))
                 kernel.values[argument] = value
             returned = kernel.run(body)
@@ -244,6 +245,11 @@ class CodegenExport:
             self.rescales = rescales
             _discard(scratch)
             raise
+        kept = {x.value if isinstance(x, Integers) else x for x in results}
+        for op in reversed([*scratch.ops]):
+            # Sizes and constants that nothing was made with.
+            if is_trivially_dead(op) and kept.isdisjoint(op.results):
+                scratch.erase_op(op)
         ops = [*scratch.ops]
         for op in ops:
             op.detach()
@@ -526,14 +532,17 @@ def _lowered_body(region: RegionOp) -> Block:
 
 def _erase_unused(value: SSAValue) -> None:
     """
-    Erase a constant or destination that has no uses, and what it is made with: xDSL does
-    not know that `linalg.fill` of a tensor has no effects.
+    Erase a constant or destination that has no uses, and what it is made with, such as
+    sizes: xDSL does not know that `linalg.fill` of a tensor has no effects.
     """
     op = value.owner
-    if constant_or_empty(op) is None or value.first_use is not None:
+    if (
+        not isinstance(op, Operation)
+        or op.parent is None
+        or value.first_use is not None
+    ):
         return
-    assert isinstance(op, Operation)
-    if op.parent is None:
+    if constant_or_empty(op) is None and not is_trivially_dead(op):
         return
     operands = op.operands
     Rewriter.erase_op(op)

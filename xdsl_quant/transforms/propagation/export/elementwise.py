@@ -8,6 +8,8 @@ from fractions import Fraction
 from math import isinf
 from typing import TypeAlias, cast
 
+from xdsl.ir import SSAValue
+
 from .constants import Constant
 from .integers import Integers
 from .loops import Loop
@@ -95,10 +97,21 @@ def _ordered(is_maximum: bool) -> Callable[[Loop, _Number, _Number], _Number]:
     return form
 
 
+def _selected(loop: Loop, condition: SSAValue, a: _Number, b: _Number) -> _Number:
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            raise StaysInFloat("a selection of constants")
+        a = loop.constant(_fraction(a), b)
+    elif isinstance(b, Constant):
+        b = loop.constant(_fraction(b), a)
+    return loop.chosen(condition, a, b)
+
+
 ELEMENTWISE: Mapping[str, Callable[..., _Number]] = {
     "arith.addf": sum_of,
     "arith.mulf": _product,
     "arith.negf": _negative,
+    "arith.select": _selected,
     "arith.subf": _difference,
     "math.absf": _absolute,
     **dict.fromkeys(sorted(MAXIMA), _ordered(True)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import prod
+from math import isinf, prod
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, linalg, tensor
@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
+    i8,
 )
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -36,6 +37,7 @@ from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element
 from xdsl_quant.transforms.building.builder import (
     REDUCTION,
     LoweringBuilder,
+    Size,
     dimensions,
     shape_of,
 )
@@ -54,6 +56,12 @@ _CONSTANT_BITS = 24
 
 Value: TypeAlias = Integers | Constant | Empty | SSAValue
 """What stands for a value of a kernel: the last is for one that is not of floats."""
+
+Element: TypeAlias = Integers | Constant | SSAValue
+"""What stands for an element."""
+
+_MANY = 1 << 32
+"""Sums over a dynamic size have fewer terms: as many bytes are four gigabytes."""
 
 _FILLS = linalg.ops.FillOp | tensor.SplatOp
 
@@ -75,6 +83,10 @@ class IntegerKernel:
 
     builder: LoweringBuilder
     values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    destinations: dict[SSAValue, SSAValue] = field(
+        default_factory=dict[SSAValue, SSAValue]
+    )
+    """The values at ports that are no quantized ones, by arguments."""
 
     def run(self, block: Block) -> Sequence[Value]:
         """
@@ -121,6 +133,31 @@ class IntegerKernel:
             raise StaysInFloat(f"'{op.name}' of what is not there")
         return self.builder.op(tensor.DimOp, (source.value, index), op.result.type)
 
+    def _sizes(self, value: SSAValue) -> Sequence[Size]:
+        """
+        The sizes of a tensor that ops compute, or write to.
+
+        Raises:
+            StaysInFloat: if they are not known.
+        """
+        shape = shape_of(value)
+        if DYNAMIC_INDEX not in shape:
+            return shape
+        if isinstance(known := self._value(value), Integers):
+            return self.builder.sizes(known.value)
+        op = self.destinations.get(value, value).owner
+        if isinstance(op, tensor.EmptyOp):
+            dynamic = iter(op.dynamic_sizes)
+            return [
+                cast(SSAValue, self._value(next(dynamic)))
+                if size == DYNAMIC_INDEX
+                else size
+                for size in shape
+            ]
+        if isinstance(op, Operation) and op.operands:
+            return self._sizes(op.operands[-1])
+        raise StaysInFloat("a result has a size that no operand has")
+
     def _integer_form(self, op: Operation) -> Value:
         if (constant := constant_or_empty(op)) is not None:
             return constant
@@ -130,9 +167,11 @@ class IntegerKernel:
                 return operands[0]
             raise StaysInFloat(f"'{op.name}' of a number that is not constant")
         if (nest := loop_nest_of(op)) is not None:
-            return self._loop_nest(nest, operands)
+            return self._loop_nest(nest, op, operands)
         if isinstance(op, tensor.ConcatOp):
-            return self._concatenation(op, operands)
+            return self._joined(op, op.inputs)
+        if isinstance(op, tensor.InsertSliceOp):
+            return self._joined(op, (op.source, op.dest))
         if (moves := quantization_trait(op, MovesElements)) is not None:
             return self._move(op, operands, moves.moved(op))
         raise StaysInFloat(f"'{op.name}' has no integer form")
@@ -161,25 +200,25 @@ class IntegerKernel:
         (value,) = self.builder.same_op(op, values, [type_], regions)
         return replace(source, value=value, axis=None, array=None)
 
-    def _concatenation(self, op: Operation, operands: Sequence[Value]) -> Value:
-        """Tensors one after the other, once they have one scale."""
-        tensors = [
-            self._tensor_of(value) if isinstance(value, Constant) else value
-            for value in operands
-        ]
-        parts = [value for value in tensors if isinstance(value, Integers)]
-        if len(parts) < len(operands):
-            raise StaysInFloat(f"'{op.name}' reads what is not there")
+    def _joined(self, op: Operation, joined: Sequence[SSAValue]) -> Integers:
+        """What an op moves of several tensors, once they have one scale."""
+        known = [self._value(value) for value in joined]
+        like = next((x for x in known if isinstance(x, Integers)), None)
+        if like is None:
+            raise StaysInFloat(f"'{op.name}' of constants has no integer form")
+        parts = [self._tensor(value, like) for value in joined]
+        others = [self._value(value) for value in op.operands[len(joined) :]]
         kinds = {
             (x.scales, x.zero_point, x.is_signed, scalar_or_element_type(x.value.type))
             for x in parts
         }
-        if len(kinds) > 1 or len(parts[0].scales) > 1:
+        if len(kinds) > 1 or len(like.scales) > 1:
             parts = self._with_one_scale(parts)
         first = parts[0]
         element_type = cast(IntegerType, scalar_or_element_type(first.value.type))
         result_type = with_element_type(op.results[0].type, element_type)
-        (value,) = self.builder.same_op(op, [x.value for x in parts], [result_type])
+        operands = [*(x.value for x in parts), *cast("Sequence[SSAValue]", others)]
+        (value,) = self.builder.same_op(op, operands, [result_type])
         return replace(
             first,
             value=value,
@@ -191,6 +230,37 @@ class IntegerKernel:
             error=max(x.error for x in parts),
             difference=max(x.difference for x in parts),
         )
+
+    def _tensor(self, value: SSAValue, like: Integers) -> Integers:
+        """
+        A value as a tensor of integers. One number has the type of another tensor if that
+        stores it exactly; an infinity is the end of its range.
+        """
+        known = self._value(value)
+        if isinstance(known, Integers):
+            return known
+        if not isinstance(known, Constant):
+            raise StaysInFloat("a tensor is not there")
+        if not known.is_one_number:
+            return self._tensor_of(known)
+        if len(like.scales) > 1:
+            raise StaysInFloat("a constant next to elements of different scales")
+        number = known.number
+        exact = (
+            bounded(number, like, is_maximum=number < 0)
+            if isinf(number)
+            else Fraction(number)
+        )
+        constant = Loop(self.builder, 0).constant(exact, like)
+        type_ = cast(IntegerType, scalar_or_element_type(like.value.type))
+        is_signed = like.is_signed
+        least = -(1 << type_.bitwidth - 1) if is_signed else 0
+        if not 0 <= constant.low - least < 1 << type_.bitwidth:
+            type_, is_signed = fitting_type(constant.low, constant.high), True
+        tensor_type = TensorType(type_, shape_of(value))
+        sizes = self._sizes(value)
+        filled = self.builder.repeated(constant.low, tensor_type, sizes)
+        return replace(constant, value=filled, is_signed=is_signed)
 
     def _with_one_scale(self, tensors: Sequence[Integers]) -> list[Integers]:
         """Tensors of one type and scale, with a zero point of 0."""
@@ -221,9 +291,11 @@ class IntegerKernel:
 
     # Loop nests
 
-    def _loop_nest(self, nest: LoopNest, operands: Sequence[Value]) -> Value:
+    def _loop_nest(
+        self, nest: LoopNest, op: Operation, operands: Sequence[Value]
+    ) -> Value:
         if REDUCTION in nest.kinds:
-            return self._reduction(nest, operands)
+            return self._reduction(nest, op, operands)
         loop = Loop(self.builder, len(nest.kinds))
         result = self._elements(nest, loop, operands)
         if isinstance(result, Constant):
@@ -234,7 +306,7 @@ class IntegerKernel:
         self, nest: LoopNest, loop: Loop, operands: Sequence[Value]
     ) -> Integers | Constant:
         """The element that the body of a loop nest computes."""
-        elements: dict[SSAValue, Integers | Constant] = {
+        elements: dict[SSAValue, Element] = {
             value: constant
             for value, constant in self.values.items()
             if isinstance(constant, Constant)
@@ -250,17 +322,29 @@ class IntegerKernel:
                 elements[argument] = loop.element(value, map_.results)
             elif isinstance(value, Constant):
                 elements[argument] = value
+            elif isinstance(value, SSAValue):
+                elements[argument] = loop.argument(value, map_.results)
             else:
                 raise StaysInFloat(f"'{nest.name}' reads what is not there")
         for op in nest.ops:
             if (numbers := constant_numbers(op)) is not None:
                 elements[op.results[0]] = Constant(numbers)
                 continue
+            if not any(map(has_floats, (*op.operands, *op.results))):
+                others = [_known(elements, op, value) for value in op.operands]
+                results = loop.inner.same_op(
+                    op, cast("Sequence[SSAValue]", others), op.result_types
+                )
+                elements.update(zip(op.results, results, strict=True))
+                continue
             if (form := ELEMENTWISE.get(op.name)) is None:
                 raise StaysInFloat(f"'{op.name}' has no integer form")
             arguments = [_known(elements, op, value) for value in op.operands]
             elements[op.results[0]] = form(loop, *arguments)
-        return _known(elements, None, nest.result)
+        result = _known(elements, None, nest.result)
+        if isinstance(result, SSAValue):
+            raise StaysInFloat(f"'{nest.name}' gives what is no number")
+        return result
 
     def _tensor_of(self, constant: Constant) -> Integers:
         """A constant without a specification, as integers of about 24 bits."""
@@ -292,7 +376,23 @@ class IntegerKernel:
 
     # Reductions
 
-    def _reduction(self, nest: LoopNest, operands: Sequence[Value]) -> Value:
+    def _result_sizes(
+        self,
+        nest: LoopNest,
+        op: Operation,
+        inputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+    ) -> Sequence[Size]:
+        """The sizes of a result: those of inputs, or of what the op writes to."""
+        try:
+            indices = nest.result_map.results
+            return sizes_of(self.builder, nest.shape, indices, inputs, maps)
+        except StaysInFloat:
+            return self._sizes(op.operands[-1])
+
+    def _reduction(
+        self, nest: LoopNest, op: Operation, operands: Sequence[Value]
+    ) -> Value:
         combined = nest.combined()
         if combined is None:
             raise StaysInFloat(f"the body of '{nest.name}' has no integer form")
@@ -310,8 +410,8 @@ class IntegerKernel:
             maps.append(nest.maps[index])
         init = operands[-1]
         if name not in ("arith.addf", "arith.mulf"):
-            return self._extremes(nest, tensors[0], maps[0], init, name)
-        sums = self._sums(nest, tensors, maps)
+            return self._extremes(nest, op, tensors[0], maps[0], init, name)
+        sums = self._sums(nest, op, tensors, maps)
         if isinstance(init, Constant) and init.is_one_number and not init.number:
             return sums
         return self._plus(sums, init)
@@ -330,13 +430,32 @@ class IntegerKernel:
         result = sum_of(loop, loop.element(sums, indices), init)
         return loop.finished(cast(Integers, result), shape, indices)
 
+    def _windows(
+        self, nest: LoopNest, op: Operation
+    ) -> tuple[Sequence[SSAValue], Sequence[AffineMap]]:
+        """Tensors that are not read, but say how many iterations loops have."""
+        unread = [
+            (operand, map_)
+            for argument, operand, map_ in zip(
+                nest.arguments[:-1], op.operands, nest.maps, strict=False
+            )
+            if argument.first_use is None
+        ]
+        windows = [
+            self.builder.empty(TensorType(i8, shape_of(x)), self._sizes(x))
+            for x, _ in unread
+        ]
+        return windows, [map_ for _, map_ in unread]
+
     def _sums(
-        self, nest: LoopNest, factors: Sequence[Integers], maps: Sequence[AffineMap]
+        self,
+        nest: LoopNest,
+        op: Operation,
+        factors: Sequence[Integers],
+        maps: Sequence[AffineMap],
     ) -> Integers:
-        sizes = nest.loop_sizes()
+        sizes = [_MANY if d == DYNAMIC_INDEX else d for d in nest.loop_sizes()]
         reduced = [d for d, kind in enumerate(nest.kinds) if kind == REDUCTION]
-        if any(sizes[d] == DYNAMIC_INDEX for d in reduced):
-            raise StaysInFloat("the number of terms of a sum is not known")
         count = prod(sizes[d] for d in reduced)
         weight = count * factors[-1].largest
         if len(factors) == 2:
@@ -350,18 +469,18 @@ class IntegerKernel:
         def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
             numbers = [
                 loaded(inner, x, argument, type_)
-                for x, argument in zip(factors, args[:-1], strict=True)
+                for x, argument in zip(factors, args[:-1], strict=False)
             ]
             if len(numbers) == 2:
                 numbers = [integer_op(inner, arith.MuliOp, numbers, type_)]
             return integer_op(inner, arith.AddiOp, (args[-1], *numbers), type_)
 
         inputs = [x.value for x in factors]
-        result_sizes = sizes_of(
-            self.builder, nest.shape, nest.result_map.results, inputs, maps
-        )
+        result_sizes = self._result_sizes(nest, op, inputs, maps)
         zeros = self.builder.zeros(TensorType(type_, nest.shape), result_sizes)
-        all_maps = [*maps, nest.result_map]
+        windows, window_maps = self._windows(nest, op)
+        all_maps = [*maps, *window_maps, nest.result_map]
+        inputs += windows
         value = self.builder.generic(inputs, [zeros], all_maps, nest.kinds, body)
         for_loops = [
             replace(x, axis=loop_axis(x, map_.results))
@@ -387,7 +506,13 @@ class IntegerKernel:
         return replace(result, axis=_result_axis(nest, result))
 
     def _extremes(
-        self, nest: LoopNest, x: Integers, map_: AffineMap, init: Value, name: str
+        self,
+        nest: LoopNest,
+        op: Operation,
+        x: Integers,
+        map_: AffineMap,
+        init: Value,
+        name: str,
     ) -> Integers:
         is_maximum = name in MAXIMA
         if not isinstance(init, Constant):
@@ -401,15 +526,15 @@ class IntegerKernel:
 
         def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
             number = loaded(inner, x, args[0], type_, is_corrected=False)
-            return integer_op(inner, op_type, (args[1], number), type_)
+            return integer_op(inner, op_type, (args[-1], number), type_)
 
         result_type = TensorType(type_, nest.shape)
-        sizes = sizes_of(
-            self.builder, nest.shape, nest.result_map.results, [x.value], [map_]
-        )
+        sizes = self._result_sizes(nest, op, [x.value], [map_])
         starts = self.builder.repeated(start, result_type, sizes)
-        maps = [map_, nest.result_map]
-        value = self.builder.generic([x.value], [starts], maps, nest.kinds, body)
+        windows, window_maps = self._windows(nest, op)
+        maps = [map_, *window_maps, nest.result_map]
+        inputs = [x.value, *windows]
+        value = self.builder.generic(inputs, [starts], maps, nest.kinds, body)
         order = max if is_maximum else min
         return replace(
             x,
@@ -425,10 +550,8 @@ class IntegerKernel:
 
 
 def _known(
-    elements: Mapping[SSAValue, Integers | Constant],
-    op: Operation | None,
-    value: SSAValue,
-) -> Integers | Constant:
+    elements: Mapping[SSAValue, Element], op: Operation | None, value: SSAValue
+) -> Element:
     if value not in elements:
         name = "a loop" if op is None else f"'{op.name}'"
         raise StaysInFloat(f"{name} uses what has no integer form")

@@ -134,5 +134,10 @@ def _parts(
         maps = [AffineMap.identity(sizes), AffineMap(sizes, 0, tuple(dimensions(kept)))]
         return maps, kinds, op.region.block, 1
     if op.name in ELEMENTWISE:
-        return [identity] * len(op.operands), [PARALLEL] * rank, None, len(op.operands)
+        number = AffineMap(rank, 0, ())
+        maps = [
+            identity if isinstance(value.type, TensorType) else number
+            for value in op.operands
+        ]
+        return maps, [PARALLEL] * rank, None, len(op.operands)
     return None

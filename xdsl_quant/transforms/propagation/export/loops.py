@@ -72,7 +72,8 @@ class Loop:
 
     # Operands and the result
 
-    def _argument(self, value: SSAValue, indices: Sequence[AffineExpr]) -> SSAValue:
+    def argument(self, value: SSAValue, indices: Sequence[AffineExpr]) -> SSAValue:
+        """An element of an operand."""
         self.inputs.append(value)
         self.maps.append(AffineMap(self.rank, 0, tuple(indices)))
         type_ = scalar_or_element_type(value.type)
@@ -87,7 +88,7 @@ class Loop:
         Raises:
             StaysInFloat: if its scale does not belong to one loop.
         """
-        argument = self._argument(tensor.value, indices)
+        argument = self.argument(tensor.value, indices)
         axis = loop_axis(tensor, indices)
         return replace(
             tensor,
@@ -110,7 +111,7 @@ class Loop:
             attribute = DenseIntOrFPElementsAttr.from_list(container, numbers)
             tensor = self.builder.constant(attribute, container)
             indices = [AffineDimExpr(cast(int, axis))]
-            self._parameters[key] = self._argument(tensor, indices)
+            self._parameters[key] = self.argument(tensor, indices)
         return self._parameters[key]
 
     def finished(
@@ -221,6 +222,15 @@ class Loop:
         operands = [self.load(x, type_, is_corrected=False) for x in (a, b)]
         value = self._op(op_type, operands, type_)
         low, high = order(a.low, b.low), order(a.high, b.high)
+        return self._combined(value, a, b, low, high, max)
+
+    def chosen(self, condition: SSAValue, a: Integers, b: Integers) -> Integers:
+        """One of two numbers."""
+        a, b = self.aligned(a, b)
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        type_ = fitting_type(low, high)
+        numbers = (self.load(x, type_, is_corrected=False) for x in (a, b))
+        value = self._op(arith.SelectOp, (condition, *numbers), type_)
         return self._combined(value, a, b, low, high, max)
 
     def product(self, a: Integers, b: Integers) -> Integers:
