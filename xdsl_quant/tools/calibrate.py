@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -58,8 +58,7 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 from .array_files import check_files, read_values
 from .failures import Failure, exit_code, module_parser, read_module, reported
-
-_BAR_LENGTH = 40
+from .progress import with_progress
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -153,7 +152,7 @@ def _run(options: argparse.Namespace) -> None:
     with reported(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
             module,
-            _with_progress(batches) if shown else batches,
+            with_progress(batches, len(batches)) if shown else batches,
             options.entry,
             options.observer,
             axes=axes,
@@ -302,20 +301,6 @@ def _rows(value: ArrayLike) -> tuple[int, ...]:
     if isinstance(value, list):
         return (len(cast("list[Any]", value)),)
     return np.shape(value)[:1]
-
-
-def _with_progress(
-    batches: Sequence[tuple[ArrayLike, ...]],
-) -> Iterator[tuple[ArrayLike, ...]]:
-    count = len(batches)
-    try:
-        for done in range(count + 1):
-            bar = "#" * (done * _BAR_LENGTH // count)
-            text = f"\r[{bar:<{_BAR_LENGTH}}] {done}/{count} batches"
-            print(text, end="", file=sys.stderr, flush=True)
-            yield from batches[done : done + 1]
-    finally:
-        print(file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from xdsl_quant.transforms.propagation.target_checks import check_target
 from xdsl_quant.transforms.propagation.target_extensions import target_extensions
 from xdsl_quant.transforms.propagation.target_files import (
     CONSTRAINTS,
+    TargetError,
     read_target,
     target_file,
 )
@@ -38,7 +39,6 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Port,
     Signature,
 )
-from xdsl_quant.transforms.propagation.target_tables import TargetError
 
 from .failures import exit_code, reported
 

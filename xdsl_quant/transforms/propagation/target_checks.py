@@ -12,10 +12,11 @@ from difflib import get_close_matches
 from xdsl.context import Context
 from xdsl.traits import IsTerminator
 
+from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable
+
 from .kernel_matching import unsupported_reason, without_options
 from .target_files import target_kernels
 from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep
-from .target_tables import TomlFile, TomlTable
 
 
 def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:

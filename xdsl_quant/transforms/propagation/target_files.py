@@ -43,6 +43,13 @@ from xdsl_quant.dialects.quant.traits import (
     FixedResultUniformScale,
     SameOperandsAndResultsScale,
 )
+from xdsl_quant.runtime.toml_tables import (
+    TomlError,
+    TomlFile,
+    TomlTable,
+    quoted,
+    toml_text,
+)
 
 from .target_extensions import target_extensions
 from .target_spec import (
@@ -57,13 +64,6 @@ from .target_spec import (
     RangeRule,
     Signature,
     TargetSpec,
-)
-from .target_tables import (
-    TargetError,
-    TomlFile,
-    TomlTable,
-    quoted,
-    toml_text,
 )
 
 _T = TypeVar("_T")
@@ -88,6 +88,10 @@ _PORT = re.compile(
     r"(?P<storage>(?:[su]?i|u)[0-9]+(?:<-?[0-9]+:-?[0-9]+>)?)(?::(?P<zero>-?[0-9]+))?)"
 )
 _OP_NAME = re.compile(r"\w+(\.\w+)+(\[\w+(\.\w+)+(,\w+(\.\w+)+)*\])?")
+
+
+class TargetError(TomlError):
+    """A mistake in the description of a target, explained in one line."""
 
 
 def read_target(source: str | Path) -> TargetSpec:
@@ -118,18 +122,7 @@ def target_file(source: str | Path) -> TomlFile:
         path = extension()
     else:
         raise TargetError(f"unknown target '{source}', {_available()}")
-    try:
-        return TomlFile(path.read_bytes().decode("utf-8-sig"), str(path))
-    except OSError as e:
-        reason = (e.strerror or str(e)).lower()
-        raise TargetError(
-            f"{path}: error: {reason}; use the path of a .toml file"
-        ) from e
-    except UnicodeDecodeError as e:
-        raise TargetError(
-            f"{path}: error: expected UTF-8 text, found a binary file; use the path of a "
-            ".toml file"
-        ) from e
+    return TomlFile.read(path, TargetError)
 
 
 def target_of_option(text: str | None) -> TargetSpec:
@@ -167,7 +160,7 @@ def parse_target(
     Raises:
         TargetError: if the text is wrong.
     """
-    return _target(TomlFile(text, file_name).table(), name)
+    return _target(TomlFile(text, file_name, TargetError).table(), name)
 
 
 def _target(table: TomlTable, name: str) -> TargetSpec:

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from xdsl_quant.runtime.loading import multiverse_context
+from xdsl_quant.runtime.toml_tables import TomlFile
 from xdsl_quant.transforms.propagation.target_checks import check_target
-from xdsl_quant.transforms.propagation.target_files import parse_target, target_file
-from xdsl_quant.transforms.propagation.target_tables import TargetError, TomlFile
+from xdsl_quant.transforms.propagation.target_files import (
+    TargetError,
+    parse_target,
+    target_file,
+)
 
 from .test_shipped_targets import SHIPPED
 
@@ -16,7 +20,7 @@ CONTEXT = multiverse_context()
 
 def warnings(text: str) -> Sequence[str]:
     parse_target(text)
-    return check_target(TomlFile(text, "my.toml"), CONTEXT)
+    return check_target(TomlFile(text, "my.toml", TargetError), CONTEXT)
 
 
 @pytest.mark.parametrize("target", SHIPPED)

@@ -15,6 +15,7 @@ from xdsl_quant.dialects.quant.traits import (
     SameOperandsAndResultsScale,
 )
 from xdsl_quant.transforms.propagation.target_files import (
+    TargetError,
     parse_target,
     read_target,
 )
@@ -25,7 +26,6 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Port,
     PowerOfTwoScale,
 )
-from xdsl_quant.transforms.propagation.target_tables import TargetError
 
 TEXT = """\
 name = "npu"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 _Path: TypeAlias = "tuple[str | int, ...]"
@@ -17,8 +18,8 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
 
 
-class TargetError(ValueError):
-    """A mistake in the description of a target, explained in one line."""
+class TomlError(ValueError):
+    """A mistake in a TOML file, explained in one line."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,35 @@ class TomlFile:
     text: str
     name: str
 
+    error: type[TomlError] = TomlError
+    """What is raised if something is wrong."""
+
+    @staticmethod
+    def read(path: Path, error: type[TomlError] = TomlError) -> TomlFile:
+        """
+        The text of a file.
+
+        Raises:
+            TomlError: if it cannot be read, or is no text.
+        """
+        try:
+            text = path.read_bytes().decode("utf-8-sig")
+        except OSError as e:
+            reason = (e.strerror or str(e)).lower()
+            raise error(f"{path}: error: {reason}; use the path of a .toml file") from e
+        except UnicodeDecodeError as e:
+            raise error(
+                f"{path}: error: expected UTF-8 text, found a binary file; use the path of "
+                "a .toml file"
+            ) from e
+        return TomlFile(text, str(path), error)
+
     def table(self) -> TomlTable:
         """
         The whole file.
 
         Raises:
-            TargetError: if the text is no TOML.
+            TomlError: if the text is no TOML.
         """
         try:
             return TomlTable(self, (), tomllib.loads(self.text))
@@ -42,7 +66,7 @@ class TomlFile:
         found = re.match(r"line (\d+), column (\d+)", place)
         line = found[1] if found else str(self.text.count("\n") + 1)
         column = f":{found[2]}" if found else ""
-        raise TargetError(
+        raise self.error(
             f"{self.name}:{line}{column}: error: expected TOML, found "
             f"{reason[:1].lower()}{reason[1:]}; see https://toml.io"
         ) from None
@@ -101,7 +125,7 @@ def _header_path(name: str, is_array: bool, counts: dict[_Path, int]) -> _Path:
 
 @dataclass(frozen=True)
 class TomlTable:
-    """A table, and where it is. All methods raise `TargetError` if a value is wrong."""
+    """A table, and where it is. All methods raise `TomlError` if a value is wrong."""
 
     file: TomlFile
     path: _Path
@@ -137,7 +161,7 @@ class TomlTable:
         """
         # A text in the message may have several lines.
         sentence = " ".join(message.split())
-        raise TargetError(f"{self.location(key, found)}: error: {sentence}")
+        raise self.file.error(f"{self.location(key, found)}: error: {sentence}")
 
     def check_keys(self, known: Sequence[str], owner: str) -> None:
         """Check that there are no other keys than these."""

@@ -1,0 +1,219 @@
+"""Models that are quantized in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.execution import compile
+from xdsl_quant.quantizer import (
+    Override,
+    QuantizedModel,
+    Recipe,
+    RecipeError,
+    quantize,
+)
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+
+from .models import TO_LINALG, Floats, dense_layers, samples
+
+
+def run(module: ModuleOp, x: Floats) -> Floats:
+    module = module.clone()
+    apply_passes(module, TO_LINALG)
+    return compile(module)(x)
+
+
+def stored_types(model: QuantizedModel) -> list[str]:
+    """The types of what the ops give, in the order of the text."""
+    return [
+        str(type_)
+        for op in model.module.walk()
+        for result in op.results
+        if isinstance(
+            type_ := scalar_or_element_type(result.type), UniformQuantizedType
+        )
+    ]
+
+
+def float_ops(model: QuantizedModel) -> list[str]:
+    return [op.op for op in model.propagation.float_ops]
+
+
+def test_a_model_becomes_quantized_ops():
+    data = samples(16, 6)
+    model = quantize(dense_layers(), data)
+    assert model.target.name == "stablehlo-int8"
+    assert model.kernel_count == 3
+    assert float_ops(model) == []
+    expected = run(parse_module(dense_layers()), data[:4])
+    actual = run(model.module, data[:4])
+    noise = np.square(expected - actual).sum() / np.square(expected).sum()
+    assert noise < 1e-3
+    assert not np.array_equal(expected, actual)
+
+
+def test_the_input_range_decides_the_scale():
+    data = samples(16, 6)
+    model = quantize(dense_layers(), data)
+    low, high = float(data.min()), float(data.max())
+    assert model.statistics.ranges("main:argument:0").layer == (low, high)
+    scale = (high - low) / 255
+    assert stored_types(model)[0].startswith(f"!quant.uniform<i8:f32, {scale:.6f}"[:28])
+
+
+def test_a_model_is_not_changed():
+    module = parse_module(dense_layers())
+    before = str(module)
+    quantize(module, samples(8, 6))
+    assert str(module) == before
+
+
+def test_the_forms_of_a_model(tmp_path: Path):
+    path = tmp_path / "model.mlir"
+    path.write_text(dense_layers())
+    data = samples(8, 6)
+    texts = {
+        str(quantize(model, data).module)
+        for model in (dense_layers(), path, str(path), parse_module(dense_layers()))
+    }
+    assert len(texts) == 1
+
+
+def test_workers_and_a_checkpoint_give_the_same(tmp_path: Path):
+    data = samples(16, 6)
+    expected = str(quantize(dense_layers(), data).module)
+    with ThreadPoolExecutor(2) as executor:
+        model = quantize(dense_layers(), data, executor=executor)
+    assert str(model.module) == expected
+    checkpoint = tmp_path / "checkpoint"
+    for _ in range(2):
+        model = quantize(dense_layers(), data, checkpoint=checkpoint)
+        assert str(model.module) == expected
+
+
+def test_progress_is_told_of_all_batches():
+    told: list[int | None] = []
+
+    def progress(batches: Iterable[Batch], count: int | None) -> Iterable[Batch]:
+        told.append(count)
+        yield from batches
+
+    quantize(dense_layers(), samples(16, 6), progress=progress)
+    assert told == [4]
+
+
+# Overrides
+
+
+def test_a_kernel_that_stays_in_floating_point():
+    recipe = Recipe(overrides=(Override(ops=("stablehlo.tanh",), keep_float=True),))
+    model = quantize(dense_layers(), samples(8, 6), recipe)
+    assert model.kernel_count == 2
+    assert float_ops(model) == ["stablehlo.tanh"]
+    # Its result is quantized for the next kernel.
+    assert not model.propagation.float_values
+
+
+def test_a_kernel_by_its_location():
+    recipe = Recipe(overrides=(Override(locations=(r":8:\d",), keep_float=True),))
+    model = quantize(dense_layers(), samples(8, 6), recipe)
+    assert float_ops(model) == ["stablehlo.dot_general"]
+    assert model.propagation.float_ops[0].location == "module:8:3"
+
+
+def test_a_value_that_is_not_quantized():
+    override = Override(values=("main:stablehlo.tanh:*",), keep_float=True)
+    model = quantize(dense_layers(), samples(8, 6), Recipe(overrides=(override,)))
+    reasons = {value.name: value.float_reason for value in model.propagation.values}
+    assert reasons["%t"] == "kept by '!quant.none<f32>'"
+
+
+def test_an_observer_of_a_value_and_of_the_result_of_a_kernel():
+    data = samples(512, 6)
+    plain = quantize(dense_layers(), data)
+    for override, index in (
+        (Override(values=("main:argument:0",), observer="percentile=80"), 0),
+        (Override(ops=("stablehlo.dot_general",), observer="percentile=80"), 1),
+    ):
+        model = quantize(dense_layers(), data, Recipe(overrides=(override,)))
+        before, after = (
+            [value.parameters for value in each.propagation.values if value.parameters]
+            for each in (plain, model)
+        )
+        changed = [a != b for a, b in zip(before, after, strict=True)]
+        assert changed.index(True) == [0, 2][index]
+
+
+def test_bits_of_weights_that_a_target_has():
+    x, w, b = "tensor<4x8xf32>", "tensor<3x8xf32>", "tensor<3xf32>"
+    rng = np.random.default_rng(0)
+    rows = [[float(f"{v:.6f}") for v in row] for row in rng.normal(0, 1, (3, 8))]
+    text = f"""
+func.func @main(%x: {x}) -> tensor<4x3xf32> {{
+  %w = arith.constant dense<{rows}> : {w}
+  %b = arith.constant dense<0.5> : {b}
+  %y = "tfl.fully_connected"(%x, %w, %b) {{keep_num_dims = false,
+    weights_format = "DEFAULT", fused_activation_function = "NONE"}}
+    : ({x}, {w}, {b}) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}}
+"""
+    data = samples(8, 8)
+
+    def weight_type(bits: int | None) -> str:
+        overrides = (Override(ops=("tfl.*",), weight_bits=bits),) if bits else ()
+        model = quantize(text, data, Recipe(overrides=overrides))
+        (found,) = [v for v in model.propagation.values if v.name == "%w"]
+        return str(found.parameters).partition(":f32")[0]
+
+    assert weight_type(None) == weight_type(8) == "!quant.uniform<i8<-127:127>"
+
+
+# Mistakes
+
+
+def test_an_override_that_selects_nothing():
+    for override, message in (
+        (
+            Override(ops=("stablehlo.tan",), keep_float=True),
+            "recipe 'int8': 'stablehlo.tan' in 'ops' selects nothing in the model, maybe "
+            "'stablehlo.tanh' was meant",
+        ),
+        (
+            Override(values=("main:argument:1",), observer="mse=8"),
+            "recipe 'int8': 'main:argument:1' in 'values' selects nothing in the model, "
+            "maybe 'main:argument:0' was meant",
+        ),
+        (
+            Override(locations=("^block",), keep_float=True),
+            "recipe 'int8': '^block' in 'locations' selects nothing in the model",
+        ),
+    ):
+        with pytest.raises(RecipeError) as caught:
+            quantize(dense_layers(), samples(8, 6), Recipe(overrides=(override,)))
+        assert str(caught.value) == message
+
+
+def test_a_model_without_kernels():
+    text = "func.func @main(%x: tensor<?x2xf32>) { return }"
+    message = (
+        "no kernel of 'tflite-int8', 'stablehlo-int8' is in the model, found no op of "
+        "floats"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        quantize(text, samples(8, 2))
+
+
+def test_a_file_that_is_missing():
+    with pytest.raises(IRError) as caught:
+        quantize("missing.mlir", samples(8, 6))
+    assert str(caught.value) == "missing.mlir: error: no such file or directory"

@@ -1,0 +1,135 @@
+"""Recipes in files, and what is wrong with them."""
+
+import pytest
+
+from xdsl_quant.quantizer import (
+    Override,
+    Recipe,
+    RecipeError,
+    parse_recipe,
+    read_recipe,
+)
+from xdsl_quant.quantizer.recipe_files import recipe_names
+
+
+def test_recipes_that_are_shipped():
+    recipes = {name: read_recipe(name) for name in recipe_names()}
+    assert {name: recipe.targets for name, recipe in recipes.items()} == {
+        "int16x8": ["tflite-int16x8"],
+        "int8": ["tflite-int8", "stablehlo-int8"],
+    }
+    assert all(recipe.description for recipe in recipes.values())
+    assert all(recipe.name == name for name, recipe in recipes.items())
+
+
+def test_what_a_recipe_says():
+    text = """
+description = "Some bits"
+targets = ["mac-array"]
+observer = "percentile=99.9"
+
+[[overrides]]
+ops = ["tfl.softmax", "tfl.l*"]
+keep-float = true
+
+[[overrides]]
+locations = ["block_[12]/"]
+values = ["main:argument:0"]
+observer = "mse=8"
+weight-bits = 4
+"""
+    assert parse_recipe(text, name="mine") == Recipe(
+        "mine",
+        "Some bits",
+        ["mac-array"],
+        "percentile=99.9",
+        (
+            Override(["tfl.softmax", "tfl.l*"], [], [], keep_float=True),
+            Override(
+                [],
+                ["block_[12]/"],
+                ["main:argument:0"],
+                observer="mse=8",
+                weight_bits=4,
+            ),
+        ),
+    )
+
+
+def test_what_a_recipe_does_not_say_is_by_default():
+    assert parse_recipe("", name="int8") == Recipe()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'observers = "mse=8"',
+            "my.toml:1: error: unknown key, found 'observers' in a recipe; use 'observer'",
+        ),
+        (
+            'targets = "tflite-int8"',
+            "my.toml:1: error: expected an array of strings for 'targets', found "
+            "'tflite-int8'; write an array of strings",
+        ),
+        (
+            '\nobserver = "median"',
+            "my.toml:2: error: there is no observer 'median', use one of min-max, "
+            "moving-average, percentile, entropy, mse",
+        ),
+        (
+            '[[overrides]]\nop = ["tfl.add"]',
+            "my.toml:2: error: unknown key, found 'op' in an override; use 'ops'",
+        ),
+        (
+            "[[overrides]]\nkeep-float = true",
+            "my.toml:1: error: expected 'ops', 'locations' or 'values' in an override, "
+            "found none; say what it is for",
+        ),
+        (
+            '[[overrides]]\nops = ["a"]\nkeep-float = 1',
+            "my.toml:3: error: expected true or false for 'keep-float', found 1",
+        ),
+        (
+            '[[overrides]]\nops = ["a"]\nweight-bits = 1',
+            "my.toml:3: error: expected a number of bits from 2 to 16 for 'weight-bits', "
+            "found 1",
+        ),
+        (
+            '[[overrides]]\nops = ["a"]\nweight-bits = true',
+            "my.toml:3: error: expected a number of bits from 2 to 16 for 'weight-bits', "
+            "found true",
+        ),
+        (
+            '[[overrides]]\nlocations = ["ok", "(a"]',
+            "my.toml:2: error: expected a regular expression, found '(a': missing ), "
+            "unterminated subpattern at position 0",
+        ),
+        (
+            "a b",
+            "my.toml:1:3: error: expected TOML, found expected '=' after a key in a "
+            "key/value pair; see https://toml.io",
+        ),
+    ],
+)
+def test_mistakes(text: str, message: str):
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(text, "my.toml")
+    assert str(caught.value) == message
+
+
+def test_an_unknown_recipe():
+    with pytest.raises(RecipeError) as caught:
+        read_recipe("int7")
+    assert str(caught.value) == (
+        "unknown recipe 'int7', available: 'int16x8', 'int8'; use one of them, or the path "
+        "of a .toml file"
+    )
+
+
+def test_a_file_that_is_missing():
+    with pytest.raises(RecipeError) as caught:
+        read_recipe("missing.toml")
+    assert str(caught.value) == (
+        "missing.toml: error: no such file or directory; use the path of a .toml file"
+    )

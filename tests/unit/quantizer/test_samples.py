@@ -1,0 +1,180 @@
+"""Samples as batches, and what is wrong with them."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.quantizer.samples import Data, DataError, batches_of
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import parse_module
+
+Array = NDArray[Any]
+
+
+def batches(data: Data, *types: str) -> list[tuple[Array, ...]]:
+    arguments = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(types))
+    function = entry_function(
+        parse_module(f"func.func @main({arguments}) {{ return }}"), None
+    )
+    found, count = batches_of(data, function)
+    result: Any = [*found]
+    assert count == len(result)
+    assert [*map(repr, found)] == [*map(repr, result)]
+    return result
+
+
+def rows(count: int, *shape: int) -> Array:
+    size = count * int(np.prod(shape))
+    return np.arange(size, dtype=np.float32).reshape(count, *shape)
+
+
+def saved(array: Array, path: Path, kind: str) -> Data:
+    if kind == "array":
+        return array
+    if kind == "mapping":
+        return {"x": array}
+    if kind == ".npy":
+        np.save(path / "x.npy", array)
+        return path / "x.npy"
+    save: Callable[..., None] = np.savez if kind == ".npz" else np.savez_compressed
+    save(path / "x.npz", x=array)
+    return str(path / "x.npz")
+
+
+KINDS = ["array", "mapping", ".npy", ".npz", "compressed"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_cut_into_batches_of_the_size_that_the_function_takes(
+    kind: str, tmp_path: Path
+):
+    array = rows(6, 2, 3)
+    found = batches(saved(array, tmp_path, kind), "tensor<2x2x3xf32>")
+    assert [len(batch) for batch in found] == [1, 1, 1]
+    np.testing.assert_array_equal(np.concatenate([x for (x,) in found]), array)
+    assert all(x.shape == (2, 2, 3) and x.dtype == np.float32 for (x,) in found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_that_takes_any_number_of_rows_gets_all(kind: str, tmp_path: Path):
+    array = rows(70, 3)
+    found = batches(saved(array, tmp_path, kind), "tensor<?x3xf32>")
+    assert [len(x) for (x,) in found] == [32, 32, 6]
+    np.testing.assert_array_equal(np.concatenate([x for (x,) in found]), array)
+
+
+def test_rows_that_are_left_over():
+    message = "the last 1 of 7 samples are left out, function 'main' takes 3 at once"
+    with pytest.warns(UserWarning, match=f"^{message}$"):
+        found = batches(rows(7, 3), "tensor<3x3xf32>")
+    assert [len(x) for (x,) in found] == [3, 3]
+
+
+def test_several_arguments(tmp_path: Path):
+    x, y = rows(4, 2), np.asfortranarray(rows(4, 3))
+    np.savez(tmp_path / "xy.npz", first=x, second=y)
+    found = batches(tmp_path / "xy.npz", "tensor<2x2xf32>", "tensor<?x3xf32>")
+    np.testing.assert_array_equal(found[1][0], x[2:])
+    np.testing.assert_array_equal(found[1][1], y[2:])
+
+
+def test_batches_are_taken_as_they_are():
+    given = [(np.ones(3),), (np.zeros(3),)]
+    assert batches(given, "tensor<3xf64>") == given
+
+
+def test_what_is_no_data():
+    data: Any = 3
+    with pytest.raises(TypeError) as caught:
+        batches_of(data, _function())
+    assert str(caught.value) == (
+        "data must be a file, an array, a dict of arrays or an iterable of batches, not int"
+    )
+
+
+def test_a_generator_is_read_once():
+    def generated() -> Iterable[Array]:
+        yield np.ones(3)
+
+    found, count = batches_of(generated(), _function())
+    assert count == 1
+    assert len([*found]) == len([*found]) == 1
+
+
+def _function() -> Any:
+    module = parse_module("func.func @main(%x: tensor<?x3xf32>) { return }")
+    return entry_function(module, None)
+
+
+def _message(data: Data) -> str:
+    with pytest.raises(DataError) as caught:
+        for _ in batches_of(data, _function())[0]:
+            pass
+    return str(caught.value)
+
+
+def test_arrays_that_do_not_fit():
+    assert _message(rows(4, 5)) == (
+        "data: rows of shape [5] do not fit argument 0 of function 'main', expected "
+        "tensor<?x3xf32>"
+    )
+    assert _message({"a": rows(4, 3), "b": rows(4, 3)}) == (
+        "found 2 arrays, expected 1 as function 'main' has arguments"
+    )
+    assert _message(np.array(2.0)) == (
+        "data: expected an array with a row for each sample"
+    )
+    assert _message(rows(0, 3)) == "data: found 0 samples, expected at least 1"
+
+
+def test_arrays_of_different_lengths():
+    text = "func.func @main(%x: tensor<?x3xf32>, %y: tensor<?x2xf32>) { return }"
+    function = entry_function(parse_module(text), None)
+    with pytest.raises(DataError) as caught:
+        batches_of({"a": rows(4, 3), "b": rows(5, 2)}, function)
+    assert str(caught.value) == (
+        "expected arrays with as many rows each, found 'a' has 4, 'b' has 5"
+    )
+
+
+def test_fewer_samples_than_a_call_takes():
+    text = "func.func @main(%x: tensor<8x3xf32>) { return }"
+    with pytest.raises(DataError) as caught:
+        batches_of(rows(4, 3), entry_function(parse_module(text), None))
+    assert str(caught.value) == "data: found 4 samples, expected at least 8"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_that_is_not_finite(kind: str, tmp_path: Path):
+    array = rows(70, 3)
+    array[40, 1] = np.nan
+    name = {
+        "array": "data",
+        "mapping": "'x'",
+        ".npy": str(tmp_path / "x.npy"),
+    }.get(kind, f"{tmp_path / 'x.npz'}:x")
+    assert _message(saved(array, tmp_path, kind)) == (
+        f"{name}: row 40 has a value that is not finite, found nan; leave the sample out"
+    )
+
+
+def test_files_that_cannot_be_read(tmp_path: Path):
+    missing = tmp_path / "missing.npz"
+    assert _message(missing) == f"{missing}: no such file or directory"
+    text = tmp_path / "text.npy"
+    text.write_text("no array")
+    assert _message(text) == f"{text}: expected a NumPy file, .npy or .npz"
+    broken = tmp_path / "broken.npz"
+    np.savez(broken, x=rows(100, 3))
+    broken.write_bytes(broken.read_bytes()[:-40])
+    assert _message(broken) == f"{broken}: expected a NumPy file, .npy or .npz"
+
+
+def test_an_array_of_objects(tmp_path: Path):
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.array([[{}]], dtype=object))
+    assert _message(path) == f"{path}:x: expected an array with a row for each sample"

@@ -1,0 +1,127 @@
+"""The command xdsl-quant-quantize."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.quantizer.models import dense_layers, samples
+from xdsl_quant.frontends.tflite import read_tflite
+from xdsl_quant.quantizer import quantize, read_recipe
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.tools.quantize import main
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.mlir"
+    path.write_text(dense_layers())
+    return str(path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "x.npz"
+    np.savez(path, x=samples(16, 6))
+    return str(path)
+
+
+def test_a_model_and_what_it_costs(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    output, report = tmp_path / "quantized.mlir", tmp_path / "report.json"
+    arguments = [model, "--data", data, "-o", str(output), "--report", str(report)]
+    assert main(arguments) == 0
+    expected = quantize(model, data)
+    assert output.read_text() == f"{expected.module!s}\n"
+    parse_module(output.read_text())
+    printed = capsys.readouterr().out
+    assert printed == f"{expected.report(data)}\n"
+    assert json.loads(report.read_text())["kernels"][0]["stored_bytes"] == 48
+
+
+def test_a_recipe_a_target_and_samples_to_test_with(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    recipe, other = tmp_path / "mine.toml", tmp_path / "y.npy"
+    recipe.write_text('[[overrides]]\nops = ["stablehlo.tanh"]\nkeep-float = true\n')
+    np.save(other, samples(4, 6, seed=1))
+    output = tmp_path / "quantized.mlir"
+    arguments = [model, "--data", data, "-o", str(output), "--recipe", str(recipe)]
+    arguments += ["--target", "stablehlo-int8", "--test-data", str(other)]
+    assert main(arguments) == 0
+    module = parse_module(output.read_text())
+    tanh = next(op for op in module.walk() if op.name == "stablehlo.tanh")
+    assert str(tanh.results[0].type) == "tensor<4x8xf32>"
+    report = quantize(model, data, read_recipe(recipe)).report(other)
+    assert capsys.readouterr().out == f"{report}\n"
+
+
+def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
+    source = tmp_path / "tanh.mlir"
+    source.write_text(
+        "func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {\n"
+        '  %y = "tfl.tanh"(%x) : (tensor<4x6xf32>) -> tensor<4x6xf32>\n'
+        "  return %y : tensor<4x6xf32>\n}\n"
+    )
+    output = tmp_path / "quantized.tflite"
+    assert main([str(source), "--data", data, "-o", str(output)]) == 0
+    names = [op.name for op in read_tflite(output).walk()]
+    assert names[2:5] == ["tfl.quantize", "tfl.tanh", "tfl.dequantize"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--recipe", "int9"],
+            "--recipe: error: unknown recipe 'int9', available: 'int16x8', 'int8'; use one "
+            "of them, or the path of a .toml file",
+        ),
+        (
+            ["--target", "gpu"],
+            "{model}: error: unknown target 'gpu', available: 'mac-array', "
+            "'stablehlo-int8', 'tflite-int16x8', 'tflite-int8'; use one of them, or the "
+            "path of a .toml file",
+        ),
+        (
+            ["--report", "{data}"],
+            "--report {data}: error: output would overwrite --data {data}; use another "
+            "file",
+        ),
+        (
+            ["--test-data", "missing.npz"],
+            "{model}: error: missing.npz: no such file or directory",
+        ),
+    ],
+)
+def test_mistakes(
+    options: list[str],
+    message: str,
+    model: str,
+    data: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    output = tmp_path / "quantized.mlir"
+    arguments = [option.format(data=data) for option in options]
+    assert main([model, "--data", data, "-o", str(output), *arguments]) == 1
+    assert capsys.readouterr().err == message.format(model=model, data=data) + "\n"
+    assert not output.exists()
+
+
+def test_samples_with_a_number_that_is_not_finite(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    x = samples(16, 6)
+    x[9, 2] = np.inf
+    path = tmp_path / "x.npy"
+    np.save(path, x)
+    assert main([model, "--data", str(path), "-o", str(tmp_path / "q.mlir")]) == 1
+    assert capsys.readouterr().err == (
+        f"{model}: error: {path}: row 9 has a value that is not finite, found inf; leave "
+        "the sample out\n"
+    )

@@ -1,0 +1,24 @@
+"""
+Quantizing a model in one call, and what it costs.
+
+[`quantize`][xdsl_quant.quantizer.quantize] makes a quantized model of a float one and of
+samples, by a recipe.
+"""
+
+from .quantization import QuantizedModel, quantize
+from .recipe import Override, Recipe
+from .recipe_files import RecipeError, parse_recipe, read_recipe
+from .report import ModelReport
+from .samples import DataError
+
+__all__ = [
+    "DataError",
+    "ModelReport",
+    "Override",
+    "QuantizedModel",
+    "Recipe",
+    "RecipeError",
+    "parse_recipe",
+    "quantize",
+    "read_recipe",
+]

@@ -1,0 +1,300 @@
+"""Quantizing a model in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
+from xdsl.ir import BlockArgument
+from xdsl.rewriter import Rewriter
+
+from xdsl_quant.calibration import Statistics, calibrate
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.diagnostics import counted_names
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    DequantizeCastOp,
+    NoQuantizedType,
+    QuantizeCastOp,
+    RegionOp,
+    StatisticsRefOp,
+)
+from xdsl_quant.dialects.quant.traits import AffineOpCoefficient, quantization_trait
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.runtime.atomic_files import open_atomically
+from xdsl_quant.runtime.entry_function import entry_function, functions_run
+from xdsl_quant.runtime.loading import (
+    IRError,
+    apply_passes,
+    is_tflite_file,
+    parse_module,
+    read_tflite_file,
+)
+from xdsl_quant.transforms.propagation.module_kernels import (
+    float_ops_of,
+    kernels_of,
+)
+from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
+from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
+    QuantConstraintsToSpecsPass,
+)
+from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
+from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
+from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
+from xdsl_quant.transforms.propagation.quant_propagate import propagate
+from xdsl_quant.transforms.propagation.resolution.report import PropagationReport
+from xdsl_quant.transforms.propagation.target_files import read_target
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+from xdsl_quant.transforms.statistics.quant_import_stats import ImportStatistics
+from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
+    QuantInsertStatsRefsPass,
+)
+from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
+
+from .recipe import Recipe
+from .recipe_files import read_recipe
+from .report import ModelReport, report_on
+from .samples import Data, batches_of
+from .selection import Selection, select
+
+Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
+"""
+A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, or a `.tflite` or
+`.mlir` file.
+"""
+
+
+@dataclass(frozen=True)
+class QuantizedModel:
+    """What became of a model."""
+
+    module: ModuleOp
+    """The quantized model."""
+
+    float_module: ModuleOp
+    """The model as it was, with a `quant.stats_ref` for each observed value."""
+
+    resolved: ModuleOp
+    """The model with a `quant.region` for each kernel and quantization parameters."""
+
+    recipe: Recipe
+    target: TargetSpec
+    statistics: Statistics
+    propagation: PropagationReport
+    entry: str | None = None
+
+    @property
+    def kernel_count(self) -> int:
+        """How many kernels the model has, also those that stay in floating point."""
+        return len(kernels_of(self.resolved))
+
+    def report(self, data: Data) -> ModelReport:
+        """
+        Measure what quantization costs on samples, best those that the model was not
+        calibrated with.
+
+        Raises:
+            DataError: if samples cannot be used.
+        """
+        function = entry_function(self.float_module, self.entry)
+        batches, _ = batches_of(data, function)
+        return report_on(self.resolved, batches, self.entry)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Write the quantized model to a `.tflite` file, or else as text.
+
+        Raises:
+            OSError: if the file cannot be written.
+            TFLiteFileError: if an op has no form in a `.tflite` file.
+        """
+        if is_tflite_file(Path(path)):
+            from xdsl_quant.frontends.tflite import write_tflite
+
+            content = write_tflite(self.module)
+        else:
+            content = f"{self.module!s}\n".encode()
+        with open_atomically(path) as file:
+            file.write(content)
+
+
+def read_model(model: Model) -> ModuleOp:
+    """
+    The module of a model, which is not the one that is given.
+
+    Raises:
+        IRError: if a text does not parse, or a file cannot be read or is damaged.
+        ImportError: if a file needs a package that is not installed.
+    """
+    if isinstance(model, ModuleOp):
+        return model.clone()
+    path = Path(model) if "\n" not in str(model) else None
+    if path is not None and is_tflite_file(path):
+        return read_tflite_file(path)
+    if path is not None and path.suffix == ".mlir":
+        try:
+            return parse_module(path.read_text(), str(path))
+        except OSError as e:
+            reason = (e.strerror or str(e)).lower()
+            raise IRError(f"{path}: error: {reason}") from None
+    return parse_module(str(model))
+
+
+def quantize(
+    model: Model,
+    data: Data,
+    recipe: Recipe | str | Path = "int8",
+    *,
+    target: str | TargetSpec | None = None,
+    entry: str | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[Iterable[Batch], int | None], Iterable[Batch]] | None = None,
+) -> QuantizedModel:
+    """
+    Quantize a model: observe the ranges of its values on samples, make kernels of a
+    hardware target of its ops, choose all quantization parameters, and replace the kernels
+    by quantized ops.
+
+    Args:
+        model: the model, which is not changed.
+        data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
+        recipe: what to quantize, and how: a recipe, the name of one, or the path of a file.
+        target: a hardware target; by default the one of the recipe that has most kernels
+            for the model.
+        entry: the function that takes the samples; by default the only public one, or
+            `main`.
+        executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
+        checkpoint: a file from which an interrupted calibration is resumed.
+        progress: is given the batches and their number, if it is known, and passes them on.
+
+    Raises:
+        IRError: if the model cannot be read, or a pass fails.
+        RecipeError: if an override of the recipe selects nothing.
+        DataError: if samples cannot be used.
+        ValueError: if no target has a kernel for the model.
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe)
+    module = read_model(model)
+    function = entry_function(module, entry)
+    names = tuple(f.sym_name.data for f in functions_run(module, function))
+    apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
+    float_module = module.clone()
+    spec = _fused(module, [target] if target is not None else recipe.targets)
+    selection = select(recipe, module)
+    batches, count = batches_of(data, function)
+
+    def observed(observer: str, keys: Collection[str] | None) -> Statistics:
+        return calibrate(
+            float_module if keys is None else _with_refs(float_module, keys),
+            batches if progress is None else progress(batches, count),
+            entry,
+            observer,
+            executor=executor,
+            checkpoint=checkpoint if keys is None else None,
+            missing="keep",
+        )
+
+    statistics = observed(recipe.observer, None)
+    ranges = {key: statistics.ranges(key) for key in statistics.observations}
+    by_observer: dict[str, list[str]] = {}
+    for key in ranges:
+        by_observer.setdefault(selection.observer(key, recipe.observer), []).append(key)
+    by_observer.pop(recipe.observer, None)
+    for observer, keys in sorted(by_observer.items()):
+        others = observed(observer, keys)
+        ranges |= {key: others.ranges(key) for key in keys}
+    _set_ranges(module, ranges, selection)
+    report = _resolve(module, spec, selection)
+    resolved = module.clone()
+    apply_passes(module, [QuantExportPass()])
+    return QuantizedModel(
+        module, float_module, resolved, recipe, spec, statistics, report, entry
+    )
+
+
+def _fused(module: ModuleOp, targets: Sequence[str | TargetSpec]) -> TargetSpec:
+    """
+    Make kernels of a target of the ops of a module.
+
+    Raises:
+        ValueError: if no target has a kernel for them.
+    """
+    specs = [read_target(each) if isinstance(each, str) else each for each in targets]
+    counts = [fuse_kernels(module.clone(), spec) for spec in specs]
+    if not any(counts):
+        names = ", ".join(f"'{spec.name}'" for spec in specs)
+        found = counted_names(float_ops_of(module)) or "no op of floats"
+        raise ValueError(f"no kernel of {names} is in the model, found {found}")
+    spec = specs[counts.index(max(counts))]
+    fuse_kernels(module, spec)
+    return spec
+
+
+def _with_refs(module: ModuleOp, keys: Collection[str]) -> ModuleOp:
+    """A copy without the `quant.stats_ref`s that have other keys."""
+    copy = module.clone()
+    for op in [*copy.walk()]:
+        if isinstance(op, StatisticsRefOp) and op.stats_key.data not in keys:
+            Rewriter.replace_op(op, (), (op.input,))
+    return copy
+
+
+def _resolve(
+    module: ModuleOp, target: TargetSpec, selection: Selection
+) -> PropagationReport:
+    """Choose the quantization parameters of all kernels but those that stay in floats."""
+    inline_regions(selection.float_kernels)
+    apply_passes(module, [QuantConstraintsToSpecsPass()])
+    for kernel, bits in selection.weight_bits.items():
+        _ask_for_weights(kernel, bits)
+    return propagate(module, target)
+
+
+def _ask_for_weights(kernel: RegionOp, bits: int) -> None:
+    """Say that weights of a kernel have so many bits or more."""
+    ranges = port_ranges(kernel)
+    specs = [*kernel.specs]
+    for op in kernel.body.block.ops:
+        trait = quantization_trait(op, AffineOpCoefficient)
+        if trait is not None and isinstance(
+            port := op.operands[trait.operand], BlockArgument
+        ):
+            expressed = scalar_or_element_type(port.type)
+            assert isinstance(expressed, AnyFloat)
+            specs[port.index] = AnyQuantizedType(IntegerType(bits), expressed)
+            ranges.pop(port.index, None)
+    set_specs(kernel, specs, ranges)
+
+
+def _set_ranges(
+    module: ModuleOp, ranges: Mapping[str, KeyStatistics], selection: Selection
+) -> None:
+    """
+    Replace references to statistics: by statistics, by casts that keep a value as it is, or
+    by nothing if no quantized kernel takes or returns the value.
+    """
+    kernels = {*kernels_of(module)} - {*selection.float_kernels}
+    for op in [*module.walk()]:
+        if not isinstance(op, StatisticsRefOp):
+            continue
+        users = {use.operation for use in op.result.uses}
+        if isinstance(op.parent_op(), RegionOp) or not kernels & {
+            op.input.owner,
+            *users,
+        }:
+            Rewriter.replace_op(op, (), (op.input,))
+        elif selection.is_float(op.stats_key.data):
+            expressed = scalar_or_element_type(op.input.type)
+            assert isinstance(expressed, AnyFloat)
+            none = NoQuantizedType(expressed)
+            quantize = QuantizeCastOp(op.input, with_element_type(op.input.type, none))
+            dequantize = DequantizeCastOp(quantize, op.input.type)
+            Rewriter.replace_op(op, (quantize, dequantize))
+    ImportStatistics(ranges, "calibration", "keep").rewrite_module(module)

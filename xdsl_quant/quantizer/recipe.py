@@ -1,0 +1,85 @@
+"""What to quantize, and how: a recipe, as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+
+class Selector(NamedTuple):
+    """A pattern that selects kernels or values."""
+
+    kind: Literal["ops", "locations", "values"]
+    pattern: str
+
+    def selects(self, names: Iterable[str]) -> bool:
+        """Whether one of these names fits: a location anywhere, others as a whole."""
+        if self.kind == "locations":
+            return any(re.search(self.pattern, name) for name in names)
+        return any(fnmatchcase(name, self.pattern) for name in names)
+
+
+@dataclass(frozen=True)
+class Override:
+    """
+    What is different for some kernels or values: those that one of the patterns selects.
+    What is said of a kernel holds for its results.
+    """
+
+    ops: Sequence[str] = ()
+    """Names of kernels, or of their ops, with `*`."""
+
+    locations: Sequence[str] = ()
+    """Regular expressions that are found in the location of an op of the kernel."""
+
+    values: Sequence[str] = ()
+    """Keys of values as `quant-insert-stats-refs` has them, with `*`."""
+
+    keep_float: bool = False
+    """Whether these kernels stay in floating point, and these values are not quantized."""
+
+    observer: str | None = None
+    """What finds the ranges of these values."""
+
+    weight_bits: int | None = None
+    """
+    The least width of the weights of these kernels: the target has the first signature
+    with so many bits or more.
+    """
+
+    @property
+    def selectors(self) -> Sequence[Selector]:
+        """All patterns."""
+        return [
+            *(Selector("ops", pattern) for pattern in self.ops),
+            *(Selector("locations", pattern) for pattern in self.locations),
+            *(Selector("values", pattern) for pattern in self.values),
+        ]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is quantized."""
+
+    name: str = "int8"
+
+    description: str = ""
+    """What the recipe does, in one line."""
+
+    targets: Sequence[str] = ("tflite-int8", "stablehlo-int8")
+    """
+    Names or files of hardware targets. The first one is taken that has most kernels for the
+    ops of the model.
+    """
+
+    observer: str = "min-max"
+    """
+    What finds the ranges of values, as [`calibrate`][xdsl_quant.calibration.calibrate]
+    takes it.
+    """
+
+    overrides: Sequence[Override] = field(default_factory=tuple[Override, ...])
+    """What is different for some kernels and values. Later ones count more."""

@@ -1,0 +1,234 @@
+"""What quantization did to a model: kernel by kernel, and as a whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    ModuleOp,
+)
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.transforms.building.arrays import dense_elements
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+
+from .errors import Error, KernelErrors, measure_errors, output_key, result_key
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What quantization did to a kernel."""
+
+    kernel: str
+    """The name of the kernel."""
+
+    location: str
+    """Where it is in the model; empty if that is not known."""
+
+    result_type: str
+    """The quantized type of its result; empty if the kernel stays in floating point."""
+
+    weight_type: str
+    """The quantized type of its weights; empty if it has none."""
+
+    sqnr: float
+    """Signal to quantization noise ratio of the result in dB, in the quantized model."""
+
+    own_sqnr: float
+    """The same if no other kernel is quantized."""
+
+    weight_sqnr: float
+    """That of the weights; NaN if it has none."""
+
+    saturated_part: float
+    """The part of the values of the float model that is outside of what is stored."""
+
+    float_bytes: int
+    """The size of constants in floating point."""
+
+    stored_bytes: int
+    """The size of what is stored instead, without scales."""
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """What quantization did to a model."""
+
+    kernels: Sequence[KernelReport]
+    """The kernels in the order of the text."""
+
+    outputs: Mapping[str, float]
+    """The signal to quantization noise ratio of each result of the model in dB."""
+
+    @property
+    def float_bytes(self) -> int:
+        """The size of constants in floating point."""
+        return sum(kernel.float_bytes for kernel in self.kernels)
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of what is stored instead, without scales."""
+        return sum(kernel.stored_bytes for kernel in self.kernels)
+
+    def json(self) -> str:
+        """The report as JSON: objects whose keys are the fields of these classes."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def __str__(self) -> str:
+        """The report as a table."""
+        rows = [
+            (
+                "kernel",
+                "where",
+                "result",
+                "weights",
+                "SQNR",
+                "own",
+                "weights",
+                "saturated",
+                "bytes",
+            )
+        ]
+        rows += [
+            (
+                each.kernel,
+                each.location,
+                _storage(each.result_type) or "float",
+                _storage(each.weight_type) or "-",
+                decibels(each.sqnr),
+                decibels(each.own_sqnr),
+                decibels(each.weight_sqnr),
+                f"{each.saturated_part:.2%}",
+                f"{each.float_bytes} -> {each.stored_bytes}"
+                if each.float_bytes
+                else "-",
+            )
+            for each in self.kernels
+        ]
+        outputs = ", ".join(
+            f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
+        )
+        ratio = self.float_bytes / self.stored_bytes if self.stored_bytes else 1.0
+        return "\n".join(
+            [
+                *_table(rows),
+                "",
+                f"SQNR of the results: {outputs}",
+                f"constants: {self.float_bytes} -> {self.stored_bytes} bytes, "
+                f"{ratio:.2f} times less",
+            ]
+        )
+
+
+def decibels(sqnr: float) -> str:
+    """A signal to quantization noise ratio in a table."""
+    if math.isnan(sqnr):
+        return "-"
+    return "exact" if sqnr == math.inf else f"{sqnr:.1f}"
+
+
+def report_on(
+    resolved: ModuleOp, batches: Iterable[Batch], entry: str | None = None
+) -> ModelReport:
+    """
+    Measure what quantization does to a model.
+
+    Args:
+        resolved: the model, whose kernels have quantization parameters.
+        batches: samples, best those that the model was not calibrated with.
+        entry: the function that takes the samples.
+    """
+    errors = measure_errors(resolved, batches, entry)
+    return ModelReport(
+        [
+            _kernel_report(kernel, errors.get(result_key(number, 0)))
+            for number, kernel in enumerate(kernels_of(resolved))
+        ],
+        {
+            name: found.accumulated.sqnr
+            for name, found in errors.items()
+            if output_key(0).partition(":")[0] in name
+        },
+    )
+
+
+def _kernel_report(kernel: RegionOp, errors: KernelErrors | None) -> KernelReport:
+    weights = [*_weights(kernel)]
+    weight_error = Error()
+    for weight in weights:
+        if weight.type is not None:
+            parameters = QuantizationParameters.from_type(weight.type)
+            stored = quantize(weight.values, parameters)
+            weight_error.add(weight.values, dequantize(stored, parameters), None)
+    is_float = not any(isinstance(spec, UniformType) for spec in kernel.specs)
+    result = kernel.output_specs.data[0]
+    types = [str(weight.type) for weight in weights if weight.type is not None]
+    return KernelReport(
+        kernel.kernel,
+        location_prefix(kernel.location).removesuffix(": "),
+        "" if is_float else str(result),
+        types[0] if types else "",
+        math.inf if errors is None else errors.accumulated.sqnr,
+        math.inf if errors is None else errors.own.sqnr,
+        weight_error.sqnr if types else math.nan,
+        0.0 if errors is None else errors.own.saturated_part,
+        sum(weight.values.nbytes for weight in weights),
+        sum(weight.stored_bytes for weight in weights),
+    )
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """A constant of a kernel."""
+
+    values: NDArray[np.floating]
+    type: UniformType | None
+    """How it is stored; `None` if as it is."""
+
+    @property
+    def stored_bytes(self) -> int:
+        if self.type is None:
+            return self.values.nbytes
+        return -(-self.values.size * self.type.storage_type_integral_width // 8)
+
+
+def _weights(kernel: RegionOp) -> Iterator[_Weight]:
+    for value, spec in zip(kernel.inputs, kernel.input_specs, strict=True):
+        values = _constant(value)
+        if values is not None and values.dtype.kind == "f":
+            yield _Weight(values, spec if isinstance(spec, UniformType) else None)
+
+
+def _constant(value: SSAValue) -> NDArray[Any] | None:
+    """The elements of a constant; one of a constant whose elements are all the same."""
+    op = value.owner
+    attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
+    if not isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        return None
+    elements = dense_elements(cast("DenseIntOrFPElementsAttr[Any]", attr))
+    return (
+        elements.flat[:1] if elements.size and not any(elements.strides) else elements
+    )
+
+
+def _storage(quantized_type: str) -> str:
+    """A quantized type without its parameters."""
+    return quantized_type.removeprefix("!quant.uniform<").partition(":f")[0]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

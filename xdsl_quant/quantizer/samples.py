@@ -1,0 +1,244 @@
+"""
+Samples as batches of arguments, from arrays, files and iterables.
+
+Arrays in files are read batch by batch, so they may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.func import FuncOp
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.runtime.array_types import shape_of
+
+Array: TypeAlias = "NDArray[Any]"
+
+Data: TypeAlias = (
+    "str | os.PathLike[str] | Array | Mapping[str, Array] | Iterable[Batch]"
+)
+"""
+Samples: a `.npy` or `.npz` file, an array, arrays by names, or an iterable of batches, each
+the only argument or a tuple of all. Arrays have one sample in each row. Those of a `.npz`
+file, and those with names, are the arguments in their order.
+"""
+
+DYNAMIC_BATCH = 32
+"""How many samples a batch has if the function takes any number."""
+
+
+class DataError(ValueError):
+    """Samples that cannot be used, explained in one sentence."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The rows of an array, which is in the memory or in a file."""
+
+    name: str
+    """What the array is called in messages."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    array: Array | None = None
+    archive: str | None = None
+    """The archive that the array is in if it is in none of the memory."""
+
+    def batches(self, sizes: Sequence[int]) -> Iterator[Array]:
+        """Batches of so many rows each."""
+        if self.array is not None:
+            start = 0
+            for size in sizes:
+                yield np.asarray(self.array[start : start + size])
+                start += size
+            return
+        assert self.archive is not None
+        row_length = prod(self.shape[1:]) * self.dtype.itemsize
+        with (
+            zipfile.ZipFile(self.archive) as archive,
+            archive.open(f"{self.name.rpartition(':')[2]}.npy") as file,
+        ):
+            _header(file)
+            for size in sizes:
+                data = file.read(size * row_length)
+                if len(data) != size * row_length:
+                    raise DataError(f"{self.name}: the array ends before its last row")
+                array = np.frombuffer(data, self.dtype)
+                yield array.reshape(size, *self.shape[1:])
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and dtype of the array in a file, which is read up to its elements."""
+    version = np.lib.format.read_magic(file)
+    read: Any = np.lib.format.read_array_header_1_0
+    if version != (1, 0):
+        read = np.lib.format.read_array_header_2_0
+    return read(file)
+
+
+def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | None]:
+    """
+    Batches for a function, which can be asked for again, and how many there are, if that
+    is known.
+
+    Raises:
+        DataError: if a file is none with arrays, or arrays do not fit the arguments; the
+            message names the file, the array and, for a number that is not finite, the row.
+        TypeError: if samples are of another type.
+    """
+    sources = _sources(data)
+    if sources is None:
+        given = cast("Iterable[Batch]", data)
+        if not hasattr(given, "__iter__"):
+            raise TypeError(
+                "data must be a file, an array, a dict of arrays or an iterable of "
+                f"batches, not {type(data).__name__}"
+            )
+        if iter(given) is given:
+            # It is asked for once for each observer.
+            given = [*given]
+        return given, len(given) if isinstance(given, Sequence) else None
+    sizes = _batch_sizes(sources, function)
+    return _Batches(sources, sizes), len(sizes)
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """Batches that are read anew each time."""
+
+    sources: Sequence[_Source]
+    sizes: Sequence[int]
+
+    def __iter__(self) -> Iterator[Batch]:
+        first_row = 0
+        streams = [source.batches(self.sizes) for source in self.sources]
+        for size, *arrays in zip(self.sizes, *streams, strict=True):
+            for source, array in zip(self.sources, arrays, strict=True):
+                _check_finite(source.name, array, first_row)
+            yield tuple(arrays)
+            first_row += size
+
+
+def _check_finite(name: str, array: Array, first_row: int) -> None:
+    if array.dtype.kind == "f" and not (is_finite := np.isfinite(array)).all():
+        row = int(np.argmin(is_finite.reshape(len(array), -1).all(1)))
+        found = array[row][~is_finite[row]].flat[0]
+        raise DataError(
+            f"{name}: row {first_row + row} has a value that is not finite, found {found}; "
+            "leave the sample out"
+        )
+
+
+def _sources(data: Data) -> Sequence[_Source] | None:
+    """The arrays that samples are given as; `None` if they are given as batches."""
+    if isinstance(data, str | os.PathLike):
+        return _file_sources(os.fspath(data))
+    if isinstance(data, np.ndarray):
+        return [_array_source("data", cast("Array", data))]
+    if isinstance(data, Mapping):
+        named = cast("Mapping[str, Array]", data)
+        return [_array_source(f"'{name}'", np.asarray(named[name])) for name in named]
+    return None
+
+
+def _array_source(name: str, array: Array) -> _Source:
+    if not array.ndim:
+        raise DataError(f"{name}: expected an array with a row for each sample")
+    return _Source(name, array.shape, array.dtype, array)
+
+
+def _file_sources(path: str) -> Sequence[_Source]:
+    try:
+        if path.endswith(".npz"):
+            return _archive_sources(path)
+        return [_array_source(path, np.load(path, mmap_mode="r"))]
+    except DataError:
+        raise
+    except OSError as e:
+        raise DataError(f"{path}: {(e.strerror or str(e)).lower()}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise DataError(f"{path}: expected a NumPy file, .npy or .npz") from None
+
+
+def _archive_sources(path: str) -> Sequence[_Source]:
+    sources: list[_Source] = []
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            name = f"{path}:{Path(member).stem}"
+            with archive.open(member) as file:
+                shape, is_fortran, dtype = _header(file)
+            if dtype.hasobject or not shape:
+                raise DataError(f"{name}: expected an array with a row for each sample")
+            if is_fortran and len(shape) > 1:
+                # Rows are not together in the file.
+                with np.load(path, allow_pickle=False) as arrays:
+                    sources.append(_array_source(name, arrays[Path(member).stem]))
+            else:
+                sources.append(_Source(name, shape, dtype, archive=path))
+    return sources
+
+
+def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
+    """How many rows of the arrays are the arguments of each call."""
+    name, types = function.sym_name.data, function.function_type.inputs.data
+    if len(sources) != len(types):
+        raise DataError(
+            f"found {len(sources)} arrays, expected {len(types)} as function '{name}' has "
+            "arguments"
+        )
+    counts = {source.shape[0] for source in sources}
+    if len(counts) > 1:
+        found = ", ".join(f"{each.name} has {each.shape[0]}" for each in sources)
+        raise DataError(f"expected arrays with as many rows each, found {found}")
+    sizes: set[int] = set()
+    for index, (source, type_) in enumerate(zip(sources, types, strict=True)):
+        shape = shape_of(type_)
+        if not _fits(source.shape, shape):
+            raise DataError(
+                f"{source.name}: rows of shape {list(source.shape[1:])} do not fit "
+                f"argument {index} of function '{name}', expected {type_}"
+            )
+        sizes.update(size for size in shape[:1] if size >= 0)
+    if len(sizes) > 1:
+        raise DataError(
+            f"function '{name}' takes different numbers of rows, found {sorted(sizes)}; "
+            "give batches, each a tuple of the arguments"
+        )
+    (count,) = counts
+    if not sizes:
+        full, rest = divmod(count, DYNAMIC_BATCH)
+        sizes_of_all = [DYNAMIC_BATCH] * full + [rest] * bool(rest)
+    else:
+        (size,) = sizes
+        full, rest = divmod(count, size) if size else (0, 0)
+        sizes_of_all = [size] * full
+        if full and rest:
+            warnings.warn(
+                f"the last {rest} of {count} samples are left out, function '{name}' takes "
+                f"{size} at once",
+                stacklevel=4,
+            )
+    if not sizes_of_all:
+        raise DataError(
+            f"{sources[0].name}: found {count} samples, expected at least "
+            f"{max(sizes, default=1)}"
+        )
+    return sizes_of_all
+
+
+def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    return len(found) == len(expected) > 0 and all(
+        size == actual or size < 0
+        for actual, size in zip(found[1:], expected[1:], strict=True)
+    )

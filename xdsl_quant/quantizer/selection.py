@@ -1,0 +1,127 @@
+"""Which kernels and values of a model the overrides of a recipe select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+
+from .recipe import Override, Recipe, Selector
+from .recipe_files import RecipeError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the overrides of a recipe mean for the kernels and values of a module."""
+
+    kernels: Mapping[RegionOp, Sequence[Override]]
+    """The overrides of kernels, without those that have none."""
+
+    keys: Mapping[str, Sequence[Override]]
+    """The overrides of values by their keys: those of their kernels come first."""
+
+    @property
+    def float_kernels(self) -> Sequence[RegionOp]:
+        """The kernels that stay in floating point."""
+        return [
+            kernel
+            for kernel, overrides in self.kernels.items()
+            if any(override.keep_float for override in overrides)
+        ]
+
+    @property
+    def weight_bits(self) -> Mapping[RegionOp, int]:
+        """The least width of the weights of kernels, where one is given."""
+        return {
+            kernel: bits
+            for kernel, overrides in self.kernels.items()
+            for override in overrides
+            if (bits := override.weight_bits) is not None
+        }
+
+    def is_float(self, key: str) -> bool:
+        """Whether a value is not quantized."""
+        return any(override.keep_float for override in self.keys.get(key, ()))
+
+    def observer(self, key: str, default: str) -> str:
+        """What finds the range of a value."""
+        observers = [each.observer for each in self.keys.get(key, ())]
+        return next((each for each in reversed(observers) if each is not None), default)
+
+
+def select(recipe: Recipe, module: ModuleOp) -> Selection:
+    """
+    Find what the overrides of a recipe select.
+
+    Args:
+        recipe: the recipe.
+        module: a model of kernels, with a `quant.stats_ref` for each value.
+
+    Raises:
+        RecipeError: if a pattern selects nothing.
+    """
+    selectors = [each for override in recipe.overrides for each in override.selectors]
+    used: set[Selector] = set()
+    kernels: dict[RegionOp, Sequence[Override]] = {}
+    keys: dict[str, list[Override]] = {}
+
+    def overrides(names: Mapping[str, Sequence[str]]) -> Sequence[Override]:
+        found = [each for each in selectors if each.selects(names[each.kind])]
+        used.update(found)
+        return [each for each in recipe.overrides if {*each.selectors} & {*found}]
+
+    for kernel in kernels_of(module):
+        if found := overrides({**names_of(kernel), "values": ()}):
+            kernels[kernel] = found
+            # What a float kernel returns may be quantized for others.
+            for key in keys_of(kernel):
+                keys.setdefault(key, []).extend(
+                    replace(override, keep_float=False) for override in found
+                )
+    for op in module.walk():
+        if isinstance(op, StatisticsRefOp):
+            key = op.stats_key.data
+            if found := overrides({"ops": (), "locations": (), "values": (key,)}):
+                keys.setdefault(key, []).extend(found)
+    for selector in selectors:
+        if selector not in used:
+            _fail(recipe, selector, module)
+    return Selection(kernels, keys)
+
+
+def names_of(kernel: RegionOp) -> Mapping[str, Sequence[str]]:
+    """By what selectors select a kernel."""
+    ops = [*kernel.body.block.ops]
+    return {
+        "ops": [kernel.kernel, *map(op_name, ops)],
+        "locations": [location_prefix(op.location).removesuffix(": ") for op in ops],
+    }
+
+
+def keys_of(kernel: RegionOp) -> Iterator[str]:
+    """The keys of the results of a kernel."""
+    for result in kernel.results:
+        for use in result.uses:
+            if isinstance(use.operation, StatisticsRefOp):
+                yield use.operation.stats_key.data
+
+
+def _fail(recipe: Recipe, selector: Selector, module: ModuleOp) -> None:
+    known = {
+        op.stats_key.data for op in module.walk() if isinstance(op, StatisticsRefOp)
+    }
+    if selector.kind != "values":
+        kernels = kernels_of(module)
+        known = {name for kernel in kernels for name in names_of(kernel)[selector.kind]}
+    near = get_close_matches(selector.pattern, sorted(known), 1)
+    hint = f", maybe '{near[0]}' was meant" if near else ""
+    raise RecipeError(
+        f"recipe '{recipe.name}': '{selector.pattern}' in '{selector.kind}' selects "
+        f"nothing in the model{hint}"
+    )
