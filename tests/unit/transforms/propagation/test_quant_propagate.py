@@ -485,6 +485,8 @@ TRANSPOSE = f"stablehlo.transpose %a, dims = [1, 0] : ({MATRIX}) -> {TURNED}"
 CUBE = "tensor<2x3x5xf32>"
 ROLLED = "tensor<5x2x3xf32>"
 ROLL = f"stablehlo.transpose %a, dims = [2, 0, 1] : ({CUBE}) -> {ROLLED}"
+WIDE, TALL = "tensor<2x4x3xf32>", "tensor<3x4x2xf32>"
+REPEAT = "stablehlo.broadcast_in_dim %a, dims = [{}] : ({}) -> {}"
 
 
 @pytest.mark.parametrize(
@@ -493,6 +495,8 @@ ROLL = f"stablehlo.transpose %a, dims = [2, 0, 1] : ({CUBE}) -> {ROLLED}"
         (f"stablehlo.maximum %a, %a : {MATRIX}", (MATRIX, MATRIX), 0, 0),
         (TRANSPOSE, (MATRIX, TURNED), 0, 1),
         (ROLL, (CUBE, ROLLED), 0, 1),
+        (REPEAT.format("0, 2", MATRIX, WIDE), (MATRIX, WIDE), 0, 0),
+        (REPEAT.format("2, 0", MATRIX, TALL), (MATRIX, TALL), 0, 2),
     ],
 )
 @pytest.mark.parametrize("is_backwards", [False, True])
@@ -537,6 +541,22 @@ def test_scales_of_a_dimension_that_is_moved():
         "operand 0 of k has several scales, and they belong to no known dimension of other "
         "ports"
     ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "dimensions"), [("tensor<3xf32>", 1), ("tensor<1x3xf32>", "0, 1")]
+)
+def test_scales_of_a_dimension_that_is_repeated(type_: str, dimensions: object):
+    module = parsed(f"""
+      func.func @main(%x: {type_}) -> {MATRIX} {{
+        %y = quant.region "k" (%a = %x : {type_}) -> ({MATRIX} as {PER_AXIS.format(0)}) {{
+          %b = {REPEAT.format(dimensions, type_, MATRIX)}
+          quant.return %b : {MATRIX}
+        }}
+        func.return %y : {MATRIX}
+      }}""")
+    propagate(module, target(k=([I8], [SameOperandsAndResultsScale()])))
+    assert specs(module) == [["f32", PER_AXIS.format(0)]]
 
 
 # Functions

@@ -5,12 +5,14 @@ where they do not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
+from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant.traits import (
     ComputesElementwise,
@@ -50,7 +52,7 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     """
     The parameters of one port of a kernel of same scale as those of another one; `None` if
     they have several scales, and it is not known which elements these belong to there: the
-    ops do not compute elementwise, and are no transpose.
+    ops do not compute elementwise, and are no transpose or broadcast.
     """
     parameters = kernel.parameters(source)
     assert parameters is not None
@@ -68,19 +70,38 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
         return parameters
     if len(ops) != 1 or (axis := parameters.axis) is None:
         return None
-    if not (permutation := _permutation(ops[0])):
-        return None
-    is_result = port >= kernel.input_count
-    return with_axis(
-        parameters, permutation.index(axis) if is_result else permutation[axis]
-    )
+    moved = _moved_dimensions(ops[0])
+    if port < kernel.input_count:
+        target = moved[axis] if axis < len(moved) else None
+    else:
+        target = moved.index(axis) if axis in moved else None
+    return None if target is None else with_axis(parameters, target)
 
 
-def _permutation(op: Operation) -> list[int]:
-    """The dimensions of the operand in the order of the result, if an op says so."""
-    numbers = op.properties.get("permutation", op.attributes.get("permutation"))
-    if not isinstance(numbers, DenseArrayBase):
-        return []
+def _moved_dimensions(op: Operation) -> Sequence[int | None]:
+    """
+    For each dimension of the result the one of the operand that it is, if it is one and
+    neither repeated nor cut; nothing if an op does not say so.
+    """
     if not has_quantization_trait(op, MovesElements):
-        return []
+        return ()
+    if (permutation := _numbers(op, "permutation")) is not None:
+        return permutation
+    dimensions = _numbers(op, "broadcast_dimensions")
+    types = op.operands[0].type, op.results[0].type
+    if dimensions is None or not isa(types, tuple[TensorType, TensorType]):
+        return ()
+    sizes = types[0].get_shape()
+    places = {to: i for i, to in enumerate(dimensions)}
+    return [
+        i if (i := places.get(to)) is not None and sizes[i] == size else None
+        for to, size in enumerate(types[1].get_shape())
+    ]
+
+
+def _numbers(op: Operation, name: str) -> Sequence[int] | None:
+    """The numbers of a property, or of an attribute of an op that is not registered."""
+    numbers = op.properties.get(name, op.attributes.get(name))
+    if not isinstance(numbers, DenseArrayBase):
+        return None
     return [int(number) for number in numbers.get_values()]
