@@ -66,6 +66,9 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2xf32> {
         ("minimum", "-10.0", "0.03125:5", "0.125", [-10, -10]),
         ("minimum", "0.5", "0.03125:5", "0.25:3", [-3, 0.5]),
         ("minimum", "0x7F800000", "0.03125:5", "0.03125:5", [-3, 1]),
+        ("maximum", "0.1", "0.03125:5", "0.03125:5", [0.09375, 2.5]),
+        ("maximum", "0.1", "0.03125:5", "0.0078125:-128", [13 / 128, 255 / 128]),
+        ("minimum", "-0.9", "0.03125:5", "0.03125:5", [-3, -0.90625]),
         ("add", "0.0", "0.03125:5", "0.125", [-6.5, 5.5]),
         ("add", "10.0", "0.03125:5", "0.125:-3", [3.5, 15.5]),
         ("add", "1.0", "0.03125:-128", "0.25", [1, 6.5]),
@@ -234,9 +237,6 @@ func.func @main(%p: tensor<?x3xi1>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>)
 @pytest.mark.parametrize("size", ["2", "?"])
 def test_select(mode: str, size: str):
     text = SELECT.replace("OTHER", "%b = %y : tensor<?x3xf32> as !r").replace("?", size)
-    if mode == "fixed":
-        # There, both have one type.
-        text = text.replace("0.03125:5", "0.0625")
     module = exported(text, mode)
     assert not float_kernels(module)
     x = np.array([[-3, -2, -1.5], [1, 2.5, 2]], np.float32)

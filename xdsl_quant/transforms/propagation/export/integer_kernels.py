@@ -45,7 +45,7 @@ from xdsl_quant.transforms.building.builder import (
 from ..module_kernels import has_floats
 from .constants import Constant, Empty, constant_numbers, constant_or_empty
 from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
-from .integers import Integers, common_scale, fitting_type, nearest
+from .integers import Integers, common_scale, fitting_type
 from .loop_nests import LoopNest, loop_nest_of
 from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
 from .reasons import StaysInFloat, in_names_of_kernel
@@ -517,10 +517,13 @@ class IntegerKernel:
         is_maximum = name in MAXIMA
         if not isinstance(init, Constant):
             raise StaysInFloat(f"'{nest.name}' begins with what is not constant")
-        number = bounded(init.number, x, is_maximum=is_maximum)
         if len(x.scales) > 1:
             raise StaysInFloat(f"'{nest.name}' of different scales")
-        start = nearest(number / x.scale) + x.zero_point
+        number = bounded(init.number, x, is_maximum=is_maximum)
+        units = number / x.scale + x.zero_point
+        is_exact = units.denominator == 1
+        # What is no integer of the operand is compared with the result.
+        start = int(units) if is_exact else x.low if is_maximum else x.high
         type_ = fitting_type(min(start, x.low), max(start, x.high))
         op_type = arith.MaxSIOp if is_maximum else arith.MinSIOp
 
@@ -536,17 +539,28 @@ class IntegerKernel:
         inputs = [x.value, *windows]
         value = self.builder.generic(inputs, [starts], maps, nest.kinds, body)
         order = max if is_maximum else min
-        return replace(
+        result = replace(
             x,
             value=value,
+            axis=None,
             low=order(start, x.low),
             high=order(start, x.high),
             is_signed=True,
             array=None,
             port=None,
             is_same_at_port=False,
-            error=max(x.error, abs((start - x.zero_point) * x.scale - number)),
         )
+        if is_exact:
+            return result
+        loop, indices = (
+            Loop(self.builder, len(nest.shape)),
+            dimensions(range(len(nest.shape))),
+        )
+        element = loop.element(result, indices)
+        compared = loop.ordered(
+            element, loop.constant(number, element), is_maximum=is_maximum
+        )
+        return loop.finished(compared, nest.shape, indices)
 
 
 def _known(

@@ -218,8 +218,9 @@ class QuantizedKernel:
         """
         The operands of an op without floats. Those are constants, such as the 0 of a
         rectifier, and have the type of another operand, or all have another type: that of
-        a sum, or of the result where the op takes no accumulator or a constant would be
-        rounded.
+        a sum, or that of the result, if the op takes no accumulator, operands differ or a
+        constant would be rounded. To round before elements are moved or ordered is to round
+        after that.
         """
         peer, *_ = quantized
         constants = [x for x in operands if has_floats(x)]
@@ -233,7 +234,8 @@ class QuantizedKernel:
             for index, operand in enumerate(operands):
                 if operand in constants and _is_cut_off(op, index, operand, own):
                     raise ResultOutOfRange(_out_of_range(op, own))
-            common = own if needs_no_axis or not are_exact else None
+            is_same = are_exact and not needs_no_axis and len({*quantized}) == 1
+            common = None if is_same else own
         else:
             common = None
             if self.words.has_accumulators and _is_sum(op):
