@@ -44,7 +44,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, warn
-from xdsl_quant.dialects.quant import NoQuantizedType, RegionOp, StatisticsOp
+from xdsl_quant.dialects.quant import (
+    NoQuantizedType,
+    QuantizedType,
+    RegionOp,
+    StatisticsOp,
+)
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.atomic_files import open_atomically
 
@@ -54,7 +59,7 @@ from .resolution.describing import describe, undecided_port
 from .resolution.functions import merge_copies, separate_calls
 from .resolution.report import PropagationReport
 from .resolution.work_list import Resolver, content_of
-from .resolution.writing import duplicate_constants, write_specs
+from .resolution.writing import duplicate_constants, overruled_specs, write_specs
 from .target_files import target_of_option
 from .target_spec import TargetSpec
 
@@ -97,6 +102,7 @@ class QuantPropagatePass(ModulePass):
         propagation = Propagation(op, target)
         propagation.warn_of_float_kernels()
         propagation.warn_of_clamped_constants()
+        propagation.warn_of_specifications()
         propagation.warn_of_public_functions()
         if stream is None or self.report is None:
             return
@@ -124,9 +130,12 @@ class Propagation:
         with separated.undone_if_failed():
             self.graph = collect(module, target, separated.calls)
             Resolver(self.graph, target.range_rule).run()
+        overruled = overruled_specs(self.graph.kernels)
         write_specs(self.graph.kernels)
         duplicate_constants(self.graph.all_values)
         self._copies = merge_copies(separated)
+        left = {*kernels_of(module)} if overruled else set[RegionOp]()
+        self._overruled = [each for each in overruled if each.kernel.op in left]
 
     def warn_of_float_kernels(self) -> None:
         """Say on standard error which kernels nobody asked to stay in floating point."""
@@ -148,11 +157,13 @@ class Propagation:
         op, reason = next(iter(reasons.items()))
         place = location_prefix(op.location)
         if not self.graph.kernels:
-            warn(
-                f"no kernel is propagated: {reason}; use the target that the kernels were "
-                "fused for",
-                place,
+            remedy = (
+                "change the specification"
+                if op.kernel in self._target.kernels
+                and any(isinstance(spec, QuantizedType) for spec in op.specs)
+                else "use the target that the kernels were fused for"
             )
+            warn(f"no kernel is propagated: {reason}; {remedy}", place)
             return
         remedy = (
             "run 'quant-constraints-to-specs' first, which makes specifications of "
@@ -198,6 +209,20 @@ class Propagation:
                     "of the result",
                     location_prefix(kernel.op.location),
                 )
+
+    def warn_of_specifications(self) -> None:
+        """Say on standard error which parameters that the module had do not hold."""
+        if not self._overruled:
+            return
+        first = self._overruled[0]
+        kernel = first.kernel
+        warn(
+            f"specifications that do not fulfil constraints are replaced, found "
+            f"{len(self._overruled)}, the first one '{first.before}' at "
+            f"{kernel.port_name(first.port)} of kernel '{kernel.name}', which is "
+            f"'{first.after}' now ({first.decision}); remove them",
+            location_prefix(kernel.op.location),
+        )
 
     def warn_of_public_functions(self) -> None:
         """

@@ -185,8 +185,9 @@ def test_none_keeps_a_value_and_its_kernels():
     report = propagate(module, TFLITE)
     assert specs(module) == before
     assert [k.float_reason for k in report.float_kernels] == [
-        "no signature of kernel 'tfl.tanh' has ports as specified"
-    ] * 2
+        "no signature of kernel 'tfl.tanh' has result 0 as '!quant.none<f32>'",
+        "no signature of kernel 'tfl.tanh' has operand 0 as '!quant.none<f32>'",
+    ]
     assert report.values[1].float_reason == "kept by '!quant.none<f32>'"
 
 
@@ -724,6 +725,72 @@ def test_statistics_that_are_no_specifications(capsys: pytest.CaptureFixture[str
             f"{port} of kernel 'tfl.relu' has no parameters; run "
             "'quant-constraints-to-specs' first, which makes specifications of statistics\n"
         )
+
+
+SIXTEEN = "!quant.uniform<i16:f32, 5.000000e-01>"
+
+
+TANH_OF_TWO = """%y = quant.region "tfl.tanh" (%p = %x : tensor<4xf32>,
+    %q = %z : tensor<4xf32>) -> (tensor<4xf32>) {
+  quant.return %q : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            kernel("tfl.tanh", [("x", None)], "y", SIXTEEN),
+            f"result 0 as '{SIXTEEN}'; change the specification",
+        ),
+        (
+            TANH_OF_TWO,
+            "operands of f32, f32 and results of f32; use the target that the kernels were "
+            "fused for",
+        ),
+    ],
+)
+def test_kernels_without_signature(
+    text: str, reason: str, capsys: pytest.CaptureFixture[str]
+):
+    QuantPropagatePass("tflite-int8").apply(Context(), parsed(function(text)))
+    assert capsys.readouterr().err == (
+        "module:2:1: warning: no kernel is propagated: no signature of kernel 'tfl.tanh' "
+        f"has {reason}\n"
+    )
+
+
+def test_specifications_that_exclude_each_other():
+    wide = Port(AnyQuantizedType(IntegerType(16)))
+    signatures = [Signature([I8], [I8]), Signature([wide], [wide])]
+    toy = TargetSpec("toy", {"k": KernelSpec("k", signatures)})
+    module = parsed(function(kernel("k", [("x", HALF)], "y", SIXTEEN)))
+    assert [k.float_reason for k in propagate(module, toy).float_kernels] == [
+        "no signature of kernel 'k' has all of these specifications"
+    ]
+
+
+def test_specifications_that_do_not_hold(capsys: pytest.CaptureFixture[str]):
+    """A constraint that asks for other parameters counts more, with a warning."""
+    text = function(
+        kernel("tfl.tanh", [("x", HALF)], "a", HALF),
+        kernel("tfl.maximum", [("z", QUARTER), ("x", HALF)], "b", None),
+        # What is computed as specified is rescaled.
+        kernel("tfl.relu", [("b", None)], "c", QUARTER),
+        kernel("tfl.maximum", [("x", HALF), ("c", QUARTER)], "y", HALF),
+    )
+    module = parsed(text)
+    QuantPropagatePass("tflite-int8").apply(Context(), module)
+    assert specs(module)[0][1] == "!quant.uniform<i8:f32, 7.812500e-03>"
+    assert capsys.readouterr().err == (
+        "module:2:1: warning: specifications that do not fulfil constraints are replaced, "
+        f"found 1, the first one '{HALF}' at result 0 of kernel 'tfl.tanh', which is "
+        "'!quant.uniform<i8:f32, 7.812500e-03>' now (fixed result of tfl.tanh); remove "
+        "them\n"
+    )
+    QuantPropagatePass("tflite-int8").apply(Context(), module)
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("spec", "is_warned"), [(UNIT, True), (HALF, False)])

@@ -21,8 +21,8 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..port_ranges import PORT_STATS, port_ranges
-from ..target_spec import TargetSpec
-from .kernels import Decision, Kernel, Value, constraints_of
+from ..target_spec import KernelSpec, TargetSpec
+from .kernels import Decision, Kernel, Value, constraints_of, port_name
 
 
 @dataclass
@@ -152,9 +152,7 @@ def _kernel(
     count = len(op.inputs)
     signature = known.signature(specs[:count], specs[count:])
     if signature is None:
-        graph.float_kernels.append(
-            (op, f"no signature of kernel '{op.kernel}' has ports as specified")
-        )
+        graph.float_kernels.append((op, _misfit(op, known, specs)))
         return None
     ports = [
         replace(port, storage=spec)
@@ -167,6 +165,26 @@ def _kernel(
     # The ranges of calibrated types are read without arrays.
     ranges = port_ranges(op) if PORT_STATS in op.attributes else {}
     return Kernel(op, ports, constraints_of(op, signature), ranges=ranges)
+
+
+def _misfit(op: RegionOp, known: KernelSpec, specs: Sequence[Attribute]) -> str:
+    """Why no signature fits: because of one specification if there is such a one."""
+    count = len(op.inputs)
+    types = [
+        scalar_or_element_type(type_) for type_ in (*op.operand_types, *op.result_types)
+    ]
+    subject = f"no signature of kernel '{op.kernel}' has"
+    if known.signature(types[:count], types[count:]) is None:
+        inputs, outputs = (
+            ", ".join(map(str, each)) or "nothing"
+            for each in (types[:count], types[count:])
+        )
+        return f"{subject} operands of {inputs} and results of {outputs}"
+    for port, spec in enumerate(specs):
+        alone = [*types[:port], spec, *types[port + 1 :]]
+        if known.signature(alone[:count], alone[count:]) is None:
+            return f"{subject} {port_name(op, port)} as '{spec}'"
+    return f"{subject} all of these specifications"
 
 
 def _connect(

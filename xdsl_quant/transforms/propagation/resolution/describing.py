@@ -142,14 +142,14 @@ class _Description:
             str(ssa.type),
             owner.kernel if isinstance(owner := ssa.owner, RegionOp) else None,
             None if parameters is None else str(parameters),
-            None if decision is None else _text(decision),
+            None if decision is None else str(decision),
             None if parameters is not None else self._float_reason(ports, known),
             [
                 Rescale(
                     kernel.name,
                     port,
                     str(conflict.after),
-                    _text(conflict.decision),
+                    str(conflict.decision),
                 )
                 for kernel, port in known
                 if (conflict := self._conflicts.get((kernel, port))) is not None
@@ -192,12 +192,6 @@ def _decision(
     if port in kernel.rescaled and (is_computed or value.is_constant):
         return kernel.rescaled[port]
     return value.parameters, value.decision
-
-
-def _text(decision: Decision) -> str:
-    if decision.kernel is None:
-        return decision.rule
-    return f"{decision.rule} of {decision.kernel.name}"
 
 
 def _names(top: Operation) -> Iterator[tuple[SSAValue, str]]:

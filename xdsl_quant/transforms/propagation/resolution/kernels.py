@@ -49,6 +49,11 @@ class Decision:
     kernel: Kernel | None = None
     """The kernel whose constraint it was, if it was one."""
 
+    def __str__(self) -> str:
+        return (
+            self.rule if self.kernel is None else f"{self.rule} of {self.kernel.name}"
+        )
+
 
 @dataclass(eq=False, slots=True, repr=False)
 class Value:
@@ -179,9 +184,13 @@ class Kernel:
 
     def port_name(self, port: int) -> str:
         """A port in words, e.g. `operand 1`."""
-        if port < self.input_count:
-            return f"operand {port}"
-        return f"result {port - self.input_count}"
+        return port_name(self.op, port)
+
+
+def port_name(op: RegionOp, port: int) -> str:
+    """A port of a kernel in words, e.g. `operand 1`."""
+    count = len(op.inputs)
+    return f"operand {port}" if port < count else f"result {port - count}"
 
 
 def _are_powers_of_two(parameters: UniformType) -> bool:

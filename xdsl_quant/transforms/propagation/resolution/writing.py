@@ -54,6 +54,42 @@ def conflicts_of(values: Iterable[Value]) -> Sequence[Conflict]:
     return found
 
 
+@dataclass(frozen=True)
+class Overruled:
+    """A specification with parameters that a port does not have in the end."""
+
+    kernel: Kernel
+    port: int
+    before: UniformType
+    after: UniformType
+    decision: Decision
+    """What decided."""
+
+
+def overruled_specs(kernels: Iterable[Kernel]) -> Sequence[Overruled]:
+    """
+    The specifications that do not hold, before they are replaced. A rescale is none: the
+    value is computed, or used elsewhere, as specified.
+    """
+    found: list[Overruled] = []
+    for kernel in kernels:
+        for port, spec in enumerate(kernel.op.specs):
+            if not isinstance(spec, UniformType):
+                continue
+            value, after = kernel.values[port], kernel.parameters(port)
+            if value is None or after is None or after == spec:
+                continue
+            others = value.users if value.producer is None else [value.producer]
+            if port < kernel.input_count and any(
+                other.parameters(i) == spec for other, i in others
+            ):
+                continue
+            _, decision = kernel.rescaled.get(port, (None, value.decision))
+            assert decision is not None
+            found.append(Overruled(kernel, port, spec, after, decision))
+    return found
+
+
 def write_specs(kernels: Iterable[Kernel]) -> None:
     """Replace the specifications of ports that have parameters."""
     for kernel in kernels:
