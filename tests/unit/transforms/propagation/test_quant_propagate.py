@@ -714,6 +714,15 @@ def test_kernels_without_parameters(capsys: pytest.CaptureFixture[str]):
     assert not capsys.readouterr().err
 
 
+def test_ports_that_are_not_quantized_need_no_parameters():
+    """Such as the destination of an op of linalg."""
+    module = parsed(function(kernel("k", [("x", HALF), ("z", None)], "y", HALF)))
+    report = propagate(module, target(k=([I8, Port()], [])))
+    assert not report.float_kernels
+    (value,) = report.float_values
+    assert value.float_reason == "its ports are not quantized"
+
+
 def test_statistics_that_are_no_specifications(capsys: pytest.CaptureFixture[str]):
     statistics = f"%s = quant.stats %{{}} <-1.0:1.0> : {T}\n"
     before = (statistics.format("x"), kernel("tfl.relu", [("s", HALF)], "y", None))

@@ -64,7 +64,7 @@ def undecided_port(kernel: Kernel) -> str | None:
     op = kernel.op
     for port, ssa in enumerate((*op.inputs, *op.results)):
         if (
-            isinstance(scalar_or_element_type(ssa.type), AnyFloat)
+            kernel.values[port] is not None
             and not isinstance(op.specs[port], UniformType)
             and not is_constant(ssa)
         ):
