@@ -69,7 +69,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
 )
 
 from .port_ranges import port_ranges, set_specs
-from .resolution.functions import merge_copies, separate_calls
+from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 
 LinkOp = (
     StatisticsOp
@@ -490,7 +490,7 @@ class QuantConstraintsToSpecsPass(ModulePass):
         for kernel, constraints in resolved.specs.items():
             _specify(kernel, constraints)
         _remove(link for link in found.links if link in resolved.specified)
-        merge_copies(separated)
+        warn_of_public_functions(merge_copies(separated))
         # What is in a function that was merged into another one is there, too.
         left = [x for x in _outside_kernels(op) if isinstance(x, LinkOp)]
         _warn(

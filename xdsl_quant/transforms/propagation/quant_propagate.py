@@ -50,13 +50,12 @@ from xdsl_quant.dialects.quant import (
     RegionOp,
     StatisticsOp,
 )
-from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.atomic_files import open_atomically
 
 from .module_kernels import kernels_of, warn_without_kernels
 from .resolution.collecting import collect
 from .resolution.describing import describe, undecided_port
-from .resolution.functions import merge_copies, separate_calls
+from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 from .resolution.report import PropagationReport
 from .resolution.work_list import Resolver, content_of
 from .resolution.writing import duplicate_constants, overruled_specs, write_specs
@@ -103,7 +102,7 @@ class QuantPropagatePass(ModulePass):
         propagation.warn_of_float_kernels()
         propagation.warn_of_clamped_constants()
         propagation.warn_of_specifications()
-        propagation.warn_of_public_functions()
+        warn_of_public_functions(propagation.copies)
         if stream is None or self.report is None:
             return
         report = propagation.report()
@@ -133,7 +132,7 @@ class Propagation:
         overruled = overruled_specs(self.graph.kernels)
         write_specs(self.graph.kernels)
         duplicate_constants(self.graph.all_values)
-        self._copies = merge_copies(separated)
+        self.copies = merge_copies(separated)
         left = {*kernels_of(module)} if overruled else set[RegionOp]()
         self._overruled = [each for each in overruled if each.kernel.op in left]
 
@@ -224,36 +223,9 @@ class Propagation:
             location_prefix(kernel.op.location),
         )
 
-    def warn_of_public_functions(self) -> None:
-        """
-        Say on standard error which functions have parameters only where they are called in
-        the module.
-        """
-        counts = {
-            function: sum(
-                isinstance(spec, UniformType)
-                for op in kernels_of(function)
-                for spec in op.specs
-            )
-            for function in (*self._copies, *self._copies.values())
-        }
-        warned = {
-            root: None
-            for copy, root in self._copies.items()
-            if counts[root] < counts[copy]
-        }
-        for function in warned:
-            name = function.sym_name.data
-            warn(
-                f"public function '{name}' has kernels without parameters, found "
-                "parameters only for calls in the module, which take a copy; make it "
-                "private, or add statistics of its arguments",
-                location_prefix(function.location),
-            )
-
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""
-        return describe(self._module, self._target.name, self.graph, self._copies)
+        return describe(self._module, self._target.name, self.graph, self.copies)
 
 
 def _has_statistics(op: RegionOp) -> bool:

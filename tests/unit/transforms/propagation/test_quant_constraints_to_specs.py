@@ -709,12 +709,19 @@ def test_casts_of_a_value_that_is_only_passed_to_a_call():
     ],
 )
 def test_function_that_is_called_with_different_statistics(
-    visibility: str, functions: list[tuple[str, str]]
+    visibility: str,
+    functions: list[tuple[str, str]],
+    capsys: pytest.CaptureFixture[str],
 ):
     arguments = [range_of_argument(i, -1 - i % 2, 1 + i % 2) for i in range(3)]
     module = converted(called(*arguments, visibility=visibility))
     _, *found = functions_with_specs(module)
     assert found == [(name, [spec, "f32"]) for name, spec in functions]
+    _, _, warning = capsys.readouterr().err.partition("warning: ")
+    assert warning == (not visibility) * (
+        "public function 'f' does not get the constraints of its calls, which take a copy; "
+        "make it private, or add statistics of its arguments\n"
+    )
     text = str(module)
     apply_passes(module, "quant-constraints-to-specs")
     assert str(module) == text

@@ -618,9 +618,8 @@ def test_public_function_keeps_what_is_known_of_it(capsys: pytest.CaptureFixture
         ("f_0", '"private"'),
     ]
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "module:31:1: warning: public function 'f' has kernels without parameters, found "
-        "parameters only for calls in the module, which take a copy; make it private, or "
-        "add statistics of its arguments"
+        "module:31:1: warning: public function 'f' does not get the constraints of its "
+        "calls, which take a copy; make it private, or add statistics of its arguments"
     )
     text = str(module)
     assert propagate(module, TFLITE).duplicates == {}

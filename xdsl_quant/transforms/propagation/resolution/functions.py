@@ -22,8 +22,11 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_quant.diagnostics import location_prefix, warn
 from xdsl_quant.dialects.quant.regions import RegionOp
+from xdsl_quant.dialects.quant.types import QuantizedType
 
+from ..module_kernels import kernels_of
 from ..port_ranges import PORT_STATS
 
 _PRIVATE = StringAttr("private")
@@ -194,3 +197,29 @@ def merge_copies(separated: SeparatedCalls) -> Mapping[FuncOp, FuncOp]:
         for function, root in separated.roots.items()
         if root is not function and merged[function] is function
     }
+
+
+def warn_of_public_functions(copies: Mapping[FuncOp, FuncOp]) -> None:
+    """
+    Say on standard error which functions know less than their copies, because others may
+    call them.
+
+    Args:
+        copies: functions with what they were copied from.
+    """
+    known = {
+        function: sum(
+            isinstance(spec, QuantizedType)
+            for op in kernels_of(function)
+            for spec in op.specs
+        )
+        for function in (*copies, *copies.values())
+    }
+    warned = {root: None for copy, root in copies.items() if known[root] < known[copy]}
+    for function in warned:
+        warn(
+            f"public function '{function.sym_name.data}' does not get the constraints of "
+            "its calls, which take a copy; make it private, or add statistics of its "
+            "arguments",
+            location_prefix(function.location),
+        )
