@@ -20,8 +20,10 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, UnrankedMemRefType
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import ConstantLike, IsTerminator, get_effects
+from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import isa
 
-from xdsl_quant.diagnostics import op_name
+from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects.quant import StatisticsOp, StatisticsRefOp
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
@@ -244,8 +246,21 @@ class _Matcher:
                 yield match
 
     def found(self, op: Operation, function: MatchFn) -> Sequence[Operation]:
-        """The ops that a pattern in Python has found, in their order."""
-        ops = function(op)
+        """
+        The ops that a pattern in Python has found, in their order.
+
+        Raises:
+            PassFailedException: if it fails, or returns no ops.
+        """
+        name = getattr(function, "__name__", repr(function))
+        try:
+            ops: object = function(op) or ()
+        except PassFailedException:
+            raise
+        except Exception as e:
+            fail(op, f"pattern '{name}' failed: {type(e).__name__}: {e}")
+        if not isa(ops, Sequence[Operation]):
+            fail(op, f"pattern '{name}' returned '{ops}', expected ops or None")
         if not ops or ops[-1] is not op or any(o not in self.positions for o in ops):
             return ()
         return sorted({*ops}, key=self.positions.__getitem__)

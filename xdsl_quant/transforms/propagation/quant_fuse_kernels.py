@@ -82,12 +82,17 @@ def fuse_kernels(module: ModuleOp, target: TargetSpec) -> int:
 
     Returns:
         The number of kernels, those included that were there before.
+
+    Raises:
+        PassFailedException: if a pattern in Python fails, or returns no ops. The module is
+            as it was then.
     """
     constants = constant_values(module)
     blocks = [*blocks_with_kernels(module)]
     count = sum(isinstance(op, RegionOp) for block in blocks for op in block.ops)
-    for block in blocks:
-        matches = kernel_matches(block, target, constants)
+    # Nothing changes if a pattern in Python fails.
+    found = [kernel_matches(block, target, constants) for block in blocks]
+    for matches in found:
         for match in matches:
             _wrap(match)
         count += len(matches)

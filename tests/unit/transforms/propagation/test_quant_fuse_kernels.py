@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant.regions import RegionOp
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
@@ -373,6 +375,35 @@ def test_pattern_in_python():
         "%c",
     )
     assert fuse_kernels(parse_module(early), _target(_exp_of_sum)) == 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (1, "pattern '_pattern' returned '1', expected ops or None"),
+        ([1], "pattern '_pattern' returned '[1]', expected ops or None"),
+        (None, "pattern '_pattern' failed: ValueError: no ops"),
+    ],
+)
+def test_pattern_in_python_that_fails(returned: Any, message: str):
+    """Nothing changes, though kernels were found before."""
+
+    def _pattern(op: Operation) -> Any:
+        if op.name != "arith.mulf":
+            return _exp_of_sum(op)
+        if returned is None:
+            raise ValueError("no ops")
+        return returned
+
+    lines = ["%a = arith.addf %x, %y : T", "%b = math.exp %a : T"]
+    first = function(*lines, "%b")
+    second = function("%a = arith.mulf %x, %y : T", "%a").replace("@f", "@g")
+    module = parse_module(first + second)
+    original = str(module)
+    with pytest.raises(PassFailedException) as caught:
+        fuse_kernels(module, _target(_pattern))
+    assert str(caught.value).endswith(f"error: {message}")
+    assert str(module) == original
 
 
 def _reduction(op: Operation) -> Sequence[Operation] | None:
