@@ -418,3 +418,27 @@ def test_functions_of_sums_of_products(x_scale: str, w_scale: str, reason: str |
     x = np.array([[0.5, 0.5]], np.float32)
     exact = np.tanh([[-0.5, 0.53125]])
     np.testing.assert_array_equal(computed(module, x) * 128, np.round(exact * 128))
+
+
+MOVE = """
+!x = !quant.uniform<i8:f32, 0.5:3>
+!y = !quant.uniform<i8:f32, 0.25>
+func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+  %0 = quant.region "k" (%a = %x : tensor<2x3xf32> as !x) -> (tensor<6xf32> as !y) {
+    %t = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %r = stablehlo.reshape %t : (tensor<3x2xf32>) -> tensor<6xf32>
+    quant.return %r : tensor<6xf32>
+  }
+  func.return %0 : tensor<6xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_moves_to_another_type(mode: str):
+    """What moves elements knows one type; they are rescaled after it."""
+    module = exported(MOVE, mode)
+    assert not float_kernels(module)
+    x = np.array([[1, 2.5, 60], [-1, -60, 0.5]], np.float32)
+    expected = [1, -1, 2.5, -32, 31.75, 0.5]
+    np.testing.assert_array_equal(computed(module, x), expected)

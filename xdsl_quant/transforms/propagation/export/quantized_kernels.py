@@ -304,10 +304,13 @@ class QuantizedKernel:
                 return _along_each_axis(accumulator, op.results[0])
         if has_quantization_trait(op, Reduces):
             return [cast(QuantizedType, types[0])]
+        candidates: list[QuantizedType] = []
         if (stored := self._stored_as(op.results[0])) is not None:
-            return (stored,)
+            candidates.append(stored)
         if _keeps_order(op):
-            return [t for t in types if isinstance(t, QuantizedType)][:1]
+            candidates += [t for t in types if isinstance(t, QuantizedType)][:1]
+        if candidates:
+            return candidates
         users = [use.operation for result in op.results for use in result.uses]
         if not users:
             return self._result_types[:1]
