@@ -35,7 +35,7 @@ def shortened(type_: Attribute) -> str:
     return f"{text[:half]}...{text[-half:]}"
 
 
-def integer_dtype(width: int, *, is_signed: bool = True) -> np.dtype[Any]:
+def integer_dtype(width: int, *, is_signed: bool) -> np.dtype[Any]:
     """
     The smallest integer dtype with at least `width` bits.
 
@@ -117,7 +117,4 @@ def dense_elements(
         width = cast(int, integer_width(element_type))
         stored = np.frombuffer(data, f"int{8 * dtype.itemsize}")
         elements = sign_extended(stored, width).view(dtype)
-    shape = type_.get_shape()
-    # The one element of a splat may stand for all.
-    is_splat = elements.size == 1
-    return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)
+    return elements.reshape(type_.get_shape())

@@ -214,10 +214,9 @@ class LoweringBuilder(Builder):
         op_type: type[Operation],
         operands: Sequence[SSAValue],
         element_type: Attribute,
-        properties: Mapping[str, Attribute] = {},
     ) -> SSAValue:
         """An op on numbers."""
-        return self.op(op_type, operands, self.type(element_type), properties)
+        return self.op(op_type, operands, self.type(element_type))
 
     # Sizes
 

@@ -8,22 +8,13 @@ of one shape.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
 from .builder import LoweringBuilder, integer_attr
-
-_WRAPPING = {"overflowFlags": arith.IntegerOverflowAttr("none")}
-
-_PROPERTIES: Mapping[type[Operation], Mapping[str, Attribute]] = dict.fromkeys(
-    (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp), _WRAPPING
-)
-"""What ops need beside their operands."""
 
 
 def i64_constant(builder: LoweringBuilder, value: int) -> SSAValue:
@@ -39,7 +30,7 @@ def extend(builder: LoweringBuilder, stored: SSAValue, is_signed: bool) -> SSAVa
 def _op(
     builder: LoweringBuilder, op_type: type[Operation], *operands: SSAValue
 ) -> SSAValue:
-    return builder.elementwise(op_type, operands, i64, _PROPERTIES.get(op_type, {}))
+    return builder.elementwise(op_type, operands, i64)
 
 
 def add(builder: LoweringBuilder, value: SSAValue, other: SSAValue) -> SSAValue:
@@ -62,7 +53,7 @@ def apply_scale(
     value: SSAValue,
     multiplier: SSAValue,
     shift: SSAValue,
-    rounding: ScaleRounding = "single",
+    rounding: ScaleRounding,
 ) -> SSAValue:
     """
     Values times `multiplier / 2**shift`, rounded as TOSA's `apply_scale_32` does:

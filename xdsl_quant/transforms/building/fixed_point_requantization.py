@@ -32,7 +32,6 @@ from .fixed_point_arithmetic import (
     i64_constant,
     subtract,
 )
-from .quantization_arithmetic import unsupported_reason
 from .tensor_traversal import ElementConversion, Layout
 
 if TYPE_CHECKING:
@@ -50,12 +49,10 @@ class Requantization(ElementConversion):
 
     source: FixedPointType
     target: FixedPointType
-    rounding: ScaleRounding
+    rounding: ScaleRounding = "single"
+    """That of the ops; the numbers are the same for all of them."""
 
     def __post_init__(self) -> None:
-        for quantized_type in (self.source, self.target):
-            if (reason := unsupported_reason(quantized_type)) is not None:
-                raise ValueError(reason)
         # The numbers are computed before anything is rewritten.
         _ = self.numbers
 

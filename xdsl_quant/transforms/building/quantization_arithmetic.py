@@ -38,8 +38,6 @@ from xdsl_quant.rounding_mode import Rounding, compute_type
 from .builder import LoweringBuilder, TensorwiseBuilder, integer_attr
 from .tensor_traversal import ElementConversion, Layout
 
-_FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
-
 _FROM_FLOAT = {
     True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
     False: (arith.FPToUIOp, arith.MaxUIOp, arith.MinUIOp),
@@ -193,7 +191,7 @@ class CastArithmetic(ElementConversion, ABC):
     def _float_op(
         self, builder: LoweringBuilder, op_type: type[Operation], *operands: SSAValue
     ) -> SSAValue:
-        return builder.elementwise(op_type, operands, self._compute, _FASTMATH)
+        return builder.elementwise(op_type, operands, self._compute)
 
     def _as_float(self, builder: LoweringBuilder, integer: SSAValue) -> SSAValue:
         op_type = arith.SIToFPOp if self._is_signed else arith.UIToFPOp

@@ -137,15 +137,17 @@ class ElementConversion(ABC):
         self, builder: LoweringBuilder, value: SSAValue, layout: Layout | None
     ) -> SSAValue:
         """Convert all elements of a ranked tensor, here by one `linalg.generic`."""
-        parameters: Mapping[str, DenseIntOrFPElementsAttr] = {}
-        exprs: tuple[AffineExpr, ...] = ()
-        if layout is not None:
-            parameters, exprs = self.parameters(layout), layout.exprs
-        constants = [builder.constant(attr, attr.type) for attr in parameters.values()]
         container = cast(TensorType, value.type)
-        indices = dimensions(range(len(container.get_shape())))
+        inputs = [(value, dimensions(range(len(container.get_shape()))))]
+        parameters: Mapping[str, DenseIntOrFPElementsAttr] = {}
+        if layout is not None:
+            parameters = self.parameters(layout)
+            inputs += [
+                (builder.constant(attr, attr.type), layout.exprs)
+                for attr in parameters.values()
+            ]
         return builder.map(
-            [(value, indices), *((constant, exprs) for constant in constants)],
+            inputs,
             tensor_type(self.element_type, container.shape, container.encoding),
             builder.sizes(value),
             lambda inner, args: self.convert(inner, args[0], args[1:-1]),
@@ -158,7 +160,7 @@ def convert_value(
     conversion: ElementConversion,
     value: SSAValue,
     result_type: Attribute,
-    runtime_checks: bool = False,
+    runtime_checks: bool,
 ) -> SSAValue:
     """
     Convert a scalar, a ranked or an unranked tensor.

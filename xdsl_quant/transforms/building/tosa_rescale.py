@@ -194,7 +194,7 @@ class Rescale:
             ValueError: if the types cannot be requantized, zero points differ, or scales
                 differ along another dimension than the last one.
         """
-        requantization = Requantization(source, target, rounding)
+        requantization = Requantization(source, target)
         axes, numbers = requantization.axes, requantization.numbers
 
         def channels(name: str) -> NDArray[np.int64]:
