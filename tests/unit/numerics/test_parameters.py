@@ -298,12 +298,15 @@ def test_scales_at_the_bounds_of_the_expressed_type():
         scales, [0, 0], storage="i8", expressed="f16", quantized_dimension=0
     )
     np.testing.assert_array_equal(parameters.scales, scales)
-    for index, scale in enumerate((2.0**-25, 65505.0)):
-        wrong = scales.copy()
-        wrong[index] = scale
+    for index, wrong in (
+        (0, [2.0**-25, 65504.0]),
+        (1, [65504.0, 2.0**-25]),
+        (0, [65505.0, 2.0**-24]),
+        (1, [2.0**-24, 65505.0]),
+    ):
         message = (
-            f"scale {scale} at index ({index},) is out of the range of expressed type "
-            "'f16', 5.96046e-08 to 65504"
+            f"scale {wrong[index]} at index ({index},) is out of the range of expressed "
+            "type 'f16', 5.96046e-08 to 65504"
         )
         with pytest.raises(ValueError, match=re.escape(message)):
             QuantizationParameters(

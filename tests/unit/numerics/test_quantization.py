@@ -200,6 +200,17 @@ def test_scales_may_lack_dimensions_without_block_sizes():
     assert _same(quantize(values, compact), quantize(values, all_dimensions))
 
 
+def test_blocks_of_a_slice():
+    """Its rows are apart in memory, so they stay rows of blocks."""
+    values = np.arange(32, dtype=np.float32).reshape(4, 8)[:, :6]
+    scales = np.linspace(0.25, 2, 12).reshape(4, 3)
+    parameters = QuantizationParameters(scales, block_sizes={0: 1, 1: 2})
+    stored = quantize(values, parameters)
+    assert _same(stored, quantize(values.copy(), parameters))
+    expected = np.rint(values / scales.repeat(2, axis=1).astype(np.float32))
+    assert stored.tolist() == expected.tolist()
+
+
 def test_large_arrays():
     """Arrays of many pieces, without anything made small for the test."""
     random = np.random.default_rng(0)

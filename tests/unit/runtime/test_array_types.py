@@ -12,7 +12,7 @@ from xdsl.parser import Parser
 
 from xdsl_quant.dialects.quant import Quant
 from xdsl_quant.runtime.array_types import check_argument, shape_text
-from xdsl_quant.transforms.building.arrays import numpy_dtype, shortened
+from xdsl_quant.transforms.building.arrays import shortened
 
 
 def type_of(text: str) -> Attribute:
@@ -24,62 +24,6 @@ def type_of(text: str) -> Attribute:
 
 def uniform(storage: str) -> str:
     return f"!quant.uniform<{storage}:f32, 0.5>"
-
-
-@pytest.mark.parametrize(
-    ("text", "dtype"),
-    [
-        ("f16", np.float16),
-        ("bf16", ml_dtypes.bfloat16),
-        ("f32", np.float32),
-        ("f64", np.float64),
-        ("f8E4M3FN", ml_dtypes.float8_e4m3fn),
-        ("i1", np.bool_),
-        ("i2", np.int8),
-        ("i8", np.int8),
-        ("i9", np.int16),
-        ("i17", np.int32),
-        ("i33", np.int64),
-        ("i64", np.int64),
-        ("si4", np.int8),
-        ("ui4", np.uint8),
-        ("ui1", np.uint8),
-        ("ui64", np.uint64),
-        ("index", np.int64),
-        (uniform("i1"), np.int8),
-        (uniform("u1"), np.uint8),
-        (uniform("i8"), np.int8),
-        (uniform("u4"), np.uint8),
-        (uniform("ui12"), np.uint16),
-        (uniform("i24"), np.int32),
-        (uniform("u32"), np.uint32),
-        ("!quant.any<u8>", np.uint8),
-    ],
-)
-def test_dtype(text: str, dtype: Any):
-    for form in ("{}", "tensor<2x{}>", "tensor<*x{}>"):
-        assert numpy_dtype(type_of(form.format(text))) == dtype
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("i65", "NumPy has no integers of 65 bits, at most of 64"),
-        ("f80", "NumPy has no dtype for values of type 'f80'"),
-        ("tf32", "NumPy has no dtype for values of type 'tf32'"),
-        ("none", "values of type 'none' have no NumPy dtype"),
-        ("memref<2xf32>", "values of type 'memref<2xf32>' have no NumPy dtype"),
-        (
-            "tensor<2x!quant.calibrated<f32<-1.0:1.0>>>",
-            "values of type 'tensor<2x!quant.calibrated<f32...",
-        ),
-        ("!quant.none<f32>", "values of type '!quant.none<f32>' have no NumPy dtype"),
-    ],
-)
-def test_type_without_dtype(text: str, message: str):
-    with pytest.raises(TypeError) as caught:
-        numpy_dtype(type_of(text))
-    assert str(caught.value).startswith(message.removesuffix("..."))
 
 
 def accept(value: Any, text: str) -> Any:

@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Region
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriteWalker
@@ -394,6 +400,20 @@ def test_casts_in_a_ring(count: int, keep_qdq: bool):
     assert "quant.qcast" not in str(module)
 
 
+@pytest.mark.parametrize("keep_qdq", [False, True])
+def test_a_cast_before_its_operand(keep_qdq: bool):
+    """In a graph region it is lowered first."""
+    module = parse_module(
+        f"""
+%r = quant.qcast %e : f32 to {B}
+%e = quant.dcast %q : {A} to f32
+%q = "test.op"() : () -> {A}"""
+    )
+    LowerQuantOpsPass(keep_qdq=keep_qdq).apply(Context(), module)
+    assert "arith.muli" in str(module)
+    assert not re.search(r"arith\.\w+f\b", str(module))
+
+
 @pytest.mark.parametrize("expressed", ["f80", "f128", "bf16", "f8E5M2", "f64"])
 def test_the_expressed_type_does_not_matter(expressed: str):
     text = _function([(A, B)], "2x").replace("f32", expressed)
@@ -484,6 +504,25 @@ def test_types_that_do_not_fit(source: str, target: str, reason: str):
     assert str(module) == before
 
 
+def test_what_is_left_once_casts_are_folded_is_checked():
+    """Only then is it a requantization."""
+    uniform = "!quant.uniform<i8:f32, 1.0>"
+    module = parse_module(
+        f"""func.func @f(%q: {LARGE}) -> {SMALL} {{
+  %e = quant.dcast %q : {LARGE} to f32
+  %u = quant.qcast %e : f32 to {uniform}
+  %d = quant.dcast %u : {uniform} to f32
+  %r = quant.qcast %d : f32 to {SMALL}
+  return %r : {SMALL}
+}}""",
+        "a.mlir",
+    )
+    before = str(module)
+    with pytest.raises(PassFailedException, match=r"ratio of scales .* is too large"):
+        LowerQuantOpsPass().apply(Context(), module)
+    assert str(module) == before
+
+
 def test_a_ratio_that_is_too_large_is_not_interpreted_either():
     text = _function([(LARGE, SMALL)], "1x")
     with pytest.raises(
@@ -495,8 +534,15 @@ def test_a_ratio_that_is_too_large_is_not_interpreted_either():
 # Arithmetic
 
 
-def _arithmetic(rounding: ScaleRounding, shape: Sequence[int] | None) -> ModuleOp:
-    """A function that applies scales, to scalars or with ops on whole tensors."""
+def _arithmetic(
+    rounding: ScaleRounding,
+    shape: Sequence[int] | None,
+    shifts: Sequence[int] | None = None,
+) -> ModuleOp:
+    """
+    A function that applies scales, to scalars or with ops on whole tensors; `shifts` are
+    those of a constant tensor.
+    """
     type_: Attribute = i64 if shape is None else TensorType(i64, shape)
     block = Block(arg_types=[type_] * 3)
     module = ModuleOp([])
@@ -512,6 +558,9 @@ def _arithmetic(rounding: ScaleRounding, shape: Sequence[int] | None) -> ModuleO
         )
     )
     value, multiplier, shift = block.args
+    if shifts is not None:
+        dense = DenseIntOrFPElementsAttr.from_list(TensorType(i64, shape or ()), shifts)
+        shift = builder.constant(dense, dense.type)
     scaled = fixed_point_arithmetic.apply_scale(
         builder, value, multiplier, shift, rounding
     )
@@ -541,3 +590,5 @@ def test_apply_scale(rounding: ScaleRounding):
     for i in range(0, values.size, 50):
         (result,) = run_function(scalars, "f", *(array[i] for array in arguments))
         assert result == expected[i]
+    constant = _arithmetic(rounding, [values.size], shifts.tolist())
+    assert run_function(constant, "f", *arguments)[0].tolist() == expected.tolist()

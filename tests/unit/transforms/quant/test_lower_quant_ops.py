@@ -1,5 +1,7 @@
 """`lower-quant-ops` where the text of the filecheck tests does not reach."""
 
+import re
+
 import numpy as np
 import pytest
 from xdsl.context import Context
@@ -14,6 +16,7 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_quant import execution
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.interpreters import run_function
+from xdsl_quant.rounding_mode import RoundingMode
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.quant.lower_quant_ops import (
     LowerQuantCast,
@@ -85,6 +88,26 @@ def test_the_message_has_the_place_of_the_op_if_it_is_known():
         LowerQuantOpsPass().apply(ctx, module)
 
 
+@pytest.mark.parametrize("mode", ["truncate", "nearest-even"])
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("tensor", ["", "2x", "?x", "*x"])
+def test_ops_have_the_location_of_the_cast(tensor: str, fuse: bool, mode: RoundingMode):
+    expressed, quantized = (
+        f"tensor<{tensor}{element}>" if tensor else element
+        for element in ("f32", "!quant.uniform<i8:f32, 0.5:3>")
+    )
+    ctx, module = _parse(
+        f"func.func @f(%x: {expressed}) -> {quantized} {{\n"
+        f"  %q = quant.qcast %x : {expressed} to {quantized}\n"
+        f"  return %q : {quantized}\n}}"
+    )
+    location = FileLineColLoc(StringAttr("a.mlir"), IntAttr(2), IntAttr(8))
+    for op in module.walk():
+        op.location = location
+    LowerQuantOpsPass(mode, fuse).apply(ctx, module)
+    assert {op.location for op in module.walk()} == {location}
+
+
 def test_a_pattern_of_its_own():
     _, module = _parse(
         """
@@ -142,6 +165,32 @@ def test_narrow_float_types_are_not_computed_in(quantized_type: str):
     assert f"arith.extf %x : {expressed} to f32" in lowered
     assert "arith.divf" in lowered
     assert lowered.count(f": {expressed}\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("storage", "conversion"),
+    [
+        ("i8", "fptosi i32"),
+        ("u8", "fptosi i32"),
+        ("u16", "fptosi i32"),
+        ("i17", "fptosi i17"),
+        ("u17", "fptoui i17"),
+        ("i32", "fptosi i32"),
+    ],
+)
+def test_floats_become_narrow_integers_by_way_of_i32(storage: str, conversion: str):
+    quantized_type = f"!quant.uniform<{storage}:f64, 0.5>"
+    lowered = str(
+        _lower(
+            f"func.func @f(%x: f64) -> {quantized_type} {{\n"
+            f"  %q = quant.qcast %x : f64 to {quantized_type}\n"
+            f"  return %q : {quantized_type}\n}}",
+            LowerQuantOpsPass("nearest-even"),
+        )
+    )
+    found = re.findall(r"arith\.(fpto[su]i) .* to (\w+)", lowered)
+    assert found == [tuple(conversion.split())]
+    assert lowered.count("arith.trunci") == (storage[1:] in ("8", "16"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from xdsl_quant import execution
 from xdsl_quant.dialects.quant import QuantizeCastOp
 from xdsl_quant.execution.compilation_error import CompilationError
 from xdsl_quant.interpreters import run_function
-from xdsl_quant.rounding_mode import NanResult
+from xdsl_quant.rounding_mode import NanResult, RoundingMode
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
 RESULTS: tuple[NanResult, ...] = get_args(NanResult)
@@ -64,6 +64,25 @@ def test_nearest_to_zero(parameters: str, expected: int):
     text = _quantize(_marked("stored-zero"), parameters)
     for result in _all_results(text, "storage-min"):
         assert result[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("storage", "mode", "count"),
+    [
+        ("i8", "nearest-even", 2),
+        # The clamp alone makes the smallest stored value of NaN.
+        ("u8", "nearest-even", 1),
+        ("i8<3:100>", "nearest-even", 1),
+        # There is no clamp of floats.
+        ("i8", "truncate", 1),
+        ("u8", "truncate", 1),
+    ],
+)
+def test_maxima_of_floats(storage: str, mode: RoundingMode, count: int):
+    module = parse_module(_quantize(parameters=f"{storage}:f32, 0.5:3"))
+    lowering = f"rounding-mode={mode} nan=stored-zero"
+    apply_passes(module, f"lower-quant-ops{{{lowering}}}")
+    assert str(module).count("arith.maxnumf") == count
 
 
 def test_types_with_both_results():

@@ -354,6 +354,33 @@ func.func @f(%x: !x, %w: !w, %b: !wrong) {{
     assert rules_broken(text) == ["bias-scale"]
 
 
+def svdf(operands: int) -> str:
+    """A layer with state, whose bias has another scale than weights and state."""
+    names = ", ".join(("%x", "%f", "%t", "%b", "%s")[:operands])
+    types = ", ".join(("!x", "!f", "!t", "!b", "!s")[:operands])
+    return f"""
+!x = tensor<1x8x!quant.uniform<i8:f32, 0.5>>
+!f = tensor<4x8x!quant.uniform<i8<-127:127>:f32, 0.25>>
+!t = tensor<4x3x!quant.uniform<i16:f32, 0.125>>
+!b = tensor<4x!quant.uniform<i32:f32, 0.75>>
+!s = tensor<1x12x!quant.uniform<i16:f32, 0.0625>>
+func.func @f(%x: !x, %f: !f, %t: !t, %b: !b, %s: !s) {{
+  %y = "tfl.svdf"({names}) : ({types}) -> tensor<1x4x!quant.uniform<i8:f32, 0.5>>
+  return
+}}
+"""
+
+
+def test_bias_of_a_state():
+    (line,) = lines(svdf(operands=5))
+    assert line.endswith(
+        "argument #3: scale 0.75 of !quant.uniform<i32:f32, 7.500000e-01>, a bias of "
+        "'tfl.svdf', is not the product of the scales of operands #2 and #4: it must be "
+        "0.125 x 0.0625 = 0.0078125 (bias-scale)"
+    )
+    assert lines(svdf(operands=4)) == []
+
+
 def test_bias_of_an_activation_without_a_scale():
     text = f"""{aliases(WEIGHT, BIAS, PRODUCT)}
 func.func @f(%x: tensor<4x8xf32>, %w: !w, %b: !b) -> !p {{
@@ -372,6 +399,17 @@ func.func @f(%x: !x) -> !x {
   %y = "stablehlo.dynamic_reshape"(%x, %shape) : (!x, tensor<2xi32>) -> !x
   return %y : !x
 }
+"""
+    assert rules_broken(text) == []
+
+
+def test_a_constant_that_is_appended_makes_no_weight():
+    text = f"""
+func.func @f(%x: {SKEWED}) {{
+  %c = "tfl.pseudo_qconst"() : () -> {NARROW}
+  %y = "tfl.concatenation"(%x, %c) : ({SKEWED}, {NARROW}) -> {SKEWED}
+  return
+}}
 """
     assert rules_broken(text) == []
 
@@ -416,6 +454,7 @@ def test_wide_activations_that_are_no_products_are_not_per_axis():
 
 
 PER_AXIS = "tensor<2x!quant.uniform<i8<-127:127>:f32:0, {1.0,2.0}>>"
+NARROW = "tensor<2x!quant.uniform<i8<-127:127>:f32, 1.0>>"
 SKEWED = "tensor<2x!quant.uniform<i8<-127:127>:f32, 1.0:5>>"
 
 
@@ -529,6 +568,15 @@ def test_ops_without_the_operands_that_they_should_have():
 %f = "stablehlo.add"(%b, %e) : ({SKEWED}, !quant.uniform<i32:f32, 1.0>) -> {SKEWED}
 """
     assert violations(text, context_without_stablehlo()) == []
+
+
+def test_a_filter_without_an_operand_takes_no_activation():
+    text = f"""
+%c = arith.constant dense<1.0> : tensor<2xf32>
+%q = quant.qcast %c : tensor<2xf32> to {SKEWED}
+%y = "tfl.conv_2d"(%q) : ({SKEWED}) -> {SKEWED}
+"""
+    assert rules_broken(text) == ["weight-zero-point"]
 
 
 def test_a_product_is_no_weight():

@@ -481,6 +481,15 @@ STORAGES = {
         [t("i8"), t("i8"), t("i8")],
         function=np.multiply,
     ),
+    "prelu of i8 that gives u8": _binary(
+        "wrong",
+        "prelu",
+        _alike("result #0", U8, "operand #0", I8, "i8"),
+        [t("i8"), f"dense<3> : {t('i8', shape='4x4x2')}", t("u8", 0.1, 128)],
+        [t("i8"), f"dense<3> : {t('i8', shape='4x4x2')}", t("i8")],
+        properties="",
+        function=of_one(lambda x: np.where(x < 0, x * 0.3, x)),
+    ),
     "concatenation of i8 and f32": _binary(
         "refused",
         "concatenation",
@@ -786,6 +795,18 @@ PRODUCTS = {
         _products("i16", bias="dense<0> : tensor<2xi32>")["depthwise_conv_2d"],
         _products("i16", bias="dense<0> : tensor<2xi64>")["depthwise_conv_2d"],
         of_one(lambda x: x * MATRIX[0]),
+    ),
+    "quantized bias of products of f32": Case(
+        "refused",
+        [
+            "operand #2: !quant.uniform<i32:f32, 1.000000e-02> cannot be added to products "
+            "of tensor<1x4x4x2xf32> by 'tfl.fully_connected': it must be stored as f32 "
+            "(bias-storage)"
+        ],
+        _products("f32")["fully_connected"],
+        _products("f32", bias="dense<[0.05, -0.07]> : tensor<2xf32>")[
+            "fully_connected"
+        ],
     ),
     "bias without a scale": Case(
         "refused",

@@ -1,0 +1,123 @@
+"""The dtypes of types, and the elements of constants as arrays."""
+
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    Builtin,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    TensorType,
+    i8,
+)
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+from xdsl_quant.dialects.quant import Quant
+from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.xdsl_patches.resources import new_resource
+
+
+def parsed(text: str) -> Attribute:
+    context = Context()
+    context.load_dialect(Builtin)
+    context.load_dialect(Quant)
+    return Parser(context, text).parse_attribute()
+
+
+def _uniform(storage: str) -> str:
+    return f"!quant.uniform<{storage}:f32, 0.5>"
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("f16", np.float16),
+        ("bf16", ml_dtypes.bfloat16),
+        ("f32", np.float32),
+        ("f64", np.float64),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn),
+        ("i1", np.bool_),
+        ("i2", np.int8),
+        ("i8", np.int8),
+        ("i9", np.int16),
+        ("i17", np.int32),
+        ("i33", np.int64),
+        ("i64", np.int64),
+        ("si4", np.int8),
+        ("ui4", np.uint8),
+        ("ui1", np.uint8),
+        ("ui64", np.uint64),
+        ("index", np.int64),
+        (_uniform("i1"), np.int8),
+        (_uniform("u1"), np.uint8),
+        (_uniform("i8"), np.int8),
+        (_uniform("u4"), np.uint8),
+        (_uniform("ui12"), np.uint16),
+        (_uniform("i24"), np.int32),
+        (_uniform("u32"), np.uint32),
+        ("!quant.any<u8>", np.uint8),
+    ],
+)
+def test_dtype(text: str, dtype: Any):
+    for form in ("{}", "tensor<2x{}>", "tensor<*x{}>"):
+        assert numpy_dtype(parsed(form.format(text))) == dtype
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("i65", "NumPy has no integers of 65 bits, at most of 64"),
+        ("f80", "NumPy has no dtype for values of type 'f80'"),
+        ("tf32", "NumPy has no dtype for values of type 'tf32'"),
+        ("none", "values of type 'none' have no NumPy dtype"),
+        ("memref<2xf32>", "values of type 'memref<2xf32>' have no NumPy dtype"),
+        (
+            "tensor<2x!quant.calibrated<f32<-1.0:1.0>>>",
+            "values of type 'tensor<2x!quant.calibrated<f32...",
+        ),
+        ("!quant.none<f32>", "values of type '!quant.none<f32>' have no NumPy dtype"),
+    ],
+)
+def test_type_without_dtype(text: str, message: str):
+    with pytest.raises(TypeError) as caught:
+        numpy_dtype(parsed(text))
+    assert str(caught.value).startswith(message.removesuffix("..."))
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "expected"),
+    [
+        ("dense<[[1, -2]]> : tensor<1x2xi4>", np.int8, [[1, -2]]),
+        ("dense<[200, 3]> : tensor<2xui8>", np.uint8, [200, 3]),
+        ("dense<[true, false]> : tensor<2xi1>", np.bool_, [True, False]),
+        ("dense<-7> : tensor<2x3xi16>", np.int16, [[-7] * 3] * 2),
+        ("dense<true> : tensor<2xi1>", np.bool_, [True, True]),
+        ("dense<5> : tensor<i64>", np.int64, 5),
+        ("dense<0.5> : tensor<1x2xbf16>", "bfloat16", [[0.5, 0.5]]),
+        ("dense<[]> : tensor<0xf32>", np.float32, []),
+    ],
+)
+def test_elements(text: str, dtype: Any, expected: object):
+    attribute = parsed(text)
+    assert isinstance(attribute, DenseIntOrFPElementsAttr)
+    elements = dense_elements(cast(DenseIntOrFPElementsAttr, attribute))
+    assert elements.dtype == dtype
+    assert elements.tolist() == expected
+
+
+def test_elements_of_a_resource():
+    array = np.array([[1, -2, 7], [0, -8, 3]], np.int8)
+    # Names are global: this one is in no other test.
+    attribute = new_resource("elements", array, TensorType(IntegerType(4), [2, 3]))
+    assert dense_elements(attribute).tolist() == array.tolist()
+
+
+def test_a_resource_without_data():
+    attribute = DenseResourceAttr.from_params("no_elements", TensorType(i8, [2]))
+    with pytest.raises(ValueError, match=r"^no data for the resource 'no_elements'$"):
+        dense_elements(attribute)
