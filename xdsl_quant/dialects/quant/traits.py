@@ -112,6 +112,10 @@ class AffineOpCoefficient(QuantizationTrait):
     dimension: int | None = None
     """The dimension that per-axis scales belong to; `None` if the op does not fix it."""
 
+    def dimension_of(self, op: Operation) -> int | None:
+        """The dimension that per-axis scales belong to in an op."""
+        return self.dimension
+
 
 # Computation
 

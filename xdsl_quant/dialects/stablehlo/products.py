@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -15,7 +16,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -57,6 +58,14 @@ from .syntax import FUNCTIONAL_TYPE
 from .window import window_positions
 
 
+@dataclass(frozen=True)
+class ProductCoefficient(AffineOpCoefficient):
+    """The right operand holds coefficients, as the dimension numbers of the op say."""
+
+    def dimension_of(self, op: Operation) -> int | None:
+        return op.coefficient_dimension if isinstance(op, ProductOp) else None
+
+
 class ProductOp(StableHLOOp, ABC):
     """An op that multiplies a tensor by weights, and accumulates."""
 
@@ -65,7 +74,12 @@ class ProductOp(StableHLOOp, ABC):
     precision_config = opt_prop_def(ArrayAttr[PrecisionAttr])
     result = result_def(kinds.TENSOR_OR_PER_AXIS)
 
-    traits = traits_def(Pure(), MultipliesAndAccumulates(), AffineOpCoefficient())
+    traits = traits_def(Pure(), MultipliesAndAccumulates(), ProductCoefficient())
+
+    @property
+    @abstractmethod
+    def coefficient_dimension(self) -> int | None:
+        """The dimension of the right operand that may have a scale for each index."""
 
     @abstractmethod
     def inferred_shape(self) -> Sequence[int]:
@@ -147,6 +161,13 @@ class DotGeneralOp(ProductOp):
             dot_dimension_numbers=dot_dimension_numbers,
             precision_config=precision_config,
         )
+
+    @property
+    def coefficient_dimension(self) -> int | None:
+        (_, batching), (_, contracting) = self.dot_dimension_numbers.pairs()
+        rank = len(self.tensor_types[1].get_shape())
+        free = {*range(rank)} - {*batching, *contracting}
+        return free.pop() if len(free) == 1 else None
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         numbers = self.dot_dimension_numbers
@@ -246,6 +267,10 @@ class ConvolutionOp(ProductOp):
                 None if window_reversal is None else booleans_attr(window_reversal)
             ),
         )
+
+    @property
+    def coefficient_dimension(self) -> int | None:
+        return self.dimension_numbers.kernel_output_feature_dimension.data
 
     def verify_quantization(self, rhs: Attribute, result: Attribute) -> None:
         """C29 and C30 of `convolution`."""

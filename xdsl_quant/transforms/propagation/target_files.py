@@ -53,6 +53,7 @@ from xdsl_quant.runtime.toml_tables import (
 
 from .target_extensions import target_extensions
 from .target_spec import (
+    CoefficientOfOp,
     Constraint,
     KernelSpec,
     MatchFn,
@@ -71,6 +72,7 @@ _T = TypeVar("_T")
 CONSTRAINTS: Mapping[str, type[Any]] = {
     "accumulator-scale": AccumulatorUniformScale,
     "coefficient-axis": AffineOpCoefficient,
+    "coefficient-of-op": CoefficientOfOp,
     "fixed-scale": FixedResultUniformScale,
     "multiplier-scale": MultiplierUniformScale,
     "power-of-two-scale": PowerOfTwoScale,

@@ -51,6 +51,14 @@ class MultiplierUniformScale:
 
 
 @dataclass(frozen=True)
+class CoefficientOfOp:
+    """
+    Weights, and the dimension that their scales belong to, are those that the ops of the
+    kernel say themselves.
+    """
+
+
+@dataclass(frozen=True)
 class PowerOfTwoScale:
     """
     The scales of all quantized ports are powers of two: the least that are not less than
@@ -58,9 +66,10 @@ class PowerOfTwoScale:
     """
 
 
-Constraint: TypeAlias = (
-    "QuantizationTrait | MultiplierUniformScale | PowerOfTwoScale | QuantFn"
-)
+ScaleConstraint: TypeAlias = CoefficientOfOp | MultiplierUniformScale | PowerOfTwoScale
+"""What ops do not say with traits."""
+
+Constraint: TypeAlias = "QuantizationTrait | ScaleConstraint | QuantFn"
 
 
 @dataclass(frozen=True)

@@ -483,6 +483,7 @@ def test_ranges_of_a_coefficient_axis(
 
 
 TRANSPOSE = f"stablehlo.transpose %a, dims = [1, 0] : ({MATRIX}) -> {TURNED}"
+RESHAPE = f"stablehlo.reshape %a : ({MATRIX}) -> tensor<{{}}xf32>"
 CUBE = "tensor<2x3x5xf32>"
 ROLLED = "tensor<5x2x3xf32>"
 ROLL = f"stablehlo.transpose %a, dims = [2, 0, 1] : ({CUBE}) -> {ROLLED}"
@@ -496,6 +497,9 @@ REPEAT = "stablehlo.broadcast_in_dim %a, dims = [{}] : ({}) -> {}"
         (f"stablehlo.maximum %a, %a : {MATRIX}", (MATRIX, MATRIX), 0, 0),
         (TRANSPOSE, (MATRIX, TURNED), 0, 1),
         (ROLL, (CUBE, ROLLED), 0, 1),
+        (RESHAPE.format("1x2x3"), (MATRIX, "tensor<1x2x3xf32>"), 0, 1),
+        (RESHAPE.format("2x3x1"), (MATRIX, "tensor<2x3x1xf32>"), 0, 0),
+        (RESHAPE.format("2x1x3"), (MATRIX, "tensor<2x1x3xf32>"), 0, 0),
         (REPEAT.format("0, 2", MATRIX, WIDE), (MATRIX, WIDE), 0, 0),
         (REPEAT.format("2, 0", MATRIX, TALL), (MATRIX, TALL), 0, 2),
     ],
@@ -527,14 +531,14 @@ def test_scales_of_a_dimension(
 
 
 def test_scales_of_a_dimension_that_is_moved():
-    """A dimension of the same size may have other elements."""
+    """Its elements belong to several indices of the other type."""
     module = parsed(f"""
-      func.func @main(%x: {MATRIX}) -> {MATRIX} {{
-        %y = quant.region "k" (%a = %x : {MATRIX} as {PER_AXIS.format(0)}) -> ({MATRIX}) {{
-          %b = stablehlo.reshape %a : ({MATRIX}) -> {MATRIX}
-          quant.return %b : {MATRIX}
+      func.func @main(%x: {MATRIX}) -> {TURNED} {{
+        %y = quant.region "k" (%a = %x : {MATRIX} as {PER_AXIS.format(0)}) -> ({TURNED}) {{
+          %b = stablehlo.reshape %a : ({MATRIX}) -> {TURNED}
+          quant.return %b : {TURNED}
         }}
-        func.return %y : {MATRIX}
+        func.return %y : {TURNED}
       }}""")
     report = propagate(module, target(k=([I8], [SameOperandsAndResultsScale()])))
     assert specs(module) == [[PER_AXIS.format(0), "f32"]]

@@ -6,6 +6,7 @@ where they do not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
 
+from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.traits import (
     ComputesElementwise,
     MovesElements,
@@ -52,7 +54,7 @@ def carried(kernel: Kernel, source: int, port: int) -> UniformType | None:
     """
     The parameters of one port of a kernel of same scale as those of another one; `None` if
     they have several scales, and it is not known which elements these belong to there: the
-    ops do not compute elementwise, and are no transpose or broadcast.
+    ops do not compute elementwise, and are no transpose, broadcast or reshape.
     """
     parameters = kernel.parameters(source)
     assert parameters is not None
@@ -87,15 +89,23 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
         return ()
     if (permutation := _numbers(op, "permutation")) is not None:
         return permutation
-    dimensions = _numbers(op, "broadcast_dimensions")
     types = op.operands[0].type, op.results[0].type
-    if dimensions is None or not isa(types, tuple[TensorType, TensorType]):
+    if not isa(types, tuple[TensorType, TensorType]):
         return ()
-    sizes = types[0].get_shape()
-    places = {to: i for i, to in enumerate(dimensions)}
+    before, after = (type_.get_shape() for type_ in types)
+    dimensions = _numbers(op, "broadcast_dimensions")
+    if dimensions is not None:
+        places = {to: i for i, to in enumerate(dimensions)}
+    elif op_name(op).endswith(".reshape"):
+        # A dimension stays if as many elements are before it as were.
+        starts = {prod(before[:i]): i for i, size in enumerate(before) if size > 1}
+        counts = ((to, prod(after[:to])) for to in range(len(after)))
+        places = {to: starts[count] for to, count in counts if count in starts}
+    else:
+        return ()
     return [
-        i if (i := places.get(to)) is not None and sizes[i] == size else None
-        for to, size in enumerate(types[1].get_shape())
+        i if (i := places.get(to)) is not None and before[i] == size else None
+        for to, size in enumerate(after)
     ]
 
 

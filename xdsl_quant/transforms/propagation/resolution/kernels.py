@@ -31,10 +31,12 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
 from ..target_spec import (
+    CoefficientOfOp,
     MultiplierUniformScale,
     Port,
     PowerOfTwoScale,
     QuantFn,
+    ScaleConstraint,
     Signature,
 )
 
@@ -206,6 +208,7 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
         return _constraints_of_ops(op)
     count = len(op.inputs)
     traits = signature.constraints
+    of_ops = _constraints_of_ops(op).coefficients
     fixed = [t for t in traits if isinstance(t, FixedResultUniformScale)]
     return Constraints(
         is_same_scale=any(isinstance(t, SameOperandsAndResultsScale) for t in traits),
@@ -221,17 +224,16 @@ def constraints_of(op: RegionOp, signature: Signature) -> Constraints:
             if isinstance(t, AccumulatorUniformScale) and t.bias < count
         ],
         coefficients={
-            t.operand: t.dimension
-            for t in traits
-            if isinstance(t, AffineOpCoefficient) and t.operand < count
+            **(of_ops if CoefficientOfOp() in traits else {}),
+            **{
+                t.operand: t.dimension
+                for t in traits
+                if isinstance(t, AffineOpCoefficient) and t.operand < count
+            },
         },
         is_power_of_two=any(isinstance(t, PowerOfTwoScale) for t in traits),
         functions=[
-            t
-            for t in traits
-            if not isinstance(
-                t, QuantizationTrait | MultiplierUniformScale | PowerOfTwoScale
-            )
+            t for t in traits if not isinstance(t, QuantizationTrait | ScaleConstraint)
         ],
     )
 
@@ -273,7 +275,7 @@ def _constraints_of_ops(op: RegionOp) -> Constraints:
         if (weight := quantization_trait(inner, AffineOpCoefficient)) is not None:
             index = port(inner, weight.operand)
             if index is not None:
-                coefficients[index] = weight.dimension
+                coefficients[index] = weight.dimension_of(inner)
     return Constraints(
         is_same_scale=bool(ops)
         and all(
