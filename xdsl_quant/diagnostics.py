@@ -1,4 +1,4 @@
-"""Located messages: where in a module an error is, and how a pass says so."""
+"""Located messages: where an error is, and how a pass says so; tables of text."""
 
 import sys
 from collections import Counter
@@ -40,6 +40,12 @@ def counted_names(ops: Iterable[Operation]) -> str:
     """The names of ops in alphabetical order, each with how many of them there are."""
     counts = Counter(map(op_name, ops))
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
+
+
+def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The lines of a table: rows, all with as many cells, in columns as wide as needed."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def fail(op: Operation, message: str) -> NoReturn:
