@@ -42,6 +42,18 @@ def counted_names(ops: Iterable[Operation]) -> str:
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
 
 
+_TEXT_LENGTH = 60
+"""Messages and tables show no more than this of a long text."""
+
+
+def shortened_text(text: str) -> str:
+    """A text, or its beginning and end if it is long."""
+    if len(text) <= _TEXT_LENGTH:
+        return text
+    half = _TEXT_LENGTH // 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
 def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
     """The lines of a table: rows, all with as many cells, in columns as wide as needed."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

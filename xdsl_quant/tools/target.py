@@ -22,7 +22,6 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
 
-from xdsl_quant import __version__
 from xdsl_quant.diagnostics import table
 from xdsl_quant.dialects.quant.traits import quantization_traits
 from xdsl_quant.runtime.loading import multiverse_context
@@ -41,7 +40,7 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Signature,
 )
 
-from .failures import exit_code, reported
+from .failures import command_parser, exit_code, reported
 
 _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
@@ -52,14 +51,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="xdsl-quant-target",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
+    parser = command_parser("xdsl-quant-target", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the names of all targets")
     check = commands.add_parser("check", help="read a target, and print what it says")

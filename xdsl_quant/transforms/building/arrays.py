@@ -17,22 +17,17 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_quant.diagnostics import shortened_text
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.numerics.arrays import sign_extended
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
 
-_TEXT_LENGTH = 60
-"""A type may have a million scales: error messages show no more than this of it."""
-
 
 def shortened(type_: Attribute) -> str:
     """The text of a type, or its beginning and end if it is long."""
-    text = str(type_)
-    if len(text) <= _TEXT_LENGTH:
-        return text
-    half = _TEXT_LENGTH // 2
-    return f"{text[:half]}...{text[-half:]}"
+    # A type may have a million scales.
+    return shortened_text(str(type_))
 
 
 def integer_dtype(width: int, *, is_signed: bool) -> np.dtype[Any]:
