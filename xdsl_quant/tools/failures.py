@@ -118,13 +118,17 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
         raise failure(place, error) from error
 
 
-def command_parser(prog: str, description: str | None) -> argparse.ArgumentParser:
+def module_parser(
+    prog: str, description: str | None, inputs: str, *, required: bool
+) -> argparse.ArgumentParser:
     """
-    A parser of the options of a command, so far of `--help` and `--version`.
+    A parser of the options that each command has: the module, passes, entry and inputs.
 
     Args:
         prog: the name of the command.
         description: what it does, with examples.
+        inputs: the option for inputs.
+        required: whether there must be one.
     """
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -134,27 +138,21 @@ def command_parser(prog: str, description: str | None) -> argparse.ArgumentParse
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
-    return parser
-
-
-def module_parser(
-    prog: str, description: str | None, inputs: str, *, required: bool
-) -> argparse.ArgumentParser:
-    """
-    A parser of the options of commands that run a module: it, passes, entry and inputs.
-
-    Args:
-        prog: the name of the command.
-        description: what it does, with examples.
-        inputs: the option for inputs.
-        required: whether there must be one.
-    """
-    parser = command_parser(prog, description)
     parser.add_argument(
         "module", help="file with the module, - for standard input, or a .tflite file"
     )
-    add_entry_option(parser)
-    add_passes_option(parser)
+    parser.add_argument(
+        "--entry",
+        metavar="NAME",
+        help="the function; by default the only public one, or else 'main'",
+    )
+    parser.add_argument(
+        "-p",
+        "--passes",
+        default="",
+        metavar="PIPELINE",
+        help="passes to apply first, as for xdsl-opt",
+    )
     add_size_options(parser)
     parser.add_argument(
         inputs,
@@ -167,26 +165,6 @@ def module_parser(
         "number, or a list of numbers; file.npz stands for all arrays in it",
     )
     return parser
-
-
-def add_entry_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the function that is run."""
-    parser.add_argument(
-        "--entry",
-        metavar="NAME",
-        help="the function; by default the only public one, or else 'main'",
-    )
-
-
-def add_passes_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for what is done with a module first."""
-    parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply first, as for xdsl-opt",
-    )
 
 
 def add_size_options(parser: argparse.ArgumentParser) -> None:

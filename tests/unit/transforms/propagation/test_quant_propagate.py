@@ -41,7 +41,7 @@ from xdsl_quant.dialects.quant.traits import (
     has_quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import UniformType
-from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_propagate import (
     QuantPropagatePass,
@@ -562,6 +562,55 @@ def test_scales_of_a_dimension_that_is_repeated(type_: str, dimensions: object):
       }}""")
     propagate(module, target(k=([I8], [SameOperandsAndResultsScale()])))
     assert specs(module) == [["f32", PER_AXIS.format(0)]]
+
+
+def test_a_constant_that_is_only_moved_is_decided_by_its_content():
+    module = parsed(f"""
+      func.func @main(%x: {MATRIX}) -> {MATRIX} {{
+        %c = arith.constant dense<0.25> : tensor<f32>
+        %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> {MATRIX}
+        %r = stablehlo.reshape %b : ({MATRIX}) -> {MATRIX}
+        %x1 = quant.stats %x <-1.0:2.0> : {MATRIX}
+        %y = stablehlo.multiply %x1, %r : {MATRIX}
+        %y1 = quant.stats %y <-0.25:0.5> : {MATRIX}
+        func.return %y1 : {MATRIX}
+      }}""")
+    int8 = read_target("stablehlo-int8")
+    fuse_kernels(module, int8)
+    apply_passes(module, "quant-constraints-to-specs")
+    report = propagate(module, int8)
+    decided = {value.name: value.decided_by for value in report.values}
+    assert decided == {
+        "%x": "statistics",
+        "%c": "constant of stablehlo.broadcast_in_dim",
+        "%b": "same scale of stablehlo.broadcast_in_dim",
+        "%r": "same scale of stablehlo.reshape",
+        "%y": "statistics",
+    }
+    stored = "!quant.uniform<i8:f32, 9.8039215686274508E-4:-128>"
+    assert report.values[1].parameters == stored
+    text = str(module)
+    propagate(module, int8)
+    assert str(module) == text
+
+
+def test_the_range_of_a_constant_is_nothing_to_a_port_that_is_not_quantized():
+    module = parsed(f"""
+      func.func @main(%x: {MATRIX}, %w: tensor<3x3xf32>) -> {MATRIX} {{
+        %c = arith.constant dense<6.0> : {MATRIX}
+        %c1 = quant.stats %c <6.0:6.0> : {MATRIX}
+        %x1 = quant.stats %x <-1.0:2.0> : {MATRIX}
+        %w1 = quant.stats %w <-1.0:2.0> : tensor<3x3xf32>
+        %y = stablehlo.dot_general %x1, %w1, contracting_dims = [1] x [0]
+          : ({MATRIX}, tensor<3x3xf32>) -> {MATRIX}
+        %z = stablehlo.minimum %y, %c1 : {MATRIX}
+        %z1 = quant.stats %z <-0.25:0.5> : {MATRIX}
+        func.return %z1 : {MATRIX}
+      }}""")
+    int8 = read_target("stablehlo-int8")
+    fuse_kernels(module, int8)
+    apply_passes(module, "quant-constraints-to-specs")
+    assert not propagate(module, int8).float_kernels
 
 
 # Functions

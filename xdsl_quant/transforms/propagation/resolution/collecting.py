@@ -20,6 +20,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
+from ..kernel_matching import is_constant
 from ..port_ranges import PORT_STATS, port_ranges
 from ..target_spec import KernelSpec, TargetSpec
 from .kernels import Decision, Kernel, Value, constraints_of, port_name
@@ -140,8 +141,11 @@ def _kernel(
     source: _Sources,
 ) -> Kernel | None:
     """A kernel with a signature; `None` if the target has none that fits."""
+    # The content of a constant says more than a range of it, which any port may ignore.
     specs = [
-        unquantized.get(source(value), spec)
+        spec.expressed_type
+        if isinstance(spec, CalibratedQuantizedType) and is_constant(value)
+        else unquantized.get(source(value), spec)
         for value, spec in zip((*op.inputs, *op.results), op.specs, strict=True)
     ]
     if (known := target.kernels.get(op.kernel)) is None:

@@ -57,6 +57,13 @@ class Resolver:
         for value in values:
             self._decide_by_range(value)
         self.work = [*self.graph.items]
+        self._work_off()
+        for value in values:
+            if _is_only_moved(value):
+                self._choose_for_content(value)
+                self._work_off()
+
+    def _work_off(self) -> None:
         while self.work or self.waiting:
             while self.work:
                 item = self._next()
@@ -145,6 +152,11 @@ class Resolver:
             or any(port == bias for bias, _ in constraints.biases)
         ):
             return
+        self._choose_for_content(value)
+
+    def _choose_for_content(self, value: Value) -> None:
+        kernel, port = value.users[0]
+        constraints = kernel.constraints
         is_weight = port in constraints.coefficients
         axis = constraints.coefficients.get(port)
         choice = self._choice(value)
@@ -406,6 +418,17 @@ class Resolver:
 
     def _spec(self, kernel: Kernel, port: int) -> Attribute:
         return kernel.parameters(port) or kernel.op.specs[port]
+
+
+def _is_only_moved(value: Value) -> bool:
+    """Whether a value is a constant that a kernel moves, and nothing decides the result."""
+    if value.parameters is not None or not value.is_constant or not value.users:
+        return False
+    kernel, _ = value.users[0]
+    inputs = kernel.values[: kernel.input_count]
+    return kernel.constraints.is_same_scale and all(
+        each is None or each.is_constant for each in inputs
+    )
 
 
 def content_of(constant: Value) -> NDArray[Any]:
