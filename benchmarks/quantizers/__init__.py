@@ -1,0 +1,1 @@
+"""Models that are quantized by several quantizers, with the same samples."""

@@ -1,0 +1,133 @@
+"""
+Train the networks: `pip install jax scikit-learn`, then
+`python -m examples.classifiers.train`. It writes all files of the folder `data`.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .networks import (
+    ARCHITECTURES,
+    DIRECTORY,
+    Architecture,
+    Convolution,
+    Dense,
+    Depthwise,
+    Floats,
+    Layer,
+    Pointwise,
+    Pool,
+    result_shape,
+    weight_shape,
+)
+
+SEED = 0
+STEPS = 1500
+LEARNING_RATE = 3e-3
+
+
+def samples_of(name: str) -> tuple[Floats, Any]:
+    """Samples and labels of a data set of scikit-learn's."""
+    datasets = import_module("sklearn.datasets")
+    data = getattr(datasets, f"load_{name}")()
+    samples = data.data.astype(np.float32)
+    if name == "digits":
+        return samples.reshape(-1, 8, 8, 1) / np.float32(16), data.target
+    return (samples - samples.mean(0)) / samples.std(0), data.target
+
+
+def initial_arrays(architecture: Architecture) -> dict[str, Floats]:
+    """Random weights, and biases of 0."""
+    rng = np.random.default_rng(SEED)
+    shape, arrays = architecture.input_shape, dict[str, Floats]()
+    for index, layer in enumerate(architecture.layers):
+        weights = weight_shape(layer, shape)
+        shape = result_shape(layer, shape)
+        if weights is not None:
+            is_depthwise = isinstance(layer, Depthwise)
+            inputs = np.prod(weights if is_depthwise else weights[:-1])
+            inputs = inputs / weights[-1] if is_depthwise else inputs
+            values = rng.normal(0, np.sqrt(2 / inputs), weights)
+            arrays[f"weights_{index}"] = values.astype(np.float32)
+            arrays[f"bias_{index}"] = np.zeros(weights[-1], np.float32)
+    return arrays
+
+
+def forward(jax: Any, layer: Layer, x: Any, weights: Any, bias: Any) -> Any:
+    """What a layer gives for a batch."""
+    numpy = jax.numpy
+    match layer:
+        case Dense():
+            x = x.reshape(len(x), -1) @ weights + bias
+        case Convolution() | Pointwise():
+            x = _convolution(jax, x, weights, 1) + bias
+        case Depthwise():
+            x = _convolution(jax, x, weights[:, :, None], x.shape[-1]) + bias
+        case Pool():
+            n, height, width, channels = x.shape
+            return x.reshape(n, height // 2, 2, width // 2, 2, channels).mean((2, 4))
+    match layer.activation:
+        case "relu":
+            return numpy.maximum(x, 0)
+        case "relu6":
+            return numpy.clip(x, 0, 6)
+        case "tanh":
+            return numpy.tanh(x)
+        case "none":
+            return x
+
+
+def _convolution(jax: Any, x: Any, weights: Any, groups: int) -> Any:
+    return jax.lax.conv_general_dilated(
+        x,
+        weights,
+        (1, 1),
+        "SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=groups,
+    )
+
+
+def trained(name: str) -> dict[str, Any]:
+    """The weights of a network after training on every other sample, and all samples."""
+    jax: Any = import_module("jax")
+    import_module("jax.numpy")
+    architecture = ARCHITECTURES[name]
+    samples, labels = samples_of(name)
+
+    def loss(arrays: dict[str, Any], x: Any, y: Any) -> Any:
+        for index, layer in enumerate(architecture.layers):
+            weights = arrays.get(f"weights_{index}")
+            x = forward(jax, layer, x, weights, arrays.get(f"bias_{index}"))
+        log = jax.nn.log_softmax(x)
+        return -log[jax.numpy.arange(len(y)), y].mean()
+
+    gradient = jax.jit(jax.grad(loss))
+    arrays: dict[str, Any] = initial_arrays(architecture)
+    mean = {key: np.zeros_like(value) for key, value in arrays.items()}
+    square = {key: np.zeros_like(value) for key, value in arrays.items()}
+    rng = np.random.default_rng(SEED)
+    rows = np.arange(0, len(samples), 2)
+    for step in range(1, STEPS + 1):
+        batch = rng.choice(rows, 64)
+        slopes = gradient(arrays, samples[batch], labels[batch])
+        for key, slope in slopes.items():
+            slope = np.asarray(slope)
+            mean[key] = 0.9 * mean[key] + 0.1 * slope
+            square[key] = 0.999 * square[key] + 0.001 * slope**2
+            rate = LEARNING_RATE * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+            change = rate * mean[key] / (np.sqrt(square[key]) + 1e-8)
+            arrays[key] = (arrays[key] * (1 - 1e-4) - change).astype(np.float32)
+    return {**arrays, "samples": samples, "labels": labels.astype(np.uint8)}
+
+
+def main() -> None:
+    """Train all networks."""
+    for name in ARCHITECTURES:
+        np.savez_compressed(DIRECTORY / f"{name}.npz", **trained(name))
+
+
+if __name__ == "__main__":
+    main()
