@@ -1,4 +1,4 @@
-"""Located messages: where in a module an error is, and how a pass says so."""
+"""Located messages: where an error is, and how a pass says so; tables of text."""
 
 import sys
 from collections import Counter
@@ -40,6 +40,24 @@ def counted_names(ops: Iterable[Operation]) -> str:
     """The names of ops in alphabetical order, each with how many of them there are."""
     counts = Counter(map(op_name, ops))
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
+
+
+_TEXT_LENGTH = 60
+"""Messages and tables show no more than this of a long text."""
+
+
+def shortened_text(text: str) -> str:
+    """A text, or its beginning and end if it is long."""
+    if len(text) <= _TEXT_LENGTH:
+        return text
+    half = _TEXT_LENGTH // 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The lines of a table: rows, all with as many cells, in columns as wide as needed."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def fail(op: Operation, message: str) -> NoReturn:

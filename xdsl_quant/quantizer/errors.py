@@ -83,6 +83,13 @@ class Error:
             self.saturated += int(np.count_nonzero((values < low) | (values > high)))
 
 
+def decibels(sqnr: float) -> str:
+    """A signal to quantization noise ratio in a table."""
+    if math.isnan(sqnr):
+        return "-"
+    return "exact" if sqnr == math.inf else f"{sqnr:.1f}"
+
+
 @dataclass(frozen=True)
 class KernelErrors:
     """The errors of a result of a kernel."""

@@ -6,26 +6,27 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
-    ModuleOp,
-)
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration.instrumented_function import Batch
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import location_prefix, table
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
-from xdsl_quant.transforms.building.arrays import dense_elements
+from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
-from .errors import Error, KernelErrors, measure_errors, output_key, result_key
+from .errors import (
+    Error,
+    KernelErrors,
+    decibels,
+    measure_errors,
+    output_key,
+    result_key,
+)
 
 
 @dataclass(frozen=True)
@@ -124,20 +125,13 @@ class ModelReport:
         ratio = self.float_bytes / self.stored_bytes if self.stored_bytes else 1.0
         return "\n".join(
             [
-                *_table(rows),
+                *table(rows),
                 "",
                 f"SQNR of the results: {outputs}",
                 f"constants: {self.float_bytes} -> {self.stored_bytes} bytes, "
                 f"{ratio:.2f} times less",
             ]
         )
-
-
-def decibels(sqnr: float) -> str:
-    """A signal to quantization noise ratio in a table."""
-    if math.isnan(sqnr):
-        return "-"
-    return "exact" if sqnr == math.inf else f"{sqnr:.1f}"
 
 
 def report_on(
@@ -207,28 +201,11 @@ class _Weight:
 
 def _weights(kernel: RegionOp) -> Iterator[_Weight]:
     for value, spec in zip(kernel.inputs, kernel.input_specs, strict=True):
-        values = _constant(value)
+        values = constant_elements(value)
         if values is not None and values.dtype.kind == "f":
             yield _Weight(values, spec if isinstance(spec, UniformType) else None)
-
-
-def _constant(value: SSAValue) -> NDArray[Any] | None:
-    """The elements of a constant; one of a constant whose elements are all the same."""
-    op = value.owner
-    attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
-    if not isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
-        return None
-    elements = dense_elements(cast("DenseIntOrFPElementsAttr[Any]", attr))
-    return (
-        elements.flat[:1] if elements.size and not any(elements.strides) else elements
-    )
 
 
 def _storage(quantized_type: str) -> str:
     """A quantized type without its parameters."""
     return quantized_type.removeprefix("!quant.uniform<").partition(":f")[0]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

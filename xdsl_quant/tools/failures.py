@@ -118,17 +118,13 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
         raise failure(place, error) from error
 
 
-def module_parser(
-    prog: str, description: str | None, inputs: str, *, required: bool
-) -> argparse.ArgumentParser:
+def command_parser(prog: str, description: str | None) -> argparse.ArgumentParser:
     """
-    A parser of the options that each command has: the module, passes, entry and inputs.
+    A parser of the options of a command, so far of `--help` and `--version`.
 
     Args:
         prog: the name of the command.
         description: what it does, with examples.
-        inputs: the option for inputs.
-        required: whether there must be one.
     """
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -138,21 +134,27 @@ def module_parser(
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
+    return parser
+
+
+def module_parser(
+    prog: str, description: str | None, inputs: str, *, required: bool
+) -> argparse.ArgumentParser:
+    """
+    A parser of the options of commands that run a module: it, passes, entry and inputs.
+
+    Args:
+        prog: the name of the command.
+        description: what it does, with examples.
+        inputs: the option for inputs.
+        required: whether there must be one.
+    """
+    parser = command_parser(prog, description)
     parser.add_argument(
         "module", help="file with the module, - for standard input, or a .tflite file"
     )
-    parser.add_argument(
-        "--entry",
-        metavar="NAME",
-        help="the function; by default the only public one, or else 'main'",
-    )
-    parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply first, as for xdsl-opt",
-    )
+    add_entry_option(parser)
+    add_passes_option(parser)
     add_size_options(parser)
     parser.add_argument(
         inputs,
@@ -165,6 +167,26 @@ def module_parser(
         "number, or a list of numbers; file.npz stands for all arrays in it",
     )
     return parser
+
+
+def add_entry_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the function that is run."""
+    parser.add_argument(
+        "--entry",
+        metavar="NAME",
+        help="the function; by default the only public one, or else 'main'",
+    )
+
+
+def add_passes_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for what is done with a module first."""
+    parser.add_argument(
+        "-p",
+        "--passes",
+        default="",
+        metavar="PIPELINE",
+        help="passes to apply first, as for xdsl-opt",
+    )
 
 
 def add_size_options(parser: argparse.ArgumentParser) -> None:

@@ -23,13 +23,19 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.hints import isa
 
-from xdsl_quant import __version__
 from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import is_tflite_file, multiverse_context
 
 from .array_files import check_files
-from .failures import add_size_options, exit_code, read_module, reported
+from .failures import (
+    add_passes_option,
+    add_size_options,
+    command_parser,
+    exit_code,
+    read_module,
+    reported,
+)
 
 _COLUMNS = ("op", "reason")
 """What the table of fallbacks says of an op."""
@@ -41,14 +47,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="xdsl-quant-import",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
+    parser = command_parser("xdsl-quant-import", __doc__)
     parser.add_argument(
         "module",
         metavar="input",
@@ -61,13 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         help="where to write to; by default, and for -, the text of the module is printed",
     )
     add_size_options(parser)
-    parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply, as for xdsl-opt",
-    )
+    add_passes_option(parser)
     parser.add_argument(
         "--print-debuginfo",
         action="store_true",

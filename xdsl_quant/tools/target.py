@@ -22,7 +22,7 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredOp
 
-from xdsl_quant import __version__
+from xdsl_quant.diagnostics import table
 from xdsl_quant.dialects.quant.traits import quantization_traits
 from xdsl_quant.runtime.loading import multiverse_context
 from xdsl_quant.transforms.propagation.target_checks import check_target
@@ -40,7 +40,7 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Signature,
 )
 
-from .failures import exit_code, reported
+from .failures import command_parser, exit_code, reported
 
 _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
@@ -51,14 +51,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="xdsl-quant-target",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
+    parser = command_parser("xdsl-quant-target", __doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the names of all targets")
     check = commands.add_parser("check", help="read a target, and print what it says")
@@ -73,7 +66,8 @@ def _run(options: argparse.Namespace) -> None:
             targets = [
                 read_target(name) for name in sorted(target_extensions().targets)
             ]
-            _print_table([(target.name, target.description) for target in targets])
+            rows = [(target.name, target.description) for target in targets]
+            print("\n".join(table(rows)))
             return
         target = read_target(options.module)
         ctx = multiverse_context()
@@ -91,14 +85,7 @@ def _run(options: argparse.Namespace) -> None:
         for kernel in target.kernels.values()
         for signature in kernel.signatures
     ]
-    _print_table([_HEADER, *rows])
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print("\n".join(table([_HEADER, *rows])))
 
 
 def _row(kernel: KernelSpec, signature: Signature, ctx: Context) -> Sequence[str]:

@@ -15,24 +15,19 @@ from xdsl.dialects.builtin import (
     ShapedType,
     Signedness,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_quant.diagnostics import shortened_text
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.numerics.arrays import sign_extended
 from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
 
-_TEXT_LENGTH = 60
-"""A type may have a million scales: error messages show no more than this of it."""
-
 
 def shortened(type_: Attribute) -> str:
     """The text of a type, or its beginning and end if it is long."""
-    text = str(type_)
-    if len(text) <= _TEXT_LENGTH:
-        return text
-    half = _TEXT_LENGTH // 2
-    return f"{text[:half]}...{text[-half:]}"
+    # A type may have a million scales.
+    return shortened_text(str(type_))
 
 
 def integer_dtype(width: int, *, is_signed: bool) -> np.dtype[Any]:
@@ -118,3 +113,32 @@ def dense_elements(
         stored = np.frombuffer(data, f"int{8 * dtype.itemsize}")
         elements = sign_extended(stored, width).view(dtype)
     return elements.reshape(type_.get_shape())
+
+
+def constant_elements(value: SSAValue) -> NDArray[Any] | None:
+    """
+    The elements of a constant, for a quantized one those that are stored; `None` if a value
+    is no result of an op with elements.
+
+    Raises:
+        ValueError: if a resource has no data.
+        TypeError: if elements have no NumPy dtype.
+    """
+    op = value.owner
+    attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
+    if not isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        return None
+    return dense_elements(cast("DenseIntOrFPElementsAttr[Any]", attr))
+
+
+def stored_elements(elements: NDArray[Any], type_: StoredQuantizedType) -> NDArray[Any]:
+    """
+    The stored values of a quantized type from the elements of a constant, which are often
+    signless: the same bits, of the dtype of the type.
+    """
+    dtype = numpy_dtype(type_)
+    width = type_.storage_type_integral_width
+    signed = sign_extended(elements.astype(f"int{8 * dtype.itemsize}"), width)
+    if type_.is_signed:
+        return signed
+    return signed.view(dtype) & dtype.type((1 << width) - 1)

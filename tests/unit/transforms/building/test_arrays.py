@@ -18,7 +18,14 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from xdsl_quant.dialects.quant import Quant
-from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
+from xdsl_quant.dialects.quant.types import StoredQuantizedType
+from xdsl_quant.runtime.loading import parse_module
+from xdsl_quant.transforms.building.arrays import (
+    constant_elements,
+    dense_elements,
+    numpy_dtype,
+    stored_elements,
+)
 from xdsl_quant.xdsl_patches.resources import new_resource
 
 
@@ -121,3 +128,38 @@ def test_a_resource_without_data():
     attribute = DenseResourceAttr.from_params("no_elements", TensorType(i8, [2]))
     with pytest.raises(ValueError, match=r"^no data for the resource 'no_elements'$"):
         dense_elements(attribute)
+
+
+def test_elements_of_a_constant():
+    module = parse_module("""
+func.func @f(%x: tensor<2xi8>) -> tensor<2xi8> {
+  %c = arith.constant dense<[1, -2]> : tensor<2xi8>
+  %y = arith.addi %x, %c : tensor<2xi8>
+  return %y : tensor<2xi8>
+}""")
+    values = [value for op in module.walk() for value in op.results]
+    found = [constant_elements(value) for value in values]
+    assert found[0] is not None
+    assert found[0].tolist() == [1, -2]
+    assert found[1] is None
+    (argument,) = next(iter(module.body.block.ops)).regions[0].block.args
+    assert constant_elements(argument) is None
+
+
+@pytest.mark.parametrize(
+    ("storage", "dtype", "stored"),
+    [
+        ("i8", np.int8, [-1, 7, -8]),
+        ("u8", np.uint8, [255, 7, 248]),
+        ("i4", np.int8, [-1, 7, -8]),
+        ("u4", np.uint8, [15, 7, 8]),
+        ("u16", np.uint16, [65535, 7, 65528]),
+        ("i2", np.int8, [-1, -1, 0]),
+    ],
+)
+def test_stored_elements(storage: str, dtype: type, stored: list[int]):
+    type_ = parsed(_uniform(storage))
+    assert isinstance(type_, StoredQuantizedType)
+    elements = stored_elements(np.array([-1, 7, -8], np.int8), type_)
+    assert elements.dtype == dtype
+    assert elements.tolist() == stored

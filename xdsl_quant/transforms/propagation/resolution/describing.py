@@ -90,7 +90,7 @@ class _Description:
         """Describe the values and kernels of a function."""
         function = top.sym_name.data if isinstance(top, FuncOp) else ""
         regions = [op for op in top.walk() if isinstance(op, RegionOp)]
-        names = dict(_names(top))
+        names = dict(value_names(top))
         ports: dict[SSAValue, list[tuple[RegionOp, int]]] = {}
         for op in regions:
             for port, ssa in enumerate((*op.inputs, *op.results)):
@@ -194,7 +194,7 @@ def _decision(
     return value.parameters, value.decision
 
 
-def _names(top: Operation) -> Iterator[tuple[SSAValue, str]]:
+def value_names(top: Operation) -> Iterator[tuple[SSAValue, str]]:
     """The values of a function but for those in kernels, with the names of the text."""
     printer = Printer(StringIO())
 

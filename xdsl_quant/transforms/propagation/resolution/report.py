@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from xdsl_quant.diagnostics import table
+
 
 @dataclass(frozen=True)
 class Rescale:
@@ -137,22 +139,22 @@ class PropagationReport:
             )
             rows += _rows(value)
         for function, rows in by_function.items():
-            lines += ["", f"@{function}", *_table(rows)]
+            lines += ["", f"@{function}", *table(rows)]
         if self.float_kernels:
             rows = [
                 (k.location or f"@{k.function}", k.value, k.kernel, k.float_reason)
                 for k in self.float_kernels
             ]
-            lines += ["", "kernels that stay in floating point", *_table(rows)]
+            lines += ["", "kernels that stay in floating point", *table(rows)]
         if self.float_ops:
             rows = [
                 (op.location or f"@{op.function}", op.value, op.op)
                 for op in self.float_ops
             ]
-            lines += ["", "ops in no kernel", *_table(rows)]
+            lines += ["", "ops in no kernel", *table(rows)]
         if self.duplicates:
             rows = [(f"@{a}", f"copy of @{b}") for a, b in self.duplicates.items()]
-            lines += ["", "duplicated functions", *_table(rows)]
+            lines += ["", "duplicated functions", *table(rows)]
         return "\n".join(lines) + "\n"
 
 
@@ -189,13 +191,3 @@ def _shortened(parameters: str) -> str:
     if len(scales) <= _SHOWN_SCALES:
         return parameters
     return f"{start}{brace}{scales[0]}, ... {len(scales)} in all}}>"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]

@@ -1,0 +1,218 @@
+"""The command xdsl-quant-inspect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from xdsl_quant.tools.inspect import main
+
+TEXT = """
+!x = !quant.uniform<i8:f32, 0.5:3>
+!w = !quant.uniform<i8<-127:127>:f32:1, {0.5,0.25:-1}>
+!s = !quant.uniform<u4:f32:{0:1, 1:2}, {{0.5, 1.0}, {1.5, 2.0:3}}>
+func.func @main(%x: tensor<?x2x!x>) -> tensor<?x2x!x> {
+  %i = arith.constant dense<[[1, -127], [4, 5]]> : tensor<2x2xi8>
+  %w = quant.scast %i : tensor<2x2xi8> to tensor<2x2x!w>
+  %u = arith.constant dense<[[1, -8, -1, 0], [4, 5, -1, 0]]> : tensor<2x4xi4>
+  %s = quant.scast %u : tensor<2x4xi4> to tensor<2x4x!s>
+  %f = arith.constant dense<1.0> : tensor<2x2xf32>
+  %y = "mine.dense"(%x, %w, %s) : (tensor<?x2x!x>, tensor<2x2x!w>, tensor<2x4x!s>) -> tensor<?x2x!x>
+  %z = "mine.any"(%y) : (tensor<?x2x!x>) -> tensor<*x!quant.any<i16:f32>>
+  %c = "mine.calibrated"(%z) : (tensor<*x!quant.any<i16:f32>>) -> !quant.calibrated<f32<-1.0:1.0>>
+  return %y : tensor<?x2x!x>
+}
+"""  # noqa: E501 ops on one line
+
+TABLE = """\
+value  op               shape     storage       scale          zero point  axis      stored   at bounds  bytes
+%x     argument         ?x2       i8            0.5            3           -         -        -          -
+%w     quant.scast      2x2       i8<-127:127>  0.25..0.5 (2)  -1..0       1         -127..5  25.00%     4
+%s     quant.scast      2x4       u4            0.5..2 (4)     0..3        0:1, 1:2  0..15    50.00%     4
+%y     mine.dense       ?x2       i8            0.5            3           -         -        -          -
+%z     mine.any         unranked  i16           -              -           -         -        -          -
+%c     mine.calibrated  scalar    calibrated    -              -           -         -        -          -
+
+quantized tensors: 2 i8, 1 i8<-127:127>, 1 u4, 1 i16, 1 calibrated
+quantized constants: 8 bytes; as f32 48 bytes, 6.00 times as much
+other constants: 16 bytes
+"""  # noqa: E501 lines of a table
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.mlir"
+    path.write_text(TEXT)
+    return str(path)
+
+
+def test_table(model: str, capsys: pytest.CaptureFixture[str]):
+    assert main([model]) == 0
+    assert capsys.readouterr().out == TABLE
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("order", "x w s y z c"),
+        ("name", "c s w x y z"),
+        ("op", "x z c y w s"),
+        ("storage", "c z x y w s"),
+        ("scale", "s x w y z c"),
+        ("zero-point", "w s x y z c"),
+        ("bytes", "w s x y z c"),
+        ("at-bounds", "s w x y z c"),
+    ],
+)
+def test_sorted(key: str, names: str, model: str, capsys: pytest.CaptureFixture[str]):
+    assert main([model, "--sort", key]) == 0
+    rows = capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [f"%{name}" for name in names.split()]
+
+
+def test_json(model: str, tmp_path: Path):
+    path = tmp_path / "tensors.json"
+    assert main([model, "--sort", "scale", "--json", str(path)]) == 0
+    content = json.loads(path.read_text())
+    tensors = content.pop("tensors")
+    assert content == {
+        "storage_counts": {"i8": 2, "u4": 1, "i8<-127:127>": 1, "i16": 1}
+        | {"calibrated": 1},
+        "stored_bytes": 8,
+        "float_bytes": 48,
+        "other_constant_bytes": 16,
+    }
+    assert tensors[0] == {
+        "name": "%s",
+        "function": "main",
+        "op": "quant.scast",
+        "shape": [2, 4],
+        "storage": "u4",
+        "scale_count": 4,
+        "scales": [0.5, 2.0],
+        "zero_points": [0, 3],
+        "blocks": {"0": 1, "1": 2},
+        "bytes": 4,
+        "stored": [0, 15],
+        "at_bounds": 0.5,
+        "is_constant": True,
+    }
+
+
+def test_tensorflow_lite_file(capsys: pytest.CaptureFixture[str]):
+    assert main(["docs/examples/streaming.tflite", "--sort", "bytes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "function  value        op                   shape  storage       scale      "
+        "zero point  axis  stored   at bounds  bytes",
+        "@main     window       tfl.concatenation    1x6    i8            0.0625     "
+        "-2          -     -        -          6",
+        "@main     weights      tfl.pseudo_qconst    1x6    i8<-127:127>  0.01562    "
+        "0           -     -90..81  0.00%      6",
+        "@main     last         tfl.read_variable    1x4    i8            0.0625     "
+        "-2          -     -        -          4",
+    ]
+    assert lines[-3:] == [
+        "quantized tensors: 7 i8, 1 i8<-127:127>, 1 i32",
+        "quantized constants: 14 bytes; as f32 44 bytes, 3.14 times as much",
+        "other constants: 16 bytes",
+    ]
+
+
+FUNCTIONS = """
+func.func private @f(f32, tensor<4x!quant.uniform<i8:f32, 0.5>>) -> !quant.any<i4:f32>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = quant.region "add" (%a = %x : tensor<4xf32>)
+      -> (tensor<4xf32> as !quant.uniform<i8:f32, 0.25>) {
+    %z = arith.addf %a, %a : tensor<4xf32>
+    quant.return %z : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+"""
+
+TABLE_OF_FUNCTIONS = """\
+function  value       op            shape   storage  scale  zero point  axis  stored  at bounds  bytes
+@f        argument 1  func.func     4       i8       0.5    0           -     -       -          4
+@f        result 0    func.func     scalar  i4       -      -           -     -       -          1
+@main     %y          quant.region  4       i8       0.25   0           -     -       -          4
+
+quantized tensors: 2 i8, 1 i4
+"""  # noqa: E501 lines of a table
+
+
+def test_functions_without_a_body_and_kernels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.mlir"
+    path.write_text(FUNCTIONS)
+    assert main([str(path)]) == 0
+    assert capsys.readouterr().out == TABLE_OF_FUNCTIONS
+
+
+def test_constants_without_elements_or_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.mlir"
+    path.write_text("""
+!q = !quant.uniform<i8:f32, 0.5>
+func.func @f() -> () {
+  %0 = arith.constant dense<> : tensor<0xi8>
+  %1 = quant.scast %0 : tensor<0xi8> to tensor<0x!q>
+  %2 = arith.constant dense_resource<missing> : tensor<4xi8>
+  %3 = quant.scast %2 : tensor<4xi8> to tensor<4x!q>
+  return
+}""")
+    assert main([str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-4:] for line in lines[1:3]] == [
+        ["-", "-", "-", "0"],
+        ["-", "-", "-", "4"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        (
+            "func.func private @f(f32)",
+            0,
+            "{path}: no value has a quantized type; xdsl-quant-quantize makes",
+        ),
+        ("", 1, "{path}: error: the text contains no op"),
+        ("func.func", 1, "{path}:1:10: error: expect symbol name"),
+        (
+            "func.func private @f(!quant.uniform<i8:f32, 0.0>)",
+            1,
+            "{path}:1:48: error: scale 0.000000e+00 out of expressed type range",
+        ),
+        ("\0", 1, "{path}: error: expected the text of a module, but got a binary"),
+    ],
+)
+def test_other_files(
+    text: str,
+    code: int,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    path = tmp_path / "model.mlir"
+    path.write_text(text)
+    assert main([str(path)]) == code
+    captured = capsys.readouterr()
+    assert (captured.out or captured.err).startswith(message.format(path=path))
+    assert (captured.out + captured.err).count("\n") == 1
+
+
+def test_mistakes(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([model, "--json", model]) == 1
+    assert capsys.readouterr().err == (
+        f"--json {model}: error: output would overwrite the input module; use another "
+        "file\n"
+    )
+    assert Path(model).read_text() == TEXT
+    missing = tmp_path / "missing.tflite"
+    assert main([str(missing)]) == 1
+    assert capsys.readouterr().err == f"{missing}: error: no such file or directory\n"

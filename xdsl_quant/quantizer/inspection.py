@@ -1,0 +1,364 @@
+"""The quantized tensors of a module, as a table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    ModuleOp,
+    NameLoc,
+    TensorType,
+    UnrankedTensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.diagnostics import op_name, shortened_text, table
+from xdsl_quant.dialects.quant import (
+    QuantizedType,
+    RegionOp,
+    StorageCastOp,
+    StoredQuantizedType,
+)
+from xdsl_quant.dialects.quant.types import (
+    ScaledQuantizedType,
+    with_element_type,
+)
+from xdsl_quant.transforms.building.arrays import (
+    constant_elements,
+    integer_width,
+    stored_elements,
+)
+from xdsl_quant.transforms.propagation.resolution.describing import value_names
+
+_FLOAT_BYTES = 4
+"""The size of a number of type `f32`."""
+
+
+@dataclass(frozen=True)
+class QuantizedTensor:
+    """A value of a quantized type."""
+
+    name: str
+    """Its name in a TensorFlow Lite file or, as `%name`, in the text of the module."""
+
+    function: str
+    """The function that it is in; empty if none."""
+
+    op: str
+    """The op that gives it; `argument` for an argument of a function or a block."""
+
+    shape: tuple[int, ...] | None
+    """Its sizes, -1 for dynamic ones; `None` if it is unranked."""
+
+    storage: str
+    """How it is stored, e.g. `i8<-127:127>`; else the kind of its type."""
+
+    scale_count: int = 0
+    """How many scales it has."""
+
+    scales: tuple[float, float] | None = None
+    """The smallest and the largest scale."""
+
+    zero_points: tuple[int, int] | None = None
+    """The smallest and the largest zero point."""
+
+    blocks: Mapping[int, int] | None = None
+    """The sizes of blocks by dimension: 1 for that of per-axis quantization."""
+
+    bytes: int | None = None
+    """The size of what is stored, without scales, `None` if that is not known."""
+
+    stored: tuple[int, int] | None = None
+    """The smallest and the largest stored value of a constant."""
+
+    at_bounds: float | None = None
+    """The part of the elements of a constant that has a bound of the storage range."""
+
+    is_constant: bool = False
+    """Whether it is a constant."""
+
+    @property
+    def float_bytes(self) -> int:
+        """The size of its elements as `f32`."""
+        return _FLOAT_BYTES * math.prod(self.shape or ())
+
+
+_SORT_KEYS: Mapping[str, Callable[[QuantizedTensor], Any]] = {
+    "name": lambda tensor: tensor.name,
+    "op": lambda tensor: tensor.op,
+    "storage": lambda tensor: tensor.storage,
+    "scale": lambda tensor: -tensor.scales[1] if tensor.scales else math.inf,
+    "zero-point": lambda tensor: tensor.zero_points or (math.inf,),
+    "bytes": lambda tensor: math.inf if tensor.bytes is None else -tensor.bytes,
+    "at-bounds": lambda tensor: (
+        -tensor.at_bounds if tensor.at_bounds is not None else 1
+    ),
+}
+"""What to sort by: scales, sizes and parts with the largest first."""
+
+SORT_NAMES = ("order", *_SORT_KEYS)
+"""What tensors can be sorted by; `order` is that of the module."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The quantized tensors of a module."""
+
+    tensors: Sequence[QuantizedTensor]
+
+    other_constant_bytes: int
+    """The size of constants that are not quantized."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of quantized constants, without scales."""
+        return sum(each.bytes or 0 for each in self.tensors if each.is_constant)
+
+    @property
+    def float_bytes(self) -> int:
+        """The size of quantized constants as `f32`."""
+        return sum(each.float_bytes for each in self.tensors if each.is_constant)
+
+    @property
+    def storage_counts(self) -> Mapping[str, int]:
+        """How many tensors are stored in which way, the most frequent first."""
+        return dict(Counter(tensor.storage for tensor in self.tensors).most_common())
+
+    def sorted_by(self, name: str) -> Inspection:
+        """
+        The same with tensors in another order.
+
+        Args:
+            name: one of `SORT_NAMES`.
+        """
+        if (key := _SORT_KEYS.get(name)) is None:
+            return self
+        return replace(self, tensors=sorted(self.tensors, key=key))
+
+    def json(self) -> str:
+        """Tensors and totals as JSON, with the names of the fields of these classes."""
+        content = {
+            "tensors": [asdict(tensor) for tensor in self.tensors],
+            "storage_counts": self.storage_counts,
+            "stored_bytes": self.stored_bytes,
+            "float_bytes": self.float_bytes,
+            "other_constant_bytes": self.other_constant_bytes,
+        }
+        return json.dumps(content, indent=2) + "\n"
+
+    def __str__(self) -> str:
+        """The tensors as a table, and the totals."""
+        if not self.tensors:
+            return (
+                "no value has a quantized type; xdsl-quant-quantize makes a quantized "
+                "model of a float one"
+            )
+        rows = [_HEADER, *map(_row, self.tensors)]
+        if len({tensor.function for tensor in self.tensors}) > 1:
+            functions = ["function", *(f"@{each.function}" for each in self.tensors)]
+            rows = [(name, *row) for name, row in zip(functions, rows, strict=True)]
+        counts = ", ".join(f"{n} {name}" for name, n in self.storage_counts.items())
+        lines = [*table(rows), "", f"quantized tensors: {counts}"]
+        if stored := self.stored_bytes:
+            lines.append(
+                f"quantized constants: {stored} bytes; as f32 {self.float_bytes} bytes, "
+                f"{self.float_bytes / stored:.2f} times as much"
+            )
+        if self.other_constant_bytes:
+            lines.append(f"other constants: {self.other_constant_bytes} bytes")
+        return "\n".join(lines)
+
+
+_HEADER = (
+    "value",
+    "op",
+    "shape",
+    "storage",
+    "scale",
+    "zero point",
+    "axis",
+    "stored",
+    "at bounds",
+    "bytes",
+)
+
+
+def _row(tensor: QuantizedTensor) -> Sequence[str]:
+    shape = "unranked"
+    if tensor.shape is not None:
+        shape = "x".join("?" if size < 0 else str(size) for size in tensor.shape)
+    scale = "-"
+    if tensor.scales is not None:
+        scale = _range_text(*(f"{scale:.4g}" for scale in tensor.scales))
+        if tensor.scale_count > 1:
+            scale += f" ({tensor.scale_count})"
+    return (
+        shortened_text(tensor.name),
+        tensor.op,
+        shape or "scalar",
+        tensor.storage,
+        scale,
+        "-"
+        if tensor.zero_points is None
+        else _range_text(*map(str, tensor.zero_points)),
+        _blocks_text(tensor.blocks or {}),
+        "-" if tensor.stored is None else _range_text(*map(str, tensor.stored)),
+        "-" if tensor.at_bounds is None else f"{tensor.at_bounds:.2%}",
+        "-" if tensor.bytes is None else str(tensor.bytes),
+    )
+
+
+def _blocks_text(blocks: Mapping[int, int]) -> str:
+    """The axis of a per-axis type, or the sizes of blocks as in the text of a type."""
+    if [*blocks.values()] == [1]:
+        return str(*blocks)
+    return ", ".join(f"{axis}:{size}" for axis, size in blocks.items()) or "-"
+
+
+def _range_text(low: str, high: str) -> str:
+    return low if low == high else f"{low}..{high}"
+
+
+# Inspection
+
+
+def inspect(module: ModuleOp) -> Inspection:
+    """
+    The quantized tensors of a module: results of ops, arguments of functions and blocks,
+    arguments and results of functions without a body, and results of kernels whose ports
+    have a quantized type.
+    """
+    parameters: dict[QuantizedType, Mapping[str, Any]] = {}
+    tensors: list[QuantizedTensor] = []
+    stored: set[SSAValue] = set()
+    others: dict[SSAValue, int] = {}
+    for value in (value for top in module.body.block.ops for value in _values(top)):
+        source = _source(value.value)
+        elements = None if source is None else _elements(source)
+        quantized = QuantizedType.get_quantized_element_type(value.type)
+        if quantized is None:
+            if source is not None and elements is not None:
+                width = integer_width(value.type) or 8 * elements.itemsize
+                others[source] = _byte_count(elements.shape, width) or 0
+            continue
+        if quantized not in parameters:
+            parameters[quantized] = _parameters(quantized)
+        contents: Mapping[str, Any] = {}
+        if source is not None and elements is not None:
+            stored.add(source)
+            contents = _contents(elements, quantized)
+        shape, width = _shape(value.type), integer_width(quantized)
+        tensors.append(
+            QuantizedTensor(
+                value.name,
+                value.function,
+                value.op,
+                shape,
+                bytes=_byte_count(shape, width),
+                **parameters[quantized],
+                **contents,
+            )
+        )
+    return Inspection(
+        tensors, sum(size for value, size in others.items() if value not in stored)
+    )
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value, or an argument or a result of a function without a body."""
+
+    name: str
+    function: str
+    op: str
+    type: Attribute
+    value: SSAValue | None = None
+
+
+def _values(top: Operation) -> Iterator[_Value]:
+    """The values of an op of a module, with all that is in it."""
+    function = top.sym_name.data if isinstance(top, FuncOp) else ""
+    if isinstance(top, FuncOp) and top.is_declaration:
+        types = top.function_type
+        for noun, each in (("argument", types.inputs), ("result", types.outputs)):
+            for index, type_ in enumerate(each):
+                yield _Value(f"{noun} {index}", function, top.name, type_)
+    for value, name in value_names(top):
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            yield _Value(name, function, "argument", value.type, value)
+            continue
+        type_: Attribute = value.type
+        if isinstance(owner, RegionOp):
+            spec = owner.output_specs.data[owner.results.index(value)]
+            if isinstance(spec, QuantizedType):
+                type_ = with_element_type(type_, spec)
+        if isinstance(location := owner.location, NameLoc):
+            name = location.desc.data
+        yield _Value(name, function, op_name(owner), type_, value)
+
+
+def _source(value: SSAValue | None) -> SSAValue | None:
+    """The value whose elements are those that are stored."""
+    if value is not None and isinstance(value.owner, StorageCastOp):
+        return value.owner.input
+    return value
+
+
+def _elements(value: SSAValue) -> NDArray[Any] | None:
+    # A resource may have no data, and not all types have a dtype.
+    with suppress(ValueError, TypeError, ImportError):
+        return constant_elements(value)
+    return None
+
+
+def _shape(type_: Attribute) -> tuple[int, ...] | None:
+    if isinstance(type_, UnrankedTensorType):
+        return None
+    return type_.get_shape() if isinstance(type_, TensorType) else ()
+
+
+def _byte_count(shape: Sequence[int] | None, width: int | None) -> int | None:
+    """The size of numbers of a width in bits, without gaps; `None` if it is not known."""
+    if shape is None or width is None or min(shape, default=0) < 0:
+        return None
+    return -(-math.prod(shape) * width // 8)
+
+
+def _parameters(type_: QuantizedType) -> Mapping[str, Any]:
+    """The fields of a tensor that its type says."""
+    if not isinstance(type_, StoredQuantizedType):
+        return {"storage": type_.name.removeprefix("quant.")}
+    if not isinstance(type_, ScaledQuantizedType):
+        return {"storage": type_.storage_text}
+    scales, zero_points = type_.get_scales(), type_.get_zero_points()
+    return {
+        "storage": type_.storage_text,
+        "scale_count": scales.size,
+        "scales": (float(scales.min()), float(scales.max())),
+        "zero_points": (int(zero_points.min()), int(zero_points.max())),
+        "blocks": {axis: size for axis, (_, size) in type_.get_blocks().items()},
+    }
+
+
+def _contents(elements: NDArray[Any], type_: QuantizedType) -> Mapping[str, Any]:
+    """The fields of a constant that its elements say."""
+    if not isinstance(type_, StoredQuantizedType) or not elements.size:
+        return {"is_constant": True}
+    values = stored_elements(elements, type_)
+    low, high = type_.storage_range
+    at_bounds = np.count_nonzero(values == low) + np.count_nonzero(values == high)
+    return {
+        "is_constant": True,
+        "stored": (int(values.min()), int(values.max())),
+        "at_bounds": at_bounds / values.size,
+    }

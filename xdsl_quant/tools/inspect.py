@@ -1,0 +1,74 @@
+"""
+Print the quantized tensors of a module or of a TensorFlow Lite file as a table: the op
+that gives each of them, its type with the range of its scales and zero points, and for a
+constant the smallest and the largest stored value, and the part of its elements that has
+a bound of the storage range.
+
+examples:
+  xdsl-quant-inspect model.tflite
+  xdsl-quant-inspect model.tflite --sort bytes --json tensors.json
+  xdsl-quant-inspect model.mlir -p quant-normalize-types --sort scale
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from xdsl_quant.quantizer.inspection import SORT_NAMES, inspect
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.loading import multiverse_context
+
+from .array_files import check_files
+from .failures import (
+    add_passes_option,
+    add_size_options,
+    command_parser,
+    exit_code,
+    read_module,
+    reported,
+)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The exit code of the command: 0, or 1 after an error message."""
+    return exit_code(_run, _parser().parse_args(args))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("xdsl-quant-inspect", __doc__)
+    parser.add_argument(
+        "module", help="file with the module, - for standard input, or a .tflite file"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=SORT_NAMES,
+        default=SORT_NAMES[0],
+        help="what to sort by: the largest scale, size or part first; by default in the "
+        "order of the module",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="where to write what is printed, as JSON"
+    )
+    add_passes_option(parser)
+    add_size_options(parser)
+    # It has no arrays among its files.
+    parser.set_defaults(inputs=[])
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    check_files(options, "", {"--json": options.json})
+    ctx = multiverse_context()
+    # Ops of dialects that are not installed have types, too.
+    ctx.allow_unregistered = True
+    found = inspect(read_module(options, ctx)).sorted_by(options.sort)
+    if options.json is not None:
+        with reported(options.json, OSError):
+            write_text_atomically(options.json, found.json())
+    print(found if found.tensors else f"{options.module}: {found}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
