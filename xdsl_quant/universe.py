@@ -77,6 +77,9 @@ _PASS_CLASSES = {
         "convert-tfl-to-tosa": "ConvertTFLToTosaPass",
         "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
     },
+    "weights": {
+        "quant-quantize-weights": "QuantQuantizeWeightsPass",
+    },
 }
 """The passes of each room; the module of a pass is named after it."""
 

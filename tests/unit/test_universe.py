@@ -35,6 +35,7 @@ def test_what_the_plugin_offers():
         "quant-inline-regions",
         "quant-insert-stats-refs",
         "quant-propagate",
+        "quant-quantize-weights",
         "quant-remove-instrumentation",
         "quant-requantize-to-tosa",
         "quant-scales-from-fixed-point",

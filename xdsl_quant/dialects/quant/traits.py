@@ -35,9 +35,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from typing_extensions import TypeVar
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ShapedType
 from xdsl.ir import Block, Dialect, Operation, SSAValue
 from xdsl.traits import OpTrait
 
@@ -116,6 +117,28 @@ class AffineOpCoefficient(QuantizationTrait):
         """The dimension that per-axis scales belong to in an op."""
         return self.dimension
 
+    def contracted_of(self, op: Operation) -> Sequence[int]:
+        """
+        The dimensions of the coefficients that products are summed over in an op: all but
+        that which scales belong to; none if the op does not fix it.
+        """
+        type_ = op.operands[self.operand].type
+        dimension = self.dimension_of(op)
+        if dimension is None or not isinstance(type_, ShapedType):
+            return ()
+        return [d for d in range(len(type_.get_shape())) if d != dimension]
+
+
+@dataclass(frozen=True)
+class MatmulCoefficient(AffineOpCoefficient):
+    """The right operand of a matrix product holds coefficients, which may be transposed."""
+
+    def dimension_of(self, op: Operation) -> int | None:
+        maps = cast("ArrayAttr[AffineMapAttr]", op.get_attr_or_prop("indexing_maps"))
+        _, coefficients, results = (each.data.results for each in maps)
+        column = results[-1]
+        return coefficients.index(column) if column in coefficients else None
+
 
 # Computation
 
@@ -193,8 +216,6 @@ class QuantizableResult(QuantizationTrait):
 
 # Ops of other dialects
 
-_PRODUCT = (MultipliesAndAccumulates(), AffineOpCoefficient())
-
 
 def _coefficients(dimension: int) -> Sequence[QuantizationTrait]:
     return MultipliesAndAccumulates(), AffineOpCoefficient(1, dimension)
@@ -221,7 +242,7 @@ _OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
     "linalg.conv_2d_nhwc_fhwc": _coefficients(0),
     "linalg.conv_2d_nhwc_hwcf": _coefficients(3),
     "linalg.generic": (AcceptsStoredValues(),),
-    "linalg.matmul": _PRODUCT,
+    "linalg.matmul": (MultipliesAndAccumulates(), MatmulCoefficient()),
     "linalg.yield": (AcceptsStoredValues(),),
     **dict.fromkeys(
         (

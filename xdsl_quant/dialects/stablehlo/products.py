@@ -65,6 +65,11 @@ class ProductCoefficient(AffineOpCoefficient):
     def dimension_of(self, op: Operation) -> int | None:
         return op.coefficient_dimension if isinstance(op, ProductOp) else None
 
+    def contracted_of(self, op: Operation) -> Sequence[int]:
+        if isinstance(op, DotGeneralOp):
+            return op.dot_dimension_numbers.rhs_contracting_dimensions.get_values()
+        return super().contracted_of(op)
+
 
 class ProductOp(StableHLOOp, ABC):
     """An op that multiplies a tensor by weights, and accumulates."""

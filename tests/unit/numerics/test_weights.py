@@ -1,0 +1,117 @@
+"""Symmetric quantization of weights, with a scale for each block."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.weights import WeightRange, blocks_of, weight_parameters
+
+WEIGHTS = np.random.default_rng(0).standard_t(4, (6, 8)).astype(np.float32)
+
+
+def error(weights: NDArray[np.floating], parameters: QuantizationParameters) -> float:
+    stored = quantize(weights, parameters)
+    difference = dequantize(stored, parameters).astype(np.float64) - weights
+    return float(np.square(difference).sum())
+
+
+def test_blocks_are_those_of_slices():
+    blocks = blocks_of(WEIGHTS, (3, 2))
+    assert blocks.shape == (2, 4, 6)
+    for i in range(2):
+        for j in range(4):
+            expected = WEIGHTS[3 * i : 3 * i + 3, 2 * j : 2 * j + 2].ravel()
+            assert blocks[i, j].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_scales_are_those_of_the_largest_weights(bits: int):
+    last = 2 ** (bits - 1) - 1
+    largest = np.abs(WEIGHTS).astype(np.float64)
+    whole = weight_parameters(WEIGHTS, (6, 8), bits=bits)
+    assert whole == QuantizationParameters(
+        largest.max() / last, storage=f"i{bits}", storage_min=-last
+    )
+    columns = weight_parameters(WEIGHTS, (6, 1), bits=bits)
+    assert columns == QuantizationParameters(
+        largest.max(0) / last,
+        storage=f"i{bits}",
+        storage_min=-last,
+        quantized_dimension=1,
+    )
+    blocks = weight_parameters(WEIGHTS, (3, 1), bits=bits)
+    assert blocks == QuantizationParameters(
+        largest.reshape(2, 3, 8).max(1) / last,
+        storage=f"i{bits}",
+        storage_min=-last,
+        block_sizes=((0, 3), (1, 1)),
+    )
+
+
+@pytest.mark.parametrize("block_shape", [(6, 8), (6, 1), (1, 8), (3, 1), (2, 4)])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_least_error_of_all_that_are_tried(block_shape: tuple[int, int], bits: int):
+    last = 2 ** (bits - 1) - 1
+    found = weight_parameters(WEIGHTS, block_shape, bits=bits, weight_range="mse")
+    scales = found.scales.reshape(-1)
+    for row, scale in zip(
+        blocks_of(WEIGHTS, block_shape).reshape(scales.size, -1), scales, strict=True
+    ):
+        full = float(np.abs(row).max()) / last
+        tried = [full, *(full * part for part in np.arange(99, 19, -1) / 100)]
+        assert len(tried) == 81
+        errors = [
+            error(row, QuantizationParameters(s, storage=f"i{bits}", storage_min=-last))
+            for s in tried
+        ]
+        assert scale == tried[int(np.argmin(errors))]
+
+
+def test_an_outlier_is_saturated_if_that_is_better():
+    steps = [*range(-3, 4)] * 10
+    weights = np.array([0.7 / 3 * step for step in steps] + [1.0], np.float32)
+    ranges: list[WeightRange] = ["min-max", "mse"]
+    full, clipped = (
+        weight_parameters(weights, (71,), bits=3, weight_range=each) for each in ranges
+    )
+    assert float(full.scales) == 1 / 3
+    # The error of 20 weights of 0.7 and that of 1.0 are in balance.
+    assert float(clipped.scales) == pytest.approx(0.71 / 3)
+    assert error(weights, clipped) < 0.1 < 0.5 < error(weights, full)
+
+
+def test_zeros_and_tiny_weights():
+    weights = np.array([[0, 0], [1e-44, 0]], np.float32)
+    parameters = weight_parameters(weights, (1, 2))
+    assert parameters.scales.tolist() == [1.0, float(np.finfo(np.float32).tiny)]
+    assert not quantize(weights, parameters).any()
+
+
+def test_all_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
+    expected = weight_parameters(WEIGHTS, (1, 8), bits=4, weight_range="mse")
+    monkeypatch.setattr("xdsl_quant.numerics.weights._PIECE", 17)
+    assert weight_parameters(WEIGHTS, (1, 8), bits=4, weight_range="mse") == expected
+
+
+def test_f64_is_not_rounded():
+    weights = np.array([1 + 2**-40, 0.5])
+    parameters = weight_parameters(weights, (2,), expressed="f64")
+    assert float(parameters.scales) == (1 + 2**-40) / 127
+
+
+def test_mistakes():
+    for weights, shape, bits, weight_range, message in (
+        ([1.0], (1,), 9, "min-max", "expected 2 to 8 bits, found 9"),
+        ([1.0], (1,), 4, "max", "expected 'min-max' or 'mse', found range 'max'"),
+        ([], (0,), 4, "mse", "there are no weights"),
+        ([1.0, np.inf], (2,), 4, "mse", "weights must be finite, found inf"),
+        ([1.0, 2.0], (3,), 4, "mse", "divide shape (2,), found (3,)"),
+        ([1.0, 2.0], (1, 2), 4, "mse", "divide shape (2,), found (1, 2)"),
+    ):
+        arguments: Any = {"bits": bits, "weight_range": weight_range}
+        with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
+            weight_parameters(np.array(weights), shape, **arguments)

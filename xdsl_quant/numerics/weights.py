@@ -1,0 +1,143 @@
+"""Symmetric quantization of weights, with a scale for each block of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .arrays import Array, Floats, numbers
+from .parameters import QuantizationParameters
+
+WeightRange = Literal["min-max", "mse"]
+"""
+Which weights a scale is for: all of a block, or a part of the range that has the least
+squared error, the others being saturated.
+"""
+
+_CLIPPED = np.arange(99, 19, -1) / 100
+"""The parts of a range that are tried."""
+
+_PIECE = 1 << 20
+"""How many weights are quantized at a time, which bounds the memory."""
+
+
+def weight_parameters(
+    weights: ArrayLike,
+    block_shape: tuple[int, ...],
+    *,
+    bits: int = 8,
+    weight_range: WeightRange = "min-max",
+    expressed: str = "f32",
+) -> QuantizationParameters:
+    """
+    Parameters for constant weights: symmetric, that is with zero point 0, and narrow, that
+    is without the smallest stored value.
+
+    With the range `min-max` the scale of a block is `max|w| / (2**(bits - 1) - 1)`. With
+    `mse` it is this one, or the one of 80 smaller scales, down to a fifth of it, with the
+    least sum of squared errors: that is never more than with `min-max`. A block of zeros
+    has scale 1.
+
+    Args:
+        weights: finite numbers, at least one.
+        block_shape: the shape of a block of weights that share a scale. Its sizes divide
+            those of the weights.
+        bits: the width of stored values, from 2 to 8.
+        weight_range: which weights of a block its scale is for.
+        expressed: the expressed type.
+
+    Returns:
+        parameters for all weights, for each index of a dimension, or for each block,
+        whichever is the simplest that says the same.
+
+    Raises:
+        ValueError: if weights are not finite, or another argument is not one of these.
+        TypeError: if weights are no numbers.
+    """
+    if weight_range not in get_args(WeightRange):
+        raise ValueError(f"expected 'min-max' or 'mse', found range {weight_range!r}")
+    if not 2 <= bits <= 8:
+        raise ValueError(f"expected 2 to 8 bits, found {bits}")
+    array = numbers(weights, "weights", "iuf")
+    if not array.size:
+        raise ValueError("there are no weights")
+    blocks = blocks_of(array, block_shape)
+    if not (is_finite := np.isfinite(blocks)).all():
+        raise ValueError(f"weights must be finite, found {blocks[~is_finite][0]}")
+    last = 2 ** (bits - 1) - 1
+    largest = np.maximum(blocks.max(-1), -blocks.min(-1)).astype(np.float64)
+    smallest = np.finfo(blocks.dtype).tiny
+    scales = np.where(largest > 0, np.maximum(largest / last, smallest), 1.0)
+    if weight_range == "mse":
+        scales = _with_least_error(blocks, scales, last)
+    cut = {d: n for d, n in enumerate(block_shape) if n != array.shape[d]}
+    is_per_axis = len(cut) == 1 and 1 in cut.values()
+    return QuantizationParameters(
+        scales.reshape(-1) if is_per_axis else scales if cut else scales.reshape(()),
+        storage=f"i{bits}",
+        storage_min=-last,
+        storage_max=last,
+        expressed=expressed,
+        quantized_dimension=next(iter(cut)) if is_per_axis else None,
+        block_sizes=cut if cut and not is_per_axis else None,
+    )
+
+
+def blocks_of(weights: Array, block_shape: tuple[int, ...]) -> NDArray[Any]:
+    """
+    The weights of each block as f32, or f64 if they are f64.
+
+    Args:
+        weights: an array of any shape.
+        block_shape: sizes that divide those of the array.
+
+    Returns:
+        an array with one more dimension: the position of the block along each dimension of
+        the weights, then that of the weight in its block, in row-major order.
+
+    Raises:
+        ValueError: if sizes do not divide those of the array.
+    """
+    shape, rank = weights.shape, weights.ndim
+    if len(block_shape) != rank or any(
+        block <= 0 or size % block
+        for size, block in zip(shape, block_shape, strict=True)
+    ):
+        raise ValueError(
+            f"expected block sizes that divide shape {shape}, found {block_shape}"
+        )
+    counts = [size // block for size, block in zip(shape, block_shape, strict=True)]
+    split = [n for pair in zip(counts, block_shape, strict=True) for n in pair]
+    parts = weights.reshape(split).transpose(
+        *range(0, 2 * rank, 2), *range(1, 2 * rank, 2)
+    )
+    dtype = np.float64 if weights.dtype == np.float64 else np.float32
+    return parts.reshape(*counts, -1).astype(dtype)
+
+
+def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
+    """The scales with the least sum of squared errors among those that are tried."""
+    rows, best = blocks.reshape(-1, blocks.shape[-1]), scales.reshape(-1).copy()
+    step = max(1, _PIECE // rows.shape[1])
+    for start in range(0, len(rows), step):
+        piece = slice(start, start + step)
+        full, errors = best[piece].copy(), _errors(rows[piece], best[piece], last)
+        for part in _CLIPPED:
+            candidates = full * part
+            found = _errors(rows[piece], candidates, last)
+            is_better = found < errors
+            best[piece][is_better] = candidates[is_better]
+            errors = np.minimum(errors, found)
+    return best.reshape(scales.shape)
+
+
+def _errors(rows: Array, scales: Floats, last: int) -> Floats:
+    """The sum of squared errors of each row, which is stored as multiples of its scale."""
+    steps = scales.astype(rows.dtype)[:, np.newaxis]
+    stored = np.rint(rows / steps)
+    np.clip(stored, -last, last, out=stored)
+    stored *= steps
+    stored -= rows
+    return np.square(stored, out=stored).sum(1, dtype=np.float64)

@@ -1,0 +1,292 @@
+"""
+Quantize the weights of products, and nothing else: the products are computed in floating
+point, with weights that are stored as integers.
+
+A constant that is the weight of a product, as the traits
+[`MultipliesAndAccumulates`][xdsl_quant.dialects.quant.traits.MultipliesAndAccumulates] and
+[`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] of an op say,
+is quantized and dequantized. Types are symmetric and narrow: see
+[`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]. `quant-convert-const`
+makes integers of them afterwards. A `tfl.pseudo_const` is quantized and dequantized by the
+ops of TensorFlow Lite, unless it has no such type.
+
+Example:
+
+```mlir
+%w = arith.constant dense<[[0.5, -2.0], [1.5, 1.0]]> : tensor<2x2xf32>
+%q = quant.qcast %w : tensor<2x2xf32>
+    to tensor<2x2x!quant.uniform<i4<-7:7>:f32, 0.2857142857142857>>
+%d = quant.dcast %q : tensor<2x2x!quant.uniform<i4<-7:7>:f32, 0.2857142857142857>>
+    to tensor<2x2xf32>
+%y = stablehlo.dot_general %x, %d, contracting_dims = [1] x [0]
+    : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+```
+
+All types are chosen before the first op is added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, LocationAttr, ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from xdsl_quant.diagnostics import fail, op_name, warn
+from xdsl_quant.dialects.quant import uniform_type
+from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.statistics.ranges.fake_quantization import quantized_and_back
+from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Granularity = Literal["tensor", "axis", "block"]
+"""What has a scale: all weights, each output channel, or each block of one."""
+
+
+class Weight(NamedTuple):
+    """The weight of a product."""
+
+    value: SSAValue
+    """The constant."""
+
+    operand: int
+    """Which operand of the product it is."""
+
+    dimension: int | None
+    """The dimension of the output channels; `None` if there is not one."""
+
+    contracted: Sequence[int]
+    """The dimensions that products are summed over."""
+
+    def elements(self) -> NDArray[np.floating] | None:
+        """
+        The elements of the constant; `None` if it has none of floats.
+
+        Raises:
+            ValueError: if a resource has no data, or NumPy has no such floats.
+            ImportError: if the type of floats needs `ml_dtypes`, which is not installed.
+        """
+        import numpy as np
+
+        owner = self.value.owner
+        assert isinstance(owner, Operation)
+        if (found := float_numbers(owner.get_attr_or_prop("value"))) is None:
+            return None
+        array = np.asarray(found)
+        # Types of `ml_dtypes` are no floats to NumPy.
+        return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def weight_of(op: Operation) -> Weight | None:
+    """The constant of floats that is the weight of a product; `None` if it has none."""
+    trait = quantization_trait(op, AffineOpCoefficient)
+    if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
+        return None
+    value = op.operands[trait.operand]
+    owner = value.owner
+    if (
+        not isinstance(owner, Operation)
+        or owner.operands
+        or owner.get_attr_or_prop("value") is None
+        or not isinstance(scalar_or_element_type(value.type), AnyFloat)
+    ):
+        return None
+    dimension = trait.dimension_of(op)
+    return Weight(value, trait.operand, dimension, trait.contracted_of(op))
+
+
+def block_shape(
+    shape: tuple[int, ...], weight: Weight, granularity: Granularity, block_size: int
+) -> tuple[int, ...]:
+    """
+    The shape of the parts of a weight that have a scale of their own.
+
+    With `axis` there is one for each output channel. With `block`, there is one for each
+    `block_size` weights that are summed: along the last dimension that is summed over,
+    then, if this one is smaller, along the others. Where that does not divide a dimension,
+    the divisor is taken whose ratio to it is nearest to 1.
+
+    Weights of ops that do not fix the dimensions have one scale.
+    """
+    if granularity == "axis" and weight.dimension is not None:
+        return tuple(1 if d == weight.dimension else n for d, n in enumerate(shape))
+    if granularity != "block" or not weight.contracted:
+        return shape
+    sizes, left = [1] * len(shape), float(block_size)
+    for dimension in sorted(weight.contracted, reverse=True):
+        sizes[dimension] = _nearest_divisor(shape[dimension], left)
+        left /= sizes[dimension]
+    return tuple(sizes)
+
+
+def _nearest_divisor(number: int, wanted: float) -> int:
+    divisors = [n for n in range(1, number + 1) if number % n == 0]
+    return min(divisors, key=lambda n: abs(math.log(n / wanted)))
+
+
+@dataclass(frozen=True)
+class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
+    """
+    Add `quant.qcast` and `quant.dcast` to a constant that is the weight of a product. It
+    raises `PassFailedException` for weights that are not finite, and when it is made with
+    options that do not exist.
+    """
+
+    bits: int = 8
+    """Number of bits of a stored weight."""
+
+    granularity: Granularity = "axis"
+    """What has a scale."""
+
+    block_size: int = 32
+    """How many weights have the same scale with `block`."""
+
+    range: Literal["min-max", "mse"] = "min-max"
+    """Which weights a scale is for."""
+
+    _quantized: dict[tuple[SSAValue, Attribute], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Attribute], SSAValue],
+        init=False,
+        compare=False,
+        repr=False,
+    )
+    """The weights that are quantized, for several products that take the same one."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 8:
+            raise PassFailedException(
+                f"expected 2 to 8 bits for a weight, found {self.bits}"
+            )
+        if self.block_size < 1:
+            raise PassFailedException(
+                f"expected a positive block size, found {self.block_size}"
+            )
+
+    @property
+    def found(self) -> bool:
+        """Whether a weight was quantized."""
+        return bool(self._quantized)
+
+    def plan(self, op: Operation) -> tuple[Weight, Attribute] | None:
+        if (weight := weight_of(op)) is None:
+            return None
+        try:
+            elements = weight.elements()
+            if elements is None or not elements.size:
+                return None
+            return weight, self._type(weight, elements)
+        except (ValueError, ImportError, VerifyException) as e:
+            fail(op, f"'{op_name(op)}' op has a weight that cannot be quantized: {e}")
+
+    def rewrite(
+        self, op: Operation, plan: tuple[Weight, Attribute], rewriter: PatternRewriter
+    ) -> None:
+        weight, type_ = plan
+        key = weight.value, type_
+        if (quantized := self._quantized.get(key)) is None:
+            owner = weight.value.owner
+            assert isinstance(owner, Operation)
+            casts = _casts(weight.value, type_, owner.location)
+            rewriter.insert(casts, InsertPoint.after(owner))
+            quantized = self._quantized[key] = casts[-1].results[0]
+        op.operands[weight.operand] = quantized
+
+    def _type(self, weight: Weight, elements: NDArray[np.floating]) -> Attribute:
+        """The quantized type of a weight."""
+        from xdsl_quant.numerics.weights import weight_parameters
+
+        expressed = scalar_or_element_type(weight.value.type)
+        assert isinstance(expressed, AnyFloat)
+        parameters = weight_parameters(
+            elements,
+            block_shape(elements.shape, weight, self.granularity, self.block_size),
+            bits=self.bits,
+            weight_range=self.range,
+            expressed=expressed.name,
+        )
+        return with_element_type(weight.value.type, uniform_type(parameters, expressed))
+
+
+def _casts(
+    value: SSAValue, quantized: Attribute, location: LocationAttr
+) -> Sequence[Operation]:
+    """
+    The cast of a constant to a quantized type and the one back: those of TensorFlow Lite
+    for one of its constants, if it has the type.
+    """
+    owner = value.owner
+    if isinstance(owner, Operation) and op_name(owner) == "tfl.pseudo_const":
+        from xdsl_quant.dialects.tfl.elementwise import DequantizeOp, QuantizeOp
+
+        quantize = QuantizeOp.create(
+            operands=[value],
+            result_types=[quantized],
+            properties={"qtype": quantized},
+            location=location,
+        )
+        try:
+            quantize.verify()
+        except VerifyException:
+            quantize.drop_all_references()
+        else:
+            dequantize = DequantizeOp.create(
+                operands=quantize.results, result_types=[value.type], location=location
+            )
+            return quantize, dequantize
+    return quantized_and_back(value, quantized, location)
+
+
+@dataclass(frozen=True)
+class QuantQuantizeWeightsPass(ModulePass):
+    """
+    Quantize and dequantize each constant that is the weight of a product.
+    """
+
+    name = "quant-quantize-weights"
+
+    bits: int = 8
+    """Number of bits of a stored weight, from 2 to 8."""
+
+    granularity: Granularity = "axis"
+    """
+    What has a scale: all weights of a product (`tensor`), those of each output channel
+    (`axis`), or each block of these (`block`).
+    """
+
+    block_size: int = 32
+    """How many weights that are summed have the same scale with `granularity=block`."""
+
+    range: Literal["min-max", "mse"] = "min-max"
+    """
+    Which weights a scale is for: all of them, or a part of their range where the squared
+    error is less then.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pattern = QuantizeWeight(
+            self.bits, self.granularity, self.block_size, self.range
+        )
+        pattern.rewrite_module(op)
+        if not pattern.found:
+            warn(
+                "the module has no weights that are not quantized, expected products by "
+                "constants of floats"
+            )
