@@ -15,18 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_quant.calibration.instrumented_function import (
-    Batch,
-    InstrumentedFunction,
-    as_tuple,
-)
-from xdsl_quant.dialects.quant import RegionOp, StatisticsRefOp
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.runtime.loading import apply_passes
@@ -35,9 +29,7 @@ from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
-_TO_LINALG = "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
-
-Floats = NDArray[np.floating]
+from .recording import Floats, RecordedModule, is_recordable, record, record_results
 
 
 @dataclass
@@ -103,9 +95,8 @@ def result_key(kernel: int, result: int) -> str:
     return f"{kernel}:{result}"
 
 
-def output_key(number: int) -> str:
-    """What a result of the model is called."""
-    return f"output:{number}"
+OUTPUT = "output:"
+"""What results of the model are called, with a number after it."""
 
 
 def measure_errors(
@@ -121,7 +112,7 @@ def measure_errors(
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`output_key`][xdsl_quant.quantizer.errors.output_key], in the order of the text.
+        [`OUTPUT`][xdsl_quant.quantizer.errors.OUTPUT], in the order of the text.
         The model has no error of its own: both are the same.
 
     Raises:
@@ -129,7 +120,7 @@ def measure_errors(
     """
     bounds = _bounds(resolved)
     runs = [
-        _Recorded.of(module, entry)
+        RecordedModule.of(module, entry)
         for module in (_float_module(resolved), _quantized(resolved), _own(resolved))
     ]
     errors: dict[str, KernelErrors] = {}
@@ -141,10 +132,6 @@ def measure_errors(
             known.accumulated.add(values, accumulated[key], limits)
             known.own.add(values, own.get(key, accumulated[key]), limits)
     return errors
-
-
-def _is_float(value: SSAValue) -> bool:
-    return isinstance(scalar_or_element_type(value.type), AnyFloat)
 
 
 def _bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
@@ -161,12 +148,6 @@ def _bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
     return bounds
 
 
-def lower_stablehlo(module: ModuleOp) -> None:
-    """Lower ops of StableHLO, quantized or not, so that the module can be run."""
-    if any(op.name.startswith("stablehlo.") for op in module.walk()):
-        apply_passes(module, _TO_LINALG)
-
-
 # The three modules
 
 
@@ -176,22 +157,15 @@ def _with_refs(resolved: ModuleOp) -> ModuleOp:
     for number, kernel in enumerate(kernels_of(module)):
         _add_refs(kernel, number)
     for function in module.ops:
-        if isinstance(function, FuncOp) and function.body.blocks:
-            terminator = function.body.blocks[-1].last_op
-            if isinstance(terminator, ReturnOp):
-                for number, value in enumerate(terminator.operands):
-                    if _is_float(value):
-                        key = f"{function.sym_name.data}:{output_key(number)}"
-                        ref = StatisticsRefOp(value, key)
-                        Rewriter.insert_op(ref, InsertPoint.before(terminator))
+        if isinstance(function, FuncOp):
+            record_results(function, f"{function.sym_name.data}:{OUTPUT}")
     return module
 
 
 def _add_refs(kernel: RegionOp, number: int) -> None:
     for index, result in enumerate(kernel.results):
-        if _is_float(result):
-            ref = StatisticsRefOp(result, result_key(number, index))
-            Rewriter.insert_op(ref, InsertPoint.after(kernel))
+        if is_recordable(result):
+            record(result, result_key(number, index))
 
 
 def _float_module(resolved: ModuleOp) -> ModuleOp:
@@ -226,34 +200,3 @@ def _own(resolved: ModuleOp) -> ModuleOp:
         inline_regions([copy])
     apply_passes(module, [QuantExportPass()])
     return module
-
-
-@dataclass
-class _Recorded:
-    """A module that is run, and the values of its keys."""
-
-    function: InstrumentedFunction
-
-    @staticmethod
-    def of(module: ModuleOp, entry: str | None) -> _Recorded:
-        lower_stablehlo(module)
-        return _Recorded(InstrumentedFunction.of(module, entry))
-
-    def values(self, batch: Batch) -> Mapping[str, Floats]:
-        """The values for a batch, by their keys."""
-        sink = _Sink({})
-        self.function.runnable()(sink, as_tuple(batch))
-        return sink.values
-
-
-@dataclass(frozen=True)
-class _Sink:
-    values: dict[str, Floats]
-
-    def record(self, key: str, value: Floats, /) -> None:
-        """Keep a copy of a value, which is gone afterwards."""
-        self.values[key] = value.copy()
-
-    def reduce_min_max(self, positions: object, min_max: object, /) -> None:
-        """All values are recorded."""
-        raise AssertionError

@@ -20,11 +20,11 @@ from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 
 from .errors import (
+    OUTPUT,
     Error,
     KernelErrors,
     decibels,
     measure_errors,
-    output_key,
     result_key,
 )
 
@@ -154,7 +154,7 @@ def report_on(
         {
             name: found.accumulated.sqnr
             for name, found in errors.items()
-            if output_key(0).partition(":")[0] in name
+            if OUTPUT in name
         },
     )
 

@@ -1,0 +1,110 @@
+"""Modules that are run on samples, and record some of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.calibration.instrumented_function import (
+    Batch,
+    InstrumentedFunction,
+    as_tuple,
+)
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizedType,
+    StatisticsRefOp,
+)
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.runtime.loading import apply_passes
+
+_TO_LINALG = "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
+
+Floats = NDArray[np.floating]
+
+
+def is_recordable(value: SSAValue) -> bool:
+    """Whether a value is of floats, or stands for floats by its scales."""
+    return isinstance(scalar_or_element_type(value.type), AnyFloat | UniformType)
+
+
+def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
+    """
+    Put a `quant.stats_ref` with a key after a value, or before an op, and before it a
+    `quant.dcast` if the value is quantized. No other op uses them.
+    """
+    ops: list[Operation] = []
+    recorded = value
+    if (type_ := QuantizedType.cast_to_expressed_type(value.type)) is not None:
+        cast = DequantizeCastOp(value, type_)
+        ops.append(cast)
+        recorded = cast.result
+    ops.append(StatisticsRefOp(recorded, key))
+    if before is not None:
+        point = InsertPoint.before(before)
+    elif isinstance(owner := value.owner, Operation):
+        point = InsertPoint.after(owner)
+    else:
+        point = InsertPoint.at_start(owner)
+    Rewriter.insert_op(ops, point)
+
+
+def record_results(function: FuncOp, prefix: str) -> None:
+    """Record the results of a function, of which the first has the key `prefix` and 0."""
+    terminator = function.body.blocks[-1].last_op if function.body.blocks else None
+    if isinstance(terminator, ReturnOp):
+        for number, value in enumerate(terminator.operands):
+            if is_recordable(value):
+                record(value, f"{prefix}{number}", terminator)
+
+
+def lower_stablehlo(module: ModuleOp) -> None:
+    """Lower ops of StableHLO, quantized or not, so that the module can be run."""
+    if any(op.name.startswith("stablehlo.") for op in module.walk()):
+        apply_passes(module, _TO_LINALG)
+
+
+@dataclass
+class RecordedModule:
+    """A module that is run, and the values of its keys."""
+
+    function: InstrumentedFunction
+
+    @staticmethod
+    def of(module: ModuleOp, entry: str | None) -> RecordedModule:
+        """
+        Args:
+            module: a module, of which ops of StableHLO are lowered.
+            entry: the name of the function.
+
+        Raises:
+            ValueError: if the module cannot be run.
+        """
+        lower_stablehlo(module)
+        return RecordedModule(InstrumentedFunction.of(module, entry))
+
+    def values(self, batch: Batch) -> Mapping[str, Floats]:
+        """The values for a batch, by their keys; the last ones of what is in a loop."""
+        sink = _Sink({})
+        self.function.runnable()(sink, as_tuple(batch))
+        return sink.values
+
+
+@dataclass(frozen=True)
+class _Sink:
+    values: dict[str, Floats]
+
+    def record(self, key: str, value: Floats, /) -> None:
+        """Keep a copy of a value, which is gone afterwards."""
+        self.values[key] = value.copy()
+
+    def reduce_min_max(self, positions: object, min_max: object, /) -> None:
+        """All values are recorded."""
+        raise AssertionError
