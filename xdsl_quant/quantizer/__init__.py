@@ -6,7 +6,7 @@ samples, by a recipe.
 """
 
 from .quantization import QuantizedModel, quantize
-from .recipe import Override, Recipe
+from .recipe import Override, Recipe, WeightOptions
 from .recipe_files import RecipeError, parse_recipe, read_recipe
 from .report import ModelReport
 from .samples import DataError
@@ -18,6 +18,7 @@ __all__ = [
     "QuantizedModel",
     "Recipe",
     "RecipeError",
+    "WeightOptions",
     "parse_recipe",
     "quantize",
     "read_recipe",

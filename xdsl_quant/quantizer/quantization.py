@@ -50,6 +50,7 @@ from xdsl_quant.transforms.propagation.quant_propagate import propagate
 from xdsl_quant.transforms.propagation.resolution.report import PropagationReport
 from xdsl_quant.transforms.propagation.target_files import read_target
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+from xdsl_quant.transforms.statistics.quant_convert_const import QuantConvertConstPass
 from xdsl_quant.transforms.statistics.quant_import_stats import ImportStatistics
 from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     QuantInsertStatsRefsPass,
@@ -61,6 +62,7 @@ from .recipe_files import read_recipe
 from .report import ModelReport, report_on
 from .samples import Data, batches_of
 from .selection import Selection, select
+from .weight_only import quantize_weights, report_on_weights
 
 Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 """
@@ -80,12 +82,22 @@ class QuantizedModel:
     """The model as it was, with a `quant.stats_ref` for each observed value."""
 
     resolved: ModuleOp
-    """The model with a `quant.region` for each kernel and quantization parameters."""
+    """
+    The model with a `quant.region` for each kernel and quantization parameters, or in mode
+    `weight-only` with weights that are quantized and dequantized.
+    """
 
     recipe: Recipe
+
     target: TargetSpec
+    """The hardware target; in mode `weight-only` it has no kernels."""
+
     statistics: Statistics
+    """What was observed; in mode `weight-only` that is nothing."""
+
     propagation: PropagationReport
+    """What was decided for the values of kernels; in mode `weight-only` that is nothing."""
+
     entry: str | None = None
 
     @property
@@ -103,6 +115,10 @@ class QuantizedModel:
         """
         function = entry_function(self.float_module, self.entry)
         batches, _ = batches_of(data, function)
+        if self.recipe.mode == "weight-only":
+            return report_on_weights(
+                self.float_module, self.resolved, batches, self.entry
+            )
         return report_on(self.resolved, batches, self.entry)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -175,14 +191,21 @@ def quantize(
 
     Raises:
         IRError: if the model cannot be read, or a pass fails.
-        RecipeError: if an override of the recipe selects nothing.
+        RecipeError: if an override of the recipe selects nothing, or has no effect.
         DataError: if samples cannot be used.
-        ValueError: if no target has a kernel for the model.
+        ValueError: if no target has a kernel for the model, or it has no weights in mode
+            `weight-only`, which needs no target.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
     module = read_model(model)
     function = entry_function(module, entry)
+    if recipe.mode == "weight-only":
+        if target is not None:
+            raise ValueError(
+                f"recipe '{recipe.name}' quantizes weights alone, expected no target"
+            )
+        return _with_quantized_weights(module, recipe, entry)
     names = tuple(f.sym_name.data for f in functions_run(module, function))
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
     float_module = module.clone()
@@ -216,6 +239,19 @@ def quantize(
     apply_passes(module, [QuantExportPass()])
     return QuantizedModel(
         module, float_module, resolved, recipe, spec, statistics, report, entry
+    )
+
+
+def _with_quantized_weights(
+    module: ModuleOp, recipe: Recipe, entry: str | None
+) -> QuantizedModel:
+    resolved = quantize_weights(module, recipe)
+    stored = resolved.clone()
+    apply_passes(stored, [QuantConvertConstPass()])
+    no_target = TargetSpec("none")
+    report = PropagationReport(no_target.name, [])
+    return QuantizedModel(
+        stored, module, resolved, recipe, no_target, Statistics(), report, entry
     )
 
 

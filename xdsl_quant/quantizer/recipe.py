@@ -60,6 +60,30 @@ class Override:
         ]
 
 
+Mode = Literal["static", "weight-only"]
+"""
+What becomes integers: weights and activations, whose ranges are observed on samples, or
+weights alone.
+"""
+
+
+@dataclass(frozen=True)
+class WeightOptions:
+    """How weights are stored if they alone are quantized."""
+
+    bits: int = 8
+    """Number of bits of a stored weight."""
+
+    granularity: Literal["tensor", "axis", "block"] = "axis"
+    """What has a scale: all weights of a product, each output channel, or each block."""
+
+    block_size: int = 32
+    """How many weights that are summed have the same scale with `block`."""
+
+    range: Literal["min-max", "mse"] = "min-max"
+    """Which weights a scale is for: all, or a part of the range with less error."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a model is quantized."""
@@ -83,3 +107,9 @@ class Recipe:
 
     overrides: Sequence[Override] = field(default_factory=tuple[Override, ...])
     """What is different for some kernels and values. Later ones count more."""
+
+    mode: Mode = "static"
+    """What is quantized."""
+
+    weights: WeightOptions = WeightOptions()
+    """How weights are stored in mode `weight-only`."""

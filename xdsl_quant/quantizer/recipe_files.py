@@ -16,6 +16,19 @@ keep-float = true
 locations = ["block_1/"]
 observer = "mse=8"
 ```
+
+One that quantizes weights alone:
+
+```toml
+description = "4-bit weights"
+mode = "weight-only"
+
+[weights]
+bits = 4
+granularity = "block"
+block-size = 32
+range = "mse"
+```
 """
 
 from __future__ import annotations
@@ -24,7 +37,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.runtime.toml_tables import (
@@ -35,11 +48,13 @@ from xdsl_quant.runtime.toml_tables import (
     toml_text,
 )
 
-from .recipe import Override, Recipe
+from .recipe import Mode, Override, Recipe, WeightOptions
 
 _RECIPES = Path(__file__).with_name("recipes")
 
-_RECIPE_KEYS = ("description", "targets", "observer", "overrides")
+_RECIPE_KEYS = tuple(field.name for field in fields(Recipe) if field.name != "name")
+_KEYS_OF_STATIC = ("targets", "observer")
+_WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
 _OVERRIDE_KEYS = tuple(field.name.replace("_", "-") for field in fields(Override))
 
 _MAX_BITS = 16
@@ -90,13 +105,47 @@ def parse_recipe(
 def _recipe(table: TomlTable, name: str) -> Recipe:
     table.check_keys(_RECIPE_KEYS, "a recipe")
     default = Recipe()
+    mode: Any = _word(table, "mode", get_args(Mode)) or default.mode
+    unused = _KEYS_OF_STATIC if mode == "weight-only" else ("weights",)
+    for key in unused:
+        if key in table:
+            table.fail(f"'{key}' has no effect in mode '{mode}'; leave it out", key)
     return Recipe(
         name,
         table.text("description") or "",
         table.texts("targets") or default.targets,
         _observer(table) or default.observer,
         tuple(_override(each) for each in table.tables("overrides")),
+        mode,
+        _weights(table.table("weights")) if "weights" in table else default.weights,
     )
+
+
+def _weights(table: TomlTable) -> WeightOptions:
+    table.check_keys(_WEIGHT_KEYS, "weights")
+    default = WeightOptions()
+    granularity: Any = _word(table, "granularity", ("tensor", "axis", "block"))
+    weight_range: Any = _word(table, "range", ("min-max", "mse"))
+    size: Any = table.values.get("block-size", default.block_size)
+    if type(size) is not int or size < 1:
+        table.fail(
+            f"expected a positive integer for 'block-size', found {toml_text(size)}",
+            "block-size",
+        )
+    return WeightOptions(
+        _bits(table, "bits", 8) or default.bits,
+        granularity or default.granularity,
+        size,
+        weight_range or default.range,
+    )
+
+
+def _word(table: TomlTable, key: str, words: Sequence[str]) -> str | None:
+    """One of several words; `None` if there is no such key."""
+    word = table.text(key)
+    if word is not None and word not in words:
+        table.fail(f"expected one of {quoted(words)} for '{key}', found '{word}'", key)
+    return word
 
 
 def _override(table: TomlTable) -> Override:
@@ -143,17 +192,13 @@ def _bool(table: TomlTable, key: str) -> bool:
     return value
 
 
-def _bits(table: TomlTable, key: str) -> int | None:
+def _bits(table: TomlTable, key: str, most: int = _MAX_BITS) -> int | None:
     value: Any = table.values.get(key)
     if value is None:
         return None
-    if (
-        not isinstance(value, int)
-        or isinstance(value, bool)
-        or not 2 <= value <= _MAX_BITS
-    ):
+    if not isinstance(value, int) or isinstance(value, bool) or not 2 <= value <= most:
         table.fail(
-            f"expected a number of bits from 2 to {_MAX_BITS} for '{key}', found "
+            f"expected a number of bits from 2 to {most} for '{key}', found "
             f"{toml_text(value)}",
             key,
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import NoReturn
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -112,13 +113,30 @@ def keys_of(kernel: RegionOp) -> Iterator[str]:
                 yield use.operation.stats_key.data
 
 
-def _fail(recipe: Recipe, selector: Selector, module: ModuleOp) -> None:
+def _fail(recipe: Recipe, selector: Selector, module: ModuleOp) -> NoReturn:
     known = {
         op.stats_key.data for op in module.walk() if isinstance(op, StatisticsRefOp)
     }
     if selector.kind != "values":
         kernels = kernels_of(module)
         known = {name for kernel in kernels for name in names_of(kernel)[selector.kind]}
+    fail_to_select(recipe, selector, known)
+
+
+def fail_to_select(
+    recipe: Recipe, selector: Selector, known: Collection[str]
+) -> NoReturn:
+    """
+    Say that a pattern selects nothing.
+
+    Args:
+        recipe: the recipe that has it.
+        selector: the pattern.
+        known: the names that it might have selected.
+
+    Raises:
+        RecipeError: always.
+    """
     near = get_close_matches(selector.pattern, sorted(known), 1)
     hint = f", maybe '{near[0]}' was meant" if near else ""
     raise RecipeError(

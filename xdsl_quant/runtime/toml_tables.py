@@ -196,6 +196,11 @@ class TomlTable:
             for index, values in enumerate(self._items(key, dict, words, words))
         ]
 
+    def table(self, key: str) -> TomlTable:
+        """The table of a key."""
+        values = self._value(key, dict, f"a table with the header [{key}]")
+        return TomlTable(self.file, (*self.path, key), values)
+
     def inline(self, key: str, values: Mapping[str, Any], found: str) -> TomlTable:
         """One of the inline tables in the array of a key: that which has a string."""
         return TomlTable(self.file, (*self.path, key), values, found)

@@ -6,6 +6,7 @@ from xdsl_quant.quantizer import (
     Override,
     Recipe,
     RecipeError,
+    WeightOptions,
     parse_recipe,
     read_recipe,
 )
@@ -16,7 +17,15 @@ def test_recipes_that_are_shipped():
     recipes = {name: read_recipe(name) for name in recipe_names()}
     assert {name: recipe.targets for name, recipe in recipes.items()} == {
         "int16x8": ["tflite-int16x8"],
+        "int4-weights": ("tflite-int8", "stablehlo-int8"),
         "int8": ["tflite-int8", "stablehlo-int8"],
+        "int8-weights": ("tflite-int8", "stablehlo-int8"),
+    }
+    assert {name: recipe.mode for name, recipe in recipes.items()} == {
+        "int16x8": "static",
+        "int4-weights": "weight-only",
+        "int8": "static",
+        "int8-weights": "weight-only",
     }
     assert all(recipe.description for recipe in recipes.values())
     assert all(recipe.name == name for name, recipe in recipes.items())
@@ -56,6 +65,25 @@ weight-bits = 4
     )
 
 
+def test_what_a_recipe_says_of_weights():
+    text = """
+mode = "weight-only"
+
+[weights]
+bits = 3
+granularity = "block"
+block-size = 16
+range = "mse"
+"""
+    assert parse_recipe(text) == Recipe(
+        "recipe", mode="weight-only", weights=WeightOptions(3, "block", 16, "mse")
+    )
+    text = 'mode = "weight-only"\n[weights]\nbits = 4'
+    assert parse_recipe(text) == Recipe(
+        "recipe", mode="weight-only", weights=WeightOptions(4, "axis", 32, "min-max")
+    )
+
+
 def test_what_a_recipe_does_not_say_is_by_default():
     assert parse_recipe("", name="int8") == Recipe()
 
@@ -71,6 +99,42 @@ def test_what_a_recipe_does_not_say_is_by_default():
             'targets = "tflite-int8"',
             "my.toml:1: error: expected an array of strings for 'targets', found "
             "'tflite-int8'; write an array of strings",
+        ),
+        (
+            'mode = "weights"',
+            "my.toml:1: error: expected one of 'static', 'weight-only' for 'mode', found "
+            "'weights'",
+        ),
+        (
+            "[weights]\nbits = 4",
+            "my.toml:1: error: 'weights' has no effect in mode 'static'; leave it out",
+        ),
+        (
+            'mode = "weight-only"\nobserver = "min-max"',
+            "my.toml:2: error: 'observer' has no effect in mode 'weight-only'; leave "
+            "it out",
+        ),
+        (
+            'mode = "weight-only"\nweights = 4',
+            "my.toml:2: error: expected a table with the header [weights] for 'weights', "
+            "found 4; write a table with the header [weights]",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\nbits = 9',
+            "my.toml:3: error: expected a number of bits from 2 to 8 for 'bits', found 9",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\nblock-size = 0',
+            "my.toml:3: error: expected a positive integer for 'block-size', found 0",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\ngranularity = "channel"',
+            "my.toml:3: error: expected one of 'tensor', 'axis', 'block' for "
+            "'granularity', found 'channel'",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\nblocksize = 1',
+            "my.toml:3: error: unknown key, found 'blocksize' in weights; use 'block-size'",
         ),
         (
             '\nobserver = "median"',
@@ -122,8 +186,8 @@ def test_an_unknown_recipe():
     with pytest.raises(RecipeError) as caught:
         read_recipe("int7")
     assert str(caught.value) == (
-        "unknown recipe 'int7', available: 'int16x8', 'int8'; use one of them, or the path "
-        "of a .toml file"
+        "unknown recipe 'int7', available: 'int16x8', 'int4-weights', 'int8', "
+        "'int8-weights'; use one of them, or the path of a .toml file"
     )
 
 

@@ -28,7 +28,10 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
-from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.dialects.quant import (
+    StoredQuantizedType,
+    UniformQuantizedSubChannelType,
+)
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     quantization_trait,
@@ -268,6 +271,10 @@ class _FunctionExporter:
 
     def add_tensor(self, value: SSAValue, op: Operation, name: str) -> int:
         type_ = value.type
+        if isinstance(scalar_or_element_type(type_), UniformQuantizedSubChannelType):
+            raise _fail(
+                op, "has a sub-channel type, which no file has; use per-axis scales"
+            )
         if (type_name := _tensor_type(type_)) is None:
             raise _fail(op, f"has type '{type_}', which no file has")
         shape = type_.get_shape() if isinstance(type_, TensorType) else ()

@@ -44,6 +44,7 @@ from xdsl_quant.diagnostics import fail, op_name, warn
 from xdsl_quant.dialects.quant import uniform_type
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
+    CastsQuantization,
     MultipliesAndAccumulates,
     has_quantization_trait,
     quantization_trait,
@@ -95,12 +96,21 @@ class Weight(NamedTuple):
         return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
-def weight_of(op: Operation) -> Weight | None:
-    """The constant of floats that is the weight of a product; `None` if it has none."""
+def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
+    """
+    The constant of floats that is the weight of a product; `None` if it has none.
+
+    Args:
+        op: any op.
+        is_quantized: whether the constant may be quantized and dequantized for the product.
+    """
     trait = quantization_trait(op, AffineOpCoefficient)
     if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
         return None
     value = op.operands[trait.operand]
+    while is_quantized and has_quantization_trait(value.owner, CastsQuantization):
+        assert isinstance(value.owner, Operation)
+        value = value.owner.operands[0]
     owner = value.owner
     if (
         not isinstance(owner, Operation)

@@ -1,0 +1,205 @@
+"""Weight-only quantization: integer weights, and floating-point activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
+from xdsl_quant.transforms.weights.quant_quantize_weights import (
+    QuantizeWeight,
+    Weight,
+    weight_of,
+)
+
+from .errors import OUTPUT, Error, result_key
+from .recipe import Recipe, Selector
+from .recipe_files import RecipeError
+from .recording import RecordedModule, record, record_results
+from .report import KernelReport, ModelReport
+from .selection import fail_to_select
+
+
+def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
+    """
+    Quantize and dequantize the weights of products.
+
+    Args:
+        module: a float model, which is not changed.
+        recipe: what to quantize, and how.
+
+    Returns:
+        a copy, whose constants are still those of floats.
+
+    Raises:
+        RecipeError: if an override selects nothing, or says what has no effect on weights.
+        ValueError: if there is no product by a constant, or all are kept in floating point.
+        PassFailedException: if a weight is not finite.
+    """
+    quantized = module.clone()
+    products = [op for op in quantized.walk() if weight_of(op) is not None]
+    if not products:
+        found = counted_names(float_ops_of(module)) or "no op of floats"
+        raise ValueError(f"no weight of a product is in the model, found {found}")
+    bits = _bits(recipe, products)
+    if not bits:
+        raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
+    options = recipe.weights
+    patterns = {
+        each: QuantizeWeight(
+            each, options.granularity, options.block_size, options.range
+        )
+        for each in bits.values()
+    }
+    for op, width in bits.items():
+        patterns[width].match_and_rewrite(op, PatternRewriter(op))
+    return quantized
+
+
+def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, int]:
+    """How wide the weights of products are, without those that stay floats."""
+    bits = dict.fromkeys(products, recipe.weights.bits)
+    for override in recipe.overrides:
+        if override.values or override.observer is not None:
+            raise RecipeError(
+                f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "
+                "'weight-only', expected 'ops' or 'locations' with 'keep-float' or "
+                "'weight-bits'"
+            )
+        for selector in override.selectors:
+            known = [_name(op, selector) for op in products]
+            selected = [
+                op
+                for op, name in zip(products, known, strict=True)
+                if selector.selects([name])
+            ]
+            if not selected:
+                fail_to_select(recipe, selector, {*known})
+            for op in selected:
+                if override.keep_float:
+                    bits.pop(op, None)
+                elif override.weight_bits is not None:
+                    bits[op] = override.weight_bits
+    return bits
+
+
+def _name(op: Operation, selector: Selector) -> str:
+    if selector.kind == "ops":
+        return op_name(op)
+    return location_prefix(op.location).removesuffix(": ")
+
+
+# The report
+
+
+def report_on_weights(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+) -> ModelReport:
+    """
+    Measure what the quantization of weights does to a model.
+
+    Args:
+        module: the float model.
+        quantized: the same, with weights that are quantized and dequantized.
+        batches: samples, best those that were not used to quantize it.
+        entry: the function that takes the samples.
+    """
+    function = entry_function(module, entry).sym_name.data
+    runs = [
+        _recorded(module.clone(), function),
+        _recorded(quantized.clone(), function),
+        _own(quantized, function),
+    ]
+    accumulated: dict[str, Error] = {}
+    own: dict[str, Error] = {}
+    for batch in batches:
+        expected, *others = (run.values(batch) for run in runs)
+        for errors, values in zip((accumulated, own), others, strict=True):
+            for key, found in values.items():
+                errors.setdefault(key, Error()).add(expected[key], found, None)
+    reports = [
+        _report(op, weight, accumulated[key], own[key])
+        for number, (op, weight) in enumerate(_products(quantized).items())
+        for key in [result_key(number, 0)]
+    ]
+    outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
+    return ModelReport(reports, outputs)
+
+
+def _products(module: ModuleOp) -> Mapping[Operation, Weight]:
+    """The products by constants, whether these are quantized or not."""
+    return {
+        op: weight
+        for op in module.walk()
+        if (weight := weight_of(op, is_quantized=True)) is not None
+    }
+
+
+def _recorded(module: ModuleOp, function: str) -> RecordedModule:
+    """A module that records the results of products and of a function."""
+    for number, op in enumerate(_products(module)):
+        record(op.results[0], result_key(number, 0))
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == function:
+            record_results(op, f"{function}:{OUTPUT}")
+    return RecordedModule.of(module, function)
+
+
+def _own(quantized: ModuleOp, function: str) -> RecordedModule:
+    """A module of floats that records products of its values by quantized weights."""
+    module = quantized.clone()
+    for number, (op, weight) in enumerate(_products(module).items()):
+        copy = op.clone()
+        copy.operands[weight.operand] = weight.value
+        Rewriter.insert_op(copy, InsertPoint.before(op))
+        op.results[0].replace_all_uses_with(copy.results[0])
+        record(op.results[0], result_key(number, 0))
+    return RecordedModule.of(module, function)
+
+
+def _report(
+    op: Operation, weight: Weight, accumulated: Error, own: Error
+) -> KernelReport:
+    elements = weight.elements()
+    assert elements is not None
+    type_ = None
+    expressed = scalar_or_element_type(weight.value.type)
+    assert isinstance(expressed, AnyFloat)
+    size = elements.size * expressed.bitwidth
+    stored_size, weight_sqnr = size, math.nan
+    value = op.operands[weight.operand]
+    if value is not weight.value:
+        assert isinstance(value.owner, Operation)
+        type_ = scalar_or_element_type(value.owner.operands[0].type)
+        assert isinstance(type_, UniformType)
+        parameters = QuantizationParameters.from_type(type_)
+        error = Error()
+        numbers = elements.astype(parameters.expressed_dtype)
+        error.add(numbers, dequantize(quantize(numbers, parameters), parameters), None)
+        stored_size, weight_sqnr = elements.size * parameters.storage_width, error.sqnr
+    return KernelReport(
+        op_name(op),
+        location_prefix(op.location).removesuffix(": "),
+        "",
+        "" if type_ is None else str(type_),
+        accumulated.sqnr,
+        own.sqnr,
+        weight_sqnr,
+        0.0,
+        -(-size // 8),
+        -(-stored_size // 8),
+    )
