@@ -53,11 +53,13 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.runtime.atomic_files import open_atomically
 
 from .module_kernels import kernels_of, warn_without_kernels
+from .resolution.clamping import clamped_constants, clamped_values
 from .resolution.collecting import collect
-from .resolution.describing import describe, undecided_port
+from .resolution.describing import describe, name_of, undecided_port
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
+from .resolution.kernels import Range
 from .resolution.report import PropagationReport
-from .resolution.work_list import Resolver, content_of
+from .resolution.work_list import Resolver
 from .resolution.writing import duplicate_constants, overruled_specs, write_specs
 from .target_files import target_of_option
 from .target_spec import TargetSpec
@@ -101,6 +103,7 @@ class QuantPropagatePass(ModulePass):
         propagation = Propagation(op, target)
         propagation.warn_of_float_kernels()
         propagation.warn_of_clamped_constants()
+        propagation.warn_of_clamped_values()
         propagation.warn_of_specifications()
         warn_of_public_functions(propagation.copies)
         if stream is None or self.report is None:
@@ -129,12 +132,18 @@ class Propagation:
         with separated.undone_if_failed():
             self.graph = collect(module, target, separated.calls)
             Resolver(self.graph, target.range_rule).run()
+        values = self.graph.all_values
+        constants, cut_off = clamped_constants(values), clamped_values(values)
         overruled = overruled_specs(self.graph.kernels)
         write_specs(self.graph.kernels)
-        duplicate_constants(self.graph.all_values)
+        duplicate_constants(values)
         self.copies = merge_copies(separated)
-        left = {*kernels_of(module)} if overruled else set[RegionOp]()
+        # Kernels of functions that were merged are gone.
+        self._left = kernels_of(module)
+        left = {*self._left}
         self._overruled = [each for each in overruled if each.kernel.op in left]
+        self._constants = [each for each in constants if each.kernel.op in left]
+        self._cut_off = [each for each in cut_off if each.kernel.op in left]
 
     def warn_of_float_kernels(self) -> None:
         """Say on standard error which kernels nobody asked to stay in floating point."""
@@ -143,11 +152,9 @@ class Propagation:
             for kernel in self.graph.kernels
             if (port := undecided_port(kernel)) is not None
         }
-        # Kernels of functions that were merged are gone.
-        kernels = kernels_of(self._module)
         reasons = {
             op: reasons[op]
-            for op in kernels
+            for op in self._left
             if op in reasons
             and not any(isinstance(spec, NoQuantizedType) for spec in op.specs)
         }
@@ -171,8 +178,8 @@ class Propagation:
             else "the option report=FILE lists all of them"
         )
         warn(
-            f"{len(reasons)} of {len(kernels)} kernels stay in floating point, found that "
-            f"{reason}; {remedy}",
+            f"{len(reasons)} of {len(self._left)} kernels stay in floating point, found "
+            f"that {reason}; {remedy}",
             place,
         )
 
@@ -181,33 +188,35 @@ class Propagation:
         Say on standard error which constants exceed the range that they share with other
         values, as the results of their kernels may be wrong.
         """
-        for value in self.graph.all_values:
-            if not value.is_constant:
-                continue
-            kernel, port = value.users[0]
-            type_ = kernel.parameters(port)
-            if not kernel.constraints.is_same_scale or type_ is None:
-                continue
-            try:
-                numbers = content_of(value)
-            except (ValueError, ImportError):
-                continue
-            (scale, *others), zero_point = (
-                type_.scale_array(),
-                type_.zero_point_array()[0],
-            )
-            low, high = ((end - zero_point) * scale for end in type_.storage_range)
-            if others or not numbers.size:
-                continue
-            least, largest = float(numbers.min()), float(numbers.max())
-            if least < low - scale or high + scale < largest:
-                warn(
-                    "a constant exceeds what it has one scale with, found numbers from "
-                    f"{least:g} to {largest:g} at {kernel.port_name(port)} of kernel "
-                    f"'{kernel.name}' and a range from {low:g} to {high:g}; add statistics "
-                    "of the result",
-                    location_prefix(kernel.op.location),
-                )
+        if not (found := self._constants):
+            return
+        first = found[0]
+        kernel = first.kernel
+        warn(
+            f"constants exceed what they have one scale with, found {len(found)}, the "
+            f"first one with numbers {_from_to(first.numbers)} at "
+            f"{kernel.port_name(first.port)} of kernel '{kernel.name}' and a range "
+            f"{_from_to(first.limits)}; add statistics of the result",
+            location_prefix(kernel.op.location),
+        )
+
+    def warn_of_clamped_values(self) -> None:
+        """
+        Say on standard error which values have parameters that cut off numbers which their
+        statistics say.
+        """
+        if not (found := self._cut_off):
+            return
+        first = found[0]
+        kernel = first.kernel
+        warn(
+            f"values are cut off, found {len(found)}, the first one "
+            f"'{name_of(first.value.ssa)}' with statistics {_from_to(first.numbers)} and a "
+            f"range {_from_to(first.limits)} at {kernel.port_name(first.port)} of kernel "
+            f"'{kernel.name}' ({first.decision}); give it a specification, or larger "
+            "statistics to what it has one scale with",
+            location_prefix(kernel.op.location),
+        )
 
     def warn_of_specifications(self) -> None:
         """Say on standard error which parameters that the module had do not hold."""
@@ -226,6 +235,10 @@ class Propagation:
     def report(self) -> PropagationReport:
         """What was decided, and why. The module must not have changed since then."""
         return describe(self._module, self._target.name, self.graph, self.copies)
+
+
+def _from_to(range_: Range) -> str:
+    return f"from {range_[0]:g} to {range_[1]:g}"
 
 
 def _has_statistics(op: RegionOp) -> bool:

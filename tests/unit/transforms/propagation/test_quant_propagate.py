@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -863,10 +864,60 @@ def test_constants_that_exceed_their_peers(
     QuantPropagatePass("tflite-int8").apply(Context(), module)
     _, _, warning = capsys.readouterr().err.partition("warning: ")
     assert warning == is_warned * (
-        "a constant exceeds what it has one scale with, found numbers from -2 to 4 at "
-        "operand 1 of kernel 'tfl.maximum' and a range from -0.996078 to 1.00392; add "
-        "statistics of the result\n"
+        "constants exceed what they have one scale with, found 1, the first one with "
+        "numbers from -2 to 4 at operand 1 of kernel 'tfl.maximum' and a range from "
+        "-0.996078 to 1.00392; add statistics of the result\n"
     )
+
+
+def test_constants_that_exceed_their_peers_and_decide_nothing(
+    capsys: pytest.CaptureFixture[str],
+):
+    """No number of the operand is larger than 4 anyway, but some are than -2."""
+    wide = "!quant.calibrated<f32<-2.0:1.0>>"
+    minimum = kernel("tfl.minimum", [("x", wide), ("c", None)], "y", None)
+    QuantPropagatePass("tflite-int8").apply(
+        Context(), parsed(function(CONSTANT, minimum))
+    )
+    assert not capsys.readouterr().err
+
+
+def range_of(low: float, high: float) -> str:
+    return f"!quant.calibrated<f32<{low}:{high}>>"
+
+
+FOUR, POSITIVE = range_of(-4.0, 4.0), range_of(0.0, 4.0)
+CONCATENATION = (
+    kernel("tfl.maximum", [("x", FOUR), ("z", FOUR)], "a", FOUR),
+    kernel("tfl.maximum", [("a", FOUR), ("z", FOUR)], "b", POSITIVE),
+)
+
+
+def test_values_that_exceed_what_they_have_one_scale_with(
+    capsys: pytest.CaptureFixture[str],
+):
+    """TensorFlow Lite's rule loses numbers, with a warning; others take larger ranges."""
+    user = kernel("tfl.add", [("a", FOUR), ("b", POSITIVE)], "y", FOUR)
+    text = function(*CONCATENATION, user)
+    module = parsed(text)
+    QuantPropagatePass("tflite-int8").apply(Context(), module)
+    assert capsys.readouterr().err == (
+        "module:2:1: warning: values are cut off, found 1, the first one '%a' with "
+        "statistics from -4 to 4 and a range from 0 to 4 at result 0 of kernel "
+        "'tfl.maximum' (same scale of tfl.maximum); give it a specification, or larger "
+        "statistics to what it has one scale with\n"
+    )
+    toy = replace(TFLITE, range_rule="exact")
+    report = propagate(module := parsed(text), toy)
+    assert {str(spec) for spec in specs(module)[1]} == {
+        "!quant.uniform<i8:f32, 0.031372549019607843:-1>"
+    }
+    assert not report.rescales
+    # Only the result counts.
+    QuantPropagatePass("tflite-int8").apply(
+        Context(), parsed(function(*CONCATENATION, result="b"))
+    )
+    assert not capsys.readouterr().err
 
 
 def test_report_that_cannot_be_written(tmp_path: Path):

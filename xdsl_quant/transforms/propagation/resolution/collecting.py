@@ -252,7 +252,7 @@ def _read_specs(value: Value) -> None:
         ranges = kernel.ranges.get(port)
         if ranges is not None or isinstance(spec, CalibratedQuantizedType):
             if not is_known and not value.is_constant:
-                value.range = _range(spec, ranges)
+                value.said = value.range = _range(spec, ranges)
                 value.ranges = ranges
         elif isinstance(spec, UniformType):
             decision = Decision("specification")

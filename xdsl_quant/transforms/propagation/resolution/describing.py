@@ -194,6 +194,16 @@ def _decision(
     return value.parameters, value.decision
 
 
+def name_of(value: SSAValue) -> str:
+    """The name of a value in the text of its function."""
+    owner = value.owner
+    top = owner if isinstance(owner, Operation) else owner.parent_op()
+    assert top is not None
+    while (parent := top.parent_op()) is not None and not isinstance(parent, ModuleOp):
+        top = parent
+    return next(name for ssa, name in value_names(top) if ssa is value)
+
+
 def value_names(top: Operation) -> Iterator[tuple[SSAValue, str]]:
     """The values of a function but for those in kernels, with the names of the text."""
     printer = Printer(StringIO())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -39,6 +39,9 @@ from ..target_spec import (
     ScaleConstraint,
     Signature,
 )
+
+Range: TypeAlias = tuple[float, float]
+"""The smallest and the largest number."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,14 @@ class Value:
 
     is_constant: bool = False
 
-    range: tuple[float, float] | None = None
+    said: Range | None = None
     """The smallest and the largest element, if statistics say so."""
 
+    range: Range | None = None
+    """That range, or another one that parameters are chosen for."""
+
     ranges: ValueRanges | None = None
-    """That range with those of a dimension, if statistics say so."""
+    """The said range with those of a dimension, if statistics say so."""
 
     parameters: UniformType | None = None
     is_immutable: bool = False

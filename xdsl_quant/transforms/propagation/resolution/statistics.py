@@ -7,7 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .kernels import Value
+from .kernels import Kernel, Value
+
+
+def unite_ranges(kernels: Iterable[Kernel]) -> None:
+    """
+    Give results of kernels of same scale the ranges of the operands, too, so that these
+    lose no numbers when their ranges are removed. TensorFlow Lite does not do so.
+
+    Args:
+        kernels: in the order of the text, so that ranges go along chains of kernels.
+    """
+    for kernel in kernels:
+        if not kernel.constraints.is_same_scale:
+            continue
+        operands, results = (
+            [value for port in ports if (value := kernel.values[port]) is not None]
+            for ports in (kernel.inputs, kernel.outputs)
+        )
+        ranges = [value.range for value in operands if value.range is not None]
+        if not ranges or any(value.parameters is not None for value in operands):
+            continue
+        for value in results:
+            if value.parameters is not None:
+                continue
+            if value.range is not None and len(operands) > 1:
+                ranges.append(value.range)
+            lows, highs = zip(*ranges, strict=True)
+            value.range = min(lows), max(highs)
 
 
 def remove_redundant_statistics(values: Iterable[Value]) -> None:

@@ -31,7 +31,7 @@ from .axes import carried, coefficient_ranges
 from .collecting import Graph
 from .kernels import Decision, Kernel, Value
 from .parameters import ParameterChoice, with_scales
-from .statistics import remove_redundant_statistics
+from .statistics import remove_redundant_statistics, unite_ranges
 
 _LARGEST_BIAS = (2**31 - 1) // 2
 """Stored biases from here on might overflow when products are added."""
@@ -53,6 +53,8 @@ class Resolver:
     def run(self) -> None:
         """Decide what can be decided."""
         values = self.graph.all_values
+        if self.rule != "tflite":
+            unite_ranges(self.graph.kernels)
         remove_redundant_statistics(values)
         for value in values:
             self._decide_by_range(value)
