@@ -53,6 +53,7 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.runtime.atomic_files import open_atomically
 
 from .module_kernels import kernels_of, warn_without_kernels
+from .resolution.axes import without_axis
 from .resolution.clamping import clamped_constants, clamped_values
 from .resolution.collecting import collect
 from .resolution.describing import describe, name_of, undecided_port
@@ -102,6 +103,7 @@ class QuantPropagatePass(ModulePass):
         warn_without_kernels(op)
         propagation = Propagation(op, target)
         propagation.warn_of_float_kernels()
+        propagation.warn_of_missing_dimensions()
         propagation.warn_of_clamped_constants()
         propagation.warn_of_clamped_values()
         propagation.warn_of_specifications()
@@ -134,6 +136,7 @@ class Propagation:
             Resolver(self.graph, target.range_rule).run()
         values = self.graph.all_values
         constants, cut_off = clamped_constants(values), clamped_values(values)
+        self._without_axis = without_axis(self.graph.kernels)
         overruled = overruled_specs(self.graph.kernels)
         write_specs(self.graph.kernels)
         duplicate_constants(values)
@@ -215,6 +218,22 @@ class Propagation:
             f"range {_from_to(first.limits)} at {kernel.port_name(first.port)} of kernel "
             f"'{kernel.name}' ({first.decision}); give it a specification, or larger "
             "statistics to what it has one scale with",
+            location_prefix(kernel.op.location),
+        )
+
+    def warn_of_missing_dimensions(self) -> None:
+        """Say on standard error which weights lack the dimension that scales belong to."""
+        found = [each for each in self._without_axis if each[0].op in {*self._left}]
+        if not found:
+            return
+        kernel, port = found[0]
+        value = kernel.values[port]
+        assert value is not None
+        warn(
+            f"weights without the dimension of 'coefficient-axis' have one scale, found "
+            f"{len(found)}, the first one '{value.ssa.type}' at {kernel.port_name(port)} of "
+            f"kernel '{kernel.name}', and dimension "
+            f"{kernel.constraints.coefficients[port]}; change the target",
             location_prefix(kernel.op.location),
         )
 

@@ -45,6 +45,7 @@ from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_propagate import (
+    Propagation,
     QuantPropagatePass,
     propagate,
 )
@@ -550,6 +551,34 @@ def test_scales_of_a_dimension_that_is_moved():
 
 
 @pytest.mark.parametrize(
+    ("before", "axis", "after", "expected"),
+    [
+        ("tensor<?x2xf32>", 1, "tensor<3x1x2xf32>", 2),
+        ("tensor<2x?xf32>", 0, "tensor<2x3x1xf32>", 0),
+        ("tensor<3x2x4xf32>", 1, "tensor<3x2x2x2xf32>", 1),
+        ("tensor<3x2x4xf32>", 1, "tensor<4x2x3xf32>", None),
+        ("tensor<?x?x2xf32>", 2, "tensor<2x3x5xf32>", None),
+    ],
+)
+def test_scales_of_a_dimension_that_is_reshaped(
+    before: str, axis: int, after: str, expected: int | None
+):
+    """A dimension of unknown size may be of any."""
+    known = PER_AXIS.format(axis)
+    module = parsed(f"""
+      func.func @main(%x: {before}) -> {after} {{
+        %y = quant.region "k" (%a = %x : {before} as {known}) -> ({after}) {{
+          %b = stablehlo.reshape %a : ({before}) -> {after}
+          quant.return %b : {after}
+        }}
+        func.return %y : {after}
+      }}""")
+    propagate(module, target(k=([I8], [SameOperandsAndResultsScale()])))
+    result = "f32" if expected is None else PER_AXIS.format(expected)
+    assert specs(module) == [[known, result]]
+
+
+@pytest.mark.parametrize(
     ("type_", "dimensions"), [("tensor<3xf32>", 1), ("tensor<1x3xf32>", "0, 1")]
 )
 def test_scales_of_a_dimension_that_is_repeated(type_: str, dimensions: object):
@@ -966,6 +995,42 @@ def test_dimension_from_the_end():
     propagate(module, toy)
     scales = "{1.000000e+00,2.000000e+00,5.000000e-01,1.000000e+00}"
     assert specs(module)[0][1] == f"!quant.uniform<i8<-127:127>:f32:0, {scales}>"
+
+
+def test_dimension_that_a_weight_lacks(capsys: pytest.CaptureFixture[str]):
+    weight = Port(AnyQuantizedType(i8, f32), zero_point=0)
+    toy = target(k=([I8, weight], [AffineOpCoefficient(dimension=1)]))
+    kernels = [kernel("k", [("x", HALF), ("c", None)], y, HALF) for y in "ay"]
+    module = parsed(function(CONSTANT, *kernels))
+    propagation = Propagation(module, toy)
+    assert (
+        specs(module)[0][1] == "!quant.uniform<i8<-127:127>:f32, 0.031496062992125984>"
+    )
+    propagation.warn_of_missing_dimensions()
+    assert capsys.readouterr().err == (
+        "module:3:1: warning: weights without the dimension of 'coefficient-axis' have one "
+        f"scale, found 2, the first one '{T}' at operand 1 of kernel 'k', and dimension 1; "
+        "change the target\n"
+    )
+
+
+def test_ranges_of_a_dimension_that_the_target_does_not_mean():
+    """Dimension 3 is not dimension 1 of two."""
+    weight = Port(AnyQuantizedType(i8, f32), zero_point=0)
+    toy = target(k=([I8, weight], [AffineOpCoefficient(dimension=3)]))
+    module = parsed(f"""
+      func.func @main(%x: {T}, %w: {MATRIX}) -> {T} {{
+        %y = quant.region "k" (%a = %x : {T} as {HALF},
+            %b = %w : {MATRIX} as !quant.calibrated<f32<-127.0:127.0>>)
+            -> ({T} as {HALF}) attributes {{quant.port_stats = [{{port = 1 : i64,
+              quant.axis = 1 : i64, quant.axis_stats = dense<[[-1.0, 1.0], [-2.0, 2.0],
+              [-127.0, 127.0]]> : tensor<3x2xf64>}}]}} {{
+          quant.return %a : {T}
+        }}
+        func.return %y : {T}
+      }}""")
+    propagate(module, toy)
+    assert specs(module)[0][1] == "!quant.uniform<i8:f32, 1.000000e+00>"
 
 
 @pytest.mark.parametrize("number", ["0x7F800000", "0x7FC00000"])

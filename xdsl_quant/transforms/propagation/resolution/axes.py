@@ -5,12 +5,12 @@ where they do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DenseArrayBase, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, TensorType
 from xdsl.ir import Operation
 from xdsl.traits import ConstantLike
 from xdsl.utils.hints import isa
@@ -27,6 +27,29 @@ from .kernels import Kernel, Value
 from .parameters import with_axis
 
 
+def coefficient_axis(kernel: Kernel, port: int) -> int | None:
+    """The dimension of a weight that has scales of its own, if it has that dimension."""
+    axis = kernel.constraints.coefficients.get(port)
+    value = kernel.values[port]
+    if axis is None or value is None or not isinstance(value.ssa.type, TensorType):
+        return None
+    rank = value.ssa.type.get_num_dims()
+    return axis % rank if -rank <= axis < rank else None
+
+
+def without_axis(kernels: Iterable[Kernel]) -> Sequence[tuple[Kernel, int]]:
+    """The ports with constant weights that lack the dimension of scales of their own."""
+    return [
+        (kernel, port)
+        for kernel in kernels
+        for port, axis in kernel.constraints.coefficients.items()
+        if axis is not None
+        and (value := kernel.values[port]) is not None
+        and value.is_constant
+        and coefficient_axis(kernel, port) is None
+    ]
+
+
 def coefficient_ranges(value: Value) -> tuple[int, NDArray[Any]] | None:
     """
     The ranges of a dimension, of shape `(n, 2)`, if it is the coefficient axis of all
@@ -39,14 +62,11 @@ def coefficient_ranges(value: Value) -> tuple[int, NDArray[Any]] | None:
     _, axis, pairs = value.ranges
     if axis is None or pairs is None or not isinstance(type_, TensorType):
         return None
-    shape = type_.get_shape()
-    if shape[axis] != len(pairs):
+    if type_.get_shape()[axis] != len(pairs):
         # It is dynamic.
         return None
-    for user, port in value.users:
-        dimension = user.constraints.coefficients.get(port)
-        if dimension is None or axis != dimension % len(shape):
-            return None
+    if any(coefficient_axis(*use) != axis for use in value.users):
+        return None
     return axis, pairs
 
 
@@ -97,16 +117,35 @@ def _moved_dimensions(op: Operation) -> Sequence[int | None]:
     if dimensions is not None:
         places = {to: i for i, to in enumerate(dimensions)}
     elif op_name(op).endswith(".reshape"):
-        # A dimension stays if as many elements are before it as were.
-        starts = {prod(before[:i]): i for i, size in enumerate(before) if size > 1}
-        counts = ((to, prod(after[:to])) for to in range(len(after)))
-        places = {to: starts[count] for to, count in counts if count in starts}
+        # A dimension stays if as many elements are before it, or after it, as were.
+        known = {
+            count: i
+            for i, size in enumerate(before)
+            if size > 1
+            for count in _counts(before, i)
+        }
+        places = {
+            to: known[count]
+            for to in range(len(after))
+            for count in _counts(after, to)
+            if count in known
+        }
     else:
         return ()
     return [
         i if (i := places.get(to)) is not None and before[i] == size else None
         for to, size in enumerate(after)
     ]
+
+
+def _counts(shape: Sequence[int], dimension: int) -> Iterator[tuple[str, int]]:
+    """How many elements are before and after a dimension, if that is known."""
+    for place, sizes in (
+        ("before", shape[:dimension]),
+        ("after", shape[dimension + 1 :]),
+    ):
+        if DYNAMIC_INDEX not in sizes:
+            yield place, prod(sizes)
 
 
 def _numbers(op: Operation, name: str) -> Sequence[int] | None:

@@ -27,7 +27,7 @@ from xdsl_quant.numerics import RangeRule
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
 
 from ..target_spec import QuantFn
-from .axes import carried, coefficient_ranges
+from .axes import carried, coefficient_axis, coefficient_ranges
 from .collecting import Graph
 from .kernels import Decision, Kernel, Value
 from .parameters import ParameterChoice, with_scales
@@ -160,13 +160,10 @@ class Resolver:
         kernel, port = value.users[0]
         constraints = kernel.constraints
         is_weight = port in constraints.coefficients
-        axis = constraints.coefficients.get(port)
+        axis = coefficient_axis(kernel, port)
         choice = self._choice(value)
         try:
             content = content_of(value)
-            if axis is not None:
-                rank = content.ndim
-                axis = axis % rank if -rank <= axis < rank else None
             parameters = choice.for_content(content, is_weight=is_weight, axis=axis)
         except (ValueError, ImportError) as e:
             value.float_reason = str(e)
