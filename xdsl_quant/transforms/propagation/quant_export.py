@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.context import Context
+from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -24,12 +25,18 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import fail, location_prefix, op_name
-from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.diagnostics import fail, location_prefix, op_name, warn
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    NoQuantizedType,
+    RegionOp,
+    ScaledQuantizedType,
+)
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -37,7 +44,14 @@ from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
 from .export.reasons import StaysInFloat
 from .export.wide_biases import widen_biases
-from .module_kernels import float_ops_of, kernels_of, warn_without_kernels
+from .kernel_matching import is_constant
+from .module_kernels import (
+    float_ops_of,
+    has_floats,
+    kernels_of,
+    ports_of,
+    warn_without_kernels,
+)
 
 FLOAT_KERNELS = "quant.float_kernels"
 """The attribute of a module that lists the kernels that stayed in floating point."""
@@ -45,6 +59,10 @@ FLOAT_KERNELS = "quant.float_kernels"
 
 RESCALES = "quant.rescales"
 """The attribute of a module that says how many rescales there are."""
+
+
+_DECIDED = ScaledQuantizedType | NoQuantizedType
+_UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,7 @@ class QuantExportPass(ModulePass):
             reference.run()
         if self.fully_quantized and reference is not None:
             _check(op, reference)
+        _warn_without_parameters(op)
         export: FixedExport | CodegenExport
         if is_fixed:
             export = FixedExport(op)
@@ -104,6 +123,41 @@ class QuantExportPass(ModulePass):
             op.attributes[FLOAT_KERNELS] = ArrayAttr(
                 map(StringAttr, _descriptions(export.in_float))
             )
+
+
+def _needs_parameters(value: SSAValue) -> bool:
+    """Whether a port with a value is float, and neither constant nor a destination."""
+    return (
+        has_floats(value)
+        and not isinstance(value.owner, tensor.EmptyOp | linalg.ops.FillOp)
+        and not is_constant(value)
+    )
+
+
+def _warn_without_parameters(module: ModuleOp) -> None:
+    """
+    Say on standard error that all kernels stay in floating point, where nothing tells that
+    parameters were decided: no port has any, or one has a range or a width still.
+    """
+    kernels = kernels_of(module)
+    specs = [
+        [spec for value, spec in ports_of(kernel) if _needs_parameters(value)]
+        for kernel in kernels
+    ]
+    every = [spec for each in specs for spec in each]
+    if (
+        all(any(not isinstance(s, _DECIDED) for s in each) for each in specs)
+        and every
+        and (
+            any(isinstance(spec, _UNDECIDED) for spec in every)
+            or not any(isinstance(spec, ScaledQuantizedType) for spec in every)
+        )
+    ):
+        warn(
+            f"no kernel is quantized, found {len(kernels)} with ports without parameters; "
+            "'quant-propagate' decides them",
+            location_prefix(kernels[0].location),
+        )
 
 
 def _descriptions(in_float: Mapping[RegionOp, StaysInFloat]) -> Iterator[str]:

@@ -231,8 +231,8 @@ class Propagation:
         assert value is not None
         warn(
             f"weights without the dimension of 'coefficient-axis' have one scale, found "
-            f"{len(found)}, the first one '{value.ssa.type}' at {kernel.port_name(port)} of "
-            f"kernel '{kernel.name}', and dimension "
+            f"{len(found)}, the first one '{value.ssa.type}' at {kernel.port_name(port)} "
+            f"of kernel '{kernel.name}', and dimension "
             f"{kernel.constraints.coefficients[port]}; change the target",
             location_prefix(kernel.op.location),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
@@ -189,6 +189,54 @@ def test_what_stays_in_float():
         "quant.qcast",
         "quant.dcast",
     ]
+
+
+QUARTER = "!quant.uniform<i8:f32, 2.500000e-01>"
+
+
+@pytest.mark.parametrize(
+    ("specs", "is_warned"),
+    [
+        (("", "", ""), True),
+        ((" as !quant.calibrated<f32<-1.0:1.0>>", "", ""), True),
+        # The first cast of a model says its parameters, but propagation was forgotten.
+        ((f" as {QUARTER}", " as !quant.calibrated<f32<-1.0:1.0>>", ""), True),
+        # Propagation found no more.
+        ((f" as {QUARTER}", "", ""), False),
+        ((f" as {QUARTER}", f" as {QUARTER}", ""), False),
+        # Somebody wants it.
+        ((" as !quant.none<f32>", " as !quant.none<f32>", ""), False),
+    ],
+)
+@pytest.mark.parametrize("mode", ["fixed", "codegen"])
+def test_without_parameters(
+    specs: Sequence[str],
+    is_warned: bool,
+    mode: Literal["fixed", "codegen"],
+    capsys: pytest.CaptureFixture[str],
+):
+    a, b, c = specs
+    text = f"""
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %c = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %0 = quant.region "k" (%p = %x : tensor<4xf32>{a}, %q = %c : tensor<4xf32>)
+      -> (tensor<4xf32>{b}) {{
+    %r = stablehlo.maximum %p, %q : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }}
+  %1 = quant.region "k" (%p = %0 : tensor<4xf32>{b}) -> (tensor<4xf32>{c}) {{
+    %r = stablehlo.tanh %p : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }}
+  func.return %1 : tensor<4xf32>
+}}
+"""
+    module = parse_module(text, "model.mlir")
+    QuantExportPass(mode).apply(Context(), module)
+    assert capsys.readouterr().err == is_warned * (
+        "model.mlir:4:3: warning: no kernel is quantized, found 2 with ports without "
+        "parameters; 'quant-propagate' decides them\n"
+    )
 
 
 def test_fully_quantized():

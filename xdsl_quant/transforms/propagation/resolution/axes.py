@@ -30,10 +30,10 @@ from .parameters import with_axis
 def coefficient_axis(kernel: Kernel, port: int) -> int | None:
     """The dimension of a weight that has scales of its own, if it has that dimension."""
     axis = kernel.constraints.coefficients.get(port)
-    value = kernel.values[port]
-    if axis is None or value is None or not isinstance(value.ssa.type, TensorType):
+    type_ = kernel.op.inputs[port].type
+    if axis is None or not isinstance(type_, TensorType):
         return None
-    rank = value.ssa.type.get_num_dims()
+    rank = type_.get_num_dims()
     return axis % rank if -rank <= axis < rank else None
 
 
