@@ -405,6 +405,61 @@ def test_constants_are_not_cut_off(
         np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
 
 
+TWO_KERNELS = """
+!x = !quant.uniform<i8:f32, 0.03125>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<[0.0, 10.0, 1.0, -9.0]> : tensor<4xf32>
+  %0 = quant.region "k" (%a = %x : tensor<4xf32> as !x, %b = %c : tensor<4xf32>)
+      -> (tensor<4xf32> as !x) {
+    %r = stablehlo.OP %a, %b : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }
+  %1 = quant.region "k" (%a = %0 : tensor<4xf32> as !x)
+      -> (tensor<4xf32> as !y) {
+    %r = stablehlo.SECOND : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }
+  func.return %1 : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "second", "type_", "expected"),
+    [
+        ("maximum", "negate %a", "0.125", [0, -10, -1, -2]),
+        ("minimum", "negate %a", "0.125", [2, 0.5, -0.75, 9]),
+        # What only moves or orders has the same numbers.
+        ("maximum", "maximum %a, %a", "0.03125", [0, 10, 1, 2]),
+    ],
+)
+@pytest.mark.parametrize("mode", ["fixed", "codegen"])
+def test_numbers_of_constants_are_not_cut_off(
+    op: str,
+    second: str,
+    type_: str,
+    expected: Sequence[float],
+    mode: Literal["fixed", "codegen"],
+):
+    """A single one that exceeds the type of the result, neither there nor later."""
+    text = TWO_KERNELS.replace("OP", op).replace("SECOND", second)
+    text = text.replace("!y", f"!quant.uniform<i8:f32, {type_}>")
+    module = parse_module(text, "model.mlir")
+    QuantExportPass(mode).apply(Context(), module)
+    limits = "the range of '!quant.uniform<i8:f32, 3.125000e-02>'"
+    assert [
+        reason.data for reason in cast("Any", module.attributes["quant.float_kernels"])
+    ] == [
+        f"model.mlir:5:3: kernel 'k': a constant of 'stablehlo.{op}' exceeds {limits}",
+        f"model.mlir:10:3: kernel 'k': operand 0 has numbers that exceed {limits}",
+    ]
+    apply_passes(
+        module, "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
+    )
+    x = np.array([-2, -0.5, 0.75, 2], np.float32)
+    np.testing.assert_array_equal(run_function(module, "main", x)[0], expected)
+
+
 def test_constants_that_are_no_numbers():
     module = exported(NETWORK.replace("0.1, -0.2]>", "0x7FC00000, -0.2]>"))
     (reason,) = cast("Any", module.attributes["quant.float_kernels"])

@@ -77,6 +77,7 @@ from .constants import Constant, Empty, constant_numbers, constant_or_empty
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, Port
 from .loops import Loop
+from .order import check_constants, check_operands, cuts_off
 from .reasons import ResultOutOfRange, StaysInFloat, reason_of
 
 if TYPE_CHECKING:
@@ -117,6 +118,9 @@ class CodegenExport:
         self._expressed: dict[SSAValue, SSAValue] = {}
         self._read: dict[SSAValue, None] = {}
         """Constants and destinations that are no quantized ports."""
+
+        self._out_of_range: dict[SSAValue, float] = {}
+        """Results in floats that their types would cut off, with such a number."""
 
         self._differences: dict[str, list[int]] = {}
         self._is_bounded = True
@@ -183,8 +187,11 @@ class CodegenExport:
                 reason = e
         if reason is not None:
             self.in_float[region] = reason
-            are_stored = not isinstance(reason, ResultOutOfRange)
-            self._float_kernel(region, are_stored=are_stored)
+            results = self._float_kernel(
+                region, are_stored=not isinstance(reason, ResultOutOfRange)
+            )
+            if isinstance(reason, ResultOutOfRange):
+                self._out_of_range |= dict.fromkeys(results, reason.number)
 
     def _reason(self, index: int) -> StaysInFloat | None:
         """Why a kernel stays in floating point, if that is known already."""
@@ -200,6 +207,8 @@ class CodegenExport:
                 and constant_or_empty(value.owner) is None
             ):
                 raise StaysInFloat(f"a port has the specification '{spec}'")
+        check_constants(region)
+        check_operands(region, self._out_of_range)
         body = _lowered_body(region)
         may_wait = [
             self.reference is not None and _may_wait(argument)
@@ -300,7 +309,10 @@ class CodegenExport:
         if not isinstance(value, Integers):
             raise StaysInFloat("a result has elements that do not matter")
         if port.cuts_off(value):
-            raise ResultOutOfRange(f"a result exceeds the range of '{port.type}'")
+            raise ResultOutOfRange(
+                f"a result exceeds the range of '{port.type}'",
+                float((value.low - value.zero_point) * min(value.scales)),
+            )
         # To round what was moved is to move what was rounded.
         is_same |= value.is_same_at_port and value.port == port.type
         if self.reference is not None and _waits_for_a_kernel(region.results[i], port):
@@ -443,8 +455,15 @@ class CodegenExport:
             )
         return self._expressed[value]
 
-    def _float_kernel(self, region: RegionOp, *, are_stored: bool) -> None:
-        """Dequantize, compute, and quantize unless results stay in floats."""
+    def _float_kernel(
+        self, region: RegionOp, *, are_stored: bool
+    ) -> Sequence[SSAValue]:
+        """
+        Dequantize, compute, and quantize unless results stay in floats.
+
+        Returns:
+            the floats of the results.
+        """
         builder = LoweringBuilder.before(region)
         block = region.body.block
         values: dict[SSAValue, SSAValue] = {}
@@ -476,11 +495,14 @@ class CodegenExport:
                 if are_stored:
                     new = _rounded(builder, new, spec)
                 old.replace_all_uses_with(new)
+        return [values[returned] for returned in region.returned]
 
     def _as_floats(
         self, builder: LoweringBuilder, value: SSAValue, spec: Attribute
     ) -> tuple[SSAValue, bool]:
         """What a port has after it is quantized, and whether pushing changes nothing."""
+        if value in self._out_of_range and cuts_off(spec, self._out_of_range[value]):
+            return value, True
         if _is_scaled(spec):
             try:
                 stored = self._at_port(value, Port.of(spec))

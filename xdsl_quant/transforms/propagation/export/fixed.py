@@ -37,6 +37,7 @@ from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from ..module_kernels import has_floats, ports_of
 from .constant_ranges import has_nan
 from .dialect_casts import QUANT_WORDS, Words, words_of
+from .order import check_operands, cuts_off
 from .quantized_kernels import QuantizedKernel
 from .reasons import ResultOutOfRange, StaysInFloat
 
@@ -54,6 +55,9 @@ class FixedExport:
 
         self.in_float: dict[RegionOp, StaysInFloat] = {}
         """The kernels that stayed in floating point, and why."""
+
+        self.out_of_range: dict[SSAValue, float] = {}
+        """Results in floats that their types would cut off, with such a number."""
 
         self.dequantizations: dict[Operation, None] = {}
         """The casts of values that kernels take as they are stored."""
@@ -79,6 +83,8 @@ class FixedExport:
             self.in_float[region] = e
             are_stored = not isinstance(e, ResultOutOfRange)
             kernel, results = self._float_kernel(region, are_stored=are_stored)
+            if isinstance(e, ResultOutOfRange):
+                self.out_of_range |= dict.fromkeys(results, e.number)
         Rewriter.insert_op(kernel.ops, InsertPoint.before(region))
         specs = region.output_specs
         for old, new, spec in zip(region.results, results, specs, strict=True):
@@ -104,6 +110,7 @@ class FixedExport:
                 raise StaysInFloat(f"a port has the specification '{spec}'")
             if has_nan(value):
                 raise StaysInFloat("a constant that is no number")
+        check_operands(region, self.out_of_range)
         arguments = [
             self._quantized(value, spec, words)
             if isinstance(spec, ScaledQuantizedType)
@@ -123,7 +130,9 @@ class FixedExport:
         for argument, value, spec in zip(
             block.args, region.inputs, region.input_specs, strict=True
         ):
-            if isinstance(spec, ScaledQuantizedType) and (
+            if value in self.out_of_range and cuts_off(spec, self.out_of_range[value]):
+                pass
+            elif isinstance(spec, ScaledQuantizedType) and (
                 not is_constant(value) or _as_stored(value, spec) is not None
             ):
                 value = kernel.expressed(self._quantized(value, spec, kernel.words))

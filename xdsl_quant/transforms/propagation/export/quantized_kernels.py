@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from math import isinf, prod
+from math import prod
 from typing import TypeGuard, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
@@ -25,10 +25,8 @@ from xdsl_quant.dialects.quant import (
 )
 from xdsl_quant.dialects.quant.traits import (
     Adds,
-    Clamps,
     MovesElements,
     MultipliesAndAccumulates,
-    OrdersElements,
     Reduces,
     has_quantization_trait,
     quantization_trait,
@@ -41,9 +39,10 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.transforms.building.builder import shape_of
 
 from ..module_kernels import has_floats
-from .constant_ranges import ends_of, fits, is_exact, numbers_of
+from .constant_ranges import fits, is_exact
 from .dialect_casts import Words, is_quantized
-from .reasons import ResultOutOfRange, StaysInFloat, reason_of
+from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
+from .reasons import StaysInFloat, reason_of
 
 _ACCUMULATOR_BITS = 32
 
@@ -52,9 +51,6 @@ _F32_ROUNDING = 2.0**-23
 
 _TAKES_ACCUMULATORS = Adds, MovesElements, MultipliesAndAccumulates
 """Ops that may take a scale for each channel. StableHLO's other ops do not."""
-
-_KEEPS_ORDER = Clamps, MovesElements, OrdersElements
-"""Ops that may be clamped to the range of their result before or after they compute."""
 
 
 def _is_accumulator(type_: Attribute) -> TypeGuard[ScaledQuantizedType]:
@@ -228,12 +224,12 @@ class QuantizedKernel:
             isinstance(type_, PerAxisType) and _is_accumulator(type_)
             for type_ in quantized
         )
-        own = self._stored_as(op.results[0]) if _keeps_order(op) else None
+        own = stored_as(self.region, op.results[0]) if keeps_order(op) else None
         if own is not None:
             are_exact = all([is_exact(x, peer) for x in constants])
             for index, operand in enumerate(operands):
-                if operand in constants and _is_cut_off(op, index, operand, own):
-                    raise ResultOutOfRange(_out_of_range(op, own))
+                if operand in constants:
+                    check_not_cut_off(op, index, operand, own)
             is_same = are_exact and not needs_no_axis and len({*quantized}) == 1
             common = None if is_same else own
         else:
@@ -243,7 +239,7 @@ class QuantizedKernel:
             elif needs_no_axis:
                 raise StaysInFloat(f"'{op.name}' takes no scales of an axis")
             if not all([fits(x, common or peer) for x in constants]):
-                raise StaysInFloat(_out_of_range(op, common or peer))
+                raise StaysInFloat(out_of_range(op, common or peer))
         return [
             self._as(x, common or peer)
             if x in constants or (common is not None and is_quantized(x.type))
@@ -305,16 +301,16 @@ class QuantizedKernel:
         if has_quantization_trait(op, Reduces):
             return [cast(QuantizedType, types[0])]
         candidates: list[QuantizedType] = []
-        if (stored := self._stored_as(op.results[0])) is not None:
+        if (stored := stored_as(self.region, op.results[0])) is not None:
             candidates.append(stored)
-        if _keeps_order(op):
+        if keeps_order(op):
             candidates += [t for t in types if isinstance(t, QuantizedType)][:1]
         if candidates:
             return candidates
         users = [use.operation for result in op.results for use in result.uses]
         if not users:
             return self._result_types[:1]
-        computing = next((user for user in users if not _keeps_order(user)), users[0])
+        computing = next((user for user in users if not keeps_order(user)), users[0])
         raise StaysInFloat(
             f"no specification says how the result of '{op.name}' is stored, and "
             f"'{computing.name}' computes with it"
@@ -327,74 +323,18 @@ class QuantizedKernel:
         """
         return (
             has_quantization_trait(op, *_TAKES_ACCUMULATORS, Reduces)
-            or _keeps_order(op)
+            or keeps_order(op)
             or all(
                 accumulator.get_scales().max() <= spec.get_scales().min() / 4
                 for spec in self._result_types
             )
         )
 
-    def _stored_as(self, value: SSAValue) -> ScaledQuantizedType | None:
-        """The type of the result that a value is, or becomes without computation."""
-        returned = self.region.returned
-        if value in returned:
-            spec = self.region.output_specs.data[[*returned].index(value)]
-            return spec if isinstance(spec, ScaledQuantizedType) else None
-        users = {use.operation for use in value.uses}
-        types = {
-            self._stored_as(user.results[0]) if _keeps_order(user) else None
-            for user in users
-        }
-        return types.pop() if len(types) == 1 else None
-
-
-def _keeps_order(op: Operation) -> bool:
-    """Whether an op only moves, orders and clamps elements."""
-    if isinstance(op, StatisticsOp | StatisticsRefOp):
-        return True
-    bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
-    return has_quantization_trait(op, *_KEEPS_ORDER) or (
-        has_quantization_trait(op, Reduces)
-        and all(_keeps_order(inner) for body in bodies for inner in body)
-    )
-
-
-def _applied(op: Operation) -> Operation:
-    """The op itself, or the only one that a reduction applies."""
-    bodies = [[*block.ops][:-1] for region in op.regions for block in region.blocks]
-    return bodies[0][0] if len(bodies) == 1 and len(bodies[0]) == 1 else op
-
-
-def _out_of_range(op: Operation, type_: QuantizedType) -> str:
-    return f"a constant of '{op.name}' exceeds the range of '{type_}'"
-
-
-def _is_cut_off(
-    op: Operation, index: int, constant: SSAValue, type_: ScaledQuantizedType
-) -> bool:
-    """
-    Whether the type of the result cuts a constant operand off, though the result has the
-    numbers of it. An infinity is the end of any range.
-    """
-    numbers = numbers_of(constant)
-    low, high = ends_of(type_)
-    is_below = (numbers < low).any() and not isinf(numbers.min())
-    is_above = (numbers > high).any() and not isinf(numbers.max())
-    match _applied(op).name.partition(".")[2]:
-        case "maximum":
-            return bool(is_above)
-        case "minimum":
-            return bool(is_below)
-        case "clamp":
-            return bool(is_below if index == 2 else is_above)
-        case _:
-            return bool(is_below or is_above)
-
 
 def _is_sum(op: Operation) -> bool:
     """Whether a reduction adds."""
     return has_quantization_trait(op, Reduces) and has_quantization_trait(
-        _applied(op), Adds
+        applied_op(op), Adds
     )
 
 

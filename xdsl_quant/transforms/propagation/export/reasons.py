@@ -18,6 +18,11 @@ class ResultOutOfRange(StaysInFloat):
     a result would cut off.
     """
 
+    def __init__(self, message: str, number: float):
+        super().__init__(message)
+        self.number = number
+        """One of these numbers."""
+
 
 def reason_of(error: Exception, name: str) -> str:
     """
