@@ -68,6 +68,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     recorded_ranges,
 )
 
+from .module_kernels import kernels_of
 from .port_ranges import port_ranges, set_specs
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
 
@@ -402,10 +403,10 @@ class _Groups:
         return self._same.find(op.input) in self._at_ports
 
 
-def _warn(ops: Sequence[Operation], problem: str) -> None:
+def _warn(ops: Sequence[Operation], problem: str, remedy: str) -> None:
     if ops:
         place = location_prefix(ops[0].location)
-        warn(f"{problem}, found {counted_names(ops)}", place)
+        warn(f"{problem}, found {counted_names(ops)}; {remedy}", place)
 
 
 def _replace_at_ports(op: DequantizeCastOp, source: SSAValue) -> None:
@@ -493,17 +494,24 @@ class QuantConstraintsToSpecsPass(ModulePass):
         warn_of_public_functions(merge_copies(separated))
         # What is in a function that was merged into another one is there, too.
         left = [x for x in _outside_kernels(op) if isinstance(x, LinkOp)]
+        has_kernels = bool(kernels_of(op))
+        # What is in no kernel needs no statistics.
+        needless = StatisticsOp | StatisticsRefOp if has_kernels else StatisticsRefOp
         _warn(
             [
                 x
                 for x in left
-                if x in resolved.elsewhere and not isinstance(x, StatisticsRefOp)
+                if x in resolved.elsewhere and not isinstance(x, needless)
             ],
             "constraints on values that no kernel takes or returns stay",
+            "add kernels for the ops next to them to the target, or remove them"
+            if has_kernels
+            else "run 'quant-fuse-kernels' first, which makes kernels",
         )
         _warn(
             [x for x in left if x in resolved.unconstrained],
             "couplings of values without constraints stay",
+            "add statistics, or remove them",
         )
 
     def _resolved(self, found: _Groups) -> _Resolved:
