@@ -406,12 +406,16 @@ func.func @f(%x: !x) -> !x {
 def test_a_constant_that_is_appended_makes_no_weight():
     text = f"""
 func.func @f(%x: {SKEWED}) {{
-  %c = "tfl.pseudo_qconst"() : () -> {NARROW}
-  %y = "tfl.concatenation"(%x, %c) : ({SKEWED}, {NARROW}) -> {SKEWED}
+  %stored = arith.constant dense<1> : tensor<2xi8>
+  %c = quant.scast %stored : tensor<2xi8> to {SKEWED}
+  %y = stablehlo.concatenate %x, %c, dim = 0
+    : ({SKEWED}, {SKEWED}) -> {SKEWED.replace("<2x", "<4x")}
   return
 }}
 """
-    assert rules_broken(text) == []
+    # The constant itself is taken for a weight, whose zero point must be 0.
+    (line,) = lines(text)
+    assert line.startswith("model.mlir:4:3: error: 'quant.scast' op result #0: ")
 
 
 def test_a_sum_of_two_products_adds_no_bias():

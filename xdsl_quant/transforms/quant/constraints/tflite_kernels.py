@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     NoneType,
     StringAttr,
-    UnregisteredOp,
     f32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -791,7 +790,7 @@ def kernel_findings(op: Operation) -> Iterator[KernelFinding]:
         op: any op; only those of the dialect `tfl` that are registered have kernels.
     """
     name = op.name.removeprefix("tfl.")
-    if name == op.name or isinstance(op, UnregisteredOp):
+    if name == op.name:
         return
     if not _quantized((*_operands(op), *_results(op))):
         return
