@@ -11,13 +11,15 @@ kernel stands beside the float one, and only the latter has users.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import ConstantLike
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.dialects.quant import RegionOp
@@ -100,7 +102,10 @@ OUTPUT = "output:"
 
 
 def measure_errors(
-    resolved: ModuleOp, batches: Iterable[Batch], entry: str | None = None
+    resolved: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+    reference: ModuleOp | None = None,
 ) -> Mapping[str, KernelErrors]:
     """
     The errors of the results of kernels and of the model.
@@ -109,19 +114,26 @@ def measure_errors(
         resolved: a model whose kernels have quantization parameters.
         batches: the samples, as [`calibrate`][xdsl_quant.calibration.calibrate] takes them.
         entry: the function that takes them.
+        reference: the same model with the constants of the float one, if `resolved` has
+            others.
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
-        [`OUTPUT`][xdsl_quant.quantizer.errors.OUTPUT], in the order of the text.
+        [`output_key`][xdsl_quant.quantizer.errors.output_key], in the order of the text.
         The model has no error of its own: both are the same.
 
     Raises:
         ValueError: if the samples do not fit the function.
     """
+    exact = resolved if reference is None else reference
     bounds = _bounds(resolved)
     runs = [
         RecordedModule.of(module, entry)
-        for module in (_float_module(resolved), _quantized(resolved), _own(resolved))
+        for module in (
+            float_module(exact),
+            quantized_module(resolved),
+            _own(resolved, exact),
+        )
     ]
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
@@ -168,7 +180,8 @@ def _add_refs(kernel: RegionOp, number: int) -> None:
             record(result, result_key(number, index))
 
 
-def _float_module(resolved: ModuleOp) -> ModuleOp:
+def float_module(resolved: ModuleOp) -> ModuleOp:
+    """The model in floats, which records the results of kernels and of the model."""
     module = _with_refs(resolved)
     kernels = kernels_of(module)
     for kernel in kernels:
@@ -182,21 +195,62 @@ def _forget_specs(kernel: RegionOp) -> None:
     set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
 
 
-def _quantized(resolved: ModuleOp) -> ModuleOp:
+def quantized_module(resolved: ModuleOp) -> ModuleOp:
+    """The quantized model, which records the same."""
     module = _with_refs(resolved)
     apply_passes(module, [QuantExportPass()])
     return module
 
 
-def _own(resolved: ModuleOp) -> ModuleOp:
-    module = resolved.clone()
-    for number, kernel in enumerate(kernels_of(module)):
+def _own(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
+    """The float model, and beside each kernel the quantized one, which records."""
+    module = exact.clone()
+    float_kernels = kernels_of(module)
+    counterparts = dict(_pairs_of_values(resolved, module))
+    kernels = zip(kernels_of(resolved), float_kernels, strict=True)
+    for number, (kernel, float_kernel) in enumerate(kernels):
         copy = kernel.clone()
-        _forget_specs(copy)
-        Rewriter.insert_op(copy, InsertPoint.before(kernel))
-        for result, float_result in zip(kernel.results, copy.results, strict=True):
-            result.replace_all_uses_with(float_result)
-        _add_refs(kernel, number)
-        inline_regions([copy])
+        copy.operands = [
+            _cloned_constant(value, float_kernel)
+            if _is_constant(value)
+            else counterparts[value]
+            for value in kernel.operands
+        ]
+        Rewriter.insert_op(copy, InsertPoint.after(float_kernel))
+        _add_refs(copy, number)
+    for float_kernel in float_kernels:
+        _forget_specs(float_kernel)
+    inline_regions(float_kernels)
     apply_passes(module, [QuantExportPass()])
     return module
+
+
+def _pairs_of_values(
+    module: ModuleOp, copy: ModuleOp
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """The values of a module, each with that of a copy whose constants may be others."""
+    for op, op_copy in zip(module.walk(), copy.walk(), strict=True):
+        yield from zip(op.results, op_copy.results, strict=True)
+        for region, region_copy in zip(op.regions, op_copy.regions, strict=True):
+            for block, block_copy in zip(
+                region.blocks, region_copy.blocks, strict=True
+            ):
+                yield from zip(block.args, block_copy.args, strict=True)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Whether a value is a constant, or a kernel makes it of constants alone."""
+    op = value.owner
+    if isinstance(op, RegionOp):
+        return all(map(_is_constant, op.operands))
+    return isinstance(op, Operation) and op.has_trait(ConstantLike)
+
+
+def _cloned_constant(value: SSAValue, before: Operation) -> SSAValue:
+    """The same constant in front of an op of another module."""
+    op = value.owner
+    assert isinstance(op, Operation)
+    copy = op.clone()
+    copy.operands = [_cloned_constant(operand, before) for operand in op.operands]
+    Rewriter.insert_op(copy, InsertPoint.before(before))
+    return copy.results[op.results.index(value)]

@@ -57,6 +57,7 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 )
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
+from .bias_correction import correct_biases
 from .recipe import Recipe
 from .recipe_files import read_recipe
 from .report import ModelReport, report_on
@@ -86,6 +87,9 @@ class QuantizedModel:
     The model with a `quant.region` for each kernel and quantization parameters, or in mode
     `weight-only` with weights that are quantized and dequantized.
     """
+
+    reference: ModuleOp
+    """The same with the constants of the float model, before biases are corrected."""
 
     recipe: Recipe
 
@@ -119,7 +123,7 @@ class QuantizedModel:
             return report_on_weights(
                 self.float_module, self.resolved, batches, self.entry
             )
-        return report_on(self.resolved, batches, self.entry)
+        return report_on(self.resolved, batches, self.entry, self.reference)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """
@@ -235,10 +239,21 @@ def quantize(
         ranges |= {key: others.ranges(key) for key in keys}
     _set_ranges(module, ranges, selection)
     report = _resolve(module, spec, selection)
+    reference = module.clone()
+    if recipe.bias_correction:
+        correct_biases(module, batches, entry)
     resolved = module.clone()
     apply_passes(module, [QuantExportPass()])
     return QuantizedModel(
-        module, float_module, resolved, recipe, spec, statistics, report, entry
+        module,
+        float_module,
+        resolved,
+        reference,
+        recipe,
+        spec,
+        statistics,
+        report,
+        entry,
     )
 
 

@@ -105,6 +105,12 @@ class Recipe:
     takes it.
     """
 
+    bias_correction: bool = True
+    """
+    Whether biases take back what quantization shifts: see
+    [`bias_correction`][xdsl_quant.quantizer.bias_correction].
+    """
+
     overrides: Sequence[Override] = field(default_factory=tuple[Override, ...])
     """What is different for some kernels and values. Later ones count more."""
 

@@ -52,8 +52,10 @@ from .recipe import Mode, Override, Recipe, WeightOptions
 
 _RECIPES = Path(__file__).with_name("recipes")
 
-_RECIPE_KEYS = tuple(field.name for field in fields(Recipe) if field.name != "name")
-_KEYS_OF_STATIC = ("targets", "observer")
+_RECIPE_KEYS = tuple(
+    field.name.replace("_", "-") for field in fields(Recipe) if field.name != "name"
+)
+_KEYS_OF_STATIC = ("targets", "observer", "bias-correction")
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
 _OVERRIDE_KEYS = tuple(field.name.replace("_", "-") for field in fields(Override))
 
@@ -115,6 +117,7 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         table.text("description") or "",
         table.texts("targets") or default.targets,
         _observer(table) or default.observer,
+        _bool(table, "bias-correction", default=default.bias_correction),
         tuple(_override(each) for each in table.tables("overrides")),
         mode,
         _weights(table.table("weights")) if "weights" in table else default.weights,
@@ -185,8 +188,8 @@ def _observer(table: TomlTable) -> str | None:
     return observer
 
 
-def _bool(table: TomlTable, key: str) -> bool:
-    value: Any = table.values.get(key, False)
+def _bool(table: TomlTable, key: str, *, default: bool = False) -> bool:
+    value: Any = table.values.get(key, default)
     if not isinstance(value, bool):
         table.fail(f"expected true or false for '{key}', found {toml_text(value)}", key)
     return value

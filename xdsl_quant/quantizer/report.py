@@ -135,7 +135,10 @@ class ModelReport:
 
 
 def report_on(
-    resolved: ModuleOp, batches: Iterable[Batch], entry: str | None = None
+    resolved: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+    reference: ModuleOp | None = None,
 ) -> ModelReport:
     """
     Measure what quantization does to a model.
@@ -144,8 +147,10 @@ def report_on(
         resolved: the model, whose kernels have quantization parameters.
         batches: samples, best those that the model was not calibrated with.
         entry: the function that takes the samples.
+        reference: the same model with the constants of the float one, if `resolved` has
+            others.
     """
-    errors = measure_errors(resolved, batches, entry)
+    errors = measure_errors(resolved, batches, entry, reference)
     return ModelReport(
         [
             _kernel_report(kernel, errors.get(result_key(number, 0)))
