@@ -109,8 +109,8 @@ class _Bias:
 
     def mean(self, differences: NDArray[np.floating]) -> Numbers:
         """The mean for each element of the bias."""
-        means = differences.astype(np.float64).mean(self.axes)
-        return means.reshape(self._elements.shape)
+        means = np.mean(differences, self.axes, np.float64)
+        return np.reshape(means, self._elements.shape)
 
     def add(self, numbers: Numbers) -> None:
         """Add numbers to the elements of the constant."""

@@ -266,7 +266,15 @@ def _with_quantized_weights(
     no_target = TargetSpec("none")
     report = PropagationReport(no_target.name, [])
     return QuantizedModel(
-        stored, module, resolved, recipe, no_target, Statistics(), report, entry
+        stored,
+        module,
+        resolved,
+        module,
+        recipe,
+        no_target,
+        Statistics(),
+        report,
+        entry,
     )
 
 

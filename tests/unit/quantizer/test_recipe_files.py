@@ -36,6 +36,7 @@ def test_what_a_recipe_says():
 description = "Some bits"
 targets = ["mac-array"]
 observer = "percentile=99.9"
+bias-correction = false
 
 [[overrides]]
 ops = ["tfl.softmax", "tfl.l*"]
@@ -52,7 +53,8 @@ weight-bits = 4
         "Some bits",
         ["mac-array"],
         "percentile=99.9",
-        (
+        bias_correction=False,
+        overrides=(
             Override(["tfl.softmax", "tfl.l*"], [], [], keep_float=True),
             Override(
                 [],

@@ -78,8 +78,9 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
     [
         (
             ["--recipe", "int9"],
-            "--recipe: error: unknown recipe 'int9', available: 'int16x8', 'int8'; use one "
-            "of them, or the path of a .toml file",
+            "--recipe: error: unknown recipe 'int9', available: 'int16x8', "
+            "'int4-weights', 'int8', 'int8-weights'; use one of them, or the path of a "
+            ".toml file",
         ),
         (
             ["--target", "gpu"],

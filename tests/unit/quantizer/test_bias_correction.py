@@ -1,0 +1,159 @@
+"""Bias correction: what it does to constants, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+
+from examples.classifiers.forms import stablehlo_text, tfl_text
+from examples.classifiers.networks import load_network
+from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize
+from xdsl_quant.quantizer.errors import float_module, quantized_module
+from xdsl_quant.quantizer.recording import RecordedModule
+from xdsl_quant.transforms.building.arrays import dense_elements
+
+from .models import Floats, dense_layers, samples
+
+PLAIN = Recipe(bias_correction=False)
+CORRECTED = Recipe(bias_correction=True)
+
+
+def float_constants(module: ModuleOp) -> list[NDArray[Any]]:
+    """The elements of constants of floats, in the order of the text."""
+    constants = [
+        dense_elements(cast("DenseIntOrFPElementsAttr[Any]", value))
+        for op in module.walk()
+        if isinstance(value := op.properties.get("value"), DenseIntOrFPElementsAttr)
+    ]
+    return [values for values in constants if values.dtype == np.float32]
+
+
+def layer(bias: Floats, form: str) -> str:
+    """A product with a bias, of whose weights two are rounded up by 0.3 percent of 1."""
+    weights = "dense<[[1.0, 1.0], [0.304, -1.0], [0.304, 1.0]]> : tensor<3x2xf32>"
+    elements = [float(x) for x in bias]
+    if form == "tfl":
+        transposed = "dense<[[1.0, 0.304, 0.304], [1.0, -1.0, 1.0]]> : tensor<2x3xf32>"
+        return f"""
+func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {{
+  %w = arith.constant {transposed}
+  %b = arith.constant dense<{elements}> : tensor<2xf32>
+  %y = "tfl.fully_connected"(%x, %w, %b) {{keep_num_dims = false,
+    weights_format = "DEFAULT", fused_activation_function = "NONE"}}
+    : (tensor<1x3xf32>, tensor<2x3xf32>, tensor<2xf32>) -> tensor<1x2xf32>
+  return %y : tensor<1x2xf32>
+}}
+"""
+    added = "%b"
+    broadcast = ""
+    shape = "2xf32" if form == "broadcast" else "1x2xf32"
+    if form == "broadcast":
+        added = "%c"
+        broadcast = (
+            "%c = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<2xf32>) -> "
+            "tensor<1x2xf32>"
+        )
+    values = elements if form == "broadcast" else [elements]
+    return f"""
+func.func @main(%x: tensor<1x3xf32>) -> tensor<1x2xf32> {{
+  %w = arith.constant {weights}
+  %b = arith.constant dense<{values}> : tensor<{shape}>
+  {broadcast}
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x3xf32>, tensor<3x2xf32>) -> tensor<1x2xf32>
+  %z = stablehlo.add %y, {added} : tensor<1x2xf32>
+  return %z : tensor<1x2xf32>
+}}
+"""
+
+
+def shifted(count: int) -> Floats:
+    """Samples with large means, so that rounded weights shift results."""
+    return samples(count, 3) + np.array([3, 5, 4], np.float32)
+
+
+def mean_error(model: QuantizedModel, data: Floats) -> float:
+    """The mean difference of the first channel."""
+    exact = RecordedModule.of(float_module(model.reference), None)
+    actual = RecordedModule.of(quantized_module(model.resolved), None)
+    key = "main:output:0"
+    return float(
+        np.mean(
+            [
+                exact.values(row)[key][0, 0] - actual.values(row)[key][0, 0]
+                for row in data[:, np.newaxis]
+            ]
+        )
+    )
+
+
+@pytest.mark.parametrize("form", ["tfl", "broadcast", "add"])
+def test_the_mean_of_each_channel_becomes_that_of_the_floats(form: str):
+    bias = np.array([0.25, -0.5], np.float32)
+    data = shifted(64)
+    text = layer(bias, form)
+    plain, corrected = (quantize(text, data, recipe) for recipe in (PLAIN, CORRECTED))
+    before, after = (abs(mean_error(model, data)) for model in (plain, corrected))
+    assert before > 0.02
+    assert after < 0.002
+    old, new = (float_constants(model.resolved)[1] for model in (plain, corrected))
+    np.testing.assert_array_equal(old.ravel(), bias)
+    assert not np.array_equal(new, old)
+    np.testing.assert_array_equal(float_constants(corrected.reference)[1].ravel(), bias)
+
+
+def test_weights_and_the_float_model_stay():
+    data = shifted(64)
+    text = layer(np.array([0.25, -0.5], np.float32), "tfl")
+    plain, corrected = (quantize(text, data, recipe) for recipe in (PLAIN, CORRECTED))
+    assert str(plain.float_module) == str(corrected.float_module)
+    assert str(plain.reference) == str(corrected.reference) == str(plain.resolved)
+    first, second = (float_constants(each.resolved)[0] for each in (plain, corrected))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_what_may_be_chance_is_not_corrected():
+    data = samples(16, 6)
+    plain, corrected = (
+        quantize(dense_layers(), data, recipe) for recipe in (PLAIN, CORRECTED)
+    )
+    # There is no bias at all.
+    assert str(plain.module) == str(corrected.module)
+    centred = np.concatenate([samples(32, 3), -samples(32, 3)])
+    text = layer(np.zeros(2, np.float32) + 1, "tfl")
+    plain, corrected = (
+        quantize(text, centred, recipe) for recipe in (PLAIN, CORRECTED)
+    )
+    old, new = (float_constants(model.resolved)[1] for model in (plain, corrected))
+    assert np.abs(new - old).max() < 2e-3
+
+
+def test_a_bias_that_two_kernels_take_stays():
+    text = layer(np.array([0.25, -0.5], np.float32), "tfl")
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if "%y = " in line)
+    again = [line.replace("%y = ", "%z = ") for line in lines[start : start + 3]]
+    total = 'tfl.add %y, %z {fused_activation_function = "NONE"} : tensor<1x2xf32>'
+    lines[start + 3 :] = [*again, f"%s = {total}", "return %s : tensor<1x2xf32>", "}"]
+    text = "\n".join(lines)
+    data = shifted(64)
+    model = quantize(text, data, CORRECTED)
+    assert str(model.resolved) == str(model.reference)
+
+
+@pytest.mark.parametrize("form", [tfl_text, stablehlo_text])
+def test_a_network_with_a_pool_that_rounds_up(form: Any):
+    """The kernels of TensorFlow Lite round means half up, which shifts them."""
+    network = load_network("digits")
+    rows, others = network.halves(0)
+    data, test = network.samples[rows[:200]], network.samples[others[:100]]
+    plain, corrected = (
+        quantize(form(network), data, recipe).report(test).outputs["main:output:0"]
+        for recipe in (PLAIN, replace(CORRECTED, name="mine"))
+    )
+    assert corrected > plain + 2
