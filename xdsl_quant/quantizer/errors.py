@@ -31,7 +31,7 @@ from xdsl_quant.transforms.propagation.port_ranges import set_specs
 from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
-from .recording import Floats, RecordedModule, is_recordable, record, record_results
+from .recording import Floats, RecordedModule, has_floats, record, record_results
 
 
 @dataclass
@@ -176,7 +176,7 @@ def _with_refs(resolved: ModuleOp) -> ModuleOp:
 
 def _add_refs(kernel: RegionOp, number: int) -> None:
     for index, result in enumerate(kernel.results):
-        if is_recordable(result):
+        if has_floats(result.type):
             record(result, result_key(number, index))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import (
@@ -30,9 +30,9 @@ _TO_LINALG = "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
 Floats = NDArray[np.floating]
 
 
-def is_recordable(value: SSAValue) -> bool:
-    """Whether a value is of floats, or stands for floats by its scales."""
-    return isinstance(scalar_or_element_type(value.type), AnyFloat | UniformType)
+def has_floats(type_: Attribute) -> bool:
+    """Whether values of a type are floats, or stand for floats by its scales."""
+    return isinstance(scalar_or_element_type(type_), AnyFloat | UniformType)
 
 
 def record(value: SSAValue, key: str, before: Operation | None = None) -> None:
@@ -61,7 +61,7 @@ def record_results(function: FuncOp, prefix: str) -> None:
     terminator = function.body.blocks[-1].last_op if function.body.blocks else None
     if isinstance(terminator, ReturnOp):
         for number, value in enumerate(terminator.operands):
-            if is_recordable(value):
+            if has_floats(value.type):
                 record(value, f"{prefix}{number}", terminator)
 
 

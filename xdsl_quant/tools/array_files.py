@@ -88,7 +88,10 @@ def _number_or_list(text: str) -> ArrayLike:
 
 
 def check_files(
-    options: Namespace, inputs: str, outputs: Mapping[str, str | None]
+    options: Namespace,
+    inputs: str,
+    outputs: Mapping[str, str | None],
+    modules: Mapping[str, str] | None = None,
 ) -> None:
     """
     Check before anything runs that files can be written, and are not those that are read.
@@ -97,11 +100,13 @@ def check_files(
         options: the module, which is in a file unless it is `-`, and the inputs.
         inputs: the option for inputs.
         outputs: options with files that are written, and these files.
+        modules: names of other modules that are read, and their files.
 
     Raises:
         Failure: if a directory does not exist, or a file is also another one.
     """
-    others = {} if options.module == "-" else {"the input module": options.module}
+    others = {"the input module": options.module, **(modules or {})}
+    others = {name: path for name, path in others.items() if path != "-"}
     for text in options.inputs:
         path, _ = _path_and_key(text)
         if path is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,19 @@ def dense_elements(
     return elements.reshape(type_.get_shape())
 
 
+ElementsAttr: TypeAlias = "DenseIntOrFPElementsAttr[Any] | DenseResourceAttr"
+"""The elements of a constant."""
+
+
+def constant_attr(value: SSAValue) -> ElementsAttr | None:
+    """The attribute with the elements of a constant; `None` if a value has none."""
+    op = value.owner
+    attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
+    if isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        return cast("ElementsAttr", attr)
+    return None
+
+
 def constant_elements(value: SSAValue) -> NDArray[Any] | None:
     """
     The elements of a constant, for a quantized one those that are stored; `None` if a value
@@ -124,11 +137,8 @@ def constant_elements(value: SSAValue) -> NDArray[Any] | None:
         ValueError: if a resource has no data.
         TypeError: if elements have no NumPy dtype.
     """
-    op = value.owner
-    attr = op.get_attr_or_prop("value") if isinstance(op, Operation) else None
-    if not isinstance(attr, DenseIntOrFPElementsAttr | DenseResourceAttr):
-        return None
-    return dense_elements(cast("DenseIntOrFPElementsAttr[Any]", attr))
+    attr = constant_attr(value)
+    return None if attr is None else dense_elements(attr)
 
 
 def stored_elements(elements: NDArray[Any], type_: StoredQuantizedType) -> NDArray[Any]:

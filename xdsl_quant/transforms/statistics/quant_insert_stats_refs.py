@@ -65,7 +65,7 @@ def _symbol(op: Operation) -> str | None:
     return None if name is None else name.data
 
 
-class _Candidate(NamedTuple):
+class Candidate(NamedTuple):
     """A value that may get statistics."""
 
     value: SSAValue
@@ -77,6 +77,14 @@ class _Candidate(NamedTuple):
     """The function that it is in."""
 
     key: str
+
+
+def candidates(module: ModuleOp) -> Iterator[Candidate]:
+    """
+    All values of a module with their keys, but for those in regions of ops other than
+    functions and control flow.
+    """
+    return _candidates(module, _Scope(), "")
 
 
 @dataclass
@@ -93,26 +101,26 @@ class _Scope:
     """Number of ops so far, by name."""
 
 
-def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[_Candidate]:
+def _candidates(op: Operation, scope: _Scope, prefix: str) -> Iterator[Candidate]:
     """The values in the regions of an op, whose keys begin with `prefix`."""
     name = op_name(op)
     for r, region in enumerate(op.regions):
         for b, block in enumerate(region.blocks):
             start = f"{prefix}{f'region:{r}:' if r else ''}{f'block:{b}:' if b else ''}"
             for index, arg in enumerate(block.args):
-                yield _Candidate(arg, name, scope.symbol, f"{start}argument:{index}")
+                yield Candidate(arg, name, scope.symbol, f"{start}argument:{index}")
             for inner_op in block.ops:
                 yield from _results(inner_op, scope)
 
 
-def _results(op: Operation, scope: _Scope) -> Iterator[_Candidate]:
+def _results(op: Operation, scope: _Scope) -> Iterator[Candidate]:
     """The results of an op and the values in its regions."""
     name = op_name(op)
     key = f"{scope.prefix}{name}:{scope.counts[name]}"
     scope.counts[name] += 1
     for index, result in enumerate(op.results):
         suffix = f":{index}" if len(op.results) > 1 else ""
-        yield _Candidate(result, name, scope.symbol, key + suffix)
+        yield Candidate(result, name, scope.symbol, key + suffix)
     if name.partition(".")[0] not in _DIALECTS_OF_REGIONS:
         return
     prefix = f"{key}:"
@@ -171,16 +179,16 @@ class QuantInsertStatsRefsPass(ModulePass):
             ) from None
         symbols = {symbol for inner in op.walk() if (symbol := _symbol(inner))}
         _check_known(self.symbols, symbols, "unknown function '{}' in symbols")
-        candidates = [*filter(_may_be_instrumented, _candidates(op, _Scope(), ""))]
+        eligible = [*filter(_may_be_instrumented, candidates(op))]
         _check_known(
             self.ops,
-            {candidate.op_name for candidate in candidates},
+            {candidate.op_name for candidate in eligible},
             "unknown op '{}' in ops, it defines no float tensor in this module",
         )
         by_default = not self.ops and self.keys is None
         selected = [
             candidate
-            for candidate in candidates
+            for candidate in eligible
             if (not self.ops or candidate.op_name in self.ops)
             and (not self.symbols or candidate.symbol in self.symbols)
             and pattern.fullmatch(candidate.key)
@@ -214,15 +222,19 @@ def _check_known(names: Iterable[str], available: set[str], mistake: str) -> Non
             )
 
 
-def _may_be_instrumented(candidate: _Candidate) -> bool:
+def is_tensor_with_values(candidate: Candidate) -> bool:
+    """Whether a value is an initialized tensor, but not that of an identity op."""
     type_ = candidate.value.type
-    element_type = scalar_or_element_type(type_)
     return (
-        element_type is not type_
-        and isinstance(element_type, AnyFloat)
+        scalar_or_element_type(type_) is not type_
         and candidate.op_name not in _WITHOUT_VALUES
         and not isinstance(candidate.value.owner, InstrumentationOp)
     )
+
+
+def _may_be_instrumented(candidate: Candidate) -> bool:
+    element_type = scalar_or_element_type(candidate.value.type)
+    return isinstance(element_type, AnyFloat) and is_tensor_with_values(candidate)
 
 
 def _unique(key: str, taken: set[str]) -> str:

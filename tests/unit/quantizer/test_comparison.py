@@ -1,0 +1,329 @@
+"""Two models compared value by value."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
+
+from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.numerics import quantize as quantize_values
+from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer.comparison import compare
+from xdsl_quant.quantizer.errors import Error
+from xdsl_quant.runtime.loading import parse_module
+
+from .models import Floats, dense_layers, samples
+
+FLOAT = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant dense<[0.25, 0.5, -0.75, 0.5]> : tensor<4xf32>
+  %y = arith.mulf %x, %c : tensor<4xf32>
+  %z = arith.addf %y, %x : tensor<4xf32>
+  return %z : tensor<4xf32>
+}
+"""
+QDQ = """
+!q = !quant.uniform<i8:f32, 0.0625>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant dense<[0.25, 0.5, -0.75, 0.75]> : tensor<4xf32>
+  %y = arith.mulf %x, %c : tensor<4xf32>
+  %q = quant.qcast %y : tensor<4xf32> to tensor<4x!q>
+  %d = quant.dcast %q : tensor<4x!q> to tensor<4xf32>
+  %z = arith.addf %d, %x : tensor<4xf32>
+  return %z : tensor<4xf32>
+}
+"""
+
+
+def sqnr(expected: Floats, actual: Floats) -> float:
+    error = Error()
+    error.add(expected, actual, None)
+    return error.sqnr
+
+
+def test_values_by_their_keys():
+    x = samples(8)
+    found = compare(parse_module(FLOAT), parse_module(QDQ), x)
+    constant = np.array([0.25, 0.5, -0.75, 0.5], np.float32)
+    changed = np.array([0.25, 0.5, -0.75, 0.75], np.float32)
+    rows = x.reshape(2, 4)
+    parameters = QuantizationParameters(0.0625)
+    stored = quantize_values(rows * changed, parameters)
+    result = dequantize(stored, parameters) + rows
+    expected = [
+        ("main:arith.constant:0", "", sqnr(constant, changed), math.inf),
+        (
+            "main:arith.mulf:0",
+            "",
+            sqnr(rows * constant, rows * changed),
+            sqnr(constant, changed),
+        ),
+        (
+            "main:arith.addf:0",
+            "",
+            sqnr(rows * constant + rows, result),
+            sqnr(rows * constant, rows * changed),
+        ),
+    ]
+    assert [(v.name, v.storage, v.sqnr, v.input_sqnr) for v in found.values] == expected
+    assert found.results == {"main:output:0": expected[-1][2]}
+    assert found.only_float == {}
+    assert found.only_quantized == {"quant.dcast": 1, "quant.qcast": 1}
+
+
+def test_a_model_and_itself():
+    module = parse_module(FLOAT)
+    found = compare(module, module, samples(4))
+    assert [value.sqnr for value in found.values] == [math.inf] * 3
+    assert str(found).splitlines()[-5:] == [
+        "",
+        "SQNR of the results: main:output:0 exact",
+        "values of both models: 3",
+        "of the float model only: none",
+        "of the quantized model only: none",
+    ]
+    # Neither is changed.
+    assert str(module) == str(parse_module(FLOAT))
+
+
+@pytest.mark.parametrize("batch", [4, "?"])
+def test_accumulated_errors_are_those_of_the_report(batch: int | str):
+    data = samples(16, 6)
+    model = quantize(dense_layers(batch), data)
+    report = model.report(data)
+    found = compare(parse_module(dense_layers(4)), model.module, data)
+    by_op = [v for v in found.values if v.op != "stablehlo.constant"]
+    assert [v.op for v in by_op] == [kernel.kernel for kernel in report.kernels]
+    assert [v.storage for v in by_op] == ["i8"] * 3
+    assert [v.sqnr for v in by_op] == [
+        pytest.approx(kernel.sqnr) for kernel in report.kernels
+    ]
+    assert found.results == pytest.approx(dict(report.outputs))
+    weights = [v for v in found.values if v.op == "stablehlo.constant"]
+    assert [v.sqnr for v in weights] == [
+        pytest.approx(kernel.weight_sqnr)
+        for kernel in report.kernels
+        if kernel.weight_type
+    ]
+    assert by_op[0].input_sqnr == weights[0].sqnr
+    assert by_op[1].input_sqnr == by_op[0].sqnr
+
+
+def test_quantized_arguments_and_results():
+    data = samples(4)
+    module = parse_module("""
+!q = !quant.uniform<i8:f32, 0.0625>
+func.func @main(%x: tensor<4x!q>) -> tensor<4x!q> {
+  return %x : tensor<4x!q>
+}""")
+    same = parse_module("""
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}""")
+    parameters = QuantizationParameters(0.0625)
+    rounded = dequantize(quantize_values(data, parameters), parameters)
+    assert compare(same, module, data).results == {"main:output:0": sqnr(data, rounded)}
+    # Stored values are taken as they are.
+    stored = np.array([1, 2, 3, 4], np.int8)
+    assert compare(module, module, stored).results == {"main:output:0": math.inf}
+
+
+def with_names(text: str, names: dict[str, str]) -> ModuleOp:
+    """A module of which some ops have a named location."""
+    module = parse_module(text)
+    for op in module.walk():
+        if op.results and (name := names.get(op.results[0].name_hint or "")):
+            op.location = NameLoc(StringAttr(name), NoneAttr())
+    return module
+
+
+RELU = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = "tfl.add"(%x, %x) <{fused_activation_function = "NONE"}>
+    : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %z = "tfl.relu"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  return %z : tensor<4xf32>
+}
+"""
+FUSED = """
+!q = !quant.uniform<i8:f32, 0.0625>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "tfl.quantize"(%x) <{qtype = tensor<4x!q>}> : (tensor<4xf32>) -> tensor<4x!q>
+  %y = "tfl.add"(%a, %a) <{fused_activation_function = "RELU"}>
+    : (tensor<4x!q>, tensor<4x!q>) -> tensor<4x!q>
+  %z = "tfl.dequantize"(%y) : (tensor<4x!q>) -> tensor<4xf32>
+  return %z : tensor<4xf32>
+}
+"""
+
+
+def test_ops_that_say_something_else_are_not_compared():
+    found = compare(parse_module(RELU), parse_module(FUSED), samples(4))
+    assert found.values == []
+    assert found.only_float == {"tfl.add": 1, "tfl.relu": 1}
+    assert found.only_quantized == {
+        "tfl.quantize": 1,
+        "tfl.add": 1,
+        "tfl.dequantize": 1,
+    }
+
+
+def test_values_by_their_names():
+    # The cast has the name of the tensor, too.
+    one = with_names(RELU, {"y": "sum", "z": "activation"})
+    other = with_names(FUSED, {"y": "activation", "z": "activation"})
+    found = compare(one, other, samples(4))
+    (value,) = found.values
+    assert (value.name, value.op, value.quantized_op, value.storage) == (
+        "activation",
+        "tfl.relu",
+        "tfl.add",
+        "i8",
+    )
+    assert value.sqnr == found.results["main:output:0"]
+    assert re.match(
+        r"activation  tfl\.relu -> tfl\.add  i8 +\d", str(found).splitlines()[1]
+    )
+
+
+def test_values_of_other_sizes_are_not_compared():
+    other = FLOAT.replace("%c : ", "%e : ").replace(
+        "  %y =",
+        "  %e = tensor.extract_slice %c[0] [4] [1] : tensor<8xf32> to tensor<4xf32>\n"
+        "  %y =",
+    )
+    other = other.replace(
+        "dense<[0.25, 0.5, -0.75, 0.5]> : tensor<4xf32>", "dense<0.5> : tensor<8xf32>"
+    )
+    found = compare(parse_module(FLOAT), parse_module(other), samples(4))
+    assert [value.op for value in found.values] == ["arith.mulf", "arith.addf"]
+    assert found.only_float == {"arith.constant": 1}
+    assert found.only_quantized == {"arith.constant": 1, "tensor.extract_slice": 1}
+
+
+LOOP = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %start = arith.constant 0 : index
+  %end = arith.constant COUNT : index
+  %step = arith.constant 1 : index
+  %r = scf.for %i = %start to %end step %step iter_args(%v = %x) -> (tensor<4xf32>) {
+    %y = arith.addf %v, %x : tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "-"), (3, "exact")])
+def test_values_in_loops(count: int, text: str):
+    module = parse_module(LOOP.replace("COUNT", str(count)))
+    found = compare(module, module, samples(4))
+    rows = [line.split() for line in str(found).splitlines()[1:3]]
+    assert rows == [
+        ["main:scf.for:0", "scf.for", "float", "exact", "-"],
+        ["main:arith.addf:0", "arith.addf", "float", text, "-"],
+    ]
+    assert json.loads(found.json())["values"][1]["sqnr"] is None
+
+
+def test_models_without_floats():
+    module = a_function(
+        "tensor<4xi8>", "tensor<4xi8>", "%y = arith.addi %x, %x : tensor<4xi8>"
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"^no results of ops or of the model are floats in both models; ",
+    ):
+        compare(module, module, np.ones(4, np.int8))
+
+
+def test_functions_that_are_called():
+    text = (
+        FLOAT.replace("@main", "private @layer")
+        + """
+func.func @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %y = func.call @layer(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}}
+"""
+    )
+    one, other = (
+        parse_module(text.replace("{name}", name).replace("{{", "{").replace("}}", "}"))
+        for name in ("main", "other")
+    )
+    found = compare(one, other, samples(4))
+    assert [value.name for value in found.values] == [
+        "layer:arith.constant:0",
+        "layer:arith.mulf:0",
+        "layer:arith.addf:0",
+        "main:func.call:0",
+    ]
+
+
+def test_json():
+    found = compare(parse_module(FLOAT), parse_module(QDQ), samples(4))
+    content = json.loads(found.json())
+    assert [*content] == ["values", "results", "only_float", "only_quantized"]
+    assert content["values"][0] == {
+        "name": "main:arith.constant:0",
+        "op": "arith.constant",
+        "quantized_op": "arith.constant",
+        "storage": "",
+        "sqnr": found.values[0].sqnr,
+        "input_sqnr": None,
+        "signal": 1.125,
+        "noise": 0.0625,
+    }
+
+
+ONE_RESULT = "func.func @main(%x: {0}) -> {1} {{\n  {2}\n  return %y : {1}\n}}"
+
+
+def a_function(argument: str, result: str, body: str) -> ModuleOp:
+    return parse_module(ONE_RESULT.format(argument, result, body))
+
+
+@pytest.mark.parametrize(
+    ("argument", "result", "body", "message"),
+    [
+        (
+            "tensor<4xi8>",
+            "tensor<4xf32>",
+            "%y = arith.sitofp %x : tensor<4xi8> to tensor<4xf32>",
+            "argument 0 of the quantized model is of type 'tensor<4xi8>', that of the "
+            "float model of type 'tensor<4xf32>'; compare models with floats or quantized "
+            "types, which have scales",
+        ),
+        (
+            "tensor<4xf32>",
+            "tensor<4xi8>",
+            "%y = arith.fptosi %x : tensor<4xf32> to tensor<4xi8>",
+            "result 0 of the quantized model is of type 'tensor<4xi8>', that of the float "
+            "model of type 'tensor<4xf32>'; compare models with floats or quantized "
+            "types, which have scales",
+        ),
+        (
+            "tensor<4xf32>, %z: tensor<4xf32>",
+            "tensor<4xf32>",
+            "%y = arith.negf %x : tensor<4xf32>",
+            "found 2 arguments of the quantized model, expected 1 as of the float model",
+        ),
+        (
+            "tensor<4xf32>",
+            "tensor<2x2xf32>",
+            "%y = tensor.expand_shape %x [[0, 1]] output_shape [2, 2]"
+            " : tensor<4xf32> into tensor<2x2xf32>",
+            "output:0 has shape [4] in the float model and [2, 2] in the quantized one; "
+            "compare models of the same sizes",
+        ),
+    ],
+)
+def test_models_that_do_not_fit(argument: str, result: str, body: str, message: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        compare(parse_module(FLOAT), a_function(argument, result, body), samples(4))

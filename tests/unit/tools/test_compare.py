@@ -1,0 +1,131 @@
+"""The command xdsl-quant-compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.quantizer.models import dense_layers, samples
+from xdsl_quant.quantizer import quantize
+from xdsl_quant.tools.compare import main
+
+TABLE = """\
+value                         op                     stored        SQNR  inputs
+main:stablehlo.constant:0     stablehlo.constant     i8<-127:127>  48.1  -
+main:stablehlo.dot_general:0  stablehlo.dot_general  i8            42.0  48.1
+main:stablehlo.tanh:0         stablehlo.tanh         i8            40.8  42.0
+main:stablehlo.constant:1     stablehlo.constant     i8<-127:127>  49.0  -
+main:stablehlo.dot_general:1  stablehlo.dot_general  i8            39.0  40.8
+
+SQNR of the results: main:output:0 39.0 dB
+values of both models: 5
+of the float model only: none
+of the quantized model only: 1 'stablehlo.uniform_dequantize', 1 'stablehlo.uniform_quantize'
+"""  # noqa: E501 lines of a table
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[str, str, str]:
+    """The float model, the quantized one, and samples."""
+    source, output, data = (
+        tmp_path / name for name in ("model.mlir", "quantized.mlir", "x.npy")
+    )
+    source.write_text(dense_layers())
+    np.save(data, samples(16, 6))
+    quantize(source, data).save(output)
+    return str(source), str(output), str(data)
+
+
+def test_values(
+    models: tuple[str, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, output, data = models
+    path = tmp_path / "errors.json"
+    assert main([source, output, "--data", data, "--json", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (TABLE, "")
+    content = json.loads(path.read_text())
+    assert [value["storage"] for value in content["values"]][:2] == [
+        "i8<-127:127>",
+        "i8",
+    ]
+
+
+TFL_TABLE = """\
+value           op                                     stored        SQNR  inputs
+hidden/weights  tfl.pseudo_const -> tfl.pseudo_qconst  i8<-127:127>  50.2  -
+"""
+
+
+def test_tensorflow_lite_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    directory = "docs/examples/layers"
+    data = f"{directory}.npz"
+    assert (
+        main(
+            [
+                f"{directory}.tflite",
+                f"{directory}_int8.tflite",
+                "--data",
+                data,
+                "--static",
+            ]
+        )
+        == 0
+    )
+    assert capsys.readouterr().out.startswith(TFL_TABLE)
+    # Names of locations are also in text.
+    text = tmp_path / "quantized.mlir"
+    quantize(f"{directory}.tflite", data).save(text)
+    assert main([f"{directory}.tflite", str(text), "--data", data, "--static"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "of the float model only: none" in lines
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--json", "{output}"],
+            "--json {output}: error: output would overwrite the quantized model; use "
+            "another file",
+        ),
+        (
+            ["--json", "{source}"],
+            "--json {source}: error: output would overwrite the input module; use another "
+            "file",
+        ),
+        (
+            ["--entry", "other"],
+            "{output}: error: unknown function 'other'; available: 'main'",
+        ),
+        (
+            ["--data", "missing.npz"],
+            "{output}: error: missing.npz: no such file or directory",
+        ),
+    ],
+)
+def test_mistakes(
+    options: list[str],
+    message: str,
+    models: tuple[str, str, str],
+    capsys: pytest.CaptureFixture[str],
+):
+    source, output, data = models
+    texts = [option.format(source=source, output=output) for option in options]
+    assert main([source, output, "--data", data, *texts]) == 1
+    expected = message.format(source=source, output=output)
+    assert capsys.readouterr().err == f"{expected}\n"
+
+
+def test_a_file_that_is_no_model(
+    models: tuple[str, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, _, data = models
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(b"TFL3")
+    assert main([source, str(broken), "--data", data]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{broken}: error: ")

@@ -1,0 +1,548 @@
+"""
+Where the error of a quantized model arises: its values compared with those of the float
+model, when nothing but the two modules is known.
+
+Values are matched by the names of their locations, which TensorFlow Lite files have, or
+else by the keys of `quant-insert-stats-refs`: function, op, and number of the op. By keys
+only ops are matched that both functions have equally many of, and whose attributes agree.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
+from xdsl_quant.diagnostics import op_name, shortened_text, table
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.runtime.array_types import shape_of
+from xdsl_quant.runtime.entry_function import entry_function, functions_run
+from xdsl_quant.transforms.building.arrays import (
+    constant_attr,
+    constant_elements,
+    shortened,
+    stored_elements,
+)
+from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
+    candidates,
+    is_tensor_with_values,
+)
+
+from .errors import OUTPUT, Error, decibels
+from .recording import Floats, RecordedModule, has_floats, record, record_results
+from .samples import Data, batches_of
+
+_VALUE = "value:"
+"""The key of a matched value begins with it."""
+
+
+@dataclass(frozen=True)
+class ComparedValue:
+    """A value of both models."""
+
+    name: str
+    """The name of its location, or its key."""
+
+    op: str
+    """The op that gives it in the float model."""
+
+    quantized_op: str
+    """The op that gives it in the quantized model."""
+
+    storage: str
+    """How it is stored in the quantized model, e.g. `i8`; empty if in floating point."""
+
+    sqnr: float
+    """
+    Signal to quantization noise ratio in dB; infinite if both values are the same, NaN if
+    no batch reached them.
+    """
+
+    input_sqnr: float
+    """
+    The lowest one of the compared values that it is computed from; infinite if there are
+    none, or they are the same in both models.
+    """
+
+    signal: float
+    """The sum of the squares of the values of the float model."""
+
+    noise: float
+    """The sum of the squares of the differences."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A float model and a quantized one on the same samples."""
+
+    values: Sequence[ComparedValue]
+    """The values of both models, in the order of the float model."""
+
+    results: Mapping[str, float]
+    """The signal to quantization noise ratio of each result in dB."""
+
+    only_float: Mapping[str, int]
+    """The ops whose results are in the float model only, and how many of each."""
+
+    only_quantized: Mapping[str, int]
+    """The ops whose results are in the quantized model only, and how many of each."""
+
+    def json(self) -> str:
+        """
+        The comparison as JSON: objects whose keys are the fields of these classes, and
+        `null` for ratios that are not finite.
+        """
+        text = json.dumps(asdict(self))
+        content = json.loads(text, parse_constant=lambda _: None)
+        return json.dumps(content, indent=2) + "\n"
+
+    def __str__(self) -> str:
+        """The comparison as a table."""
+        rows = [("value", "op", "stored", "SQNR", "inputs"), *map(_row, self.values)]
+        results = ", ".join(
+            f"{name} exact" if sqnr == math.inf else f"{name} {decibels(sqnr)} dB"
+            for name, sqnr in self.results.items()
+        )
+        lines = [*table(rows), ""] if self.values else []
+        return "\n".join(
+            [
+                *lines,
+                f"SQNR of the results: {results or '-'}",
+                f"values of both models: {len(self.values)}",
+                f"of the float model only: {_counts_text(self.only_float)}",
+                f"of the quantized model only: {_counts_text(self.only_quantized)}",
+            ]
+        )
+
+
+def _row(value: ComparedValue) -> Sequence[str]:
+    return (
+        shortened_text(value.name),
+        value.op
+        if value.op == value.quantized_op
+        else f"{value.op} -> {value.quantized_op}",
+        value.storage or "float",
+        decibels(value.sqnr),
+        "-" if value.input_sqnr == math.inf else decibels(value.input_sqnr),
+    )
+
+
+def _counts_text(counts: Mapping[str, int]) -> str:
+    named = (f"{count} '{name}'" for name, count in sorted(counts.items()))
+    return ", ".join(named) or "none"
+
+
+# Values
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value of one of the models that may be in the other one, too."""
+
+    value: SSAValue
+    function: str
+    """The name of the function, empty for the entry function."""
+
+    group: str
+    """The name of the op; all constants are in one group."""
+
+    number: str
+    """The number of the op in the group, and of the result if there are several."""
+
+    statistics_key: str
+    """The key that `quant-insert-stats-refs` gives."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.function, self.group, self.number
+
+    @property
+    def op(self) -> Operation:
+        owner = self.value.owner
+        assert isinstance(owner, Operation)
+        return owner
+
+    @property
+    def is_constant(self) -> bool:
+        return self.group == _CONSTANT
+
+    @property
+    def tensor_name(self) -> tuple[str, str] | None:
+        """The function and the name of the location."""
+        if isinstance(location := self.op.location, NameLoc):
+            return self.function, location.desc.data
+        return None
+
+
+_CONSTANT = "constant"
+
+
+@dataclass
+class _Model:
+    """A model and its values."""
+
+    module: ModuleOp
+    function: FuncOp
+    values: Sequence[_Value] = field(default_factory=tuple[_Value, ...])
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """The number of ops by function and group."""
+
+    @staticmethod
+    def of(module: ModuleOp, entry: str | None) -> _Model:
+        """
+        The model of a module, which is not changed.
+
+        Raises:
+            ValueError: if there is no such function.
+        """
+        module = module.clone()
+        model = _Model(module, entry_function(module, entry))
+        model.values = [*model._values()]
+        return model
+
+    def _values(self) -> Iterator[_Value]:
+        entry = self.function.sym_name.data
+        names = {f.sym_name.data for f in functions_run(self.module, self.function)}
+        for candidate in candidates(self.module):
+            value, symbol = candidate.value, candidate.symbol
+            op = value.owner
+            if symbol not in names or not isinstance(op, Operation):
+                continue
+            function = "" if symbol == entry else symbol
+            is_compared = (
+                has_floats(value.type)
+                and isinstance(value.type, TensorType)
+                and is_tensor_with_values(candidate)
+            )
+            group, number = op_name(op), candidate.key.rpartition(f"{op_name(op)}:")[2]
+            if constant_attr(value) is not None:
+                if not is_compared:
+                    continue
+                group = _CONSTANT
+                number = str(self.counts[function, group])
+            self.counts[function, group] += value is op.results[0]
+            if is_compared:
+                yield _Value(value, function, group, number, candidate.key)
+
+    @property
+    def argument_types(self) -> Sequence[Attribute]:
+        return self.function.function_type.inputs.data
+
+    @property
+    def result_types(self) -> Sequence[Attribute]:
+        return self.function.function_type.outputs.data
+
+
+_Pair = tuple[_Value, _Value]
+
+
+def _pairs(float_model: _Model, quantized: _Model) -> Mapping[SSAValue, _Pair]:
+    """The values of both models, by that of the float model."""
+    pairs: dict[SSAValue, _Pair] = {}
+    taken: set[SSAValue] = set()
+
+    def match(one: _Value, other: _Value | None) -> None:
+        if other is None or one.value in pairs or other.value in taken:
+            return
+        if one.is_constant == other.is_constant and _may_be_equal(
+            shape_of(one.value.type), shape_of(other.value.type)
+        ):
+            pairs[one.value] = one, other
+            taken.add(other.value)
+
+    by_name: dict[tuple[str, str] | None, _Value] = {}
+    for value in quantized.values:
+        # Casts of a tensor have its name as well.
+        by_name.setdefault(value.tensor_name, value)
+    by_name.pop(None, None)
+    for value in float_model.values:
+        match(value, by_name.get(value.tensor_name))
+    by_key = {value.key: value for value in quantized.values}
+    for value in float_model.values:
+        group = value.function, value.group
+        other = by_key.get(value.key)
+        if (
+            other is not None
+            and float_model.counts[group] == quantized.counts[group]
+            and (value.is_constant or _says_the_same(value.op, other.op))
+        ):
+            match(value, other)
+    return pairs
+
+
+def _may_be_equal(one: Sequence[int], other: Sequence[int]) -> bool:
+    return len(one) == len(other) and all(
+        a == b or min(a, b) < 0 for a, b in zip(one, other, strict=True)
+    )
+
+
+_COMPARED_ATTRIBUTES = (StringAttr, IntegerAttr, FloatAttr, ArrayAttr, DenseArrayBase)
+"""Attributes that are not about types, or elements of them."""
+
+
+def _says_the_same(one: Operation, other: Operation) -> bool:
+    """Whether what both ops say is the same, e.g. the fused activation function."""
+    return all(
+        known == value
+        for name, value in (one.properties | one.attributes).items()
+        if isinstance(value, _COMPARED_ATTRIBUTES)
+        and (known := other.get_attr_or_prop(name)) is not None
+    )
+
+
+# Running
+
+
+def compare(
+    float_module: ModuleOp,
+    quantized_module: ModuleOp,
+    data: Data,
+    entry: str | None = None,
+    progress: Callable[[Iterable[Batch], int | None], Iterable[Batch]] | None = None,
+) -> Comparison:
+    """
+    Compare the values of a quantized model with those of the float model.
+
+    Args:
+        float_module: the float model.
+        quantized_module: the quantized model, with as many arguments and results. Those
+            that are quantized are converted by the parameters of their types.
+        data: samples for the float model: see [`Data`][xdsl_quant.quantizer.samples.Data].
+        entry: the function that takes them; by default the only public one, or `main`.
+        progress: is given the batches and their number, if it is known, and passes them on.
+
+    Returns:
+        The values that both models have. A value in a loop is that of the last iteration.
+
+    Raises:
+        ValueError: if a model cannot be run, or arguments or results do not fit.
+        TypeError: if samples are of the wrong type.
+    """
+    float_model = _Model.of(float_module, entry)
+    quantized = _Model.of(quantized_module, entry)
+    _check_types("argument", float_model.argument_types, quantized.argument_types)
+    _check_types("result", float_model.result_types, quantized.result_types)
+    pairs = _pairs(float_model, quantized)
+    keys = {value: f"{_VALUE}{number}" for number, value in enumerate(pairs)}
+    are_constants = all(one.is_constant for one, _ in pairs.values())
+    if are_constants and not any(map(has_floats, float_model.result_types)):
+        raise ValueError(
+            "no results of ops or of the model are floats in both models; compare models "
+            "with the same ops or names of locations"
+        )
+    errors: dict[str, Error] = {}
+    for value, pair in pairs.items():
+        if pair[0].is_constant:
+            if (error := _constant_error(pair)) is not None:
+                errors[keys[value]] = error
+            continue
+        for each in pair:
+            record(each.value, keys[value])
+    for model in (float_model, quantized):
+        record_results(model.function, OUTPUT)
+    batches, count = batches_of(data, _fewest_dynamic_sizes(float_model, quantized))
+    _measure(
+        float_model,
+        quantized,
+        batches if progress is None else progress(batches, count),
+        errors,
+    )
+    by_value = {value: errors[key] for value, key in keys.items() if key in errors}
+    inputs = _input_sqnrs(float_model.module, by_value)
+    return Comparison(
+        [
+            _compared(*pairs[each.value], by_value.get(each.value), inputs[each.value])
+            for each in float_model.values
+            if each.value in pairs
+        ],
+        {
+            f"{float_model.function.sym_name.data}:{key}": error.sqnr
+            for key, error in errors.items()
+            if key.startswith(OUTPUT)
+        },
+        _unmatched(float_model, pairs),
+        _unmatched(quantized, {other.value for _, other in pairs.values()}),
+    )
+
+
+def _unmatched(model: _Model, matched: Container[SSAValue]) -> Mapping[str, int]:
+    """How many values of each op are not matched."""
+    names = (op_name(each.op) for each in model.values if each.value not in matched)
+    return dict(Counter(names))
+
+
+def _measure(
+    float_model: _Model,
+    quantized: _Model,
+    batches: Iterable[Batch],
+    errors: dict[str, Error],
+) -> None:
+    """Add the errors of recorded values."""
+    runs = [
+        # It lowers the module, and values are needed afterwards.
+        (
+            RecordedModule.of(model.module.clone(), model.function.sym_name.data),
+            _Conversion.of(model),
+        )
+        for model in (float_model, quantized)
+    ]
+    for batch in batches:
+        expected, actual = (
+            module.values(conversion.arguments(as_tuple(batch)))
+            for module, conversion in runs
+        )
+        for key, values in expected.items():
+            if (other := actual.get(key)) is None:
+                continue
+            if values.shape != other.shape:
+                raise ValueError(
+                    f"{key} has shape {[*values.shape]} in the float model and "
+                    f"{[*other.shape]} in the quantized one; compare models of the same "
+                    "sizes"
+                )
+            errors.setdefault(key, Error()).add(values, other, None)
+
+
+def _compared(
+    one: _Value, other: _Value, error: Error | None, input_sqnr: float
+) -> ComparedValue:
+    type_ = scalar_or_element_type(other.value.type)
+    name = one.tensor_name
+    return ComparedValue(
+        one.statistics_key if name is None else name[1],
+        op_name(one.op),
+        op_name(other.op),
+        type_.storage_text if isinstance(type_, UniformType) else "",
+        math.nan if error is None else error.sqnr,
+        input_sqnr,
+        0.0 if error is None else error.signal,
+        0.0 if error is None else error.noise,
+    )
+
+
+def _input_sqnrs(
+    module: ModuleOp, errors: Mapping[SSAValue, Error]
+) -> Mapping[SSAValue, float]:
+    """The lowest ratio of the compared values that values are computed from."""
+    inputs: dict[SSAValue, float] = {}
+    known: dict[SSAValue, float] = {}
+    for op in module.walk():
+        lowest = min(
+            (known.get(value, math.inf) for value in op.operands), default=math.inf
+        )
+        for result in op.results:
+            inputs[result] = lowest
+            error = errors.get(result)
+            known[result] = lowest if error is None else error.sqnr
+    return inputs
+
+
+def _constant_error(pair: _Pair) -> Error | None:
+    expected, actual = (_constant_floats(each.value) for each in pair)
+    if expected is None or actual is None:
+        return None
+    error = Error()
+    error.add(expected, actual, None)
+    return error
+
+
+def _constant_floats(value: SSAValue) -> Floats | None:
+    """The elements of a constant, dequantized if they are quantized."""
+    elements = constant_elements(value)
+    type_ = scalar_or_element_type(value.type)
+    if elements is None or not isinstance(type_, UniformType):
+        return elements
+    parameters = QuantizationParameters.from_type(type_)
+    return dequantize(stored_elements(elements, type_), parameters)
+
+
+# Arguments
+
+
+def _check_types(
+    noun: str, float_types: Sequence[Attribute], quantized_types: Sequence[Attribute]
+) -> None:
+    """
+    Raises:
+        ValueError: if there are more or fewer types of the quantized model, or integers for
+            floats.
+    """
+    if len(float_types) != len(quantized_types):
+        raise ValueError(
+            f"found {len(quantized_types)} {noun}s of the quantized model, expected "
+            f"{len(float_types)} as of the float model"
+        )
+    for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
+        if len({*map(has_floats, types)}) > 1:
+            raise ValueError(
+                f"{noun} {number} of the quantized model is of type "
+                f"'{shortened(types[1])}', that of the float model of type "
+                f"'{shortened(types[0])}'; compare models with floats or quantized types, "
+                "which have scales"
+            )
+
+
+def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:
+    """The function that says most about how many rows an argument has."""
+    return min(
+        (model.function for model in models),
+        key=lambda function: sum(
+            size < 0
+            for type_ in function.function_type.inputs.data
+            for size in shape_of(type_)
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """What becomes of arguments of floats that are quantized."""
+
+    parameters: Sequence[QuantizationParameters | None]
+
+    @staticmethod
+    def of(model: _Model) -> _Conversion:
+        types = map(scalar_or_element_type, model.argument_types)
+        return _Conversion(
+            [
+                QuantizationParameters.from_type(type_)
+                if isinstance(type_, UniformType)
+                else None
+                for type_ in types
+            ]
+        )
+
+    def arguments(self, values: Arguments) -> Arguments:
+        """The arguments of the function."""
+        if len(values) != len(self.parameters):
+            # Running the function says so.
+            return values
+        return tuple(map(_converted, values, self.parameters))
+
+
+def _converted(
+    value: ArrayLike, parameters: QuantizationParameters | None
+) -> ArrayLike:
+    array = np.asarray(value)
+    if parameters is None or array.dtype.kind != "f":
+        return value
+    return quantize(array.astype(parameters.expressed_dtype), parameters)

@@ -1,0 +1,102 @@
+"""
+Compare a quantized model with the float model on samples, value by value: the signal to
+quantization noise ratio (SQNR) of each value that both models have in dB, and the lowest
+one of those that it is computed from (inputs). Where the former is lower, error arises.
+
+Values are matched by the names of their locations, which .tflite files have, or else by
+function, op, and number of the op.
+
+examples:
+  xdsl-quant-compare model.tflite quantized.tflite --data x.npz
+  xdsl-quant-compare model.mlir quantized.mlir --data x.npy --json errors.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.quantizer.comparison import compare
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.loading import is_tflite_file
+
+from .array_files import check_files
+from .failures import (
+    add_entry_option,
+    add_size_options,
+    command_parser,
+    exit_code,
+    read_module,
+    reported,
+)
+from .progress import with_progress
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The exit code of the command: 0, or 1 after an error message."""
+    return exit_code(_run, _parser().parse_args(args))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("xdsl-quant-compare", __doc__)
+    for name, kind in (("module", "float"), ("quantized", "quantized")):
+        parser.add_argument(
+            name,
+            metavar=kind,
+            help=f"file with the {kind} model: the text of a module, or a .tflite file",
+        )
+    parser.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="samples for the float model: the rows of the arrays of a .npy or .npz file",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="where to write what is printed, as JSON"
+    )
+    add_entry_option(parser)
+    add_size_options(parser)
+    parser.add_argument(
+        "--no-progress",
+        action="store_false",
+        dest="progress",
+        help="do not show how far it is, which is shown if standard error is a terminal",
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    options.inputs = [options.data]
+    others = {"the quantized model": options.quantized}
+    check_files(options, "--data", {"--json": options.json}, others)
+    float_module, quantized_module = (
+        _read(options, path) for path in (options.module, options.quantized)
+    )
+    shown = options.progress and sys.stderr.isatty()
+    with reported(options.quantized, ValueError, TypeError, ImportError, OSError):
+        found = compare(
+            float_module,
+            quantized_module,
+            options.data,
+            entry=options.entry,
+            progress=with_progress if shown else None,
+        )
+    if options.json is not None:
+        with reported(options.json, OSError):
+            write_text_atomically(options.json, found.json())
+    print(found)
+
+
+def _read(options: argparse.Namespace, path: str) -> ModuleOp:
+    own = argparse.Namespace(**{**vars(options), "module": path, "passes": ""})
+    if not is_tflite_file(path):
+        # The sizes are for the other model.
+        own.shape, own.static = [], False
+    return read_module(own)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
