@@ -79,8 +79,8 @@ class ComparedValue:
 
     input_sqnr: float
     """
-    The lowest one of the compared values that it is computed from; infinite if there are
-    none, or they are the same in both models.
+    The lowest one of the compared values that it is computed from, without constants;
+    infinite if there are none, or they are the same in both models.
     """
 
     signal: float
@@ -367,7 +367,15 @@ def compare(
         errors,
     )
     by_value = {value: errors[key] for value, key in keys.items() if key in errors}
-    inputs = _input_sqnrs(float_model.module, by_value)
+    inputs = _input_sqnrs(
+        float_model.module,
+        {
+            value: error.sqnr
+            for value, error in by_value.items()
+            # The error of constants is that of the ops that use them.
+            if not pairs[value][0].is_constant
+        },
+    )
     return Comparison(
         [
             _compared(*pairs[each.value], by_value.get(each.value), inputs[each.value])
@@ -440,7 +448,7 @@ def _compared(
 
 
 def _input_sqnrs(
-    module: ModuleOp, errors: Mapping[SSAValue, Error]
+    module: ModuleOp, sqnrs: Mapping[SSAValue, float]
 ) -> Mapping[SSAValue, float]:
     """The lowest ratio of the compared values that values are computed from."""
     inputs: dict[SSAValue, float] = {}
@@ -451,8 +459,7 @@ def _input_sqnrs(
         )
         for result in op.results:
             inputs[result] = lowest
-            error = errors.get(result)
-            known[result] = lowest if error is None else error.sqnr
+            known[result] = sqnrs.get(result, lowest)
     return inputs
 
 

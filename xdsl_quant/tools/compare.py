@@ -1,7 +1,8 @@
 """
 Compare a quantized model with the float model on samples, value by value: the signal to
 quantization noise ratio (SQNR) of each value that both models have in dB, and the lowest
-one of those that it is computed from (inputs). Where the former is lower, error arises.
+one of those that it is computed from, without constants (inputs). Where the former is
+lower, error arises.
 
 Values are matched by the names of their locations, which .tflite files have, or else by
 function, op, and number of the op.

@@ -61,7 +61,7 @@ def test_values_by_their_keys():
             "main:arith.mulf:0",
             "",
             sqnr(rows * constant, rows * changed),
-            sqnr(constant, changed),
+            math.inf,
         ),
         (
             "main:arith.addf:0",
@@ -110,7 +110,7 @@ def test_accumulated_errors_are_those_of_the_report(batch: int | str):
         for kernel in report.kernels
         if kernel.weight_type
     ]
-    assert by_op[0].input_sqnr == weights[0].sqnr
+    assert by_op[0].input_sqnr == math.inf
     assert by_op[1].input_sqnr == by_op[0].sqnr
 
 
