@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
+from xdsl_quant.diagnostics import table
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.constructor_arguments import bool_argument, int_argument
 from xdsl_quant.dialects.quant.type_html import type_html
@@ -82,8 +83,7 @@ class CalibrationReport:
             )
             for evaluation in self.evaluations
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        lines = [*table(rows)]
         if self._has_unknown_errors():
             lines.append(f"{_UNKNOWN} histograms=True.")
         return "\n".join(lines)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
 
+from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics import quantize as quantize_values
 from xdsl_quant.quantizer import quantize
@@ -264,6 +266,28 @@ func.func @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{
         "layer:arith.addf:0",
         "main:func.call:0",
     ]
+
+
+def test_progress():
+    module = parse_module(FLOAT)
+    seen: list[tuple[int, int | None]] = []
+
+    def progress(batches: Iterable[Batch], count: int | None) -> Iterable[Batch]:
+        for number, batch in enumerate(batches):
+            seen.append((number, count))
+            yield batch
+
+    compare(module, module, samples(8), progress=progress)
+    assert seen == [(0, 2), (1, 2)]
+
+
+def test_dynamic_and_static_sizes():
+    """The model that says how many rows it takes decides, whichever it is."""
+    dynamic = parse_module(dense_layers("?"))
+    static = parse_module(dense_layers(4))
+    for models in ((dynamic, static), (static, dynamic)):
+        results = compare(*models, samples(8, 6)).results
+        assert results == {"main:output:0": math.inf}
 
 
 def test_json():

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdsl_quant.tools import calibrate, run
+from xdsl_quant.tools import calibrate, compare, import_model, inspect, run, target
 from xdsl_quant.tools.failures import Failure, exit_code, read_text
 
 OPTIONS = argparse.Namespace(module="m.mlir")
@@ -211,7 +211,14 @@ def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(
     ("name", "main"),
-    [("xdsl-quant-run", run.main), ("xdsl-quant-calibrate", calibrate.main)],
+    [
+        ("xdsl-quant-run", run.main),
+        ("xdsl-quant-calibrate", calibrate.main),
+        ("xdsl-quant-inspect", inspect.main),
+        ("xdsl-quant-compare", compare.main),
+        ("xdsl-quant-import", import_model.main),
+        ("xdsl-quant-target", target.main),
+    ],
 )
 def test_version(
     name: str,
