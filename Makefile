@@ -16,7 +16,7 @@ TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
 .PHONY: help venv demo tests pytest filecheck lint pages format fuzz oracles \
-	tosa-tools host-check xdsl-versions mutants bench notebook docs clean
+	tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, and compare all tensors with LiteRT's"
@@ -33,6 +33,7 @@ help:
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL"
 	@echo "make mutants    mutate the arithmetic and list changes that no test detects (an hour)"
 	@echo "make bench      measure time and memory, compared with MLIR, onnxruntime and torch"
+	@echo "make quantizers compare quantized networks with those of litert-quantizer and onnxruntime"
 	@echo "make notebook   open the notebooks in JupyterLab"
 	@echo "make docs       build the documentation into site/"
 
@@ -123,6 +124,16 @@ xdsl-%: .venv-xdsl-%/.ready
 mutants: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<3.9'
 	$(BIN)/python -m tests.mutants $(MUTANTS)
+
+# It pins other packages.
+.venv-litert/.ready:
+	$(PYTHON) -m venv .venv-litert
+	.venv-litert/bin/python -m pip install --quiet --disable-pip-version-check \
+		'litert-quantizer>=0.11,<0.12'
+	@touch $@
+
+quantizers: $(READY) .venv-litert/.ready
+	$(BIN)/python -m benchmarks.quantizers --litert .venv-litert/bin/python
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -2,7 +2,10 @@
 Quantize a `.tflite` file with litert-quantizer, which pins other packages: this runs in an
 environment of its own, and imports nothing of this package.
 
-`python litert_worker.py FLOAT.tflite SAMPLES.npz QUANTIZED.tflite`
+`python litert_worker.py FLOAT.tflite SAMPLES.npz QUANTIZED.tflite RANGES`
+
+Its ranges are moving averages of the min and max of samples, which leave out what single
+samples exceed. With `min-max` for RANGES they contain all samples, as those of the others.
 """
 
 import sys
@@ -13,13 +16,22 @@ from typing import Any
 import numpy as np
 
 # It is not installed where types are checked.
+_algorithms: Any = import_module("litert_quantizer.algorithm_manager")
+_ranges: Any = import_module("litert_quantizer.utils.qsv_utils")
 _quantizer: Any = import_module("litert_quantizer.quantizer")
 _recipe: Any = import_module("litert_quantizer.recipe")
 
 
+def _min_max(_algorithm: object, _op: object) -> object:
+    return _ranges.min_max_update
+
+
 def main() -> None:
     """Run the command."""
-    source, samples, target = sys.argv[1:]
+    source, samples, target = sys.argv[1:4]
+    if sys.argv[4] == "min-max":
+        # It has the function, and no option for it.
+        _algorithms.get_update_qsv_func = _min_max
     with np.load(samples) as file:
         rows = file["x"]
     quantizer = _quantizer.Quantizer(source, _recipe.static_wi8_ai8())

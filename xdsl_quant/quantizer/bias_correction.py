@@ -64,9 +64,9 @@ def correct_biases(
     biases = _biases(resolved)
     if not biases:
         return
-    exact = RecordedModule.of(float_module(resolved), entry)
+    exact = RecordedModule.of(float_module(resolved, entry), entry)
     for _ in range(_ROUNDS):
-        actual = RecordedModule.of(quantized_module(resolved), entry)
+        actual = RecordedModule.of(quantized_module(resolved, entry), entry)
         shifts = {key: _Shift() for key in biases}
         for batch in batches:
             expected, found = exact.values(batch), actual.values(batch)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
@@ -25,6 +24,7 @@ from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
@@ -67,10 +67,14 @@ class Error:
     def add(
         self, expected: Floats, actual: Floats, bounds: tuple[float, float] | None
     ) -> None:
-        """Add values of the float model, those instead of them, and their storage range."""
-        values = expected.astype(np.float64)
+        """
+        Add values of the float model, those instead of them, and their storage range.
+        Infinities that both have are left out.
+        """
+        differs = np.isfinite(expected) | (expected != actual)
+        values = expected[differs].astype(np.float64)
         self.signal += float(np.square(values).sum())
-        self.noise += float(np.square(values - actual).sum())
+        self.noise += float(np.square(values - actual[differs]).sum())
         self.count += values.size
         if bounds is not None:
             low, high = bounds
@@ -130,8 +134,8 @@ def measure_errors(
     runs = [
         RecordedModule.of(module, entry)
         for module in (
-            float_module(exact),
-            quantized_module(resolved),
+            float_module(exact, entry),
+            quantized_module(resolved, entry),
             _own(resolved, exact),
         )
     ]
@@ -163,14 +167,13 @@ def _bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
 # The three modules
 
 
-def _with_refs(resolved: ModuleOp) -> ModuleOp:
+def _with_refs(resolved: ModuleOp, entry: str | None) -> ModuleOp:
     """A copy with a `quant.stats_ref` for each result of a kernel, and of the model."""
     module = resolved.clone()
     for number, kernel in enumerate(kernels_of(module)):
         _add_refs(kernel, number)
-    for function in module.ops:
-        if isinstance(function, FuncOp):
-            record_results(function, f"{function.sym_name.data}:{OUTPUT}")
+    function = entry_function(module, entry)
+    record_results(function, f"{function.sym_name.data}:{OUTPUT}")
     return module
 
 
@@ -180,9 +183,9 @@ def _add_refs(kernel: RegionOp, number: int) -> None:
             record(result, result_key(number, index))
 
 
-def float_module(resolved: ModuleOp) -> ModuleOp:
+def float_module(resolved: ModuleOp, entry: str | None = None) -> ModuleOp:
     """The model in floats, which records the results of kernels and of the model."""
-    module = _with_refs(resolved)
+    module = _with_refs(resolved, entry)
     kernels = kernels_of(module)
     for kernel in kernels:
         _forget_specs(kernel)
@@ -195,9 +198,9 @@ def _forget_specs(kernel: RegionOp) -> None:
     set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
 
 
-def quantized_module(resolved: ModuleOp) -> ModuleOp:
+def quantized_module(resolved: ModuleOp, entry: str | None = None) -> ModuleOp:
     """The quantized model, which records the same."""
-    module = _with_refs(resolved)
+    module = _with_refs(resolved, entry)
     apply_passes(module, [QuantExportPass()])
     return module
 

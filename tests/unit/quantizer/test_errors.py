@@ -133,3 +133,25 @@ def lowered(text: str) -> ModuleOp:
     module = parse_module(text)
     apply_passes(module, TO_LINALG)
     return module
+
+
+def test_infinities_that_both_have_are_no_error():
+    error = Error()
+    expected = np.array([-np.inf, 2.0, np.inf], np.float32)
+    error.add(expected, np.array([-np.inf, 2.5, np.inf], np.float32), None)
+    assert (error.signal, error.noise, error.count) == (4.0, 0.25, 1)
+
+
+def test_results_are_those_of_the_model_and_not_of_functions_that_it_calls():
+    text = """
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = func.call @f(%x) : (tensor<?xf32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = stablehlo.tanh %x : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+"""
+    data = samples(64)
+    assert [*quantize(text, data).report(data).outputs] == ["main:output:0"]

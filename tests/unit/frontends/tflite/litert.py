@@ -36,6 +36,13 @@ class LiteRT:
         details = self._interpreter.get_input_details()
         return [(detail["shape"], detail["dtype"]) for detail in details]
 
+    def details(self) -> Sequence[Any]:
+        """What is known of the first argument and of the first result."""
+        return (
+            self._interpreter.get_input_details()[0],
+            self._interpreter.get_output_details()[0],
+        )
+
     def run(self, *arguments: Array) -> Sequence[Array]:
         """The results of one step; variables keep their values from step to step."""
         details = self._interpreter.get_input_details()

@@ -1,0 +1,221 @@
+"""
+Quantize the networks of `examples.classifiers` with this package, with litert-quantizer and
+with onnxruntime: 8 bits, with the same samples, and compare results on other samples.
+
+`make quantizers` runs this, `python -m benchmarks.quantizers --litert PYTHON`: the argument
+is the interpreter of an environment that has litert-quantizer. The table is in
+`docs/quantizer.md`.
+
+The float model is a `.tflite` file that `litert-converter` makes of text, and its ONNX
+twin. All calibrate with the same half of the samples, one after the other in the same
+order, and are compared on the other half. Files run in LiteRT's reference kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import logging
+import math
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from examples.classifiers.forms import onnx_model, stablehlo_text, tfl_text
+from examples.classifiers.networks import ARCHITECTURES, Floats, Network, load_network
+from tests.conformance.answers import Accepted
+from tests.conformance.real_mlir import Mlir
+from tests.unit.frontends.tflite.litert import LiteRT
+from xdsl_quant.execution import compile
+from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer.recording import lower_stablehlo
+
+SEEDS = 3
+"""How many halves of the samples are calibrated with."""
+
+_TEMPLATE = Path("docs/examples/dense.tflite")
+"""The exporter wants a file, in the place of which it writes the module."""
+
+_WORKER = Path(__file__).with_name("litert_worker.py")
+
+Run: TypeAlias = Callable[[Floats], Floats]
+"""Computes the results of samples."""
+
+
+class Case(NamedTuple):
+    """A network and the samples that quantizers see."""
+
+    network: Network
+    file: Path
+    """The float model."""
+
+    calibration: Floats
+    directory: Path
+
+
+# Quantizers
+
+
+def run_litert(file: bytes) -> Run:
+    """Run a file, whose arguments and results may be stored values."""
+    interpreter = LiteRT(file)
+    details: Any = interpreter.details()
+
+    def run(samples: Floats) -> Floats:
+        scale, zero_point = details[0]["quantization"]
+        rows: NDArray[Any] = samples
+        if scale:
+            stored = np.round(samples / np.float32(scale)) + zero_point
+            rows = np.clip(stored, -128, 127).astype(np.int8)
+        results = np.concatenate([interpreter.run(row[None])[0] for row in rows])
+        scale, zero_point = details[1]["quantization"]
+        return (results - np.float32(zero_point)) * np.float32(scale or 1)
+
+    return run
+
+
+def ours_tflite(case: Case) -> Run:
+    """This package, from file to file."""
+    target = case.directory / "ours.tflite"
+    model = quantize(case.file, case.calibration)
+    model.save(target)
+    run, compiled = run_litert(target.read_bytes()), compile(model.module)
+    sample = case.calibration[:1]
+    if not np.array_equal(run(sample), compiled(sample)):
+        raise AssertionError("LiteRT and compiled code differ")
+    return run
+
+
+def ours_stablehlo(case: Case) -> Run:
+    """This package, from StableHLO to integers."""
+    module = quantize(stablehlo_text(case.network), case.calibration).module
+    lower_stablehlo(module)
+    compiled = compile(module)
+    return lambda samples: np.concatenate([compiled(row[None]) for row in samples])
+
+
+def litert_quantizer(python: str, case: Case, ranges: str) -> Run:
+    """litert-quantizer's recipe of 8-bit weights and activations."""
+    samples, target = case.directory / "x.npz", case.directory / "theirs.tflite"
+    np.savez(samples, x=case.calibration)
+    command = [python, str(_WORKER), str(case.file), str(samples), str(target), ranges]
+    subprocess.run(command, check=True, capture_output=True)
+    return run_litert(target.read_bytes())
+
+
+def onnxruntime(case: Case) -> Run:
+    """onnxruntime's static quantization to QDQ, with a scale for each channel."""
+    tools: Any = import_module("onnxruntime.quantization")
+    runtime: Any = import_module("onnxruntime")
+    source, target = case.directory / "float.onnx", case.directory / "quantized.onnx"
+    source.write_bytes(onnx_model(case.network).SerializeToString())
+
+    class Reader(tools.CalibrationDataReader):
+        """One sample after the other."""
+
+        def __init__(self) -> None:
+            self.rows = iter([{"x": row[None]} for row in case.calibration])
+
+        def get_next(self) -> Mapping[str, Floats] | None:
+            """The next sample."""
+            return next(self.rows, None)
+
+    tools.quantize_static(
+        str(source),
+        str(target),
+        Reader(),
+        quant_format=tools.QuantFormat.QDQ,
+        per_channel=True,
+        activation_type=tools.QuantType.QInt8,
+        weight_type=tools.QuantType.QInt8,
+    )
+    session: Any = runtime.InferenceSession(str(target))
+    return lambda samples: session.run(None, {"x": samples})[0]
+
+
+# Comparison
+
+
+class Result(NamedTuple):
+    """What a quantizer made of a network."""
+
+    sqnr: float
+    """In dB, on samples that nobody calibrated with."""
+
+    accuracy: float
+
+
+def decibels(expected: Floats, actual: Floats) -> float:
+    """The signal to quantization noise ratio."""
+    wide = expected.astype(np.float64)
+    return 10 * math.log10(np.square(wide).sum() / np.square(wide - actual).sum())
+
+
+def results(
+    network: Network, file: Path, python: str, directory: Path
+) -> Iterator[Mapping[str, Result]]:
+    """What all quantizers make of a network, for each half of the samples."""
+    exact = run_litert(file.read_bytes())
+    for seed in range(SEEDS):
+        rows, others = network.halves(seed)
+        case = Case(network, file, network.samples[rows], directory)
+        samples = network.samples[others]
+        expected = exact(samples)
+        runs = {
+            "float": exact,
+            "this package, .tflite": ours_tflite(case),
+            "this package, StableHLO": ours_stablehlo(case),
+            "onnxruntime": onnxruntime(case),
+            "litert-quantizer": litert_quantizer(python, case, "average"),
+            "litert-quantizer, min-max": litert_quantizer(python, case, "min-max"),
+        }
+        found: dict[str, Result] = {}
+        for name, run in runs.items():
+            actual = run(samples)
+            sqnr = math.inf if name == "float" else decibels(expected, actual)
+            found[name] = Result(sqnr, network.accuracy(actual, others))
+        yield found
+
+
+def table(name: str, found: Sequence[Mapping[str, Result]]) -> Iterator[str]:
+    """The rows of a network: the figures for each half of the samples."""
+    for quantizer in found[0]:
+        sqnr = " / ".join(
+            "exact" if quantizer == "float" else f"{each[quantizer].sqnr:.1f}"
+            for each in found
+        )
+        accuracy = " / ".join(f"{each[quantizer].accuracy:.1%}" for each in found)
+        yield f"| {name} | {quantizer} | {sqnr} | {accuracy} |"
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--litert", required=True, help="the interpreter")
+    python = parser.parse_args().litert
+    logging.disable(logging.WARNING)
+    print("| network | quantizer | SQNR in dB | accuracy |")
+    print("|---|---|---|---|")
+    with (
+        Mlir(package="litert_converter.mlir") as converter,
+        TemporaryDirectory() as temporary,
+    ):
+        for name in ARCHITECTURES:
+            network, file = load_network(name), Path(temporary, f"{name}.tflite")
+            exported = converter.exported(tfl_text(network), _TEMPLATE.read_bytes())
+            if not isinstance(exported, Accepted):
+                raise TypeError(f"litert-converter refuses the network: {exported}")
+            file.write_bytes(base64.b64decode(exported.text))
+            found = [*results(network, file, python, Path(temporary))]
+            for row in table(name, found):
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
