@@ -68,6 +68,7 @@ from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     recorded_ranges,
 )
 
+from .coupled_ports import set_coupled_ports
 from .module_kernels import kernels_of
 from .port_ranges import port_ranges, set_specs
 from .resolution.functions import merge_copies, separate_calls, warn_of_public_functions
@@ -82,6 +83,10 @@ LinkOp = (
     | DequantizeCastOp
 )
 """An op whose operand and result are the same value."""
+
+
+_UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
+"""Types from which parameters are chosen later."""
 
 
 class Port(NamedTuple):
@@ -458,6 +463,11 @@ class _Resolved:
     )
     """What ports are specified by, by number."""
 
+    coupled: dict[RegionOp, dict[int, str]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """The keys of ports whose parameters are not known yet, by number."""
+
     specified: set[LinkOp] = field(default_factory=set[LinkOp])
     """The ops that say what specifications say then."""
 
@@ -490,6 +500,8 @@ class QuantConstraintsToSpecsPass(ModulePass):
             resolved = self._resolved(found)
         for kernel, constraints in resolved.specs.items():
             _specify(kernel, constraints)
+        for kernel, keys in resolved.coupled.items():
+            set_coupled_ports(kernel, keys)
         _remove(link for link in found.links if link in resolved.specified)
         warn_of_public_functions(merge_copies(separated))
         # What is in a function that was merged into another one is there, too.
@@ -534,6 +546,9 @@ class QuantConstraintsToSpecsPass(ModulePass):
             for port, chosen in group.decided(constraints):
                 _check(port, chosen)
                 resolved.specs[port.kernel][port.number] = chosen
+                if group.couplings and isinstance(chosen.type, _UNDECIDED):
+                    key = group.couplings[0].coupled_key.data
+                    resolved.coupled[port.kernel][port.number] = key
             others = [x for x in group.links if not found.is_at_port(x)]
             resolved.elsewhere.update(others)
             # A coupling stays as long as one of its values is at no port.

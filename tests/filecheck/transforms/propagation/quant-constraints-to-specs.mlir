@@ -114,7 +114,7 @@ func.func @coupled(%x: tensor<4xf32>, %y: f16, %z: tensor<2xf32>) {
 
 // CHECK:       builtin.module {
 // CHECK-NEXT:    func.func @coupled(%x: tensor<4xf32>, %y: f16, %z: tensor<2xf32>) {
-// CHECK-NEXT:      quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.000000e+00:4.000000e+00>>, %b = %y : f16 as !quant.calibrated<f16<-1.000000e+00:4.000000e+00>>, %c = %z : tensor<2xf32> as !quant.calibrated<f32<-1.000000e+00:4.000000e+00>>) {
+// CHECK-NEXT:      quant.region "k" (%a = %x : tensor<4xf32> as !quant.calibrated<f32<-1.000000e+00:4.000000e+00>>, %b = %y : f16 as !quant.calibrated<f16<-1.000000e+00:4.000000e+00>>, %c = %z : tensor<2xf32> as !quant.calibrated<f32<-1.000000e+00:4.000000e+00>>) attributes {quant.coupled_ports = [{port = 0 : i64, key = "k"}, {port = 1 : i64, key = "k"}, {port = 2 : i64, key = "k"}]} {
 // CHECK-NEXT:        quant.return
 // CHECK-NEXT:      }
 // CHECK-NEXT:      func.return
@@ -144,7 +144,7 @@ func.func @elsewhere(%x: f32, %y: f32, %z: f32) -> (f32, f32) {
 // CHECK-NEXT:      %x2 = quant.coupled_ref %x "k" : f32
 // CHECK-NEXT:      %y1 = quant.stats %y <0.000000e+00:4.000000e+00> : f32
 // CHECK-NEXT:      %y2 = quant.coupled_ref %y1 "k" : f32
-// CHECK-NEXT:      quant.region "k" (%a = %x2 : f32 as !quant.calibrated<f32<-1.000000e+00:4.000000e+00>>, %b = %z : f32 as !quant.uniform<u8:f32, 0.0078431372549019607:128>) {
+// CHECK-NEXT:      quant.region "k" (%a = %x2 : f32 as !quant.calibrated<f32<-1.000000e+00:4.000000e+00>>, %b = %z : f32 as !quant.uniform<u8:f32, 0.0078431372549019607:128>) attributes {quant.coupled_ports = [{port = 0 : i64, key = "k"}]} {
 // CHECK-NEXT:        quant.return
 // CHECK-NEXT:      }
 // CHECK-NEXT:      %g = arith.addf %x2, %y2 : f32

@@ -19,6 +19,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsOp,
 )
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+from xdsl_quant.transforms.propagation.coupled_ports import coupled_ports
 from xdsl_quant.transforms.propagation.port_ranges import PORT_STATS, port_ranges
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
     QuantConstraintsToSpecsPass,
@@ -441,6 +442,10 @@ def test_coupled_values_have_one_specification(types: list[str], expected: str):
     (kernel,) = kernels(module)
     assert [str(spec) for spec in kernel.specs] == [expected] * len(types)
     assert not any(isinstance(op, CoupledRefOp) for op in module.walk())
+    # They will have one set of parameters, too.
+    is_open = expected not in (U, NONE)
+    keys = dict.fromkeys(range(len(types)), "k") if is_open else {}
+    assert coupled_ports(kernel) == keys
 
 
 def test_coupled_values_of_different_types():

@@ -94,6 +94,13 @@ def kernel(
     )
 
 
+def range_of(low: float, high: float) -> str:
+    return f"!quant.calibrated<f32<{low}:{high}>>"
+
+
+FOUR, POSITIVE = range_of(-4.0, 4.0), range_of(0.0, 4.0)
+
+
 def function(*lines: str, name: str = "main", result: str = "y") -> str:
     body = "".join(lines)
     return (
@@ -643,6 +650,96 @@ def test_the_range_of_a_constant_is_nothing_to_a_port_that_is_not_quantized():
     assert not propagate(module, int8).float_kernels
 
 
+# Coupled values
+
+COUPLED = (
+    ' attributes {{quant.coupled_ports = [{{port = {} : i64, key = "state"}}]}} {{'
+)
+
+
+def coupled(port: int, text: str) -> str:
+    return text.replace(" {\n", COUPLED.format(port) + "\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # Its range is fixed: it is rescaled after that.
+        (
+            coupled(0, kernel("tfl.relu", [("x", FOUR)], "a", POSITIVE)),
+            kernel("tfl.tanh", [("x", None)], "t", None)
+            + coupled(0, kernel("tfl.relu", [("t", FOUR)], "y", None)),
+            [0, 0],
+        ),
+        # Nothing else is known of it.
+        (
+            coupled(1, kernel("tfl.relu", [("x", FOUR)], "a", POSITIVE)),
+            coupled(0, kernel("tfl.relu", [("z", None)], "y", None)),
+            [1, 0],
+        ),
+    ],
+)
+def test_coupled_values(first: str, second: str, expected: Sequence[int]):
+    """They have one set of parameters wherever kernels take them."""
+    module = parsed(function(first, second))
+    propagate(module, TFLITE)
+    found = specs(module)
+    a, b = found[0][expected[0]], found[-1][expected[1]]
+    assert a == b != "f32"
+    text = str(module)
+    propagate(module, TFLITE)
+    assert str(module) == text
+
+
+def test_coupled_values_keep_their_range():
+    """Otherwise it would be that of the result."""
+    maximum = kernel("tfl.maximum", [("x", FOUR), ("x", FOUR)], "a", POSITIVE)
+    relu = kernel("tfl.relu", [("z", FOUR)], "y", POSITIVE)
+    module = parsed(function(coupled(0, maximum), coupled(0, relu)))
+    report = propagate(module, TFLITE)
+    found = {value.name: value.parameters for value in report.values}
+    assert (
+        found["%x"] == found["%z"] == "!quant.uniform<i8:f32, 0.031372549019607843:-1>"
+    )
+    assert [(value.name, r.operand) for value, r in report.rescales] == [
+        ("%x", 0),
+        ("%x", 1),
+    ]
+
+
+def test_coupled_values_of_different_types():
+    """Each float type has parameters of its own."""
+    half = kernel("tfl.relu", [("h", None)], "b", None).replace("f32", "f16")
+    module = parsed(
+        function(
+            f'%h = "test.op"() : () -> {T.replace("f32", "f16")}\n',
+            coupled(0, kernel("tfl.relu", [("x", FOUR)], "a", POSITIVE)),
+            coupled(0, half),
+            coupled(0, kernel("tfl.relu", [("z", None)], "y", None)),
+        )
+    )
+    propagate(module, TFLITE)
+    module.verify()
+    first, second, third = specs(module)
+    assert first[0] == third[0] != second[0] == "f16"
+
+
+@pytest.mark.parametrize(
+    "entry", ['{port = 2 : i64, key = "k"}', "{port = 0 : i64}", "3"]
+)
+def test_coupled_ports_that_are_wrong(entry: str):
+    text = kernel("tfl.relu", [("x", FOUR)], "y", None).replace(
+        " {\n", f" attributes {{quant.coupled_ports = [{entry}]}} {{\n", 1
+    )
+    with pytest.raises(PassFailedException) as failure:
+        propagate(parsed(function(text)), TFLITE)
+    assert str(failure.value) == (
+        "module:2:1: error: 'quant.region' op needs an array of dictionaries with the "
+        "integer 'port', the number of one of its 2 ports, and the string 'key' as "
+        "'quant.coupled_ports'"
+    )
+
+
 # Functions
 
 PUBLIC_CALLEE = function(
@@ -911,11 +1008,6 @@ def test_constants_that_exceed_their_peers_and_decide_nothing(
     assert not capsys.readouterr().err
 
 
-def range_of(low: float, high: float) -> str:
-    return f"!quant.calibrated<f32<{low}:{high}>>"
-
-
-FOUR, POSITIVE = range_of(-4.0, 4.0), range_of(0.0, 4.0)
 CONCATENATION = (
     kernel("tfl.maximum", [("x", FOUR), ("z", FOUR)], "a", FOUR),
     kernel("tfl.maximum", [("a", FOUR), ("z", FOUR)], "b", POSITIVE),

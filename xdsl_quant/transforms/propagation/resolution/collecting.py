@@ -20,6 +20,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
+from ..coupled_ports import COUPLED_PORTS, coupled_ports
 from ..kernel_matching import is_constant
 from ..port_ranges import PORT_STATS, port_ranges
 from ..target_spec import KernelSpec, TargetSpec
@@ -117,7 +118,23 @@ def collect(
         graph.items += [entry] if isinstance(entry, Kernel) else entry
     for value in graph.all_values:
         _read_specs(value)
+    _couple(graph)
     return graph
+
+
+def _couple(graph: Graph) -> None:
+    """Find the values of one float type whose ports have one key."""
+    by_key: dict[tuple[str, Attribute], list[Value]] = {}
+    for kernel in graph.kernels:
+        if COUPLED_PORTS not in kernel.op.attributes:
+            continue
+        for port, key in coupled_ports(kernel.op).items():
+            value = kernel.values[port]
+            # A constant has the parameters of its content.
+            if value is None or value.is_constant or value.coupled:
+                continue
+            value.coupled = by_key.setdefault((key, value.expressed_type), [])
+            value.coupled.append(value)
 
 
 def _ops(module: ModuleOp) -> Iterator[Operation]:

@@ -85,6 +85,9 @@ class Value:
     ranges: ValueRanges | None = None
     """The said range with those of a dimension, if statistics say so."""
 
+    coupled: list[Value] = field(default_factory=list["Value"])
+    """The values that have the same parameters, with this one; none if it is alone."""
+
     parameters: UniformType | None = None
     is_immutable: bool = False
     """Whether parameters were said before propagation."""

@@ -43,7 +43,8 @@ def remove_redundant_statistics(values: Iterable[Value]) -> None:
 
     That of a fixed result goes, and those of the results of a kernel of same scale whose
     only operand has a range. Of the ranges that are left, one of a result of any other
-    kernel of same scale removes those of the operands, and so on backwards.
+    kernel of same scale removes those of the operands, and so on backwards. Values that
+    are coupled keep their range.
     """
     with_range = [value for value in values if value.range is not None]
     redundant = {
@@ -53,6 +54,8 @@ def remove_redundant_statistics(values: Iterable[Value]) -> None:
     }
     redundant |= _followed_by_range([v for v in with_range if v not in redundant])
     for value in redundant:
+        if value.coupled:
+            continue
         value.range = None
         _reverse_users(value)
 

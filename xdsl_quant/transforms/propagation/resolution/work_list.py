@@ -97,6 +97,24 @@ class Resolver:
             value.is_immutable = True
         if value.parameters is not None:
             self._fit_ports(value)
+            self._share(value)
+
+    def _share(self, value: Value) -> None:
+        """Give the values that are coupled with one its parameters, if it has one scale."""
+        if value.parameters is None or not value.parameters.is_per_tensor:
+            return
+        others = [*value.coupled]
+        # From now on all of them have parameters.
+        value.coupled.clear()
+        for other in others:
+            if other.parameters is None:
+                other.parameters = value.parameters
+                other.decision = Decision("coupling")
+                other.is_immutable = value.is_immutable
+                self._fit_ports(other)
+                self._push_users(other)
+                if other.producer is not None:
+                    self.work.append(other.producer[0])
 
     def _choice(self, value: Value) -> ParameterChoice:
         """How a value is stored where it is computed, or where it is first used."""
@@ -260,6 +278,7 @@ class Resolver:
     ) -> None:
         value.parameters, value.decision = parameters, decision
         self._fit_ports(value)
+        self._share(value)
 
     def _push_users(self, value: Value) -> None:
         """The first user in the text is the next in turn."""
