@@ -78,6 +78,8 @@ _PASS_CLASSES = {
         "tfl-variables-to-arguments": "TFLVariablesToArgumentsPass",
     },
     "weights": {
+        "quant-equalize-layers": "QuantEqualizeLayersPass",
+        "quant-fold-batch-norm": "QuantFoldBatchNormPass",
         "quant-quantize-weights": "QuantQuantizeWeightsPass",
     },
 }

@@ -30,6 +30,13 @@ WEIGHTS = (
 )
 """Options of `quant-quantize-weights`."""
 
+IMPROVEMENTS = (
+    "",
+    "quant-equalize-layers",
+    "quant-equalize-layers{factors=power-of-two}",
+)
+"""Passes that come before it."""
+
 Floats = NDArray[np.float32]
 
 
@@ -47,7 +54,7 @@ def sqnr(expected: Floats, actual: Floats) -> float:
 
 
 def report(test: Digits) -> Iterator[str]:
-    """The lines of the table."""
+    """The lines of the table of options."""
     yield f"{'network':<11}  {'weights':<48}  {'SQNR':>4}  correct"
     for name, network in load_networks().items():
         images = test.images.reshape(-1, *network.image_shape)
@@ -60,10 +67,28 @@ def report(test: Digits) -> Iterator[str]:
             yield f"{name:<11}  {options:<48}  {sqnr(expected, actual):4.1f}  {correct}"
 
 
+def equalization(test: Digits) -> Iterator[str]:
+    """The lines of the table of equalization, with one scale for all weights."""
+    yield f"{'network':<11}  {'before':<43}  {'floats':>7}  8 bits  4 bits"
+    for name, network in load_networks().items():
+        images = test.images.reshape(-1, *network.image_shape)
+        expected = logits(name, images)
+        for passes in IMPROVEMENTS:
+            floats = logits(name, images, passes)
+            change = np.abs(floats - expected).max() / np.abs(expected).max()
+            ratios: list[float] = []
+            for bits in (8, 4):
+                last = f"quant-quantize-weights{{bits={bits} granularity=tensor}}"
+                both = f"{passes},{last}" if passes else last
+                ratios.append(sqnr(expected, logits(name, images, both)))
+            numbers = "  ".join(f"{each:6.1f}" for each in ratios)
+            yield f"{name:<11}  {passes or '-':<43}  {change:7.1g}  {numbers}"
+
+
 def main() -> None:
     """Print the table."""
     _, test = load_digits()
-    for line in report(test):
+    for line in (*report(test), "", *equalization(test)):
         print(line)
 
 

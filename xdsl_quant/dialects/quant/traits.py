@@ -113,9 +113,27 @@ class AffineOpCoefficient(QuantizationTrait):
     dimension: int | None = None
     """The dimension that per-axis scales belong to; `None` if the op does not fix it."""
 
+    result_dimension: int = -1
+    """The dimension of the result that `dimension` becomes; -1 is the last one."""
+
+    input_dimensions: tuple[int, int] | None = None
+    """
+    The dimension of the input that has its channels, and that of the coefficients which is
+    multiplied by it; `None` if the op does not fix them. If their sizes differ, groups of
+    channels have coefficients of their own.
+    """
+
     def dimension_of(self, op: Operation) -> int | None:
         """The dimension that per-axis scales belong to in an op."""
         return self.dimension
+
+    def result_dimension_of(self, op: Operation) -> int:
+        """The dimension of the result that `dimension_of` becomes in an op."""
+        return self.result_dimension
+
+    def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
+        """What `input_dimensions` is in an op."""
+        return self.input_dimensions
 
     def contracted_of(self, op: Operation) -> Sequence[int]:
         """
@@ -138,6 +156,15 @@ class MatmulCoefficient(AffineOpCoefficient):
         _, coefficients, results = (each.data.results for each in maps)
         column = results[-1]
         return coefficients.index(column) if column in coefficients else None
+
+    def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
+        maps = cast("ArrayAttr[AffineMapAttr]", op.get_attr_or_prop("indexing_maps"))
+        inputs, coefficients, _ = (each.data.results for each in maps)
+        common = {*inputs} & {*coefficients}
+        if len(common) != 1:
+            return None
+        summed = common.pop()
+        return inputs.index(summed), coefficients.index(summed)
 
 
 # Computation
@@ -184,6 +211,26 @@ class Adds(ComputesElementwise):
 
 
 @dataclass(frozen=True)
+class Subtracts(ComputesElementwise):
+    """The result is the first operand less the second."""
+
+
+@dataclass(frozen=True)
+class Multiplies(ComputesElementwise):
+    """The result is the product of two operands."""
+
+
+@dataclass(frozen=True)
+class Divides(ComputesElementwise):
+    """The result is the first operand divided by the second."""
+
+
+@dataclass(frozen=True)
+class ScalesWithOperand(ComputesElementwise):
+    """If the operand is multiplied by a positive number, so is the result."""
+
+
+@dataclass(frozen=True)
 class Clamps(ComputesElementwise):
     """The result is the operand, between constants that the op has."""
 
@@ -217,14 +264,22 @@ class QuantizableResult(QuantizationTrait):
 # Ops of other dialects
 
 
-def _coefficients(dimension: int) -> Sequence[QuantizationTrait]:
-    return MultipliesAndAccumulates(), AffineOpCoefficient(1, dimension)
+def _coefficients(
+    dimension: int, result_dimension: int, inputs: tuple[int, int]
+) -> Sequence[QuantizationTrait]:
+    return (
+        MultipliesAndAccumulates(),
+        AffineOpCoefficient(1, dimension, result_dimension, inputs),
+    )
 
 
 _MOVES_FIRST = (MovesElements((0,)), SameOperandsAndResultsScale())
 
 _OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
     "arith.addf": (Adds(),),
+    **dict.fromkeys(("arith.subf", "linalg.sub"), (Subtracts(),)),
+    **dict.fromkeys(("arith.mulf", "linalg.mul"), (Multiplies(),)),
+    "arith.divf": (Divides(),),
     "arith.select": (MovesElements((1, 2)),),
     **dict.fromkeys(
         (
@@ -238,9 +293,9 @@ _OP_TRAITS: Mapping[str, Sequence[QuantizationTrait]] = {
         (OrdersElements(), ComputesElementwise()),
     ),
     "linalg.add": (Adds(),),
-    "linalg.conv_2d_nchw_fchw": _coefficients(0),
-    "linalg.conv_2d_nhwc_fhwc": _coefficients(0),
-    "linalg.conv_2d_nhwc_hwcf": _coefficients(3),
+    "linalg.conv_2d_nchw_fchw": _coefficients(0, 1, (1, 1)),
+    "linalg.conv_2d_nhwc_fhwc": _coefficients(0, 3, (3, 3)),
+    "linalg.conv_2d_nhwc_hwcf": _coefficients(3, 3, (3, 2)),
     "linalg.generic": (AcceptsStoredValues(),),
     "linalg.matmul": (MultipliesAndAccumulates(), MatmulCoefficient()),
     "linalg.yield": (AcceptsStoredValues(),),

@@ -173,6 +173,8 @@ class SubtractOp(NumberOp):
 
     name = "stablehlo.subtract"
 
+    traits = traits_def(quant.Subtracts())
+
 
 @irdl_op_definition
 class MultiplyOp(BinaryOp):
@@ -190,7 +192,7 @@ class MultiplyOp(BinaryOp):
 
     name = "stablehlo.multiply"
 
-    traits = traits_def(COMPATIBLE_TYPES, Commutative())
+    traits = traits_def(COMPATIBLE_TYPES, Commutative(), quant.Multiplies())
 
 
 @irdl_op_definition
@@ -208,6 +210,8 @@ class DivideOp(NumberOp):
     """
 
     name = "stablehlo.divide"
+
+    traits = traits_def(quant.Divides())
 
 
 @irdl_op_definition

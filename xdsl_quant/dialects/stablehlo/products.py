@@ -65,6 +65,27 @@ class ProductCoefficient(AffineOpCoefficient):
     def dimension_of(self, op: Operation) -> int | None:
         return op.coefficient_dimension if isinstance(op, ProductOp) else None
 
+    def result_dimension_of(self, op: Operation) -> int:
+        if isinstance(op, ConvolutionOp):
+            return op.dimension_numbers.output_feature_dimension.data
+        return super().result_dimension_of(op)
+
+    def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
+        if isinstance(op, DotGeneralOp):
+            _, (lhs, rhs) = op.dot_dimension_numbers.pairs()
+            return (lhs[0], rhs[0]) if len(lhs) == 1 else None
+        assert isinstance(op, ConvolutionOp)
+        if op.batch_group_count.value.data != 1:
+            return None
+        numbers, groups = op.dimension_numbers, op.feature_group_count.value.data
+        channels = numbers.input_feature_dimension.data
+        if groups == 1:
+            return channels, numbers.kernel_input_feature_dimension.data
+        size = op.tensor_types[0].get_shape()[channels]
+        # Depthwise: each channel of the input is a group.
+        is_depthwise = size == groups
+        return (channels, self.dimension_of(op) or 0) if is_depthwise else None
+
     def contracted_of(self, op: Operation) -> Sequence[int]:
         if isinstance(op, DotGeneralOp):
             return op.dot_dimension_numbers.rhs_contracting_dimensions.get_values()

@@ -72,6 +72,8 @@ class ReluOp(RectifierOp):
     x = operand_def(_F32_QUI8_QI8_QI16)
     y = result_def(_F32_QUI8_QI8_QI16)
 
+    traits = traits_def(quant.ScalesWithOperand())
+
 
 @irdl_op_definition
 class Relu6Op(RectifierOp):
@@ -138,6 +140,8 @@ class LeakyReluOp(ActivationOp):
     input = operand_def(_LEAKY_RELU_ELEMENTS)
     alpha = prop_def(props.F32)
     output = result_def(_LEAKY_RELU_ELEMENTS)
+
+    traits = traits_def(quant.ScalesWithOperand())
 
 
 _F32_QI8_QUI8_QUINT8 = kinds.tensor_of("f32 QI8 QUI8 quint8")

@@ -184,6 +184,8 @@ class SubOp(ArithmeticOp):
     rhs = operand_def(_SUB_ELEMENTS)
     output = result_def(_SUB_ELEMENTS)
 
+    traits = traits_def(quant.Subtracts())
+
 
 _MUL_ELEMENTS = kinds.tensor_of("f32 f16 i32 ui32 i64 QI8 QUI8 QI16 i16 c64")
 
@@ -206,7 +208,7 @@ class MulOp(ArithmeticOp):
     rhs = operand_def(_MUL_ELEMENTS)
     output = result_def(_MUL_ELEMENTS)
 
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), quant.Multiplies())
 
 
 _DIV_ELEMENTS = kinds.tensor_of("f32 f16 i32 QUI8 QI8 QI16")
@@ -229,6 +231,8 @@ class DivOp(ArithmeticOp):
     lhs = operand_def(_DIV_ELEMENTS)
     rhs = operand_def(_DIV_ELEMENTS)
     output = result_def(_DIV_ELEMENTS)
+
+    traits = traits_def(quant.Divides())
 
 
 _F32_I8_I16_I32 = kinds.tensor_of("f32 i8 i16 i32")

@@ -1,0 +1,174 @@
+"""
+Cross-layer equalization: channels between two products get weights of the same size.
+
+A channel of a value between two products by constants may be divided by any positive number
+in the first one, and multiplied by it in the second one: a rectifier between them does not
+change that. The numbers are chosen so that the largest weight of the channel is the same in
+both, `sqrt(r1 * r2)`, where `r1` and `r2` are the largest absolute weights of the channel
+before: then one scale for all channels fits each of them as well as it can
+([Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section 4.1).
+
+Between the products there may be a bias, and one op that gives `s * y` for `s * x` for any
+positive `s`, such as `tfl.relu` or the maximum with zeros. No other op may use the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, ShapedType
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+    OrdersElements,
+    ScalesWithOperand,
+    has_quantization_trait,
+    quantization_trait,
+)
+
+from .layers.channels import constant_numbers
+from .layers.layer import Layer, fused_activation, layer_of, only_user
+from .quant_quantize_weights import weight_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BALANCED = 0.01
+"""Factors that are nearer to 1 are not worth another rounding of the weights."""
+
+_MOST_ROUNDS = 20
+
+_SCALING = ("NONE", "RELU")
+"""Activation functions, as parts of an op, that scale with their operand."""
+
+
+class Pair(NamedTuple):
+    """Two layers, the second of which takes the result of the first."""
+
+    first: Layer
+    second: Layer
+    dimension: int
+    """The dimension of the weights of the second layer that has the channels."""
+
+
+def pair_of(op: Operation) -> Pair | None:
+    """The two layers of which an op is the first product; `None` if there are none."""
+    first = layer_of(op)
+    if first is None or not first.may_have_bias() or first.activation not in _SCALING:
+        return None
+    value: SSAValue = first.last.results[0]
+    user = only_user(value)
+    if user is not None and _scales(user, value):
+        value = user.results[0]
+        user = only_user(value)
+    if user is None or (second := layer_of(user)) is None:
+        return None
+    product = quantization_trait(user, MultipliesAndAccumulates)
+    trait = quantization_trait(user, AffineOpCoefficient)
+    assert product is not None
+    assert trait is not None
+    dimensions = trait.input_dimensions_of(user)
+    if dimensions is None or user.operands[product.lhs] is not value:
+        return None
+    shape = cast("ShapedType", value.type).get_shape()
+    sizes = cast("ShapedType", second.weight.value.type).get_shape()
+    inputs, dimension = dimensions
+    is_last = inputs % len(shape) == first.channel
+    if not is_last or sizes[dimension] != shape[first.channel]:
+        return None
+    return Pair(first, second, dimension)
+
+
+def _scales(op: Operation, value: SSAValue) -> bool:
+    """Whether the result of an op is multiplied by each factor of a value."""
+    if fused_activation(op) not in _SCALING:
+        return False
+    if has_quantization_trait(op, ScalesWithOperand):
+        return True
+    if not has_quantization_trait(op, OrdersElements) or op.regions:
+        return False
+    others = [operand for operand in op.operands if operand is not value]
+    numbers = [constant_numbers(operand) for operand in others]
+    return len(others) == 1 and numbers[0] is not None and not numbers[0].any()
+
+
+def _largest(weights: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+    """The largest absolute weight for each index of a dimension."""
+    import numpy as np
+
+    others = tuple(d for d in range(weights.ndim) if d != dimension)
+    return np.abs(weights).max(others)
+
+
+@dataclass(frozen=True)
+class EqualizePair(RewritePattern):
+    """Equalize the channels between a product and the next one."""
+
+    factors: Literal["any", "power-of-two"] = "any"
+    """By which numbers channels are divided."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        import numpy as np
+
+        if (pair := pair_of(op)) is None:
+            return
+        first, second, dimension = pair
+        weights, next_weights = first.weights(), second.weights()
+        ranges = _largest(weights, first.dimension), _largest(next_weights, dimension)
+        # A channel that is zero has no range to be balanced.
+        is_used = (ranges[0] > 0) & (ranges[1] > 0) & np.isfinite(ranges).all(0)
+        quotients = np.divide(*ranges, out=np.ones_like(ranges[0]), where=is_used)
+        factors = np.sqrt(quotients)
+        if self.factors == "power-of-two":
+            factors = 2.0 ** np.rint(np.log2(factors))
+        if np.abs(factors - 1).max(initial=0) < _BALANCED:
+            return
+        first.set_weights(weights / _along(factors, weights, first.dimension), rewriter)
+        if first.bias is not None and (biases := first.biases()).any():
+            first.set_biases(biases / factors, rewriter)
+        second.set_weights(
+            next_weights * _along(factors, next_weights, dimension), rewriter
+        )
+
+
+def _along(
+    numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
+) -> NDArray[np.float64]:
+    """Numbers with the rank of weights, which they are for each index of a dimension of."""
+    sizes = [1] * weights.ndim
+    sizes[dimension] = -1
+    return numbers.reshape(sizes)
+
+
+@dataclass(frozen=True)
+class QuantEqualizeLayersPass(ModulePass):
+    """
+    Equalize the channels between each two products by constants that follow each other.
+    What a float model computes stays the same but for rounding.
+    """
+
+    name = "quant-equalize-layers"
+
+    factors: Literal["any", "power-of-two"] = "any"
+    """
+    By which numbers channels are divided: powers of two change no result, as only exponents
+    change, but balance channels up to a factor of two.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pattern = EqualizePair(self.factors)
+        products = [inner for inner in op.walk() if weight_of(inner) is not None]
+        # What balances a layer with the next one takes it out of balance with the last.
+        for _ in range(_MOST_ROUNDS):
+            rewriters = [PatternRewriter(product) for product in products]
+            for product, rewriter in zip(products, rewriters, strict=True):
+                pattern.match_and_rewrite(product, rewriter)
+            if not any(rewriter.has_done_action for rewriter in rewriters):
+                break

@@ -1,0 +1,114 @@
+"""
+Fold batch normalization into the weights of the product before it.
+
+At inference, batch normalization multiplies each channel by a constant and adds another
+one. A product by constant weights does so itself with other weights and another bias: where
+the only user of a [layer][xdsl_quant.transforms.weights.layers.layer.Layer] multiplies or
+divides by a constant for each output channel, its weights and its bias are multiplied, and
+where it adds or subtracts one, its bias is changed.
+
+Example:
+
+```mlir
+%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+%b = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<3xf32>) -> tensor<4x3xf32>
+%z = stablehlo.multiply %y, %b : tensor<4x3xf32>
+```
+
+becomes the first op alone, with other weights. What a float model computes changes by the
+rounding of the new weights: they are computed in f64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+
+from xdsl_quant.dialects.quant.traits import (
+    Adds,
+    Divides,
+    Multiplies,
+    Subtracts,
+    has_quantization_trait,
+)
+
+from .layers.channels import of_channels
+from .layers.layer import erase_unused, fused_activation, layer_of, only_user
+
+_SYMMETRIC = Adds, Multiplies
+_FOLDED = *_SYMMETRIC, Subtracts, Divides
+
+
+class FoldBatchNorm(RewritePattern):
+    """
+    Fold what multiplies, divides, adds or subtracts a constant for each output channel into
+    the product before it.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        if (layer := layer_of(op)) is None or layer.activation != "NONE":
+            return
+        value = layer.last.results[0]
+        user = only_user(value)
+        if user is None or not has_quantization_trait(user, *_FOLDED):
+            return
+        index = user.operands.index(value)
+        # In `c - y` and `c / y` the constant is the first operand.
+        if index > (1 if has_quantization_trait(user, *_SYMMETRIC) else 0):
+            return
+        numbers = of_channels(user.operands[1 - index], value.type, layer.channel)
+        if numbers is None or user.results[0].type != value.type:
+            return
+        is_factor = has_quantization_trait(user, Multiplies, Divides)
+        if has_quantization_trait(user, Divides):
+            if not numbers.all():
+                return
+            numbers = 1 / numbers
+        if has_quantization_trait(user, Subtracts):
+            numbers = -numbers
+        if not is_factor and layer.bias is None:
+            # A sum is a bias, and a difference is one that is subtracted.
+            return
+        weights, biases = layer.weights(), layer.biases()
+        if is_factor:
+            sizes = [1] * weights.ndim
+            sizes[layer.dimension] = -1
+            weights, biases = weights * numbers.reshape(sizes), biases * numbers
+        else:
+            biases = biases + numbers
+        if not layer.may_have(weights, biases):
+            return
+        if fused_activation(user) != "NONE":
+            layer.last.properties["fused_activation_function"] = user.properties[
+                "fused_activation_function"
+            ]
+        if is_factor:
+            layer.set_weights(weights, rewriter)
+        if layer.bias is not None and (biases != layer.biases()).any():
+            layer.set_biases(biases, rewriter)
+        constant = user.operands[1 - index]
+        rewriter.replace(user, (), [value])
+        erase_unused(constant, rewriter)
+
+
+@dataclass(frozen=True)
+class QuantFoldBatchNormPass(ModulePass):
+    """
+    Fold constants for each output channel, by which the result of a product is multiplied
+    or divided, or which are added or subtracted, into its weights and its bias.
+    """
+
+    name = "quant-fold-batch-norm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        PatternRewriteWalker(FoldBatchNorm()).rewrite_module(op)
