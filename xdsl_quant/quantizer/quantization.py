@@ -63,6 +63,7 @@ from .recipe_files import read_recipe
 from .report import ModelReport, report_on
 from .samples import Data, batches_of
 from .selection import Selection, select
+from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights, report_on_weights
 
 Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
@@ -70,6 +71,9 @@ Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, or a `.tflite` or
 `.mlir` file.
 """
+
+Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
+"""What is given batches and their number, if it is known, and passes them on."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ def quantize(
     entry: str | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: Callable[[Iterable[Batch], int | None], Iterable[Batch]] | None = None,
+    progress: Progress | None = None,
 ) -> QuantizedModel:
     """
     Quantize a model: observe the ranges of its values on samples, make kernels of a
@@ -209,7 +213,7 @@ def quantize(
             raise ValueError(
                 f"recipe '{recipe.name}' quantizes weights alone, expected no target"
             )
-        return _with_quantized_weights(module, recipe, entry)
+        return _with_quantized_weights(module, recipe, data, entry, progress)
     names = tuple(f.sym_name.data for f in functions_run(module, function))
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
     float_module = module.clone()
@@ -258,9 +262,18 @@ def quantize(
 
 
 def _with_quantized_weights(
-    module: ModuleOp, recipe: Recipe, entry: str | None
+    module: ModuleOp,
+    recipe: Recipe,
+    data: Data,
+    entry: str | None,
+    progress: Progress | None,
 ) -> QuantizedModel:
-    resolved = quantize_weights(module, recipe)
+    reference = resolved = quantize_weights(module, recipe)
+    if recipe.bias_correction:
+        batches, count = batches_of(data, entry_function(module, entry))
+        shown = batches if progress is None else progress(batches, count)
+        corrected = corrected_biases(module, resolved, shown, entry)
+        resolved = quantize_weights(corrected, recipe)
     stored = resolved.clone()
     apply_passes(stored, [QuantConvertConstPass()])
     no_target = TargetSpec("none")
@@ -269,7 +282,7 @@ def _with_quantized_weights(
         stored,
         module,
         resolved,
-        module,
+        reference,
         recipe,
         no_target,
         Statistics(),

@@ -55,7 +55,7 @@ _RECIPES = Path(__file__).with_name("recipes")
 _RECIPE_KEYS = tuple(
     field.name.replace("_", "-") for field in fields(Recipe) if field.name != "name"
 )
-_KEYS_OF_STATIC = ("targets", "observer", "bias-correction")
+_KEYS_OF_STATIC = ("targets", "observer")
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
 _OVERRIDE_KEYS = tuple(field.name.replace("_", "-") for field in fields(Override))
 

@@ -70,6 +70,7 @@ weight-bits = 4
 def test_what_a_recipe_says_of_weights():
     text = """
 mode = "weight-only"
+bias-correction = false
 
 [weights]
 bits = 3
@@ -78,7 +79,10 @@ block-size = 16
 range = "mse"
 """
     assert parse_recipe(text) == Recipe(
-        "recipe", mode="weight-only", weights=WeightOptions(3, "block", 16, "mse")
+        "recipe",
+        mode="weight-only",
+        weights=WeightOptions(3, "block", 16, "mse"),
+        bias_correction=False,
     )
     text = 'mode = "weight-only"\n[weights]\nbits = 4'
     assert parse_recipe(text) == Recipe(

@@ -19,7 +19,12 @@ from xdsl_quant.runtime.loading import apply_passes
 
 from .models import TO_LINALG, Floats, dense_layers, samples
 
-INT4 = Recipe("mine", mode="weight-only", weights=WeightOptions(4, "block", 2))
+INT4 = Recipe(
+    "mine",
+    bias_correction=False,
+    mode="weight-only",
+    weights=WeightOptions(4, "block", 2),
+)
 
 RNG = np.random.default_rng(1)
 FIRST, SECOND = (
@@ -83,7 +88,9 @@ def test_overrides():
     x = samples(8, 6)
     first = Override(locations=[":4:"], keep_float=True)
     last = Override(locations=[":8:"], weight_bits=8)
-    recipe = Recipe("mine", mode="weight-only", overrides=[first, last])
+    recipe = Recipe(
+        "mine", bias_correction=False, mode="weight-only", overrides=[first, last]
+    )
     report = quantize(dense_layers(), x, recipe).report(x)
     assert [each.weight_type[:24] for each in report.kernels] == [
         "",
@@ -94,7 +101,9 @@ def test_overrides():
     assert report.stored_bytes == 48 * 4 + 24
     # A later override counts more.
     both = Override(ops=["stablehlo.*"], weight_bits=4)
-    recipe = Recipe("mine", mode="weight-only", overrides=[first, both])
+    recipe = Recipe(
+        "mine", bias_correction=False, mode="weight-only", overrides=[first, both]
+    )
     report = quantize(dense_layers(), x, recipe).report(x)
     assert report.stored_bytes == 36
 
@@ -112,12 +121,16 @@ def test_mistakes():
             "expected 'ops' or 'locations' with 'keep-float' or 'weight-bits'",
         ),
     ):
-        recipe = Recipe("mine", mode="weight-only", overrides=overrides)
+        recipe = Recipe(
+            "mine", bias_correction=False, mode="weight-only", overrides=overrides
+        )
         with pytest.raises(RecipeError) as caught:
             quantize(dense_layers(), x, recipe)
         assert str(caught.value) == message
     all_floats = [Override(ops=["*"], keep_float=True)]
-    recipe = Recipe("mine", mode="weight-only", overrides=all_floats)
+    recipe = Recipe(
+        "mine", bias_correction=False, mode="weight-only", overrides=all_floats
+    )
     with pytest.raises(ValueError, match="recipe 'mine' keeps all"):
         quantize(dense_layers(), x, recipe)
     with pytest.raises(ValueError, match="weights alone, expected no target"):
@@ -155,7 +168,9 @@ def test_a_tflite_file_has_no_blocks(tmp_path: Path):
 @pytest.mark.parametrize("bits", [4, 8])
 def test_a_tflite_file_runs_in_litert(tmp_path: Path, bits: int):
     data = samples(4, 8)
-    recipe = Recipe(mode="weight-only", weights=WeightOptions(bits))
+    recipe = Recipe(
+        bias_correction=False, mode="weight-only", weights=WeightOptions(bits)
+    )
     path = tmp_path / "model.tflite"
     quantize(FULLY_CONNECTED, data, recipe).save(path)
     (found,) = LiteRT(path.read_bytes()).run(data)

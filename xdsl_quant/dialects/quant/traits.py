@@ -113,27 +113,21 @@ class AffineOpCoefficient(QuantizationTrait):
     dimension: int | None = None
     """The dimension that per-axis scales belong to; `None` if the op does not fix it."""
 
-    result_dimension: int = -1
-    """The dimension of the result that `dimension` becomes; -1 is the last one."""
-
-    input_dimensions: tuple[int, int] | None = None
-    """
-    The dimension of the input that has its channels, and that of the coefficients which is
-    multiplied by it; `None` if the op does not fix them. If their sizes differ, groups of
-    channels have coefficients of their own.
-    """
-
     def dimension_of(self, op: Operation) -> int | None:
         """The dimension that per-axis scales belong to in an op."""
         return self.dimension
 
     def result_dimension_of(self, op: Operation) -> int:
-        """The dimension of the result that `dimension_of` becomes in an op."""
-        return self.result_dimension
+        """The dimension of the result that `dimension_of` becomes; -1 is the last one."""
+        return -1
 
     def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
-        """What `input_dimensions` is in an op."""
-        return self.input_dimensions
+        """
+        The dimension of the input that has its channels, and that of the coefficients
+        which is multiplied by it; `None` if the op does not fix them. If their sizes
+        differ, groups of channels have coefficients of their own.
+        """
+        return None
 
     def contracted_of(self, op: Operation) -> Sequence[int]:
         """
@@ -145,6 +139,23 @@ class AffineOpCoefficient(QuantizationTrait):
         if dimension is None or not isinstance(type_, ShapedType):
             return ()
         return [d for d in range(len(type_.get_shape())) if d != dimension]
+
+
+@dataclass(frozen=True)
+class ChannelCoefficient(AffineOpCoefficient):
+    """An operand holds coefficients for each output channel and each input channel."""
+
+    result_dimension: int = -1
+    """The dimension of the result that `dimension` becomes; -1 is the last one."""
+
+    input_dimensions: tuple[int, int] | None = None
+    """The dimension of the input, and that of the coefficients, of the input channels."""
+
+    def result_dimension_of(self, op: Operation) -> int:
+        return self.result_dimension
+
+    def input_dimensions_of(self, op: Operation) -> tuple[int, int] | None:
+        return self.input_dimensions
 
 
 @dataclass(frozen=True)
@@ -269,7 +280,7 @@ def _coefficients(
 ) -> Sequence[QuantizationTrait]:
     return (
         MultipliesAndAccumulates(),
-        AffineOpCoefficient(1, dimension, result_dimension, inputs),
+        ChannelCoefficient(1, dimension, result_dimension, inputs),
     )
 
 

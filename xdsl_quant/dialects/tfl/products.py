@@ -76,7 +76,7 @@ class Conv2DOp(InferredTypesOp):
     traits = traits_def(
         Pure(),
         quant.MultipliesAndAccumulates(),
-        quant.AffineOpCoefficient(1, 0, -1, (3, 3)),
+        quant.ChannelCoefficient(1, 0, -1, (3, 3)),
         quant.AccumulatorUniformScale(2),
     )
 
@@ -144,7 +144,7 @@ class DepthwiseConv2DOp(TFLOp):
     traits = traits_def(
         Pure(),
         quant.MultipliesAndAccumulates(),
-        quant.AffineOpCoefficient(1, 3, -1, (3, 3)),
+        quant.ChannelCoefficient(1, 3, -1, (3, 3)),
         quant.AccumulatorUniformScale(2),
     )
 
@@ -187,7 +187,7 @@ class TransposeConvOp(TFLOp):
             result_like(2, "input and output must have same element type"),
         ),
         quant.MultipliesAndAccumulates(2, 1),
-        quant.AffineOpCoefficient(1, 0, -1, (3, 3)),
+        quant.ChannelCoefficient(1, 0, -1, (3, 3)),
         quant.AccumulatorUniformScale(3, (1, 2)),
     )
 
@@ -232,7 +232,7 @@ class FullyConnectedOp(TFLOp):
     traits = traits_def(
         Pure(),
         quant.MultipliesAndAccumulates(),
-        quant.AffineOpCoefficient(1, 0, -1, (-1, 1)),
+        quant.ChannelCoefficient(1, 0, -1, (-1, 1)),
         quant.AccumulatorUniformScale(2),
     )
 

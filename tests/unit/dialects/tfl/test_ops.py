@@ -119,7 +119,9 @@ def test_what_ops_mean_to_quantization():
         ("depthwise_conv_2d", 3),
         ("fully_connected", 0),
     ):
-        assert trait(name, AffineOpCoefficient) == AffineOpCoefficient(1, dimension)
+        coefficient = trait(name, AffineOpCoefficient)
+        assert coefficient is not None
+        assert (coefficient.operand, coefficient.dimension) == (1, dimension)
         assert trait(name, AccumulatorUniformScale) == AccumulatorUniformScale(2)
         assert trait(name, MultipliesAndAccumulates) == MultipliesAndAccumulates()
     assert trait("transpose_conv", AccumulatorUniformScale) == AccumulatorUniformScale(

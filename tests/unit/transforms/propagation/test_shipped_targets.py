@@ -310,7 +310,9 @@ def test_products():
         ("fully_connected", 0, 2, (0, 1)),
         ("transpose_conv", 0, 3, (1, 2)),
     ):
-        assert trait(name, AffineOpCoefficient) == AffineOpCoefficient(1, dimension)
+        coefficient = trait(name, AffineOpCoefficient)
+        assert coefficient is not None
+        assert (coefficient.operand, coefficient.dimension) == (1, dimension)
         accumulator = AccumulatorUniformScale(bias, factors)
         assert trait(name, AccumulatorUniformScale) == accumulator
     # The converter says dimension -1: there is one scale.

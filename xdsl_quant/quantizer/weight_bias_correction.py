@@ -1,0 +1,124 @@
+"""
+Biases that make up for what quantized weights do to the mean of results.
+
+A product by quantized weights differs from one by the weights as they were by
+`(W_q - W) x`. The mean of this over samples is a number for each output channel, which is
+subtracted from the bias: see [Nagel et al. 2019](https://arxiv.org/abs/1906.04721), section
+4.2; here the mean is measured. The values `x` are those of the float model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.weights.layers.layer import Layer, layer_of
+from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
+
+from .recording import RecordedModule, record
+
+_ACTIVATION = "fused_activation_function"
+
+
+def corrected_biases(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+) -> ModuleOp:
+    """
+    Add the mean error of products by quantized weights to biases.
+
+    Products whose bias is no constant, or that cannot have one, stay as they are.
+
+    Args:
+        module: a float model, which is not changed.
+        quantized: the same, with weights that are quantized and dequantized.
+        batches: samples.
+        entry: the function that takes them.
+
+    Returns:
+        a copy of the float model with other biases: what is quantized instead of it.
+
+    Raises:
+        ValueError: if the model cannot be run, or samples do not fit.
+    """
+    result = module.clone()
+    layers = {
+        number: layer
+        for number, op in enumerate(_products(result))
+        if (layer := layer_of(op)) is not None and layer.may_have_bias()
+    }
+    errors = _mean_errors(quantized, layers, batches, entry)
+    for number, error in errors.items():
+        layer = layers[number]
+        layer.set_biases(layer.biases() + error, PatternRewriter(layer.product))
+    return result
+
+
+def _products(module: ModuleOp) -> list[Operation]:
+    """The products by constants, which may be quantized, in the order of the text."""
+    return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
+
+
+def _mean_errors(
+    quantized: ModuleOp,
+    layers: Mapping[int, Layer],
+    batches: Iterable[Batch],
+    entry: str | None,
+) -> Mapping[int, NDArray[np.float64]]:
+    """What each output channel of products lacks in the mean, by numbers of products."""
+    recorded = _recorded(quantized, layers, entry)
+    sums: dict[int, NDArray[np.float64]] = {}
+    counts: dict[int, int] = {}
+    for batch in batches:
+        values = recorded.values(batch)
+        for number, layer in layers.items():
+            if (key := _key(number, "float")) in values:
+                difference = values[key].astype(np.float64)
+                difference -= values[_key(number, "quantized")]
+                others = tuple(d for d in range(difference.ndim) if d != layer.channel)
+                sums[number] = sums.get(number, 0) + difference.sum(others)
+                size = difference.shape[layer.channel]
+                counts[number] = counts.get(number, 0) + difference.size // size
+    return {number: each / counts[number] for number, each in sums.items()}
+
+
+def _recorded(
+    quantized: ModuleOp, layers: Mapping[int, Layer], entry: str | None
+) -> RecordedModule:
+    """A float model that records products of its values by both kinds of weights."""
+    module = quantized.clone()
+    for number, op in enumerate(_products(module)):
+        weight = weight_of(op, is_quantized=True)
+        if weight is None or weight_of(op) is not None:
+            continue
+        float_op = op.clone()
+        float_op.operands[weight.operand] = weight.value
+        Rewriter.insert_op(float_op, InsertPoint.before(op))
+        op.results[0].replace_all_uses_with(float_op.results[0])
+        if number in layers:
+            for name, each in (("float", float_op), ("quantized", op)):
+                product = _without_activation(each)
+                Rewriter.insert_op(product, InsertPoint.before(op))
+                record(product.results[0], _key(number, name))
+    return RecordedModule.of(module, entry_function(module, entry).sym_name.data)
+
+
+def _without_activation(op: Operation) -> Operation:
+    copy = op.clone()
+    if _ACTIVATION in copy.properties:
+        copy.properties[_ACTIVATION] = StringAttr("NONE")
+    return copy
+
+
+def _key(number: int, name: str) -> str:
+    return f"{number}:{name}"
