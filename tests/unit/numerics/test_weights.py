@@ -1,6 +1,7 @@
 """Symmetric quantization of weights, with a scale for each block."""
 
 import re
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,17 @@ def test_f64_is_not_rounded():
     weights = np.array([1 + 2**-40, 0.5])
     parameters = weight_parameters(weights, (2,), expressed="f64")
     assert float(parameters.scales) == (1 + 2**-40) / 127
+
+
+def test_integers_are_those_of_onnxruntime():
+    pytest.importorskip("onnxruntime")
+    library: Any = import_module("onnxruntime.quantization.quant_utils")
+    weights = np.random.default_rng(1).standard_t(5, (64, 32)).astype(np.float32)
+    stored = quantize(weights, weight_parameters(weights, (64, 1)))
+    for channel in range(32):
+        # 3 is the type INT8 of ONNX; the range is symmetric.
+        *_, found = library.quantize_data(weights[:, channel].copy(), 3, True)
+        assert np.array_equal(found, stored[:, channel])
 
 
 def test_mistakes():
