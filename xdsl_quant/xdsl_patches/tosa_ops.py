@@ -158,7 +158,8 @@ def parse_with_keywords(cls: type[IRDLOperation], parser: Parser) -> IRDLOperati
     parser.parse_punctuation(":")
     type_ = parser.parse_function_type()
     attributes = dict(entries or ())
-    names = cls.get_irdl_definition().properties.keys() & attributes.keys()
+    # They stay in the order of the text.
+    names = [*filter(cls.get_irdl_definition().properties.__contains__, attributes)]
     return cls.create(
         operands=parser.resolve_operands(operands, type_.inputs.data, position),
         result_types=type_.outputs.data,
