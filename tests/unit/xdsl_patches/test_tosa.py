@@ -13,7 +13,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("names", permutations(ENTRIES))
+@pytest.mark.parametrize("names", [*permutations(ENTRIES)])
 def test_properties_are_in_the_order_of_the_text(names: tuple[str, ...]):
     entries = ", ".join(f"{name} = {ENTRIES[name]}" for name in names)
     module = parse_module(f"""

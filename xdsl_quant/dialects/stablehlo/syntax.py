@@ -52,7 +52,9 @@ def parse_attributes(
     """
     pos = parser.pos
     attributes = parser.parse_optional_attr_dict()
-    names = op_type.get_irdl_definition().properties.keys() & attributes.keys()
+    # A set would have another order in each process.
+    properties = op_type.get_irdl_definition().properties
+    names = [name for name in attributes if name in properties]
     for name in names:
         if name in taken:
             parser.raise_error(
@@ -72,7 +74,7 @@ class CompleteOp(assembly.CustomDirective):
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         properties = state.op_type.get_irdl_definition().properties
-        for name in properties.keys() & state.attributes.keys():
+        for name in [name for name in state.attributes if name in properties]:
             state.properties[name] = state.attributes.pop(name)
         state.context = ParsedTypes()
 

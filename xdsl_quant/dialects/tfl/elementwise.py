@@ -53,7 +53,9 @@ class SameTypeFormOp(TFLOp, ABC):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
-        names = cls.get_irdl_definition().properties.keys() & attributes.keys()
+        # A set would have another order in each process.
+        properties = cls.get_irdl_definition().properties
+        names = [name for name in attributes if name in properties]
         return cls.create(
             operands=[parser.resolve_operand(operand, type_) for operand in operands],
             result_types=[type_],
