@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.runtime.array_types import shape_of
+from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 Array: TypeAlias = "NDArray[Any]"
 
@@ -35,6 +36,8 @@ file, and those with names, are the arguments in their order.
 
 DYNAMIC_BATCH = 32
 """How many samples a batch has if the function takes any number."""
+
+_DAMAGED = "the archive is damaged; write it again"
 
 
 class DataError(ValueError):
@@ -55,6 +58,9 @@ class _Source:
     archive: str | None = None
     """The archive that the array is in if it is in none of the memory."""
 
+    member: str = ""
+    """The file of the array in the archive."""
+
     def batches(self, sizes: Sequence[int]) -> Iterator[Array]:
         """Batches of so many rows each."""
         if self.array is not None:
@@ -64,10 +70,16 @@ class _Source:
                 start += size
             return
         assert self.archive is not None
+        try:
+            yield from self._batches_of_archive(self.archive, sizes)
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            raise DataError(f"{self.archive}: {_DAMAGED}") from None
+
+    def _batches_of_archive(self, path: str, sizes: Sequence[int]) -> Iterator[Array]:
         row_length = prod(self.shape[1:]) * self.dtype.itemsize
         with (
-            zipfile.ZipFile(self.archive) as archive,
-            archive.open(f"{self.name.rpartition(':')[2]}.npy") as file,
+            zipfile.ZipFile(path) as archive,
+            archive.open(self.member) as file,
         ):
             _header(file)
             for size in sizes:
@@ -76,6 +88,8 @@ class _Source:
                     raise DataError(f"{self.name}: the array ends before its last row")
                 array = np.frombuffer(data, self.dtype)
                 yield array.reshape(size, *self.shape[1:])
+            # The checksum is checked at the end of the file.
+            file.read(1)
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -93,8 +107,9 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
     is known.
 
     Raises:
-        DataError: if a file is none with arrays, or arrays do not fit the arguments; the
-            message names the file, the array and, for a number that is not finite, the row.
+        DataError: if a file is none with arrays, or is damaged, or arrays do not fit the
+            arguments; the message names the file, the array and, for a number that is not
+            finite, the row.
         TypeError: if samples are of another type.
     """
     sources = _sources(data)
@@ -154,38 +169,47 @@ def _sources(data: Data) -> Sequence[_Source] | None:
 
 def _array_source(name: str, array: Array) -> _Source:
     if not array.ndim:
-        raise DataError(f"{name}: expected an array with a row for each sample")
+        raise DataError(
+            f"{name}: expected an array of numbers with a row for each sample"
+        )
     return _Source(name, array.shape, array.dtype, array)
 
 
 def _file_sources(path: str) -> Sequence[_Source]:
     try:
-        if path.endswith(".npz"):
+        if path.endswith(".npz") or zipfile.is_zipfile(path):
             return _archive_sources(path)
         return [_array_source(path, np.load(path, mmap_mode="r"))]
     except DataError:
         raise
     except OSError as e:
         raise DataError(f"{path}: {(e.strerror or str(e)).lower()}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        raise DataError(f"{path}: expected a NumPy file, .npy or .npz") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as e:
+        if isinstance(e, zipfile.BadZipFile | zlib.error) and zipfile.is_zipfile(path):
+            raise DataError(f"{path}: {_DAMAGED}") from None
+        raise DataError(
+            f"{path}: expected a NumPy file of numbers, .npy or .npz"
+        ) from None
 
 
 def _archive_sources(path: str) -> Sequence[_Source]:
     sources: list[_Source] = []
     with zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
-            name = f"{path}:{Path(member).stem}"
+            key = member.removesuffix(".npy")
+            name = f"{path}:{key}"
             with archive.open(member) as file:
                 shape, is_fortran, dtype = _header(file)
             if dtype.hasobject or not shape:
-                raise DataError(f"{name}: expected an array with a row for each sample")
+                raise DataError(
+                    f"{name}: expected an array of numbers with a row for each sample"
+                )
             if is_fortran and len(shape) > 1:
                 # Rows are not together in the file.
                 with np.load(path, allow_pickle=False) as arrays:
-                    sources.append(_array_source(name, arrays[Path(member).stem]))
+                    sources.append(_array_source(name, arrays[key]))
             else:
-                sources.append(_Source(name, shape, dtype, archive=path))
+                sources.append(_Source(name, shape, dtype, None, path, member))
     return sources
 
 
@@ -204,10 +228,21 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
     sizes: set[int] = set()
     for index, (source, type_) in enumerate(zip(sources, types, strict=True)):
         shape = shape_of(type_)
+        if not shape:
+            raise DataError(
+                f"argument {index} of function '{name}' has no rows, found {type_}; in "
+                "Python, give batches, each a tuple of the arguments"
+            )
         if not _fits(source.shape, shape):
             raise DataError(
                 f"{source.name}: rows of shape {list(source.shape[1:])} do not fit "
                 f"argument {index} of function '{name}', expected {type_}"
+            )
+        if not _has_dtype(source.dtype, dtype := numpy_dtype(type_)):
+            raise DataError(
+                f"{source.name}: numbers of dtype {source.dtype} do not fit argument "
+                f"{index} of function '{name}', expected {dtype}; convert them with "
+                "astype"
             )
         sizes.update(size for size in shape[:1] if size >= 0)
     if len(sizes) > 1:
@@ -242,3 +277,12 @@ def _fits(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
         size == actual or size < 0
         for actual, size in zip(found[1:], expected[1:], strict=True)
     )
+
+
+def _has_dtype(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:
+    """Whether an array may be an argument; a signless integer is taken for its bits."""
+    kinds = {found.kind, expected.kind}
+    if kinds <= {"i", "u"} or "V" in kinds:
+        # Files have raw bytes for dtypes that NumPy lacks.
+        return found.itemsize == expected.itemsize
+    return found.newbyteorder("=") == expected

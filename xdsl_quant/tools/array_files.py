@@ -100,10 +100,10 @@ def check_files(
         options: the module, which is in a file unless it is `-`, and the inputs.
         inputs: the option for inputs.
         outputs: options with files that are written, and these files.
-        modules: names of other modules that are read, and their files.
+        modules: names of other files that are read, and their paths.
 
     Raises:
-        Failure: if a directory does not exist, or a file is also another one.
+        Failure: if a directory does not exist, or a file is one or is also another one.
     """
     others = {"the input module": options.module, **(modules or {})}
     others = {name: path for name, path in others.items() if path != "-"}
@@ -116,6 +116,8 @@ def check_files(
             continue
         if not Path(path).absolute().parent.is_dir():
             raise Failure(f"{path}: error: missing directory")
+        if Path(path).is_dir():
+            raise Failure(f"{path}: error: is a directory")
         for name, other in others.items():
             if _is_same_file(path, other):
                 raise Failure(

@@ -24,11 +24,22 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.quantizer import QuantizedModel, quantize, read_recipe
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
+from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_tflite_file
 
 from .array_files import check_files
-from .failures import exit_code, module_parser, read_module, reported
+from .failures import (
+    Failure,
+    add_entry_option,
+    add_passes_option,
+    add_size_options,
+    command_parser,
+    exit_code,
+    read_module,
+    reported,
+)
 from .progress import with_progress
 
 
@@ -38,7 +49,21 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = module_parser("xdsl-quant-quantize", __doc__, "--data", required=True)
+    parser = command_parser("xdsl-quant-quantize", __doc__)
+    parser.add_argument(
+        "module",
+        help="file with the float model: the text of a module, - for standard input, or a "
+        ".tflite file",
+    )
+    parser.add_argument(
+        "--data",
+        dest="inputs",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="samples: a .npy file, or a .npz file with an array for each argument of the "
+        "function, in their order; a row is a sample",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -70,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
         help="where to keep what was observed, so that an interrupted run of the same "
         "samples is resumed",
     )
+    add_entry_option(parser)
+    add_passes_option(parser)
+    add_size_options(parser)
     parser.add_argument(
         "--no-progress",
         action="store_false",
@@ -85,23 +113,41 @@ def _run(options: argparse.Namespace) -> None:
         "--report": options.report,
         "--checkpoint": options.checkpoint,
     }
-    check_files(options, "--data", outputs)
+    data, *more = options.inputs
+    if more:
+        raise Failure(
+            f"--data {more[0]}: error: expected one file with samples, found "
+            f"{len(options.inputs)}; a .npz file has an array for each argument"
+        )
+    read = {
+        "--data": data,
+        "--test-data": options.test_data,
+        "--recipe": options.recipe,
+        "--target": options.target,
+    }
+    others = {f"{name} {path}": path for name, path in read.items() if path is not None}
+    check_files(options, "--data", outputs, others)
     with reported("--recipe", RecipeError):
         recipe = read_recipe(options.recipe)
     module = read_module(options)
     shown = options.progress and sys.stderr.isatty()
-    with reported(options.module, ValueError, TypeError, PassFailedException, OSError):
+    errors = (ValueError, TypeError, PassFailedException, OSError)
+    with reported(options.module, *errors):
+        if options.test_data is not None:
+            # Before the calibration, which may take long.
+            batches_of(options.test_data, entry_function(module, options.entry))
         model = quantize(
             module,
-            options.inputs[0],
+            data,
             recipe,
             target=options.target,
             entry=options.entry,
             checkpoint=options.checkpoint,
             progress=with_progress if shown else None,
         )
-        report = model.report(options.test_data or options.inputs[0])
     _save(model, options)
+    with reported(options.module, *errors):
+        report = model.report(options.test_data or data)
     if options.report is not None:
         with reported(options.report, OSError):
             write_text_atomically(options.report, report.json())

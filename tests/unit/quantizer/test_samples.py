@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -126,7 +126,7 @@ def test_arrays_that_do_not_fit():
         "found 2 arrays, expected 1 as function 'main' has arguments"
     )
     assert _message(np.array(2.0)) == (
-        "data: expected an array with a row for each sample"
+        "data: expected an array of numbers with a row for each sample"
     )
     assert _message(rows(0, 3)) == "data: found 0 samples, expected at least 1"
 
@@ -167,14 +167,76 @@ def test_files_that_cannot_be_read(tmp_path: Path):
     assert _message(missing) == f"{missing}: no such file or directory"
     text = tmp_path / "text.npy"
     text.write_text("no array")
-    assert _message(text) == f"{text}: expected a NumPy file, .npy or .npz"
+    assert _message(text) == f"{text}: expected a NumPy file of numbers, .npy or .npz"
     broken = tmp_path / "broken.npz"
     np.savez(broken, x=rows(100, 3))
     broken.write_bytes(broken.read_bytes()[:-40])
-    assert _message(broken) == f"{broken}: expected a NumPy file, .npy or .npz"
+    assert (
+        _message(broken) == f"{broken}: expected a NumPy file of numbers, .npy or .npz"
+    )
 
 
 def test_an_array_of_objects(tmp_path: Path):
     path = tmp_path / "x.npz"
     np.savez(path, x=np.array([[{}]], dtype=object))
-    assert _message(path) == f"{path}:x: expected an array with a row for each sample"
+    assert _message(path) == (
+        f"{path}:x: expected an array of numbers with a row for each sample"
+    )
+    np.save(tmp_path / "x.npy", np.array([[{}]], dtype=object))
+    assert _message(tmp_path / "x.npy") == (
+        f"{tmp_path / 'x.npy'}: expected a NumPy file of numbers, .npy or .npz"
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("name", ["layer/x", "a:b", "v1.2"])
+def test_names_of_arrays(name: str, order: Literal["C", "F"], tmp_path: Path):
+    array = np.asarray(rows(4, 3), order=order)
+    save: Callable[..., None] = np.savez
+    save(tmp_path / "x.npz", **{name: array})
+    ((found,),) = batches(tmp_path / "x.npz", "tensor<4x3xf32>")
+    np.testing.assert_array_equal(found, array)
+
+
+def test_an_archive_without_a_suffix(tmp_path: Path):
+    np.savez(tmp_path / "x.npz", x=rows(4, 3))
+    path = (tmp_path / "x.npz").rename(tmp_path / "x")
+    ((found,),) = batches(path, "tensor<4x3xf32>")
+    np.testing.assert_array_equal(found, rows(4, 3))
+
+
+@pytest.mark.parametrize("count", [10, 10_000])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_archive(save: Callable[..., None], count: int, tmp_path: Path):
+    path = tmp_path / "x.npz"
+    array = np.random.default_rng(0).uniform(1, 2, (count, 3)).astype(np.float32)
+    save(path, x=array)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert _message(path) == f"{path}: the archive is damaged; write it again"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "bool", "object"])
+def test_numbers_of_another_dtype(dtype: str):
+    assert _message({"x": rows(4, 3).astype(dtype)}) == (
+        f"'x': numbers of dtype {dtype} do not fit argument 0 of function 'main', "
+        "expected float32; convert them with astype"
+    )
+
+
+def test_dtypes_that_fit():
+    batches(rows(4, 3).astype(">f4"), "tensor<4x3xf32>")
+    batches(rows(4, 3).astype(np.uint8), "tensor<4x3xi8>")
+    batches(rows(4, 3).astype(np.float16).view("V2"), "tensor<4x3xbf16>")
+
+
+def test_an_argument_without_rows():
+    text = "func.func @main(%x: tensor<1x3xf32>, %t: tensor<f32>) { return }"
+    function = entry_function(parse_module(text), None)
+    with pytest.raises(DataError) as caught:
+        batches_of({"x": rows(4, 3), "t": rows(4)}, function)
+    assert str(caught.value) == (
+        "argument 1 of function 'main' has no rows, found tensor<f32>; in Python, give "
+        "batches, each a tuple of the arguments"
+    )

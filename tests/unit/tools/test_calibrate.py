@@ -529,12 +529,12 @@ def test_wrong_reports(
 
 
 def test_report_that_cannot_be_written(capsys: pytest.CaptureFixture[str]):
-    """What was observed is not lost."""
+    """Nothing runs before that is found."""
     Path("taken").mkdir()
     options = ("--inputs", "data.npz", "-o", "stats.json", "--report", "taken")
     assert main(["m.mlir", *options]) == 1
     assert capsys.readouterr().err == "taken: error: is a directory\n"
-    assert Statistics.load("stats.json").batch_count == 1
+    assert not Path("stats.json").exists()
 
 
 @pytest.mark.parametrize("option", ["-o", "--report", "--checkpoint"])

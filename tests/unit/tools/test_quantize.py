@@ -94,6 +94,27 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
             "file",
         ),
         (
+            ["--test-data", "{other}", "--report", "{other}"],
+            "--report {other}: error: output would overwrite --test-data {other}; use "
+            "another file",
+        ),
+        (
+            ["--recipe", "{other}", "--checkpoint", "{other}"],
+            "--checkpoint {other}: error: output would overwrite --recipe {other}; use "
+            "another file",
+        ),
+        (
+            ["--target", "{other}", "--checkpoint", "{other}"],
+            "--checkpoint {other}: error: output would overwrite --target {other}; use "
+            "another file",
+        ),
+        (["--report", "{directory}"], "{directory}: error: is a directory"),
+        (
+            ["--data", "{other}"],
+            "--data {other}: error: expected one file with samples, found 2; a .npz file "
+            "has an array for each argument",
+        ),
+        (
             ["--test-data", "missing.npz"],
             "{model}: error: missing.npz: no such file or directory",
         ),
@@ -108,10 +129,29 @@ def test_mistakes(
     capsys: pytest.CaptureFixture[str],
 ):
     output = tmp_path / "quantized.mlir"
-    arguments = [option.format(data=data) for option in options]
+    other = tmp_path / "other.toml"
+    other.touch()
+    names = {"model": model, "data": data, "other": other, "directory": tmp_path}
+    arguments = [option.format(**names) for option in options]
     assert main([model, "--data", data, "-o", str(output), *arguments]) == 1
-    assert capsys.readouterr().err == message.format(model=model, data=data) + "\n"
+    assert capsys.readouterr().err == message.format(**names) + "\n"
     assert not output.exists()
+
+
+def test_a_model_is_kept_if_it_cannot_be_measured(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    x = samples(4, 6)
+    x[1, 2] = np.nan
+    other, output = tmp_path / "y.npy", tmp_path / "q.mlir"
+    np.save(other, x)
+    arguments = [model, "--data", data, "--test-data", str(other), "-o", str(output)]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"{model}: error: {other}: row 1 has a value that is not finite, found nan; leave "
+        "the sample out\n"
+    )
+    assert output.read_text() == f"{quantize(model, data).module!s}\n"
 
 
 def test_samples_with_a_number_that_is_not_finite(
