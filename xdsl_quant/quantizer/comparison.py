@@ -9,7 +9,6 @@ only ops are matched that both functions have equally many of, and whose attribu
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +46,7 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     is_tensor_with_values,
 )
 
-from .errors import OUTPUT, Error, decibels
+from .errors import OUTPUT, Error, decibels, json_text
 from .recording import Floats, RecordedModule, has_floats, record, record_results
 from .samples import Data, batches_of
 
@@ -111,9 +110,7 @@ class Comparison:
         The comparison as JSON: objects whose keys are the fields of these classes, and
         `null` for ratios that are not finite.
         """
-        text = json.dumps(asdict(self))
-        content = json.loads(text, parse_constant=lambda _: None)
-        return json.dumps(content, indent=2) + "\n"
+        return json_text(asdict(self))
 
     def __str__(self) -> str:
         """The comparison as a table."""

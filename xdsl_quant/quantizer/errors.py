@@ -10,6 +10,7 @@ kernel stands beside the float one, and only the latter has users.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -79,6 +80,12 @@ class Error:
         if bounds is not None:
             low, high = bounds
             self.saturated += int(np.count_nonzero((values < low) | (values > high)))
+
+
+def json_text(content: object) -> str:
+    """Content as JSON, in which a number that is not finite is `null`."""
+    text = json.dumps(content)
+    return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=2) + "\n"
 
 
 def decibels(sqnr: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from .errors import (
     Error,
     KernelErrors,
     decibels,
+    json_text,
     measure_errors,
     result_key,
 )
@@ -85,8 +85,11 @@ class ModelReport:
         return sum(kernel.stored_bytes for kernel in self.kernels)
 
     def json(self) -> str:
-        """The report as JSON: objects whose keys are the fields of these classes."""
-        return json.dumps(asdict(self), indent=2) + "\n"
+        """
+        The report as JSON: objects whose keys are the fields of these classes. A ratio
+        without noise, and one of what there is not, is `null`.
+        """
+        return json_text(asdict(self))
 
     def __str__(self) -> str:
         """The report as a table."""

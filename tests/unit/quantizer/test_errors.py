@@ -118,6 +118,8 @@ def test_a_report():
     assert lines[-1] == "constants: 288 -> 72 bytes, 4.00 times less"
     content = json.loads(report.json())
     assert content["kernels"][0]["stored_bytes"] == 48
+    # NaN is none of JSON's numbers.
+    assert content["kernels"][1]["weight_sqnr"] is None
 
 
 def test_the_results_of_a_report_are_those_of_running_the_models():
