@@ -19,7 +19,7 @@ PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 	tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
-	@echo "make demo       run real int8 models as integer code, and compare all tensors with LiteRT's"
+	@echo "make demo       run real int8 models as integer code, compare all tensors with LiteRT's, and quantize one"
 	@echo "make tests      pytest, filecheck, lint and pages: what CI runs"
 	@echo "make pytest     unit, execution and conformance tests"
 	@echo "make filecheck  lit tests of IR before and after passes"
@@ -56,6 +56,7 @@ venv: $(READY)
 
 demo: $(READY)
 	$(BIN)/python -m examples.wake_word
+	$(BIN)/python -m examples.classifiers
 
 tests: pytest filecheck lint pages
 

@@ -71,7 +71,8 @@ def test_command_prints_what_the_documentation_shows(command: str, output: str):
 
 @pytest.mark.parametrize("output", DEMO_EXAMPLES)
 def test_demo_prints_the_lines_that_the_documentation_shows(output: str):
-    printed = _run("python -m examples.wake_word").splitlines()
+    commands = "python -m examples.wake_word", "python -m examples.classifiers"
+    printed = "".join(map(_run, commands)).splitlines()
     # Times differ from run to run.
     shown = [line for line in output.splitlines() if not line.startswith("times of ")]
     assert shown

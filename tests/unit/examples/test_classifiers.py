@@ -1,0 +1,63 @@
+"""The classifiers: their forms agree, and one of them is quantized in one call."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.classifiers.__main__ import main
+from examples.classifiers.forms import onnx_model, stablehlo_text, tfl_text
+from examples.classifiers.networks import ARCHITECTURES, load_network
+from tests.unit.frontends.tflite.litert import LiteRT
+from xdsl_quant.execution import compile
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_forms_compute_the_same(name: str):
+    network = load_network(name)
+    samples = network.samples[:20]
+    tfl = compile(parse_module(tfl_text(network, len(samples))))(samples)
+    module = parse_module(stablehlo_text(network, len(samples)))
+    apply_passes(module, "convert-stablehlo-to-linalg")
+    np.testing.assert_allclose(compile(module)(samples), tfl, atol=1e-5)
+    runtime: Any = import_module("onnxruntime")
+    session = runtime.InferenceSession(onnx_model(network).SerializeToString())
+    np.testing.assert_allclose(session.run(None, {"x": samples})[0], tfl, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "accuracy"), [("wine", 86), ("breast_cancer", 273), ("digits", 866)]
+)
+def test_trained_networks_know_their_samples(name: str, accuracy: int):
+    network = load_network(name)
+    # They are trained on every other sample.
+    rows = np.arange(1, len(network.samples), 2)
+    run = compile(parse_module(tfl_text(network, len(rows))))
+    found = network.accuracy(run(network.samples[rows]), rows)
+    assert round(found * len(rows)) == accuracy
+
+
+def test_quantized_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "new" / "digits.tflite"
+    main([str(path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:7]] == [
+        "tfl.conv_2d",
+        "tfl.depthwise_conv_2d",
+        "tfl.conv_2d",
+        "tfl.average_pool_2d",
+        "tfl.reshape",
+        "tfl.fully_connected",
+    ]
+    assert lines[-2:] == [
+        "accuracy on 899 other samples: 98.67% in floats, 98.67% in integers",
+        f"{path}: {path.stat().st_size:,} bytes",
+    ]
+    network = load_network("digits")
+    (result,) = LiteRT(path.read_bytes()).run(network.samples[:1])
+    assert result.argmax() == network.labels[0]
