@@ -15,13 +15,14 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.instrumented_function import Batch
-from xdsl_quant.diagnostics import counted_names
+from xdsl_quant.diagnostics import counted_names, op_name
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DequantizeCastOp,
     NoQuantizedType,
     QuantizeCastOp,
     RegionOp,
+    ScaledQuantizedType,
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.traits import AffineOpCoefficient, quantization_trait
@@ -60,7 +61,7 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 from .bias_correction import correct_biases
 from .recipe import Recipe
 from .recipe_files import read_recipe
-from .report import ModelReport, report_on
+from .report import ModelReport, report_on, stays_float
 from .samples import Data, batches_of
 from .selection import Selection, select
 from .weight_bias_correction import corrected_biases
@@ -201,13 +202,15 @@ def quantize(
         IRError: if the model cannot be read, or a pass fails.
         RecipeError: if an override of the recipe selects nothing, or has no effect.
         DataError: if samples cannot be used.
-        ValueError: if no target has a kernel for the model, or it has no weights in mode
-            `weight-only`, which needs no target.
+        ValueError: if the model is quantized already, no target has a kernel for it, none
+            of its kernels can be quantized, or it has no weights in mode `weight-only`,
+            which needs no target.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
     module = read_model(model)
     function = entry_function(module, entry)
+    _check_is_float(module)
     if recipe.mode == "weight-only":
         if target is not None:
             raise ValueError(
@@ -243,6 +246,12 @@ def quantize(
         ranges |= {key: others.ranges(key) for key in keys}
     _set_ranges(module, ranges, selection)
     report = _resolve(module, spec, selection)
+    if all(map(stays_float, kernels_of(module))):
+        reasons = "".join(each.float_reason for each in report.float_kernels[:1])
+        raise ValueError(
+            f"no kernel of '{spec.name}' can be quantized, the first one stays in floating "
+            f"point: {reasons or 'a value of it does'}"
+        )
     reference = module.clone()
     if recipe.bias_correction:
         correct_biases(module, batches, entry)
@@ -259,6 +268,22 @@ def quantize(
         report,
         entry,
     )
+
+
+def _check_is_float(module: ModuleOp) -> None:
+    """
+    Raises:
+        ValueError: if a model is quantized.
+    """
+    for op in module.walk():
+        if op_name(op).partition(".")[0] in ("stablehlo", "tfl") and any(
+            isinstance(scalar_or_element_type(type_), ScaledQuantizedType)
+            for type_ in op.result_types
+        ):
+            raise ValueError(
+                f"the model is quantized already, found '{op_name(op)}' with a quantized "
+                "result; quantize the float model that it was made of"
+            )
 
 
 def _with_quantized_weights(

@@ -38,8 +38,11 @@ class Override:
     values: Sequence[str] = ()
     """Keys of values as `quant-insert-stats-refs` has them, with `*`."""
 
-    keep_float: bool = False
-    """Whether these kernels stay in floating point, and these values are not quantized."""
+    keep_float: bool | None = None
+    """
+    Whether these kernels stay in floating point, and these values are not quantized;
+    `False` takes back what an earlier override says.
+    """
 
     observer: str | None = None
     """What finds the ranges of these values."""

@@ -112,12 +112,17 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
     for key in unused:
         if key in table:
             table.fail(f"'{key}' has no effect in mode '{mode}'; leave it out", key)
+    if "targets" in table and not table.texts("targets"):
+        table.fail(
+            "expected one or more 'targets', found none; leave it out", "targets"
+        )
+    corrects_bias = _bool(table, "bias-correction")
     return Recipe(
         name,
         table.text("description") or "",
         table.texts("targets") or default.targets,
         _observer(table) or default.observer,
-        _bool(table, "bias-correction", default=default.bias_correction),
+        default.bias_correction if corrects_bias is None else corrects_bias,
         tuple(_override(each) for each in table.tables("overrides")),
         mode,
         _weights(table.table("weights")) if "weights" in table else default.weights,
@@ -133,6 +138,11 @@ def _weights(table: TomlTable) -> WeightOptions:
     if type(size) is not int or size < 1:
         table.fail(
             f"expected a positive integer for 'block-size', found {toml_text(size)}",
+            "block-size",
+        )
+    if "block-size" in table and granularity != "block":
+        table.fail(
+            "'block-size' has no effect without granularity 'block'; leave it out",
             "block-size",
         )
     return WeightOptions(
@@ -166,6 +176,17 @@ def _override(table: TomlTable) -> Override:
             "expected 'ops', 'locations' or 'values' in an override, found none; say what "
             "it is for"
         )
+    if override == Override(override.ops, override.locations, override.values):
+        table.fail(
+            "expected 'keep-float', 'observer' or 'weight-bits' in an override, found "
+            "none; say what is different"
+        )
+    if override.weight_bits is not None and not (override.ops or override.locations):
+        table.fail(
+            "'weight-bits' has no effect on 'values'; select kernels by 'ops' or "
+            "'locations'",
+            "weight-bits",
+        )
     for pattern in override.locations:
         try:
             re.compile(pattern)
@@ -188,9 +209,9 @@ def _observer(table: TomlTable) -> str | None:
     return observer
 
 
-def _bool(table: TomlTable, key: str, *, default: bool = False) -> bool:
-    value: Any = table.values.get(key, default)
-    if not isinstance(value, bool):
+def _bool(table: TomlTable, key: str) -> bool | None:
+    value: Any = table.values.get(key)
+    if value is not None and not isinstance(value, bool):
         table.fail(f"expected true or false for '{key}', found {toml_text(value)}", key)
     return value
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import SSAValue
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import location_prefix, table
 from xdsl_quant.dialects.quant import RegionOp
-from xdsl_quant.dialects.quant.types import UniformType
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.transforms.building.arrays import constant_elements
-from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.propagation.kernel_matching import is_constant
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 
 from .errors import (
     OUTPUT,
@@ -46,7 +49,10 @@ class KernelReport:
     """The quantized type of its weights; empty if it has none."""
 
     sqnr: float
-    """Signal to quantization noise ratio of the result in dB, in the quantized model."""
+    """
+    Signal to quantization noise ratio of the result in dB, in the quantized model; NaN if
+    no sample reaches the kernel.
+    """
 
     own_sqnr: float
     """The same if no other kernel is quantized."""
@@ -168,14 +174,15 @@ def report_on(
 
 
 def _kernel_report(kernel: RegionOp, errors: KernelErrors | None) -> KernelReport:
-    weights = [*_weights(kernel)]
+    is_float = stays_float(kernel)
+    weights = [*_weights(kernel, is_float=is_float)]
     weight_error = Error()
     for weight in weights:
         if weight.type is not None:
             parameters = QuantizationParameters.from_type(weight.type)
-            stored = quantize(weight.values, parameters)
-            weight_error.add(weight.values, dequantize(stored, parameters), None)
-    is_float = not any(isinstance(spec, UniformType) for spec in kernel.specs)
+            values = weight.values.astype(parameters.expressed_dtype)
+            stored = quantize(values, parameters)
+            weight_error.add(values, dequantize(stored, parameters), None)
     result = kernel.output_specs.data[0]
     types = [str(weight.type) for weight in weights if weight.type is not None]
     return KernelReport(
@@ -183,8 +190,8 @@ def _kernel_report(kernel: RegionOp, errors: KernelErrors | None) -> KernelRepor
         location_prefix(kernel.location).removesuffix(": "),
         "" if is_float else str(result),
         types[0] if types else "",
-        math.inf if errors is None else errors.accumulated.sqnr,
-        math.inf if errors is None else errors.own.sqnr,
+        math.nan if errors is None else errors.accumulated.sqnr,
+        math.nan if errors is None else errors.own.sqnr,
         weight_error.sqnr if types else math.nan,
         0.0 if errors is None else errors.own.saturated_part,
         sum(weight.values.nbytes for weight in weights),
@@ -207,13 +214,30 @@ class _Weight:
         return -(-self.values.size * self.type.storage_type_integral_width // 8)
 
 
-def _weights(kernel: RegionOp) -> Iterator[_Weight]:
+def _has_floats(value: SSAValue) -> bool:
+    return isinstance(scalar_or_element_type(value.type), AnyFloat)
+
+
+def stays_float(kernel: RegionOp) -> bool:
+    """Whether a kernel has a port of floats without quantization parameters."""
+    return any(
+        _has_floats(value)
+        and not isinstance(spec, UniformType)
+        and not is_constant(value)
+        for value, spec in ports_of(kernel)
+    )
+
+
+def _weights(kernel: RegionOp, *, is_float: bool) -> Iterator[_Weight]:
     for value, spec in zip(kernel.inputs, kernel.input_specs, strict=True):
         values = constant_elements(value)
-        if values is not None and values.dtype.kind == "f":
-            yield _Weight(values, spec if isinstance(spec, UniformType) else None)
+        if values is not None and _has_floats(value):
+            if is_float or not isinstance(spec, UniformType):
+                spec = None
+            yield _Weight(values, spec)
 
 
 def _storage(quantized_type: str) -> str:
     """A quantized type without its parameters."""
-    return quantized_type.removeprefix("!quant.uniform<").partition(":f")[0]
+    found = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
+    return found[1] if found else ""

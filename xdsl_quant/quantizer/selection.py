@@ -33,7 +33,7 @@ class Selection:
         return [
             kernel
             for kernel, overrides in self.kernels.items()
-            if any(override.keep_float for override in overrides)
+            if _keeps_float(overrides)
         ]
 
     @property
@@ -48,12 +48,17 @@ class Selection:
 
     def is_float(self, key: str) -> bool:
         """Whether a value is not quantized."""
-        return any(override.keep_float for override in self.keys.get(key, ()))
+        return _keeps_float(self.keys.get(key, ()))
 
     def observer(self, key: str, default: str) -> str:
         """What finds the range of a value."""
         observers = [each.observer for each in self.keys.get(key, ())]
         return next((each for each in reversed(observers) if each is not None), default)
+
+
+def _keeps_float(overrides: Sequence[Override]) -> bool:
+    said = [each.keep_float for each in overrides if each.keep_float is not None]
+    return bool(said) and said[-1]
 
 
 def select(recipe: Recipe, module: ModuleOp) -> Selection:
@@ -65,7 +70,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
         module: a model of kernels, with a `quant.stats_ref` for each value.
 
     Raises:
-        RecipeError: if a pattern selects nothing.
+        RecipeError: if a pattern selects nothing, or no kernel is to be quantized.
     """
     selectors = [each for override in recipe.overrides for each in override.selectors]
     used: set[Selector] = set()
@@ -83,7 +88,7 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
             # What a float kernel returns may be quantized for others.
             for key in keys_of(kernel):
                 keys.setdefault(key, []).extend(
-                    replace(override, keep_float=False) for override in found
+                    replace(override, keep_float=None) for override in found
                 )
     for op in module.walk():
         if isinstance(op, StatisticsRefOp):
@@ -93,7 +98,13 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
     for selector in selectors:
         if selector not in used:
             _fail(recipe, selector, module)
-    return Selection(kernels, keys)
+    selection = Selection(kernels, keys)
+    if len(selection.float_kernels) == len(kernels_of(module)):
+        raise RecipeError(
+            f"recipe '{recipe.name}' keeps all kernels in floating point, expected one or "
+            "more that are quantized"
+        )
+    return selection
 
 
 def names_of(kernel: RegionOp) -> Mapping[str, Sequence[str]]:

@@ -91,6 +91,8 @@ def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, i
                     bits.pop(op, None)
                 elif override.weight_bits is not None:
                     bits[op] = override.weight_bits
+                elif override.keep_float is not None:
+                    bits.setdefault(op, recipe.weights.bits)
     return bits
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -178,7 +179,80 @@ func.func @main(%x: {x}) -> tensor<4x3xf32> {{
     assert weight_type(None) == weight_type(8) == "!quant.uniform<i8<-127:127>"
 
 
+def test_later_overrides_count_more():
+    overrides = (
+        Override(ops=("*",), keep_float=True),
+        Override(ops=("stablehlo.dot_general",), keep_float=False),
+    )
+    data = samples(8, 6)
+    model = quantize(dense_layers(), data, Recipe(overrides=overrides))
+    assert float_ops(model) == ["stablehlo.tanh"]
+    values = (
+        Override(values=("*",), keep_float=True),
+        Override(values=("*",), keep_float=False),
+    )
+    model = quantize(dense_layers(), data, Recipe(overrides=values))
+    assert str(model.module) == str(quantize(dense_layers(), data).module)
+    recipe = Recipe(overrides=overrides, mode="weight-only")
+    model = quantize(dense_layers(), data, recipe)
+    plain = quantize(dense_layers(), data, Recipe(mode="weight-only"))
+    assert str(model.module) == str(plain.module)
+
+
+def test_a_report_of_bfloat16_and_of_a_function_that_is_not_called():
+    text = dense_layers("?")
+    other = text.replace("@main", "@other")
+    data = samples(8, 6)
+    kernels = quantize(text + other, data).report(data).kernels
+    assert [kernel.result_type[:15] for kernel in kernels] == [
+        *["!quant.uniform<"] * 3,
+        *[""] * 3,
+    ]
+    first, *_, last = kernels
+    assert (first.float_bytes, first.stored_bytes) == (192, 48)
+    assert (last.float_bytes, last.stored_bytes) == (96, 96)
+    assert np.isnan([last.sqnr, last.own_sqnr, last.weight_sqnr]).all()
+    bf16 = text.replace("f32", "bf16")
+    rows = data.astype(ml_dtypes.bfloat16)
+    report = quantize(bf16, rows).report(rows)
+    assert (report.float_bytes, report.stored_bytes) == (144, 72)
+    row = str(report).splitlines()[1].split()
+    assert row[0] == "stablehlo.dot_general"
+    assert row[2:4] == ["i8", "i8<-127:127>"]
+
+
 # Mistakes
+
+
+def test_nothing_that_can_be_quantized():
+    data = samples(8, 6)
+    recipe = Recipe(overrides=(Override(ops=("*",), keep_float=True),))
+    with pytest.raises(RecipeError) as caught:
+        quantize(dense_layers(), data, recipe)
+    assert str(caught.value) == (
+        "recipe 'int8' keeps all kernels in floating point, expected one or more that are "
+        "quantized"
+    )
+    recipe = Recipe(overrides=(Override(values=("*",), keep_float=True),))
+    with pytest.raises(ValueError, match="can be quantized") as found:
+        quantize(dense_layers(), data, recipe)
+    assert str(found.value) == (
+        "no kernel of 'stablehlo-int8' can be quantized, the first one stays in floating "
+        "point: no signature of kernel 'stablehlo.dot_general' has operand 0 as "
+        "'!quant.none<f32>'"
+    )
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-weights"])
+def test_a_model_that_is_quantized_already(recipe: str):
+    data = samples(8, 6)
+    model = quantize(dense_layers(), data)
+    with pytest.raises(ValueError, match="quantized already") as caught:
+        quantize(model.module, data, recipe)
+    assert str(caught.value) == (
+        "the model is quantized already, found 'stablehlo.uniform_quantize' with a "
+        "quantized result; quantize the float model that it was made of"
+    )
 
 
 def test_an_override_that_selects_nothing():

@@ -157,6 +157,25 @@ def test_what_a_recipe_does_not_say_is_by_default():
             "found none; say what it is for",
         ),
         (
+            "targets = []",
+            "my.toml:1: error: expected one or more 'targets', found none; leave it out",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\nblock-size = 4',
+            "my.toml:3: error: 'block-size' has no effect without granularity 'block'; "
+            "leave it out",
+        ),
+        (
+            '[[overrides]]\nops = ["a"]',
+            "my.toml:1: error: expected 'keep-float', 'observer' or 'weight-bits' in an "
+            "override, found none; say what is different",
+        ),
+        (
+            '[[overrides]]\nvalues = ["a"]\nweight-bits = 8',
+            "my.toml:3: error: 'weight-bits' has no effect on 'values'; select kernels by "
+            "'ops' or 'locations'",
+        ),
+        (
             '[[overrides]]\nops = ["a"]\nkeep-float = 1',
             "my.toml:3: error: expected true or false for 'keep-float', found 1",
         ),
@@ -171,7 +190,7 @@ def test_what_a_recipe_does_not_say_is_by_default():
             "found true",
         ),
         (
-            '[[overrides]]\nlocations = ["ok", "(a"]',
+            '[[overrides]]\nlocations = ["ok", "(a"]\nkeep-float = true',
             "my.toml:2: error: expected a regular expression, found '(a': missing ), "
             "unterminated subpattern at position 0",
         ),
