@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.transforms.building.arrays import numpy_dtype
 
@@ -110,7 +111,7 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
         DataError: if a file is none with arrays, or is damaged, or arrays do not fit the
             arguments; the message names the file, the array and, for a number that is not
             finite, the row.
-        TypeError: if samples are of another type.
+        TypeError: if samples are of another type, or an array is masked.
     """
     sources = _sources(data)
     if sources is None:
@@ -123,6 +124,8 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
         if iter(given) is given:
             # It is asked for once for each observer.
             given = [*given]
+        if isinstance(given, Sequence) and not given:
+            raise DataError("expected one or more batches, found none")
         return given, len(given) if isinstance(given, Sequence) else None
     sizes = _batch_sizes(sources, function)
     return _Batches(sources, sizes), len(sizes)
@@ -160,9 +163,12 @@ def _sources(data: Data) -> Sequence[_Source] | None:
     if isinstance(data, str | os.PathLike):
         return _file_sources(os.fspath(data))
     if isinstance(data, np.ndarray):
+        check_unmasked(cast("Array", data), "data")
         return [_array_source("data", cast("Array", data))]
     if isinstance(data, Mapping):
         named = cast("Mapping[str, Array]", data)
+        for name in named:
+            check_unmasked(named[name], f"'{name}'")
         return [_array_source(f"'{name}'", np.asarray(named[name])) for name in named]
     return None
 

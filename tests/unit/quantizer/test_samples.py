@@ -240,3 +240,15 @@ def test_an_argument_without_rows():
         "argument 1 of function 'main' has no rows, found tensor<f32>; in Python, give "
         "batches, each a tuple of the arguments"
     )
+
+
+def test_no_batches():
+    assert _message([]) == "expected one or more batches, found none"
+    assert _message(iter(())) == "expected one or more batches, found none"
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_masked_arrays(is_named: bool):
+    array: Any = np.ma.masked_greater(rows(4, 3), 5)
+    with pytest.raises(TypeError, match="mask"):
+        batches_of({"x": array} if is_named else array, _function())
