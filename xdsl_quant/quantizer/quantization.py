@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -217,6 +218,13 @@ def quantize(
                 f"recipe '{recipe.name}' quantizes weights alone, expected no target"
             )
         return _with_quantized_weights(module, recipe, data, entry, progress)
+    if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):
+        warnings.warn(
+            "the model has state, found 'tfl.assign_variable', and each batch begins with "
+            "the initial one; run 'tfl-variables-to-arguments' first and give samples of "
+            "states",
+            stacklevel=2,
+        )
     names = tuple(f.sym_name.data for f in functions_run(module, function))
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
     float_module = module.clone()

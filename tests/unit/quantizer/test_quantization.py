@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -291,3 +292,21 @@ def test_a_file_that_is_missing():
     with pytest.raises(IRError) as caught:
         quantize("missing.mlir", samples(8, 6))
     assert str(caught.value) == "missing.mlir: error: no such file or directory"
+
+
+def test_a_model_with_state():
+    x = "tensor<1x4xf32>"
+    text = f"""
+func.func @main(%x: {x}) -> {x} {{
+  %h = "tfl.var_handle"() {{container = "", shared_name = "s"}}
+    : () -> tensor<!tf_type.resource>
+  %y = "tfl.tanh"(%x) : ({x}) -> {x}
+  "tfl.assign_variable"(%h, %y) : (tensor<!tf_type.resource>, {x}) -> ()
+  return %y : {x}
+}}
+"""
+    message = "the model has state, found 'tfl.assign_variable', and each batch begins"
+    with warnings.catch_warnings(record=True, action="always") as found:
+        quantize(text, samples(4, 4))
+    # The other one is that what cannot be compiled is interpreted.
+    assert str(found[0].message).startswith(message)
