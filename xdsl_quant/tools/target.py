@@ -122,7 +122,10 @@ def _ports_text(ports: Sequence[Port], is_variadic: bool) -> str:
 
 
 def _constraint_text(constraint: Any) -> str:
-    """A constraint with what is not by default."""
+    """
+    A constraint with what is not by default. Of a trait that says more than a constraint,
+    that is left out.
+    """
     for name, constraint_type in CONSTRAINTS.items():
         if isinstance(constraint, constraint_type):
             break
@@ -130,7 +133,7 @@ def _constraint_text(constraint: Any) -> str:
         return f"{constraint.__name__}()"
     arguments = (
         f"{each.name.replace('_', '-')}={_argument_text(value)}"
-        for each in fields(constraint)
+        for each in fields(constraint_type)
         if (value := getattr(constraint, each.name)) != each.default
         or each.default is MISSING
     )

@@ -112,7 +112,10 @@ def dense_elements(
         width = cast(int, integer_width(element_type))
         stored = np.frombuffer(data, f"int{8 * dtype.itemsize}")
         elements = sign_extended(stored, width).view(dtype)
-    return elements.reshape(type_.get_shape())
+    shape = type_.get_shape()
+    # The one element of a splat may stand for all.
+    is_splat = elements.size == 1
+    return np.broadcast_to(elements[0], shape) if is_splat else elements.reshape(shape)
 
 
 ElementsAttr: TypeAlias = "DenseIntOrFPElementsAttr[Any] | DenseResourceAttr"

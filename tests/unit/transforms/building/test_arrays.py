@@ -8,10 +8,12 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     Builtin,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     IntegerType,
     TensorType,
+    f32,
     i8,
 )
 from xdsl.ir import Attribute
@@ -115,6 +117,16 @@ def test_elements(text: str, dtype: Any, expected: object):
     elements = dense_elements(cast(DenseIntOrFPElementsAttr, attribute))
     assert elements.dtype == dtype
     assert elements.tolist() == expected
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3), (0,)])
+def test_one_element_stands_for_all(shape: tuple[int, ...]):
+    """Constants that the package makes may have a single one."""
+    data = BytesAttr(np.float32(0.5).tobytes())
+    attribute = DenseIntOrFPElementsAttr(TensorType(f32, shape), data)
+    elements = dense_elements(cast("DenseIntOrFPElementsAttr[Any]", attribute))
+    np.testing.assert_array_equal(elements, np.full(shape, 0.5, np.float32))
+    assert elements.shape == shape
 
 
 def test_elements_of_a_resource():
