@@ -1,5 +1,7 @@
 """Ops that are made without a text, and what is said of each op."""
 
+from typing import TypeVar
+
 import pytest
 from xdsl.dialects import test
 from xdsl.dialects.builtin import (
@@ -108,8 +110,10 @@ def test_scales_of_a_result():
 
 OPS = {op.name: op for op in TFL.operations}
 
+TraitT = TypeVar("TraitT", bound=QuantizationTrait)
 
-def trait(name: str, trait_type: type[QuantizationTrait]) -> QuantizationTrait | None:
+
+def trait(name: str, trait_type: type[TraitT]) -> TraitT | None:
     return quantization_trait(OPS[f"tfl.{name}"].create(), trait_type)
 
 
