@@ -78,7 +78,6 @@ def weight_parameters(
         scales.reshape(-1) if is_per_axis else scales if cut else scales.reshape(()),
         storage=f"i{bits}",
         storage_min=-last,
-        storage_max=last,
         expressed=expressed,
         quantized_dimension=next(iter(cut)) if is_per_axis else None,
         block_sizes=cut if cut and not is_per_axis else None,
@@ -136,8 +135,5 @@ def _with_least_error(blocks: Array, scales: Floats, last: int) -> Floats:
 def _errors(rows: Array, scales: Floats, last: int) -> Floats:
     """The sum of squared errors of each row, which is stored as multiples of its scale."""
     steps = scales.astype(rows.dtype)[:, np.newaxis]
-    stored = np.rint(rows / steps)
-    np.clip(stored, -last, last, out=stored)
-    stored *= steps
-    stored -= rows
-    return np.square(stored, out=stored).sum(1, dtype=np.float64)
+    stored = np.rint(rows / steps).clip(-last, last)
+    return np.square(stored * steps - rows).sum(1)

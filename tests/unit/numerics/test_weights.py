@@ -90,6 +90,8 @@ def test_zeros_and_tiny_weights():
     parameters = weight_parameters(weights, (1, 2))
     assert parameters.scales.tolist() == [1.0, float(np.finfo(np.float32).tiny)]
     assert not quantize(weights, parameters).any()
+    clipped = weight_parameters(weights, (1, 2), weight_range="mse")
+    assert clipped.scales.tolist() == parameters.scales.tolist()
 
 
 def test_all_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
@@ -102,6 +104,7 @@ def test_f64_is_not_rounded():
     weights = np.array([1 + 2**-40, 0.5])
     parameters = weight_parameters(weights, (2,), expressed="f64")
     assert float(parameters.scales) == (1 + 2**-40) / 127
+    assert parameters.expressed == "f64"
 
 
 def test_integers_are_those_of_onnxruntime():
@@ -122,8 +125,11 @@ def test_mistakes():
         ([], (0,), 4, "mse", "there are no weights"),
         ([1.0, np.inf], (2,), 4, "mse", "weights must be finite, found inf"),
         ([1.0, 2.0], (3,), 4, "mse", "divide shape (2,), found (3,)"),
+        ([1.0, 2.0], (0,), 4, "mse", "divide shape (2,), found (0,)"),
         ([1.0, 2.0], (1, 2), 4, "mse", "divide shape (2,), found (1, 2)"),
     ):
         arguments: Any = {"bits": bits, "weight_range": weight_range}
         with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
             weight_parameters(np.array(weights), shape, **arguments)
+    with pytest.raises(TypeError, match="^weights have dtype <U1, but must"):
+        weight_parameters(np.array(["1"]), (1,))
