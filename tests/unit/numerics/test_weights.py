@@ -131,5 +131,5 @@ def test_mistakes():
         arguments: Any = {"bits": bits, "weight_range": weight_range}
         with pytest.raises(ValueError, match=f"{re.escape(message)}$"):
             weight_parameters(np.array(weights), shape, **arguments)
-    with pytest.raises(TypeError, match="^weights have dtype <U1, but must"):
+    with pytest.raises(TypeError, match=r"^weights have dtype <U1, but must"):
         weight_parameters(np.array(["1"]), (1,))
