@@ -80,7 +80,10 @@ def download_suite(folder: Path) -> Path:
             check=True,
         )
         with tarfile.open(folder / f"{name}.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
+            # Python 3.11 has had it since 3.11.4.
+            if hasattr(tarfile, "data_filter"):
+                archive.extraction_filter = tarfile.data_filter
+            archive.extractall(folder)
     return folder / name / "tests" / "filecheck"
 
 
