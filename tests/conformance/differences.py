@@ -578,6 +578,18 @@ DIFFERENCES = (
         _is_name_of_no_type,
     ),
     Difference(
+        "types of this package",
+        "`!quant.none` and `!quant.fixed_point` are types that MLIR does not know",
+        (
+            "!quant.none<f32>",
+            "!quant.fixed_point<i8:f32, 1073741824p-32>",
+            "!quant<none>",
+        ),
+        lambda c: c.messages[0].startswith(
+            ("unknown quantized type none", "unknown quantized type fixed_point")
+        ),
+    ),
+    Difference(
         "invalid characters and tokens",
         "xDSL reports characters that are not part of a token of MLIR, with its own "
         "message",
