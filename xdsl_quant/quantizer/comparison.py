@@ -46,9 +46,10 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
     is_tensor_with_values,
 )
 
+from .accuracy import Accuracy, Labels, Scores
 from .errors import OUTPUT, Error, decibels, json_text
 from .recording import Floats, RecordedModule, has_floats, record, record_results
-from .samples import Data, batches_of
+from .samples import Data, LabelData, batches_of
 
 _VALUE = "value:"
 """The key of a matched value begins with it."""
@@ -105,6 +106,9 @@ class Comparison:
     only_quantized: Mapping[str, int]
     """The ops whose results are in the quantized model only, and how many of each."""
 
+    accuracy: Accuracy | None = None
+    """That of the float and of the quantized model, if there are labels."""
+
     def json(self) -> str:
         """
         The comparison as JSON: objects whose keys are the fields of these classes, and
@@ -124,6 +128,7 @@ class Comparison:
             [
                 *lines,
                 f"SQNR of the results: {results or '-'}",
+                *([] if self.accuracy is None else [str(self.accuracy)]),
                 f"values of both models: {len(self.values)}",
                 f"of the float model only: {_counts_text(self.only_float)}",
                 f"of the quantized model only: {_counts_text(self.only_quantized)}",
@@ -315,6 +320,7 @@ def compare(
     data: Data,
     entry: str | None = None,
     progress: Callable[[Iterable[Batch], int | None], Iterable[Batch]] | None = None,
+    labels: LabelData | None = None,
 ) -> Comparison:
     """
     Compare the values of a quantized model with those of the float model.
@@ -326,13 +332,14 @@ def compare(
         data: samples for the float model: see [`Data`][xdsl_quant.quantizer.samples.Data].
         entry: the function that takes them; by default the only public one, or `main`.
         progress: is given the batches and their number, if it is known, and passes them on.
+        labels: the classes of the samples, to measure the accuracy of both models with.
 
     Returns:
         The values that both models have. A value in a loop is that of the last iteration.
 
     Raises:
         ValueError: if a model cannot be run, or arguments or results do not fit.
-        TypeError: if samples are of the wrong type.
+        TypeError: if samples or labels are of the wrong type.
     """
     float_model = _Model.of(float_module, entry)
     quantized = _Model.of(quantized_module, entry)
@@ -357,11 +364,13 @@ def compare(
     for model in (float_model, quantized):
         record_results(model.function, OUTPUT)
     batches, count = batches_of(data, _fewest_dynamic_sizes(float_model, quantized))
+    scores = None if labels is None else Scores.of(Labels.of(labels, batches))
     _measure(
         float_model,
         quantized,
         batches if progress is None else progress(batches, count),
         errors,
+        scores,
     )
     by_value = {value: errors[key] for value, key in keys.items() if key in errors}
     inputs = _input_sqnrs(
@@ -386,6 +395,7 @@ def compare(
         },
         _unmatched(float_model, pairs),
         _unmatched(quantized, {other.value for _, other in pairs.values()}),
+        None if scores is None else scores.accuracy(),
     )
 
 
@@ -400,8 +410,9 @@ def _measure(
     quantized: _Model,
     batches: Iterable[Batch],
     errors: dict[str, Error],
+    scores: Scores | None,
 ) -> None:
-    """Add the errors of recorded values."""
+    """Add the errors of recorded values, and results to be scored."""
     runs = [
         # It lowers the module, and values are needed afterwards.
         (
@@ -415,6 +426,8 @@ def _measure(
             module.values(conversion.arguments(as_tuple(batch)))
             for module, conversion in runs
         )
+        if scores is not None:
+            scores.add(expected, actual)
         for key, values in expected.items():
             if (other := actual.get(key)) is None:
                 continue

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -108,6 +109,9 @@ def result_key(kernel: int, result: int) -> str:
     return f"{kernel}:{result}"
 
 
+Values: TypeAlias = "Mapping[str, Floats]"
+"""Recorded values by their keys."""
+
 OUTPUT = "output:"
 """What results of the model are called, with a number after it."""
 
@@ -117,6 +121,7 @@ def measure_errors(
     batches: Iterable[Batch],
     entry: str | None = None,
     reference: ModuleOp | None = None,
+    observe: Callable[[Values, Values], object] | None = None,
 ) -> Mapping[str, KernelErrors]:
     """
     The errors of the results of kernels and of the model.
@@ -127,6 +132,8 @@ def measure_errors(
         entry: the function that takes them.
         reference: the same model with the constants of the float one, if `resolved` has
             others.
+        observe: is given the values of the float model and those of the quantized one for
+            each batch.
 
     Returns:
         The errors by [`result_key`][xdsl_quant.quantizer.errors.result_key] and
@@ -149,6 +156,8 @@ def measure_errors(
     errors: dict[str, KernelErrors] = {}
     for batch in batches:
         expected, accumulated, own = (run.values(batch) for run in runs)
+        if observe is not None:
+            observe(expected, accumulated)
         for key, values in expected.items():
             known = errors.setdefault(key, KernelErrors(Error(), Error()))
             limits = bounds.get(key)

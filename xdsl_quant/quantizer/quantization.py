@@ -59,11 +59,12 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 )
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
+from .accuracy import Labels, Metric
 from .bias_correction import correct_biases
 from .recipe import Recipe
 from .recipe_files import read_recipe
 from .report import ModelReport, report_on, stays_float
-from .samples import Data, batches_of
+from .samples import Data, LabelData, batches_of
 from .selection import Selection, select
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights, report_on_weights
@@ -115,21 +116,37 @@ class QuantizedModel:
         """How many kernels the model has, also those that stay in floating point."""
         return len(kernels_of(self.resolved))
 
-    def report(self, data: Data) -> ModelReport:
+    def report(
+        self,
+        data: Data,
+        labels: LabelData | None = None,
+        metric: Metric | None = None,
+    ) -> ModelReport:
         """
         Measure what quantization costs on samples, best those that the model was not
         calibrated with.
 
+        Args:
+            data: samples: see [`Data`][xdsl_quant.quantizer.samples.Data].
+            labels: what is right for them, as a file or an array with a row for each: by
+                default the index of the largest element of the first output.
+            metric: is given the outputs for all samples and the labels, and returns a
+                number, if the labels are something else.
+
         Raises:
-            DataError: if samples cannot be used.
+            DataError: if samples or labels cannot be used.
+            TypeError: if they are of another type, or there is a metric without labels.
         """
         function = entry_function(self.float_module, self.entry)
         batches, _ = batches_of(data, function)
+        if labels is None and metric is not None:
+            raise TypeError("a metric compares outputs with labels, expected labels")
+        known = None if labels is None else Labels.of(labels, batches, metric)
         if self.recipe.mode == "weight-only":
             return report_on_weights(
-                self.float_module, self.resolved, batches, self.entry
+                self.float_module, self.resolved, batches, self.entry, known
             )
-        return report_on(self.resolved, batches, self.entry, self.reference)
+        return report_on(self.resolved, batches, self.entry, self.reference, known)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """

@@ -21,6 +21,7 @@ from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 
+from .accuracy import Accuracy, Labels, Scores
 from .errors import (
     OUTPUT,
     Error,
@@ -80,6 +81,9 @@ class ModelReport:
     outputs: Mapping[str, float]
     """The signal to quantization noise ratio of each result of the model in dB."""
 
+    accuracy: Accuracy | None = None
+    """That of the float and of the quantized model, if there are labels."""
+
     @property
     def float_bytes(self) -> int:
         """The size of constants in floating point."""
@@ -137,6 +141,7 @@ class ModelReport:
                 *table(rows),
                 "",
                 f"SQNR of the results: {outputs}",
+                *([] if self.accuracy is None else [str(self.accuracy)]),
                 f"constants: {self.float_bytes} -> {self.stored_bytes} bytes, "
                 f"{ratio:.2f} times less",
             ]
@@ -148,6 +153,7 @@ def report_on(
     batches: Iterable[Batch],
     entry: str | None = None,
     reference: ModuleOp | None = None,
+    labels: Labels | None = None,
 ) -> ModelReport:
     """
     Measure what quantization does to a model.
@@ -158,8 +164,14 @@ def report_on(
         entry: the function that takes the samples.
         reference: the same model with the constants of the float one, if `resolved` has
             others.
+        labels: what is right for the samples.
+
+    Raises:
+        DataError: if the labels do not fit the results.
     """
-    errors = measure_errors(resolved, batches, entry, reference)
+    scores = None if labels is None else Scores.of(labels)
+    observe = None if scores is None else scores.add
+    errors = measure_errors(resolved, batches, entry, reference, observe)
     return ModelReport(
         [
             _kernel_report(kernel, errors.get(result_key(number, 0)))
@@ -170,6 +182,7 @@ def report_on(
             for name, found in errors.items()
             if OUTPUT in name
         },
+        None if scores is None else scores.accuracy(),
     )
 
 

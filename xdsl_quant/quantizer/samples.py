@@ -35,6 +35,9 @@ the only argument or a tuple of all. Arrays have one sample in each row. Those o
 file, and those with names, are the arguments in their order.
 """
 
+LabelData: TypeAlias = "str | os.PathLike[str] | Array"
+"""A `.npy` file, a `.npz` file with one array, or an array; with a row for each sample."""
+
 DYNAMIC_BATCH = 32
 """How many samples a batch has if the function takes any number."""
 
@@ -146,6 +149,41 @@ class _Batches:
                 _check_finite(source.name, array, first_row)
             yield tuple(arrays)
             first_row += size
+
+
+def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
+    """
+    The labels of the samples in batches.
+
+    Raises:
+        DataError: if a file is none with one array, or there are not as many rows as
+            samples.
+        TypeError: if labels are of another type, or masked.
+    """
+    if not isinstance(cast(object, labels), str | os.PathLike | np.ndarray):
+        raise TypeError(
+            f"labels must be a file or an array, not {type(labels).__name__}"
+        )
+    sources = _sources(labels) or []
+    if len(sources) != 1:
+        raise DataError(
+            f"{labels}: found {len(sources)} arrays, expected one of labels"
+        )
+    source = sources[0]
+    count = source.shape[0]
+    if isinstance(batches, _Batches):
+        samples = batches.sources[0]
+        if count != samples.shape[0]:
+            raise DataError(
+                f"found {count} labels, expected {samples.shape[0]} as {samples.name} has "
+                "samples"
+            )
+        # The last samples may be left out.
+        count = sum(batches.sizes)
+    if not count:
+        raise DataError("found no labels, expected one or more")
+    (values,) = source.batches([count])
+    return values
 
 
 def _check_finite(name: str, array: Array, first_row: int) -> None:

@@ -52,11 +52,16 @@ def corrected_biases(
         ValueError: if the model cannot be run, or samples do not fit.
     """
     result = module.clone()
+    products = zip(_products(result), _products(quantized), strict=True)
     layers = {
         number: layer
-        for number, op in enumerate(_products(result))
-        if (layer := layer_of(op)) is not None and layer.may_have_bias()
+        for number, (op, quantized_op) in enumerate(products)
+        if weight_of(quantized_op) is None
+        and (layer := layer_of(op)) is not None
+        and layer.may_have_bias()
     }
+    if not layers:
+        return result
     errors = _mean_errors(quantized, layers, batches, entry)
     for number, error in errors.items():
         layer = layers[number]

@@ -23,6 +23,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
     weight_of,
 )
 
+from .accuracy import Labels, Scores
 from .errors import OUTPUT, Error, result_key
 from .recipe import Recipe, Selector
 from .recipe_files import RecipeError
@@ -110,6 +111,7 @@ def report_on_weights(
     quantized: ModuleOp,
     batches: Iterable[Batch],
     entry: str | None = None,
+    labels: Labels | None = None,
 ) -> ModelReport:
     """
     Measure what the quantization of weights does to a model.
@@ -119,8 +121,13 @@ def report_on_weights(
         quantized: the same, with weights that are quantized and dequantized.
         batches: samples, best those that were not used to quantize it.
         entry: the function that takes the samples.
+        labels: what is right for the samples.
+
+    Raises:
+        DataError: if the labels do not fit the results.
     """
     function = entry_function(module, entry).sym_name.data
+    scores = None if labels is None else Scores.of(labels)
     runs = [
         _recorded(module.clone(), function),
         _recorded(quantized.clone(), function),
@@ -130,6 +137,8 @@ def report_on_weights(
     own: dict[str, Error] = {}
     for batch in batches:
         expected, *others = (run.values(batch) for run in runs)
+        if scores is not None:
+            scores.add(expected, others[0])
         for errors, values in zip((accumulated, own), others, strict=True):
             for key, found in values.items():
                 errors.setdefault(key, Error()).add(expected[key], found, None)
@@ -139,7 +148,7 @@ def report_on_weights(
         for key in [result_key(number, 0)]
     ]
     outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
-    return ModelReport(reports, outputs)
+    return ModelReport(reports, outputs, None if scores is None else scores.accuracy())
 
 
 def _products(module: ModuleOp) -> Mapping[Operation, Weight]:

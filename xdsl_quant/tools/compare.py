@@ -27,6 +27,7 @@ from xdsl_quant.runtime.loading import is_tflite_file
 from .array_files import check_files
 from .failures import (
     add_entry_option,
+    add_labels_option,
     add_size_options,
     command_parser,
     exit_code,
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="samples for the float model: the rows of the arrays of a .npy or .npz file",
     )
+    add_labels_option(parser)
     parser.add_argument(
         "--json", metavar="FILE", help="where to write what is printed, as JSON"
     )
@@ -72,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> None:
     options.inputs = [options.data]
     others = {"the quantized model": options.quantized}
+    if options.labels is not None:
+        others[f"--labels {options.labels}"] = options.labels
     check_files(options, "--data", {"--json": options.json}, others)
     float_module, quantized_module = (
         _read(options, path) for path in (options.module, options.quantized)
@@ -84,6 +88,7 @@ def _run(options: argparse.Namespace) -> None:
             options.data,
             entry=options.entry,
             progress=with_progress if shown else None,
+            labels=options.labels,
         )
     if options.json is not None:
         with reported(options.json, OSError):

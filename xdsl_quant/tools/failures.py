@@ -207,6 +207,16 @@ def add_size_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_labels_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for labels of the samples that are measured."""
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="the index of the class of each sample, to measure accuracy with: a .npy "
+        "file, or a .npz file with one array",
+    )
+
+
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:
     """
     The module that the options of a command name, after the passes.

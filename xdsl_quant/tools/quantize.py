@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.quantizer import QuantizedModel, quantize, read_recipe
+from xdsl_quant.quantizer.accuracy import Labels
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import batches_of
 from xdsl_quant.runtime.atomic_files import write_text_atomically
@@ -33,6 +34,7 @@ from .array_files import check_files
 from .failures import (
     Failure,
     add_entry_option,
+    add_labels_option,
     add_passes_option,
     add_size_options,
     command_parser,
@@ -86,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="samples to measure errors with; by default those of --data",
     )
+    add_labels_option(parser)
     parser.add_argument(
         "--report", metavar="FILE", help="where to write what is printed, as JSON"
     )
@@ -122,6 +125,7 @@ def _run(options: argparse.Namespace) -> None:
     read = {
         "--data": data,
         "--test-data": options.test_data,
+        "--labels": options.labels,
         "--recipe": options.recipe,
         "--target": options.target,
     }
@@ -133,9 +137,12 @@ def _run(options: argparse.Namespace) -> None:
     shown = options.progress and sys.stderr.isatty()
     errors = (ValueError, TypeError, PassFailedException, OSError)
     with reported(options.module, *errors):
-        if options.test_data is not None:
+        if options.test_data is not None or options.labels is not None:
             # Before the calibration, which may take long.
-            batches_of(options.test_data, entry_function(module, options.entry))
+            function = entry_function(module, options.entry)
+            batches, _ = batches_of(options.test_data or data, function)
+            if options.labels is not None:
+                Labels.of(options.labels, batches)
         model = quantize(
             module,
             data,
@@ -147,7 +154,7 @@ def _run(options: argparse.Namespace) -> None:
         )
     _save(model, options)
     with reported(options.module, *errors):
-        report = model.report(options.test_data or data)
+        report = model.report(options.test_data or data, options.labels)
     if options.report is not None:
         with reported(options.report, OSError):
             write_text_atomically(options.report, report.json())

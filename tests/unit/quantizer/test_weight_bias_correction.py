@@ -20,6 +20,8 @@ from xdsl_quant.quantizer import Recipe, WeightOptions, quantize
 from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.transforms.weights.layers.channels import constant_numbers
 
+from .models import dense_layers, samples
+
 X, H, Y = type_of(4, 6), type_of(4, 5), type_of(4, 3)
 FIRST, SECOND, BIAS = normal(6, 5), normal(5, 3, seed=1), normal(5, seed=2)
 DATA = np.abs(normal(12, 6, seed=3))
@@ -101,3 +103,12 @@ func.func @main(%x: {image}) -> {type_of(1, 4, 4, 5)} {{
     errors = [run(linear, x[np.newaxis]) - run(quantized, x[np.newaxis]) for x in data]
     expected = np.mean(errors, (0, 1, 2, 3)) + (BIAS if has_bias else 0)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_a_network_whose_products_cannot_have_biases():
+    x = samples(4, 6)
+    corrected, plain = (
+        quantize(dense_layers("?"), x, recipe(4, bias_correction=wanted)).module
+        for wanted in (True, False)
+    )
+    assert str(corrected) == str(plain)

@@ -54,6 +54,17 @@ def test_values(
     ]
 
 
+def test_labels(
+    models: tuple[str, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    labels = tmp_path / "labels.npy"
+    np.save(labels, np.arange(16) % 3)
+    arguments = [*models[:2], "--data", models[2], "--labels", str(labels)]
+    assert main(arguments) == 0
+    line = f"\n{quantize(models[0], models[2]).report(models[2], labels).accuracy}\n"
+    assert capsys.readouterr().out == TABLE.replace(" dB\n", f" dB{line}")
+
+
 TFL_TABLE = """\
 value           op                                     stored        SQNR  inputs
 hidden/weights  tfl.pseudo_const -> tfl.pseudo_qconst  i8<-127:127>  50.2  -

@@ -138,6 +138,26 @@ def test_mistakes(
     assert not output.exists()
 
 
+def test_labels(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    labels, output = tmp_path / "labels.npy", tmp_path / "q.mlir"
+    np.save(labels, np.arange(16) % 3)
+    arguments = [model, "--data", data, "-o", str(output), "--labels", str(labels)]
+    assert main(arguments) == 0
+    report = quantize(model, data).report(data, np.arange(16) % 3)
+    assert report.accuracy is not None
+    assert capsys.readouterr().out == f"{report}\n"
+    output.unlink()
+    np.save(labels, np.arange(15) % 3)
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"{model}: error: found 15 labels, expected 16 as {data}:x has samples\n"
+    )
+    # That is known before the calibration.
+    assert not output.exists()
+
+
 def test_a_model_is_kept_if_it_cannot_be_measured(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -1,0 +1,204 @@
+"""Accuracy on samples with labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.quantizer import quantize
+from xdsl_quant.quantizer.accuracy import Labels, Outputs, accuracy_of
+from xdsl_quant.quantizer.comparison import compare
+from xdsl_quant.quantizer.errors import quantized_module
+from xdsl_quant.quantizer.samples import DataError, batches_of
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+
+from .models import TO_LINALG, Floats, dense_layers, samples
+
+DATA = samples(70, 6)
+
+
+def outputs(text: str, data: Floats) -> Floats:
+    module = parse_module(text)
+    apply_passes(module, TO_LINALG)
+    return compile(module)(data)
+
+
+def labels_of_the_float_model(wrong: int) -> NDArray[np.int64]:
+    """Labels of which some are not what the float model says."""
+    labels = outputs(dense_layers("?"), DATA).argmax(1)
+    labels[:wrong] = (labels[:wrong] + 1) % 3
+    return labels
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int4-weights"])
+def test_the_accuracy_of_a_report(recipe: str):
+    model = quantize(dense_layers("?"), DATA, recipe)
+    labels = labels_of_the_float_model(7)
+    report = model.report(DATA, labels)
+    found = outputs(str(model.module), DATA).argmax(1)
+    expected = np.count_nonzero(found == labels) / 70
+    assert expected < 1
+    assert report.accuracy is not None
+    assert report.accuracy.float_value == 0.9
+    assert report.accuracy.quantized_value == expected
+    assert f"\naccuracy: 90.0% -> {expected:.1%} of 70 samples\n" in str(report)
+    assert json.loads(report.json())["accuracy"] == {
+        "metric": "accuracy",
+        "float_value": 0.9,
+        "quantized_value": expected,
+        "sample_count": 70,
+    }
+    plain = model.report(DATA)
+    assert plain.accuracy is None
+    assert "accuracy" not in str(plain)
+    # The other measurements are the same.
+    assert [repr(kernel) for kernel in plain.kernels] == [*map(repr, report.kernels)]
+
+
+def test_a_metric_of_the_user():
+    def largest_error(outputs: Outputs, labels: NDArray[Any]) -> float:
+        assert [each.shape for each in outputs] == [(70, 3)]
+        return np.abs(outputs[0] - labels).max()
+
+    model = quantize(dense_layers("?"), DATA)
+    expected = outputs(dense_layers("?"), DATA)
+    found = outputs(str(model.module), DATA)
+    accuracy = model.report(DATA, expected, largest_error).accuracy
+    assert accuracy is not None
+    assert (accuracy.metric, accuracy.float_value) == ("largest_error", 0.0)
+    assert accuracy.quantized_value == np.abs(found - expected).max()
+    assert str(accuracy) == (
+        f"largest_error: 0 -> {accuracy.quantized_value:.6g} of 70 samples"
+    )
+
+
+def test_the_accuracy_of_a_comparison():
+    model = quantize(dense_layers("?"), DATA)
+    labels = labels_of_the_float_model(14)
+    found = compare(parse_module(dense_layers("?")), model.module, DATA, labels=labels)
+    assert found.accuracy == model.report(DATA, labels).accuracy
+    assert f"\n{found.accuracy}\n" in str(found)
+
+
+def test_the_accuracy_of_one_model():
+    model = quantize(dense_layers("?"), DATA)
+    labels = labels_of_the_float_model(7)
+    batches, _ = batches_of(DATA, entry_function(model.module))
+    report = model.report(DATA, labels)
+    assert report.accuracy is not None
+    known = Labels.of(labels, batches)
+    text = str(model.module)
+    for module, expected in (
+        (model.float_module, report.accuracy.float_value),
+        (model.module, report.accuracy.quantized_value),
+        (quantized_module(model.resolved), report.accuracy.quantized_value),
+    ):
+        assert accuracy_of(module, batches, known) == expected
+    assert str(model.module) == text
+
+
+def test_the_classes_of_each_pixel():
+    text = """
+func.func @main(%x: tensor<?x2x3xbf16>) -> tensor<?x2x3xbf16> {
+  %y = stablehlo.tanh %x : tensor<?x2x3xbf16>
+  return %y : tensor<?x2x3xbf16>
+}
+"""
+    data = samples(8, 2, 3).astype(ml_dtypes.bfloat16)
+    labels = data.argmax(-1)
+    labels[0, 0] = (labels[0, 0] + 1) % 3
+    accuracy = quantize(text, data).report(data, labels).accuracy
+    assert accuracy is not None
+    assert (accuracy.float_value, accuracy.sample_count) == (15 / 16, 8)
+
+
+def test_labels_of_samples_that_are_left_out():
+    model = quantize(dense_layers(32), DATA[:64])
+    labels = labels_of_the_float_model(0)
+    with pytest.warns(UserWarning, match="the last 6 of 70 samples are left out"):
+        accuracy = model.report(DATA, labels).accuracy
+    assert accuracy is not None
+    assert (accuracy.float_value, accuracy.sample_count) == (1.0, 64)
+
+
+def test_labels_of_batches(tmp_path: Path):
+    model = quantize(dense_layers("?"), DATA)
+    labels = labels_of_the_float_model(7)
+    path = tmp_path / "labels.npz"
+    np.savez(path, labels.astype(np.uint8))
+    expected = model.report(DATA, labels).accuracy
+    assert model.report([DATA[:10], (DATA[10:],)], path).accuracy == expected
+    with pytest.raises(DataError) as caught:
+        model.report([DATA[:10]], labels)
+    assert str(caught.value) == "found 70 labels, expected 10 as outputs"
+    with pytest.raises(DataError) as empty:
+        model.report([DATA[:0]], labels[:0])
+    assert str(empty.value) == "found no labels, expected one or more"
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(69, np.int64), "found 69 labels, expected 70 as data has samples"),
+        (
+            np.zeros(70),
+            "labels must be indices of classes, found dtype float64; convert them with "
+            "astype, or give a metric in Python",
+        ),
+        (
+            np.full(70, 3),
+            "labels must be indices of 3 classes, from 0 to 2, found 3 to 3",
+        ),
+        (
+            np.zeros((70, 3), np.int64),
+            "labels of shape [70, 3] do not fit the classes of the first output, which are "
+            "of shape [70]; give a metric in Python",
+        ),
+    ],
+)
+def test_labels_that_do_not_fit(labels: NDArray[Any], message: str):
+    with pytest.raises(DataError) as caught:
+        quantize(dense_layers("?"), DATA).report(DATA, labels)
+    assert str(caught.value) == message
+
+
+def test_files_and_types_that_are_no_labels(tmp_path: Path):
+    model = quantize(dense_layers("?"), DATA)
+    path = tmp_path / "labels.npz"
+    np.savez(path, DATA, DATA)
+    for labels, error, message in (
+        (path, DataError, f"{path}: found 2 arrays, expected one of labels"),
+        ([0, 1], TypeError, "labels must be a file or an array, not list"),
+    ):
+        with pytest.raises(error) as caught:
+            model.report(DATA, labels)  # pyright: ignore[reportArgumentType] tested
+        assert str(caught.value) == message
+    with pytest.raises(TypeError) as missing:
+        model.report(DATA, metric=lambda outputs, labels: 0.0)
+    assert (
+        str(missing.value) == "a metric compares outputs with labels, expected labels"
+    )
+
+
+def test_outputs_that_are_no_classes():
+    text = """
+func.func @main(%x: tensor<?x1xf32>) -> tensor<?x1xf32> {
+  %y = stablehlo.tanh %x : tensor<?x1xf32>
+  return %y : tensor<?x1xf32>
+}
+"""
+    data = samples(8, 1)
+    with pytest.raises(DataError) as caught:
+        quantize(text, data).report(data, np.zeros(8, np.int64))
+    assert str(caught.value) == (
+        "labels need two or more classes in the last dimension of the first output, found "
+        "shape [8, 1]; give a metric in Python"
+    )

@@ -1,0 +1,232 @@
+"""Accuracy of models on samples with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.runtime.entry_function import entry_function
+
+from .errors import OUTPUT, Values
+from .recording import Floats, RecordedModule, record_results
+from .samples import DataError, LabelData, labels_of
+
+Outputs: TypeAlias = "tuple[NDArray[Any], ...]"
+"""
+The results of a model that are floats, or stand for floats, with a row for each sample.
+"""
+
+Metric: TypeAlias = "Callable[[Outputs, NDArray[Any]], float]"
+"""
+What is given the outputs of a model for all samples and the labels, and returns a number,
+e.g. the part of the samples for which the model is right.
+"""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy of a float model and of the quantized one on the same samples."""
+
+    metric: str
+    """What was measured: `accuracy`, or the name of the user's function."""
+
+    float_value: float
+    """That of the float model."""
+
+    quantized_value: float
+    """That of the quantized model."""
+
+    sample_count: int
+    """The number of samples."""
+
+    def __str__(self) -> str:
+        """E.g. `accuracy: 97.8% -> 96.6% of 89 samples`."""
+        before, after = map(self.text, (self.float_value, self.quantized_value))
+        return f"{self.metric}: {before} -> {after} of {self.sample_count} samples"
+
+    def text(self, value: float) -> str:
+        """A value of the metric in a table."""
+        return f"{value:.1%}" if self.metric == ACCURACY else f"{value:.6g}"
+
+
+ACCURACY = "accuracy"
+"""The name of the metric that is taken by default."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is right for samples, and how outputs are compared with that."""
+
+    values: NDArray[Any]
+    """The labels, with a row for each sample."""
+
+    metric: Metric | None = None
+    """By default, the part of the samples whose largest output is at the label."""
+
+    @staticmethod
+    def of(
+        labels: LabelData, batches: Iterable[Batch], metric: Metric | None = None
+    ) -> Labels:
+        """
+        Args:
+            labels: a `.npy` or `.npz` file with one array, or an array. Without a metric,
+                the indices of classes.
+            batches: the samples, as [`batches_of`][xdsl_quant.quantizer.samples.batches_of]
+                returns them.
+            metric: how outputs are compared with labels.
+
+        Raises:
+            DataError: if labels cannot be read, are not as many as samples, or are no
+                indices although there is no metric.
+            TypeError: if labels are of another type.
+        """
+        values = labels_of(labels, batches)
+        if metric is None and values.dtype.kind not in "iu":
+            raise DataError(
+                f"labels must be indices of classes, found dtype {values.dtype}; convert "
+                "them with astype, or give a metric in Python"
+            )
+        return Labels(values, metric)
+
+    @property
+    def name(self) -> str:
+        """The name of the metric."""
+        if self.metric is None:
+            return ACCURACY
+        return getattr(self.metric, "__name__", type(self.metric).__name__)
+
+
+@dataclass
+class Score:
+    """The outputs of a model, batch by batch, and what the metric says of them."""
+
+    labels: Labels
+    _batches: list[Outputs] = field(default_factory=list[Outputs])
+
+    def add(self, values: Values) -> None:
+        """
+        Add recorded values of a batch: the next rows.
+
+        Raises:
+            DataError: if the model has no output of floats, or without a metric, its first
+                one does not have two or more classes.
+        """
+        outputs = tuple(value for key, value in values.items() if OUTPUT in key)
+        if not outputs or not all(output.ndim for output in outputs):
+            raise DataError(
+                "labels need outputs of floats with a row for each sample; leave them out"
+            )
+        if self.labels.metric is None:
+            # The outputs of all samples may be large.
+            outputs = (_classes(outputs[0], self.labels.values),)
+        self._batches.append(outputs)
+
+    def value(self) -> float:
+        """
+        The metric.
+
+        Raises:
+            DataError: if there are not as many rows as labels.
+        """
+        outputs: Outputs = tuple(
+            np.concatenate(arrays) for arrays in zip(*self._batches, strict=True)
+        )
+        labels = self.labels.values
+        count = len(outputs[0]) if outputs else 0
+        if count != len(labels):
+            raise DataError(f"found {len(labels)} labels, expected {count} as outputs")
+        if self.labels.metric is not None:
+            return float(self.labels.metric(outputs, labels))
+        if outputs[0].size != labels.size:
+            raise DataError(
+                f"labels of shape {[*labels.shape]} do not fit the classes of the first "
+                f"output, which are of shape {[*outputs[0].shape]}; give a metric in Python"
+            )
+        return (
+            np.count_nonzero(outputs[0].reshape(labels.shape) == labels) / labels.size
+        )
+
+
+def _classes(output: Floats, labels: NDArray[Any]) -> NDArray[np.intp]:
+    """
+    The indices of the largest elements in the last dimension.
+
+    Raises:
+        DataError: if there are less than two, or a label is not one of them.
+    """
+    count = output.shape[-1] if output.ndim > 1 else 1
+    if count < 2:
+        raise DataError(
+            "labels need two or more classes in the last dimension of the first output, "
+            f"found shape {[*output.shape]}; give a metric in Python"
+        )
+    if labels.size and not (0 <= labels.min() and labels.max() < count):
+        raise DataError(
+            f"labels must be indices of {count} classes, from 0 to {count - 1}, found "
+            f"{labels.min()} to {labels.max()}"
+        )
+    return output.argmax(-1)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a float model and of the quantized one."""
+
+    float_score: Score
+    quantized_score: Score
+
+    @staticmethod
+    def of(labels: Labels) -> Scores:
+        """Scores without batches."""
+        return Scores(Score(labels), Score(labels))
+
+    def add(self, expected: Values, actual: Values) -> None:
+        """Add recorded values of the float model, and of the quantized one."""
+        self.float_score.add(expected)
+        self.quantized_score.add(actual)
+
+    def accuracy(self) -> Accuracy:
+        """What the metric says of both."""
+        labels = self.float_score.labels
+        return Accuracy(
+            labels.name,
+            self.float_score.value(),
+            self.quantized_score.value(),
+            len(labels.values),
+        )
+
+
+def accuracy_of(
+    module: ModuleOp,
+    batches: Iterable[Batch],
+    labels: Labels,
+    entry: str | None = None,
+) -> float:
+    """
+    The accuracy of a model, whether it is quantized or not.
+
+    Args:
+        module: the model, which is not changed. It has no kernels of quantized ports: ops
+            have taken their place.
+        batches: the samples.
+        labels: what is right for them.
+        entry: the function that takes the samples.
+
+    Raises:
+        DataError: if the labels do not fit the outputs.
+        ValueError: if the module cannot be run.
+    """
+    module = module.clone()
+    function = entry_function(module, entry)
+    record_results(function, OUTPUT)
+    recorded = RecordedModule.of(module, function.sym_name.data)
+    score = Score(labels)
+    for batch in batches:
+        score.add(recorded.values(batch))
+    return score.value()
