@@ -35,9 +35,11 @@ import json
 import math
 import re
 import struct
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, NoReturn, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -586,26 +588,37 @@ _NO_ZERO_POINT = re.compile(rb"(?<=[},])(?=[^:,{}]+[,{])")
 """The place for it in a reversed text: regular expressions look far ahead, but not back."""
 
 _AS_JSON = bytes.maketrans(b"{}:", b"[],")
+_HEXADECIMAL = re.compile(rb"(?<=[{,\s])0x([0-9A-Fa-f]{1,16})(?=[},:\s])")
+"""The digits of a scale that is written as the bits of a double."""
 
 
 def _read_plain_list(text: str, typecodes: str) -> _Columns | None:
     """
-    The numbers of a list, in arrays of these types, in which every scale is a decimal
-    literal and all lists of a level are equally long; `None` if it is not surely so.
+    The numbers of a list, in arrays of these types, in which all lists of a level are
+    equally long and zero points are decimal; `None` if it is not surely so.
 
-    Numbers of JSON are numbers of MLIR, too. There is no Python code per element: a type
-    may have a million of them.
+    Numbers of JSON are numbers of MLIR, too; hexadecimal ones take the place of its NaN.
+    There is no Python code per element: a type may have a million of them.
     """
     try:
-        data = text.encode("ascii")
+        data, from_bits = text.encode("ascii"), array("d")
+        if b"0x" in data:
+            from_bits = _doubles(_HEXADECIMAL.findall(data))
+            data = _HEXADECIMAL.sub(b"NaN", data)
         has_zero_points = b":" in data
         if has_zero_points and data.count(b":") <= data.count(b","):
             data = _NO_ZERO_POINT.sub(b"0:", data[::-1])[::-1]
         element = b"p" * (len(typecodes) - 2) + b":" * has_zero_points
         elements = b",".join([element] * (data.count(b",") + 1))
-        if data.translate(None, _PLAIN_NUMBERS) != elements:
+        if data.translate(None, _PLAIN_NUMBERS).replace(b"NaN", b"") != elements:
             return None
-        nested = json.loads(data.replace(b"p-", b",").translate(_AS_JSON))
+        if data.count(b"N") != 2 * len(from_bits):
+            return None
+        nested = json.loads(
+            data.replace(b"p-", b",").translate(_AS_JSON),
+            # It is called with the text `NaN`, which `next` takes for a default.
+            parse_constant=partial(next, iter(from_bits)),
+        )
         numbers, (*shape, length) = flattened(nested, "list", "numbers")
         step = len(typecodes) - 1 + has_zero_points
         columns = [
@@ -617,7 +630,17 @@ def _read_plain_list(text: str, typecodes: str) -> _Columns | None:
         columns.append(zero_array(len(columns[0])))
     shape.append(length // step)
     # A scale has a point, and nothing else has one.
-    points = len(columns[0]) * typecodes.count("d")
+    points = len(columns[0]) * typecodes.count("d") - len(from_bits)
     if not numbers or data.count(b".") != points or len(shape) > _MAX_DEPTH[typecodes]:
         return None
     return columns, shape
+
+
+def _doubles(digits: Sequence[bytes]) -> array[float]:
+    """The numbers with these bits, which are 16 hexadecimal digits or fewer."""
+    numbers = array(
+        "d", bytes.fromhex(b"".join(map(bytes.zfill, digits, repeat(16))).decode())
+    )
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers

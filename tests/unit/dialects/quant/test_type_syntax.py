@@ -5,6 +5,7 @@ token. Both have to give the same types, and the same errors.
 
 import math
 from collections.abc import Sequence
+from struct import pack
 from typing import NoReturn
 
 import pytest
@@ -68,7 +69,9 @@ def _scale_texts(draw: st.DrawFn) -> str:
     mantissa = f"{draw(st.integers(1, 99999))}.{draw(st.sampled_from(['0', '25']))}"
     sign = draw(st.sampled_from(["", "-", "+"]))
     exponent = f"{draw(st.sampled_from('eE'))}{sign}{draw(st.integers(0, 30)):02}"
-    return mantissa + draw(st.sampled_from(["", exponent]))
+    decimal = mantissa + draw(st.sampled_from(["", exponent]))
+    bits = pack(">d", float(decimal)).hex()
+    return draw(st.sampled_from([decimal, decimal, f"0x{bits}", f"0x{bits.upper()}"]))
 
 
 @st.composite
@@ -122,7 +125,7 @@ def _almost_lists(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))
         end = min(start + draw(st.integers(0, 2)), len(text))
-        text = text[:start] + draw(st.text("{},:.-+e 01_x>", max_size=2)) + text[end:]
+        text = text[:start] + draw(st.text("{},:.-+eN 01_xA>", max_size=2)) + text[end:]
     return text
 
 
@@ -178,6 +181,29 @@ def test_space_and_spelling(text: str):
     expected = parse(f"!quant.uniform<i8:f32:{{}}, {SCALES}>")
     assert parse(f"!quant.uniform<i8:f32:{{}}, {text}>") == expected
     assert parse(f"!quant.uniform<i8:f32:{{}} ,{text} >") == expected
+
+
+def test_bits_of_few_digits():
+    text = "!quant.uniform<i8:f64:0, {0x1, 0x00ff:3, 1.0}>"
+    parsed = parse(text)
+    assert parsed == parse_slowly(text)
+    assert isinstance(parsed, UniformQuantizedPerAxisType)
+    assert parsed.scales.get_values() == (5e-324, 255 * 5e-324, 1.0)
+    assert parsed.zero_points.get_values() == (0, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("elements", "message"),
+    [
+        ("0x3FF0000000000000, NaN", "expected floating point literal"),
+        ("NaN, 1.0", "expected floating point literal"),
+        ("1.0:0x3, -0x1", "hexadecimal float literal should not have a leading minus"),
+        ("0x10000000000000001", "hexadecimal float constant out of range for type"),
+        ("0x3FF0000000000000 1.0", "expected '}'"),
+    ],
+)
+def test_bits_that_are_no_scale(elements: str, message: str):
+    assert error(f"!quant.uniform<i8:f64:0, {{{elements}}}>") == message
 
 
 def test_what_follows_a_list_is_read():
