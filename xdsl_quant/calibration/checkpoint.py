@@ -64,7 +64,12 @@ class Checkpoint:
         """
         if self._path is None or not self._path.exists():
             return Statistics(observer), ""
-        content = read_content(self._path, "delete it", needs_digest=True)
+        content = read_content(
+            self._path,
+            "delete it",
+            needs_digest=True,
+            other_file="; use another file for the checkpoint",
+        )
         statistics = Statistics.from_content(content, str(self._path))
         if content.get("task") != self._task:
             raise ValueError(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import BlockArgument
@@ -77,6 +78,9 @@ A module, MLIR text such as that of `jax.jit(f).lower(x).as_text()`, or a `.tfli
 
 Progress: TypeAlias = "Callable[[Iterable[Batch], int | None], Iterable[Batch]]"
 """What is given batches and their number, if it is known, and passes them on."""
+
+_TEXT = re.compile(r"\n|[{}]|^\s*(//.*)?$")
+"""What MLIR text has in it and the name of a file has not."""
 
 
 @dataclass(frozen=True)
@@ -171,21 +175,32 @@ def read_model(model: Model) -> ModuleOp:
     The module of a model, which is not the one that is given.
 
     Raises:
-        IRError: if a text does not parse, or a file cannot be read or is damaged.
+        IRError: if a text does not parse, or a file cannot be read, is damaged or of an
+            unknown kind.
+        TypeError: if it is none of these.
         ImportError: if a file needs a package that is not installed.
     """
     if isinstance(model, ModuleOp):
         return model.clone()
-    path = Path(model) if "\n" not in str(model) else None
-    if path is not None and is_tflite_file(path):
+    if isinstance(model, str) and _TEXT.search(model):
+        return parse_module(model)
+    if not isinstance(cast(object, model), str | os.PathLike) or isinstance(
+        os.fspath(model), bytes
+    ):
+        raise TypeError(
+            "model must be a module, MLIR text or the path of a file, not "
+            f"{type(model).__name__}"
+        )
+    path = Path(model)
+    if is_tflite_file(path):
         return read_tflite_file(path)
-    if path is not None and path.suffix == ".mlir":
-        try:
-            return parse_module(path.read_text(), str(path))
-        except OSError as e:
-            reason = (e.strerror or str(e)).lower()
-            raise IRError(f"{path}: error: {reason}") from None
-    return parse_module(str(model))
+    if path.suffix != ".mlir":
+        raise IRError(f"{path}: error: unknown kind of file, expected .tflite or .mlir")
+    try:
+        return parse_module(path.read_text(), str(path))
+    except OSError as e:
+        reason = (e.strerror or str(e)).lower()
+        raise IRError(f"{path}: error: {reason}") from None
 
 
 def quantize(
@@ -219,6 +234,8 @@ def quantize(
     Raises:
         IRError: if the model cannot be read, or a pass fails.
         RecipeError: if an override of the recipe selects nothing, or has no effect.
+        TypeError: if the model is neither a module, text nor a path, or samples are of
+            another type than they may be.
         DataError: if samples cannot be used.
         ValueError: if the model is quantized already, no target has a kernel for it, none
             of its kernels can be quantized, or it has no weights in mode `weight-only`,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
@@ -53,6 +53,11 @@ class Override:
     with so many bits or more.
     """
 
+    places: Mapping[Selector, str] = field(
+        default_factory=dict[Selector, str], compare=False, repr=False
+    )
+    """Where the patterns are in a file, e.g. `my.toml:3`; empty without one."""
+
     @property
     def selectors(self) -> Sequence[Selector]:
         """All patterns."""
@@ -70,6 +75,10 @@ weights alone.
 """
 
 
+WeightGranularity = Literal["tensor", "axis", "block", "block-or-axis"]
+"""What has a scale: see [`WeightOptions`][..WeightOptions]."""
+
+
 @dataclass(frozen=True)
 class WeightOptions:
     """How weights are stored if they alone are quantized."""
@@ -77,11 +86,15 @@ class WeightOptions:
     bits: int = 8
     """Number of bits of a stored weight."""
 
-    granularity: Literal["tensor", "axis", "block"] = "axis"
-    """What has a scale: all weights of a product, each output channel, or each block."""
+    granularity: WeightGranularity = "axis"
+    """
+    What has a scale: all weights of a product, each output channel, or each block; with
+    `block-or-axis` each block, and each output channel of a product of TensorFlow Lite,
+    whose files have no blocks.
+    """
 
     block_size: int = 32
-    """How many weights that are summed have the same scale with `block`."""
+    """How many weights that are summed have the same scale in a block."""
 
     range: Literal["min-max", "mse"] = "min-max"
     """Which weights a scale is for: all, or a part of the range with less error."""

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -48,7 +48,7 @@ from xdsl_quant.runtime.toml_tables import (
     toml_text,
 )
 
-from .recipe import Mode, Override, Recipe, WeightOptions
+from .recipe import Mode, Override, Recipe, WeightGranularity, WeightOptions
 
 _RECIPES = Path(__file__).with_name("recipes")
 
@@ -57,7 +57,9 @@ _RECIPE_KEYS = tuple(
 )
 _KEYS_OF_STATIC = ("targets", "observer")
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
-_OVERRIDE_KEYS = tuple(field.name.replace("_", "-") for field in fields(Override))
+_OVERRIDE_KEYS = tuple(
+    field.name.replace("_", "-") for field in fields(Override) if field.compare
+)
 
 _MAX_BITS = 16
 
@@ -132,7 +134,7 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
 def _weights(table: TomlTable) -> WeightOptions:
     table.check_keys(_WEIGHT_KEYS, "weights")
     default = WeightOptions()
-    granularity: Any = _word(table, "granularity", ("tensor", "axis", "block"))
+    granularity: Any = _word(table, "granularity", get_args(WeightGranularity))
     weight_range: Any = _word(table, "range", ("min-max", "mse"))
     size: Any = table.values.get("block-size", default.block_size)
     if type(size) is not int or size < 1:
@@ -140,9 +142,10 @@ def _weights(table: TomlTable) -> WeightOptions:
             f"expected a positive integer for 'block-size', found {toml_text(size)}",
             "block-size",
         )
-    if "block-size" in table and granularity != "block":
+    if "block-size" in table and granularity not in ("block", "block-or-axis"):
         table.fail(
-            "'block-size' has no effect without granularity 'block'; leave it out",
+            "'block-size' has no effect without granularity 'block' or 'block-or-axis'; "
+            "leave it out",
             "block-size",
         )
     return WeightOptions(
@@ -196,7 +199,10 @@ def _override(table: TomlTable) -> Override:
                 "locations",
                 pattern,
             )
-    return override
+    places = {
+        each: table.location(each.kind, each.pattern) for each in override.selectors
+    }
+    return replace(override, places=places)
 
 
 def _observer(table: TomlTable) -> str | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
-from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.transforms.building.arrays import numpy_dtype
@@ -116,6 +116,8 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
             finite, the row.
         TypeError: if samples are of another type, or an array is masked.
     """
+    if isinstance(data, Batches):
+        return data, len(data)
     sources = _sources(data)
     if sources is None:
         given = cast("Iterable[Batch]", data)
@@ -129,17 +131,34 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
             given = [*given]
         if isinstance(given, Sequence) and not given:
             raise DataError("expected one or more batches, found none")
-        return given, len(given) if isinstance(given, Sequence) else None
+        return _GivenBatches(given), len(given) if isinstance(given, Sequence) else None
     sizes = _batch_sizes(sources, function)
-    return _Batches(sources, sizes), len(sizes)
+    return Batches(sources, sizes), len(sizes)
 
 
 @dataclass(frozen=True)
-class _Batches:
+class _GivenBatches:
+    """Batches whose arrays are checked."""
+
+    given: Iterable[Batch]
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number, batch in enumerate(self.given):
+            for index, argument in enumerate(as_tuple(batch)):
+                _check_finite(f"batch {number}, argument {index}", argument, 0)
+            yield batch
+
+
+@dataclass(frozen=True)
+class Batches:
     """Batches that are read anew each time."""
 
     sources: Sequence[_Source]
     sizes: Sequence[int]
+    """How many rows each batch has."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
 
     def __iter__(self) -> Iterator[Batch]:
         first_row = 0
@@ -171,7 +190,7 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
         )
     source = sources[0]
     count = source.shape[0]
-    if isinstance(batches, _Batches):
+    if isinstance(batches, Batches):
         samples = batches.sources[0]
         if count != samples.shape[0]:
             raise DataError(
@@ -186,14 +205,19 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
     return values
 
 
-def _check_finite(name: str, array: Array, first_row: int) -> None:
-    if array.dtype.kind == "f" and not (is_finite := np.isfinite(array)).all():
+def _check_finite(name: str, argument: object, first_row: int) -> None:
+    array = np.asarray(argument)
+    if array.dtype.kind != "f" or (is_finite := np.isfinite(array)).all():
+        return
+    place, row = "", ()
+    if array.ndim:
         row = int(np.argmin(is_finite.reshape(len(array), -1).all(1)))
-        found = array[row][~is_finite[row]].flat[0]
-        raise DataError(
-            f"{name}: row {first_row + row} has a value that is not finite, found {found}; "
-            "leave the sample out"
-        )
+        place = f"row {first_row + row} has "
+    found = array[row][~is_finite[row]].flat[0]
+    raise DataError(
+        f"{name}: {place or 'it is '}a value that is not finite, found {found}; leave the "
+        "sample out"
+    )
 
 
 def _sources(data: Data) -> Sequence[_Source] | None:

@@ -150,7 +150,10 @@ def fail_to_select(
     """
     near = get_close_matches(selector.pattern, sorted(known), 1)
     hint = f", maybe '{near[0]}' was meant" if near else ""
+    places = (each.places.get(selector) for each in recipe.overrides)
+    place = next(filter(None, places), None)
+    start = f"recipe '{recipe.name}'" if place is None else f"{place}: error"
     raise RecipeError(
-        f"recipe '{recipe.name}': '{selector.pattern}' in '{selector.kind}' selects "
-        f"nothing in the model{hint}"
+        f"{start}: '{selector.pattern}' in '{selector.kind}' selects nothing in the "
+        f"model{hint}"
     )

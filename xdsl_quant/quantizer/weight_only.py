@@ -18,6 +18,7 @@ from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
+    Granularity,
     QuantizeWeight,
     Weight,
     weight_of,
@@ -25,7 +26,7 @@ from xdsl_quant.transforms.weights.quant_quantize_weights import (
 
 from .accuracy import Labels, Scores
 from .errors import OUTPUT, Error, result_key
-from .recipe import Recipe, Selector
+from .recipe import Recipe, Selector, WeightGranularity
 from .recipe_files import RecipeError
 from .recording import RecordedModule, record, record_results
 from .report import KernelReport, ModelReport
@@ -57,15 +58,20 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     if not bits:
         raise ValueError(f"recipe '{recipe.name}' keeps all weights in floating point")
     options = recipe.weights
-    patterns = {
-        each: QuantizeWeight(
-            each, options.granularity, options.block_size, options.range
-        )
-        for each in bits.values()
-    }
+    # One for all weights of a kind, as several products may take the same constant.
+    patterns: dict[tuple[int, Granularity], QuantizeWeight] = {}
     for op, width in bits.items():
-        patterns[width].match_and_rewrite(op, PatternRewriter(op))
+        kind = width, _granularity(options.granularity, op)
+        if kind not in patterns:
+            patterns[kind] = QuantizeWeight(*kind, options.block_size, options.range)
+        patterns[kind].match_and_rewrite(op, PatternRewriter(op))
     return quantized
+
+
+def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:
+    if wanted == "block-or-axis":
+        return "axis" if op_name(op).startswith("tfl.") else "block"
+    return wanted
 
 
 def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, int]:

@@ -19,13 +19,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.quantizer import QuantizedModel, quantize, read_recipe
+from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.accuracy import Labels
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
-from xdsl_quant.quantizer.samples import batches_of
+from xdsl_quant.quantizer.samples import Data, batches_of
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_tflite_file
@@ -137,15 +139,19 @@ def _run(options: argparse.Namespace) -> None:
     shown = options.progress and sys.stderr.isatty()
     errors = (ValueError, TypeError, PassFailedException, OSError)
     with reported(options.module, *errors):
-        if options.test_data is not None or options.labels is not None:
-            # Before the calibration, which may take long.
-            function = entry_function(module, options.entry)
-            batches, _ = batches_of(options.test_data or data, function)
-            if options.labels is not None:
-                Labels.of(options.labels, batches)
+        # Before the calibration, which may take long.
+        function = entry_function(module, options.entry)
+        batches = test_batches = batches_of(data, function)[0]
+        if options.test_data is not None:
+            test_batches, _ = batches_of(options.test_data, function)
+        if options.labels is not None:
+            Labels.of(options.labels, test_batches)
+    if is_tflite_file(options.output):
+        _check_has_file(module, recipe, batches, options)
+    with reported(options.module, *errors):
         model = quantize(
             module,
-            data,
+            batches,
             recipe,
             target=options.target,
             entry=options.entry,
@@ -154,11 +160,31 @@ def _run(options: argparse.Namespace) -> None:
         )
     _save(model, options)
     with reported(options.module, *errors):
-        report = model.report(options.test_data or data, options.labels)
+        report = model.report(test_batches, options.labels)
     if options.report is not None:
         with reported(options.report, OSError):
             write_text_atomically(options.report, report.json())
     print(report)
+
+
+def _check_has_file(
+    module: ModuleOp, recipe: Recipe, batches: Data, options: argparse.Namespace
+) -> None:
+    """
+    Check that there is a file of TensorFlow Lite with the ops of a model, before samples
+    are run.
+
+    Raises:
+        Failure: if there is none.
+    """
+    from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
+
+    if recipe.mode == "weight-only":
+        uncorrected = replace(recipe, bias_correction=False)
+        with reported(options.module, ValueError, PassFailedException):
+            module = quantize(module, batches, uncorrected, entry=options.entry).module
+    with reported(options.output, TFLiteFileError, ImportError):
+        write_tflite(module)
 
 
 def _save(model: QuantizedModel, options: argparse.Namespace) -> None:

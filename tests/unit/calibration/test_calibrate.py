@@ -513,6 +513,19 @@ def test_damaged_checkpoint(old: str, new: str, reason: str, tmp_path: Path):
     assert str(info.value).startswith(f"{file} is not as it was saved, ")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"), [("#!/bin/sh", "no JSON: "), ("[1]", "no JSON object")]
+)
+def test_a_checkpoint_that_is_another_file(text: str, reason: str, tmp_path: Path):
+    file = tmp_path / "checkpoint.json"
+    file.write_text(text)
+    with pytest.raises(
+        ValueError, match=r"; use another file for the checkpoint$"
+    ) as e:
+        calibrate(TEXT, BATCHES, checkpoint=file)
+    assert str(e.value).startswith(f"{file} is {reason}")
+
+
 # Mistakes
 
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +24,7 @@ from xdsl_quant.quantizer import (
     RecipeError,
     quantize,
 )
+from xdsl_quant.quantizer.samples import DataError
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
 from .models import TO_LINALG, Floats, dense_layers, samples
@@ -310,3 +312,68 @@ func.func @main(%x: {x}) -> {x} {{
         quantize(text, samples(4, 4))
     # The other one is that what cannot be compiled is interpreted.
     assert str(found[0].message).startswith(message)
+
+
+def test_a_pattern_of_a_file_that_selects_nothing(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        '[[overrides]]\nops = ["*"]\nobserver = "mse=8"\n[[overrides]]\nops = [\n'
+        '  "stablehlo.tanh",\n  "stablehlo.tan"\n]\nkeep-float = true\n'
+    )
+    with pytest.raises(RecipeError) as caught:
+        quantize(dense_layers(), samples(8, 6), path)
+    assert str(caught.value) == (
+        f"{path}:7: error: 'stablehlo.tan' in 'ops' selects nothing in the model, maybe "
+        "'stablehlo.tanh' was meant"
+    )
+
+
+@pytest.mark.parametrize("model", ["x.txt", Path("x.txt"), "model"])
+def test_a_file_of_an_unknown_kind(model: str | Path):
+    with pytest.raises(IRError) as caught:
+        quantize(model, samples(8, 6))
+    assert str(caught.value) == (
+        f"{model}: error: unknown kind of file, expected .tflite or .mlir"
+    )
+
+
+@pytest.mark.parametrize(("model", "name"), [(None, "NoneType"), (b"x", "bytes")])
+def test_what_is_no_model(model: Any, name: str):
+    with pytest.raises(TypeError) as caught:
+        quantize(model, samples(8, 6))
+    assert str(caught.value) == (
+        f"model must be a module, MLIR text or the path of a file, not {name}"
+    )
+
+
+def test_text_without_ops():
+    with pytest.raises(IRError, match=r"^module: error: the text contains no op$"):
+        quantize("", samples(8, 6))
+
+
+def test_batches_that_are_not_finite():
+    batches = [*samples(12, 6).reshape(3, 4, 6)]
+    batches[2][1, 3] = np.nan
+    for recipe in ("int8", "int4-weights"):
+        with pytest.raises(DataError) as caught:
+            quantize(dense_layers(), batches, recipe)
+        assert str(caught.value) == (
+            "batch 2, argument 0: row 1 has a value that is not finite, found nan; leave "
+            "the sample out"
+        )
+
+
+def test_dask():
+    """Statistics are those of one process, exactly."""
+    distributed: Any = pytest.importorskip("distributed")
+    data = samples(64, 6)
+    expected = quantize(dense_layers(), data)
+    with (
+        distributed.Client(
+            processes=False, n_workers=2, dashboard_address=None
+        ) as client,
+        client.get_executor() as executor,
+    ):
+        model = quantize(dense_layers(), data, executor=executor)
+    assert model.statistics == expected.statistics
+    assert str(model.module) == str(expected.module)

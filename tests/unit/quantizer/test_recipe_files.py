@@ -135,8 +135,8 @@ def test_what_a_recipe_does_not_say_is_by_default():
         ),
         (
             'mode = "weight-only"\n[weights]\ngranularity = "channel"',
-            "my.toml:3: error: expected one of 'tensor', 'axis', 'block' for "
-            "'granularity', found 'channel'",
+            "my.toml:3: error: expected one of 'tensor', 'axis', 'block', 'block-or-axis' "
+            "for 'granularity', found 'channel'",
         ),
         (
             'mode = "weight-only"\n[weights]\nblocksize = 1',
@@ -162,7 +162,8 @@ def test_what_a_recipe_does_not_say_is_by_default():
         ),
         (
             'mode = "weight-only"\n[weights]\nblock-size = 4',
-            "my.toml:3: error: 'block-size' has no effect without granularity 'block'; "
+            "my.toml:3: error: 'block-size' has no effect without granularity 'block' "
+            "or 'block-or-axis'; "
             "leave it out",
         ),
         (

@@ -252,3 +252,14 @@ def test_masked_arrays(is_named: bool):
     array: Any = np.ma.masked_greater(rows(4, 3), 5)
     with pytest.raises(TypeError, match="mask"):
         batches_of({"x": array} if is_named else array, _function())
+
+
+def test_batches_with_a_number_that_is_not_finite():
+    x, y = rows(4, 3), np.float32(np.inf)
+    given = [(x, np.float32(1)), (x, y)]
+    with pytest.raises(DataError) as caught:
+        batches(given, "tensor<?x3xf32>", "tensor<f32>")
+    assert str(caught.value) == (
+        "batch 1, argument 1: it is a value that is not finite, found inf; leave the "
+        "sample out"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,21 @@ def test_a_tflite_file_has_no_blocks(tmp_path: Path):
         "module:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which no file "
         "has; use per-axis scales"
     )
+
+
+def test_blocks_in_a_tflite_file_are_channels(tmp_path: Path):
+    weights = WeightOptions(4, "block-or-axis", 2)
+    recipe = Recipe(bias_correction=False, mode="weight-only", weights=weights)
+    model = quantize(FULLY_CONNECTED, samples(4, 8), recipe)
+    model.save(tmp_path / "model.tflite")
+    axis = replace(recipe, weights=WeightOptions(4))
+    expected = quantize(FULLY_CONNECTED, samples(4, 8), axis)
+    assert str(model.module) == str(expected.module)
+    blocks = replace(recipe, weights=WeightOptions(4, "block", 2))
+    model, expected = (
+        quantize(dense_layers(), samples(4, 6), each) for each in (recipe, blocks)
+    )
+    assert str(model.module) == str(expected.module)
 
 
 @pytest.mark.parametrize("bits", [4, 8])

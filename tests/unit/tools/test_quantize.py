@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.unit.quantizer.models import dense_layers, samples
+from tests.unit.quantizer.test_weight_only import FULLY_CONNECTED
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.quantizer import quantize, read_recipe
 from xdsl_quant.runtime.loading import parse_module
@@ -186,3 +187,70 @@ def test_samples_with_a_number_that_is_not_finite(
         f"{model}: error: {path}: row 9 has a value that is not finite, found inf; leave "
         "the sample out\n"
     )
+
+
+@pytest.mark.filterwarnings("always")
+def test_samples_that_are_left_out_are_told_of_once(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path, other = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(path, samples(10, 6))
+    np.save(other, samples(9, 6))
+    arguments = [model, "--data", str(path), "-o", str(tmp_path / "q.mlir")]
+    assert main(arguments) == 0
+    message = "warning: the last {} of {} samples are left out, function 'main' takes 4"
+    error = capsys.readouterr().err
+    assert error == f"{message.format(2, 10)} at once\n"
+    assert main([*arguments, "--test-data", str(other)]) == 0
+    assert capsys.readouterr().err == f"{error}{message.format(1, 9)} at once\n"
+
+
+BLOCKS = """mode = "weight-only"
+[weights]
+bits = 4
+granularity = "block"
+block-size = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "recipe", "message"),
+    [
+        (
+            dense_layers(),
+            "int8",
+            "{model}:3:3: error: 'stablehlo.constant' op is not an op of TensorFlow Lite; "
+            "lower it to 'tfl' first",
+        ),
+        (
+            dense_layers(),
+            "int8-weights",
+            "{model}:3:3: error: 'stablehlo.constant' op is not an op of TensorFlow Lite; "
+            "lower it to 'tfl' first",
+        ),
+        (
+            FULLY_CONNECTED,
+            BLOCKS,
+            "{model}:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which no "
+            "file has; use per-axis scales",
+        ),
+    ],
+)
+def test_what_has_no_file_is_refused_before_samples_are_run(
+    text: str,
+    recipe: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    path, data, output = (tmp_path / name for name in ("m.mlir", "x.npy", "q.tflite"))
+    path.write_text(text)
+    x = samples(8, 6 if "stablehlo" in text else 8)
+    x[0] = np.nan
+    np.save(data, x)
+    if recipe == BLOCKS:
+        (tmp_path / "blocks.toml").write_text(BLOCKS)
+        recipe = str(tmp_path / "blocks.toml")
+    arguments = [str(path), "--data", str(data), "-o", str(output)]
+    assert main([*arguments, "--recipe", recipe]) == 1
+    assert capsys.readouterr().err == message.format(model=path) + "\n"

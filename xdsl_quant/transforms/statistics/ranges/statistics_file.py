@@ -59,7 +59,11 @@ def content_digest(content: Mapping[str, Any]) -> str:
 
 
 def read_content(
-    path: str | os.PathLike[str], advice: str, *, needs_digest: bool
+    path: str | os.PathLike[str],
+    advice: str,
+    *,
+    needs_digest: bool,
+    other_file: str = "",
 ) -> dict[str, Any]:
     """
     The members of a file.
@@ -68,6 +72,7 @@ def read_content(
         path: the file.
         advice: what to do if it is not as it was saved.
         needs_digest: whether it must have been saved, and not written by hand.
+        other_file: what to do if it is another kind of file.
 
     Raises:
         OSError: if the file cannot be read.
@@ -77,9 +82,9 @@ def read_content(
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as e:
-        raise ValueError(f"{path} is no JSON: {e}") from None
+        raise ValueError(f"{path} is no JSON: {e}{other_file}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is no JSON object")
+        raise ValueError(f"{path} is no JSON object{other_file}")
     members = cast("dict[str, Any]", content)
     if (version := _member(members, "version", str(path))) != VERSION:
         raise ValueError(
