@@ -28,6 +28,7 @@ from .loop_fixes import (
     store_whole_bytes,
 )
 from .mlir_bindings import execution_engine, ir, run_passes
+from .outlining import outline_loops
 from .scheduling import Schedule
 from .size_checks import check_sizes
 from .tensor_fixes import (
@@ -191,11 +192,12 @@ class MachineCode:
         call_libm(module)
         store_whole_bytes(module)
         convert_floats_exactly(module)
+        outlined = outline_loops(module, names[0])
         run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
         move_bf16_as_integers(module)
         return_where_assertions_fail(module, names)
-        mark_buffers_as_distinct(module, names)
+        mark_buffers_as_distinct(module, (*names, *outlined))
 
     def _start(self, module: Any, names: Sequence[str]) -> None:
         """Let LLVM compile a module."""

@@ -1,0 +1,139 @@
+"""Loop nests in functions of their own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlir")
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.mlir_bindings import functions_in, ir, ops_in
+from xdsl_quant.execution.outlining import FEW, outline_loops
+
+PLAIN = """
+    scf.for %i = %c0 to %c4 step %c1 {
+      %x = memref.load %from[%i] : memref<4xf32>
+      %y = arith.addf %x, %one : f32
+      memref.store %y, %to[%i] : memref<4xf32>
+    }"""
+"""A loop that can be outlined."""
+
+
+def outlined(*nests: str, others: str = "") -> tuple[list[str], Any]:
+    """The names of the functions that become of a kernel, and the module."""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(f"""
+func.func private @kernel_1()
+func.func @kernel(%from: memref<4xf32>, %to: memref<4xf32>, %is: i1)
+    attributes {{passthrough = ["noinline"]}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %one = arith.constant 1.0 : f32
+  {others}
+  {"".join(nests)}
+  return
+}}""")
+        names = outline_loops(module, "kernel")
+        assert module.operation.verify()
+        return names, module
+
+
+def calls(module: Any) -> list[str]:
+    return [op.attributes["callee"].value for op in ops_in(module, "func.call")]
+
+
+def test_few_loops_stay():
+    names, module = outlined(*[PLAIN] * FEW)
+    assert names == calls(module) == []
+    assert len(ops_in(module, "scf.for")) == FEW
+
+
+def test_each_of_many_has_a_function():
+    names, module = outlined(*[PLAIN] * (FEW + 1))
+    # One name is taken.
+    expected = [f"kernel_{i}" for i in range(FEW + 2) if i != 1]
+    assert names == calls(module) == expected
+    functions = functions_in(module, names)
+    assert len(functions) == FEW + 1
+    for function in functions:
+        assert str(function.attributes["passthrough"]) == '["noinline"]'
+        # Constants are no arguments.
+        assert str(function.attributes["function_type"]) == (
+            "(memref<4xf32>, memref<4xf32>) -> ()"
+        )
+        assert len(ops_in(function, "scf.for")) == 1
+
+
+@pytest.mark.parametrize(
+    ("others", "nest"),
+    [
+        (
+            "",
+            """
+    %sum = scf.for %i = %c0 to %c4 step %c1 iter_args(%s = %one) -> f32 {
+      %x = memref.load %from[%i] : memref<4xf32>
+      %y = arith.addf %x, %s : f32
+      scf.yield %y : f32
+    }""",
+        ),
+        (
+            "",
+            """
+    scf.for %i = %c0 to %c4 step %c1 {
+      cf.assert %is, "is not"
+    }""",
+        ),
+        (
+            "%view = memref.cast %from : memref<4xf32> to memref<?xf32>",
+            """
+    scf.for %i = %c0 to %c4 step %c1 {
+      %x = memref.load %view[%i] : memref<?xf32>
+      memref.store %x, %from[%i] : memref<4xf32>
+    }""",
+        ),
+        (
+            "%one_of = arith.select %is, %from, %to : memref<4xf32>",
+            """
+    scf.for %i = %c0 to %c4 step %c1 {
+      %x = memref.load %one_of[%i] : memref<4xf32>
+      memref.store %x, %from[%i] : memref<4xf32>
+    }""",
+        ),
+    ],
+    ids=["results", "assertions", "views", "unknown buffers"],
+)
+def test_what_cannot_be_outlined_stays(others: str, nest: str):
+    plain = [PLAIN] * (FEW + 1)
+    names, module = outlined(nest, *plain, others=others)
+    assert len(names) == FEW + 1
+    (kernel,) = functions_in(module, ["kernel"])
+    assert len(ops_in(kernel, "scf.for")) == 1
+    assert outlined(nest, *plain[1:], others=others)[0] == []
+
+
+def test_many_layers():
+    count = 12
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-3, 4, (count, 5, 5))
+    lines = [
+        f"""
+  %w{i} = arith.constant dense<{weights[i].tolist()}> : tensor<5x5xi32>
+  %y{i} = linalg.matmul ins(%x{i}, %w{i} : tensor<2x5xi32>, tensor<5x5xi32>)
+    outs(%zero : tensor<2x5xi32>) -> tensor<2x5xi32>
+  %n{i} = arith.constant dense<{i - 7}> : tensor<2x5xi32>
+  %x{i + 1} = arith.maxsi %y{i}, %n{i} : tensor<2x5xi32>"""
+        for i in range(count)
+    ]
+    function = compile(f"""
+func.func @f(%x0: tensor<2x5xi32>) -> tensor<2x5xi32> {{
+  %zero = arith.constant dense<0> : tensor<2x5xi32>
+  {"".join(lines)}
+  return %x{count} : tensor<2x5xi32>
+}}""")
+    x = rng.integers(-9, 10, (2, 5)).astype(np.int32)
+    expected = x
+    for i in range(count):
+        expected = np.maximum(expected @ weights[i].astype(np.int32), i - 7)
+    assert function(x).tolist() == expected.tolist()
