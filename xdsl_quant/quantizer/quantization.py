@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.rewriter import Rewriter
@@ -69,6 +71,7 @@ from .samples import Data, LabelData, batches_of
 from .selection import Selection, select
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights, report_on_weights
+from .weight_rounding import rounded_weights, set_weights
 
 Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 """
@@ -335,12 +338,19 @@ def _with_quantized_weights(
     entry: str | None,
     progress: Progress | None,
 ) -> QuantizedModel:
-    reference = resolved = quantize_weights(module, recipe)
-    if recipe.bias_correction:
+    def samples() -> Iterable[Batch]:
         batches, count = batches_of(data, entry_function(module, entry))
-        shown = batches if progress is None else progress(batches, count)
-        corrected = corrected_biases(module, resolved, shown, entry)
+        return batches if progress is None else progress(batches, count)
+
+    reference = resolved = quantize_weights(module, recipe)
+    rounded: Mapping[int, NDArray[np.floating]] = {}
+    if recipe.weights.rounding == "gptq":
+        rounded = rounded_weights(module, resolved, samples(), entry)
+        set_weights(resolved, rounded)
+    if recipe.bias_correction:
+        corrected = corrected_biases(module, resolved, samples(), entry)
         resolved = quantize_weights(corrected, recipe)
+        set_weights(resolved, rounded)
     stored = resolved.clone()
     apply_passes(stored, [QuantConvertConstPass()])
     no_target = TargetSpec("none")

@@ -99,6 +99,12 @@ class WeightOptions:
     range: Literal["min-max", "mse"] = "min-max"
     """Which weights a scale is for: all, or a part of the range with less error."""
 
+    rounding: Literal["nearest", "gptq"] = "nearest"
+    """
+    How a weight is rounded: to the nearest integer, or so that products by it change least
+    on the samples.
+    """
+
 
 @dataclass(frozen=True)
 class Recipe:

@@ -136,6 +136,7 @@ def _weights(table: TomlTable) -> WeightOptions:
     default = WeightOptions()
     granularity: Any = _word(table, "granularity", get_args(WeightGranularity))
     weight_range: Any = _word(table, "range", ("min-max", "mse"))
+    rounding: Any = _word(table, "rounding", ("nearest", "gptq"))
     size: Any = table.values.get("block-size", default.block_size)
     if type(size) is not int or size < 1:
         table.fail(
@@ -153,6 +154,7 @@ def _weights(table: TomlTable) -> WeightOptions:
         granularity or default.granularity,
         size,
         weight_range or default.range,
+        rounding or default.rounding,
     )
 
 

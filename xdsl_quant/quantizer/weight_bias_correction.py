@@ -13,19 +13,21 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.transforms.weights.layers.layer import Layer, layer_of
+from xdsl_quant.transforms.weights.layers.layer import (
+    Layer,
+    layer_of,
+    without_activation,
+)
 from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .recording import RecordedModule, record
-
-_ACTIVATION = "fused_activation_function"
+from .weight_products import products_of, with_float_values
 
 
 def corrected_biases(
@@ -52,7 +54,7 @@ def corrected_biases(
         ValueError: if the model cannot be run, or samples do not fit.
     """
     result = module.clone()
-    products = zip(_products(result), _products(quantized), strict=True)
+    products = zip(products_of(result), products_of(quantized), strict=True)
     layers = {
         number: layer
         for number, (op, quantized_op) in enumerate(products)
@@ -62,26 +64,22 @@ def corrected_biases(
     }
     if not layers:
         return result
-    errors = _mean_errors(quantized, layers, batches, entry)
+    errors = _mean_errors(module, quantized, layers, batches, entry)
     for number, error in errors.items():
         layer = layers[number]
         layer.set_biases(layer.biases() + error, PatternRewriter(layer.product))
     return result
 
 
-def _products(module: ModuleOp) -> list[Operation]:
-    """The products by constants, which may be quantized, in the order of the text."""
-    return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
-
-
 def _mean_errors(
+    module: ModuleOp,
     quantized: ModuleOp,
     layers: Mapping[int, Layer],
     batches: Iterable[Batch],
     entry: str | None,
 ) -> Mapping[int, NDArray[np.float64]]:
     """What each output channel of products lacks in the mean, by numbers of products."""
-    recorded = _recorded(quantized, layers, entry)
+    recorded = _recorded(module, quantized, layers, entry)
     sums: dict[int, NDArray[np.float64]] = {}
     counts: dict[int, int] = {}
     for batch in batches:
@@ -98,31 +96,20 @@ def _mean_errors(
 
 
 def _recorded(
-    quantized: ModuleOp, layers: Mapping[int, Layer], entry: str | None
+    module: ModuleOp,
+    quantized: ModuleOp,
+    layers: Mapping[int, Layer],
+    entry: str | None,
 ) -> RecordedModule:
     """A float model that records products of its values by both kinds of weights."""
-    module = quantized.clone()
-    for number, op in enumerate(_products(module)):
-        weight = weight_of(op, is_quantized=True)
-        if weight is None or weight_of(op) is not None:
-            continue
-        float_op = op.clone()
-        float_op.operands[weight.operand] = weight.value
-        Rewriter.insert_op(float_op, InsertPoint.before(op))
-        op.results[0].replace_all_uses_with(float_op.results[0])
-        if number in layers:
-            for name, each in (("float", float_op), ("quantized", op)):
-                product = _without_activation(each)
-                Rewriter.insert_op(product, InsertPoint.before(op))
-                record(product.results[0], _key(number, name))
-    return RecordedModule.of(module, entry_function(module, entry).sym_name.data)
-
-
-def _without_activation(op: Operation) -> Operation:
-    copy = op.clone()
-    if _ACTIVATION in copy.properties:
-        copy.properties[_ACTIVATION] = StringAttr("NONE")
-    return copy
+    both, products = with_float_values(module, quantized)
+    for number in layers:
+        float_op, op = products[number]
+        for name, each in (("float", float_op), ("quantized", op)):
+            product = without_activation(each.clone())
+            Rewriter.insert_op(product, InsertPoint.before(op))
+            record(product.results[0], _key(number, name))
+    return RecordedModule.of(both, entry_function(both, entry).sym_name.data)
 
 
 def _key(number: int, name: str) -> str:

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
@@ -20,7 +19,6 @@ from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
     Granularity,
     QuantizeWeight,
-    Weight,
     weight_of,
 )
 
@@ -31,6 +29,7 @@ from .recipe_files import RecipeError
 from .recording import RecordedModule, record, record_results
 from .report import KernelReport, ModelReport
 from .selection import fail_to_select
+from .weight_products import products_of, with_float_values
 
 
 def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
@@ -137,7 +136,7 @@ def report_on_weights(
     runs = [
         _recorded(module.clone(), function),
         _recorded(quantized.clone(), function),
-        _own(quantized, function),
+        _own(module, quantized, function),
     ]
     accumulated: dict[str, Error] = {}
     own: dict[str, Error] = {}
@@ -149,26 +148,19 @@ def report_on_weights(
             for key, found in values.items():
                 errors.setdefault(key, Error()).add(expected[key], found, None)
     reports = [
-        _report(op, weight, accumulated[key], own[key])
-        for number, (op, weight) in enumerate(_products(quantized).items())
+        _report(original, op, accumulated[key], own[key])
+        for number, (original, op) in enumerate(
+            zip(products_of(module), products_of(quantized), strict=True)
+        )
         for key in [result_key(number, 0)]
     ]
     outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
     return ModelReport(reports, outputs, None if scores is None else scores.accuracy())
 
 
-def _products(module: ModuleOp) -> Mapping[Operation, Weight]:
-    """The products by constants, whether these are quantized or not."""
-    return {
-        op: weight
-        for op in module.walk()
-        if (weight := weight_of(op, is_quantized=True)) is not None
-    }
-
-
 def _recorded(module: ModuleOp, function: str) -> RecordedModule:
     """A module that records the results of products and of a function."""
-    for number, op in enumerate(_products(module)):
+    for number, op in enumerate(products_of(module)):
         record(op.results[0], result_key(number, 0))
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == function:
@@ -176,37 +168,38 @@ def _recorded(module: ModuleOp, function: str) -> RecordedModule:
     return RecordedModule.of(module, function)
 
 
-def _own(quantized: ModuleOp, function: str) -> RecordedModule:
+def _own(module: ModuleOp, quantized: ModuleOp, function: str) -> RecordedModule:
     """A module of floats that records products of its values by quantized weights."""
-    module = quantized.clone()
-    for number, (op, weight) in enumerate(_products(module).items()):
-        copy = op.clone()
-        copy.operands[weight.operand] = weight.value
-        Rewriter.insert_op(copy, InsertPoint.before(op))
-        op.results[0].replace_all_uses_with(copy.results[0])
+    both, products = with_float_values(module, quantized)
+    for number, (_, op) in enumerate(products):
         record(op.results[0], result_key(number, 0))
-    return RecordedModule.of(module, function)
+    return RecordedModule.of(both, function)
 
 
 def _report(
-    op: Operation, weight: Weight, accumulated: Error, own: Error
+    original: Operation, op: Operation, accumulated: Error, own: Error
 ) -> KernelReport:
-    elements = weight.elements()
+    weight, stored = weight_of(original), weight_of(op, is_quantized=True)
+    assert weight is not None
+    assert stored is not None
+    elements, rounded = weight.elements(), stored.elements()
     assert elements is not None
+    assert rounded is not None
     type_ = None
     expressed = scalar_or_element_type(weight.value.type)
     assert isinstance(expressed, AnyFloat)
     size = elements.size * expressed.bitwidth
     stored_size, weight_sqnr = size, math.nan
     value = op.operands[weight.operand]
-    if value is not weight.value:
+    if value is not stored.value:
         assert isinstance(value.owner, Operation)
         type_ = scalar_or_element_type(value.owner.operands[0].type)
         assert isinstance(type_, UniformType)
         parameters = QuantizationParameters.from_type(type_)
         error = Error()
-        numbers = elements.astype(parameters.expressed_dtype)
-        error.add(numbers, dequantize(quantize(numbers, parameters), parameters), None)
+        rounded = rounded.astype(parameters.expressed_dtype)
+        found = dequantize(quantize(rounded, parameters), parameters)
+        error.add(elements.astype(parameters.expressed_dtype), found, None)
         stored_size, weight_sqnr = elements.size * parameters.storage_width, error.sqnr
     return KernelReport(
         op_name(op),

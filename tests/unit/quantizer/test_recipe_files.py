@@ -77,11 +77,12 @@ bits = 3
 granularity = "block"
 block-size = 16
 range = "mse"
+rounding = "gptq"
 """
     assert parse_recipe(text) == Recipe(
         "recipe",
         mode="weight-only",
-        weights=WeightOptions(3, "block", 16, "mse"),
+        weights=WeightOptions(3, "block", 16, "mse", "gptq"),
         bias_correction=False,
     )
     text = 'mode = "weight-only"\n[weights]\nbits = 4'
@@ -137,6 +138,11 @@ def test_what_a_recipe_does_not_say_is_by_default():
             'mode = "weight-only"\n[weights]\ngranularity = "channel"',
             "my.toml:3: error: expected one of 'tensor', 'axis', 'block', 'block-or-axis' "
             "for 'granularity', found 'channel'",
+        ),
+        (
+            'mode = "weight-only"\n[weights]\nrounding = "adaround"',
+            "my.toml:3: error: expected one of 'nearest', 'gptq' for 'rounding', found "
+            "'adaround'",
         ),
         (
             'mode = "weight-only"\n[weights]\nblocksize = 1',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -39,6 +40,9 @@ from .channels import constant_numbers, of_channels
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+_ACTIVATION = "fused_activation_function"
 
 
 class Bias(NamedTuple):
@@ -159,6 +163,21 @@ class Layer:
         add.operands[0] = product
         rewriter.insert([*ops, add], point)
 
+    def by_weights(self, numbers: NDArray[np.float64]) -> Sequence[Operation]:
+        """
+        Ops of which the last one is the product by other weights, without a bias and an
+        activation function.
+        """
+        copy = self.product.clone()
+        ops = [self._constant(numbers, self.weight.value.type)]
+        copy.operands[self.weight.operand] = ops[0].results[0]
+        if self.bias is not None and self.bias.op is self.product:
+            type_ = copy.operands[self.bias.operand].type
+            if isinstance(type_, ShapedType):
+                ops.append(self._constant(_zeros(type_), type_))
+                copy.operands[self.bias.operand] = ops[-1].results[0]
+        return *ops, without_activation(copy)
+
     def may_have(self, *arrays: NDArray[np.float64]) -> bool:
         """Whether numbers are finite in the type of the weights."""
         import numpy as np
@@ -177,26 +196,39 @@ class Layer:
         return self.bias is not None or min(shape, default=1) > 0
 
     def _constant(self, numbers: NDArray[np.float64], type_: Attribute) -> Operation:
-        """A constant of the dialect of the weights."""
-        import numpy as np
+        return constant_like(self.weight.value, numbers, type_)
 
-        from xdsl_quant.numerics.float_dtypes import float_dtype
 
-        owner = self.weight.value.owner
-        assert isinstance(owner, Operation)
-        element_type = scalar_or_element_type(type_)
-        assert isinstance(element_type, AnyFloat)
-        array = np.ascontiguousarray(numbers).astype(float_dtype(element_type.name))
-        tensor = cast("TensorType[AnyFloat]", type_)
-        old = owner.properties["value"]
-        value: Attribute
-        if isinstance(old, DenseResourceAttr):
-            value = new_resource(old.resource_handle.data, array, tensor)
-        else:
-            value = DenseIntOrFPElementsAttr(tensor, BytesAttr(array.tobytes()))
-        return type(owner).create(
-            properties={"value": value}, result_types=[type_], location=owner.location
-        )
+def constant_like(
+    value: SSAValue, numbers: NDArray[np.floating], type_: Attribute
+) -> Operation:
+    """
+    A constant of the dialect and the location of another one.
+
+    Args:
+        value: the other constant.
+        numbers: its elements.
+        type_: its type.
+    """
+    import numpy as np
+
+    from xdsl_quant.numerics.float_dtypes import float_dtype
+
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    element_type = scalar_or_element_type(type_)
+    assert isinstance(element_type, AnyFloat)
+    array = np.ascontiguousarray(numbers).astype(float_dtype(element_type.name))
+    tensor = cast("TensorType[AnyFloat]", type_)
+    old = owner.properties["value"]
+    elements: Attribute
+    if isinstance(old, DenseResourceAttr):
+        elements = new_resource(old.resource_handle.data, array, tensor)
+    else:
+        elements = DenseIntOrFPElementsAttr(tensor, BytesAttr(array.tobytes()))
+    return type(owner).create(
+        properties={"value": elements}, result_types=[type_], location=owner.location
+    )
 
 
 def layer_of(op: Operation) -> Layer | None:
@@ -258,8 +290,21 @@ def only_user(value: SSAValue) -> Operation | None:
 
 def fused_activation(op: Operation) -> str:
     """The activation function that an op has; `NONE` if it has none."""
-    activation = op.properties.get("fused_activation_function")
+    activation = op.properties.get(_ACTIVATION)
     return activation.data if isinstance(activation, StringAttr) else "NONE"
+
+
+def without_activation(op: Operation) -> Operation:
+    """An op, whose activation function is removed."""
+    if fused_activation(op) != "NONE":
+        op.properties[_ACTIVATION] = StringAttr("NONE")
+    return op
+
+
+def _zeros(type_: ShapedType) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.zeros(type_.get_shape())
 
 
 def _biases(op: Operation, operand: int, layer: Layer) -> NDArray[np.float64] | None:

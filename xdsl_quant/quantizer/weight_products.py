@@ -1,0 +1,53 @@
+"""Products by constants, in a float model and in one with quantized weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
+
+
+class Products(NamedTuple):
+    """A product of values of the float model, by both kinds of weights."""
+
+    by_floats: Operation
+    by_quantized: Operation
+
+
+def products_of(module: ModuleOp) -> Sequence[Operation]:
+    """
+    The products by constants, which may be quantized and dequantized, in the order of the
+    text: their positions are the same for all kinds of weights.
+    """
+    return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
+
+
+def with_float_values(
+    module: ModuleOp, quantized: ModuleOp
+) -> tuple[ModuleOp, Sequence[Products]]:
+    """
+    Args:
+        module: a float model.
+        quantized: the same with weights that are quantized and dequantized.
+
+    Returns:
+        a copy of `quantized` whose values are those of the float model, and the products
+        of these, in the order of `products_of`.
+    """
+    result = quantized.clone()
+    found: list[Products] = []
+    for original, op in zip(products_of(module), products_of(result), strict=True):
+        weight = weight_of(original)
+        assert weight is not None
+        assert isinstance(weight.value.owner, Operation)
+        constant, float_op = weight.value.owner.clone(), op.clone()
+        float_op.operands[weight.operand] = constant.results[0]
+        Rewriter.insert_op((constant, float_op), InsertPoint.before(op))
+        op.results[0].replace_all_uses_with(float_op.results[0])
+        found.append(Products(float_op, op))
+    return result, found

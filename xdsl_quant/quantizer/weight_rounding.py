@@ -1,0 +1,184 @@
+"""
+Weights that are rounded with regard to what they are multiplied by: see
+[`gptq`][xdsl_quant.numerics.gptq.gptq].
+
+The inputs of products are those of the float model on samples. Only sums over them are
+kept: a matrix for each product, with a row and a column for each input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.numerics import QuantizationParameters, dequantize
+from xdsl_quant.numerics.gptq import gptq
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.weights.layers.inputs import (
+    MatrixProduct,
+    matrix_product_of,
+)
+from xdsl_quant.transforms.weights.layers.layer import (
+    constant_like,
+    erase_unused,
+    layer_of,
+)
+from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
+
+from .recording import RecordedModule, record
+from .weight_products import products_of
+
+Floats = NDArray[np.float64]
+
+
+def rounded_weights(
+    module: ModuleOp,
+    quantized: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+) -> Mapping[int, NDArray[Any]]:
+    """
+    Weights that are rounded to what their types can store.
+
+    Args:
+        module: a float model.
+        quantized: the same, with weights that are quantized and dequantized.
+        batches: samples.
+        entry: the function that takes them.
+
+    Returns:
+        weights by the position of products in the text. Those are missing that no sample
+        reaches, whose weights are not quantized, that are not products of matrices, or
+        whose weights another product takes transposed.
+
+    Raises:
+        ValueError: if the model cannot be run, samples do not fit, or a product takes
+            values that are not finite.
+    """
+    casts = {
+        number: cast
+        for number, op in enumerate(products_of(quantized))
+        if (cast := _cast_of(op)) is not None
+    }
+    recorded = module.clone()
+    products = {
+        number: product
+        for number, op in enumerate(products_of(recorded))
+        if number in casts
+        and (layer := layer_of(op)) is not None
+        and (product := matrix_product_of(layer)) is not None
+    }
+    if not products:
+        return {}
+    hessians = _hessians(recorded, products, batches, entry)
+    # Products that have their weights in common have one sum.
+    sums: dict[Operation, dict[int, Floats]] = {}
+    for number, hessian in hessians.items():
+        of_weights = sums.setdefault(casts[number], {})
+        dimension = products[number].layer.dimension
+        of_weights[dimension] = hessian + of_weights.get(dimension, 0)
+    return {
+        number: _rounded(products[number], casts[number], hessian)
+        for number in hessians
+        # A transposed product has other inputs.
+        if len(of_weights := sums[casts[number]]) == 1
+        for hessian in of_weights.values()
+    }
+
+
+def set_weights(quantized: ModuleOp, weights: Mapping[int, NDArray[Any]]) -> None:
+    """
+    Replace weights that are quantized and dequantized.
+
+    Args:
+        quantized: a model, which changes.
+        weights: the new ones by the position of their products in the text.
+    """
+    for number, op in enumerate(products_of(quantized)):
+        if number in weights and (cast := _cast_of(op)) is not None:
+            old = cast.operands[0]
+            constant = constant_like(old, weights[number], old.type)
+            constant.results[0].name_hint = old.name_hint
+            Rewriter.insert_op(constant, InsertPoint.before(cast))
+            cast.operands[0] = constant.results[0]
+            erase_unused(old, PatternRewriter(cast))
+
+
+def _hessians(
+    module: ModuleOp,
+    products: Mapping[int, MatrixProduct],
+    batches: Iterable[Batch],
+    entry: str | None,
+) -> Mapping[int, Floats]:
+    """`XᵀX` for the inputs `X` of products, summed over batches."""
+    keys = {number: _record_inputs(each, number) for number, each in products.items()}
+    function = entry_function(module, entry).sym_name.data
+    recorded = RecordedModule.of(module, function)
+    sums: dict[int, Floats] = {}
+    for batch in batches:
+        values = recorded.values(batch)
+        for number, product in products.items():
+            if keys[number][0] in values:
+                inputs = product.inputs([values[key] for key in keys[number]])
+                if not (is_finite := np.isfinite(inputs)).all():
+                    op = product.layer.product
+                    raise ValueError(
+                        f"{location_prefix(op.location)}error: '{op_name(op)}' op takes "
+                        f"values that are not finite, found {inputs[~is_finite][0]}; "
+                        "expected samples whose values are finite"
+                    )
+                sums[number] = inputs.swapaxes(1, 2) @ inputs + sums.get(number, 0)
+    return sums
+
+
+def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
+    """Record what the inputs of a product are made of."""
+    if product.input is not None:
+        record(product.input, key := f"{number}")
+        return [key]
+    keys: list[str] = []
+    for ops in product.probes():
+        Rewriter.insert_op(ops, InsertPoint.before(product.layer.product))
+        record(ops[-1].results[0], key := f"{number}:{len(keys)}")
+        keys.append(key)
+    return keys
+
+
+def _cast_of(op: Operation) -> Operation | None:
+    """The op that quantizes the weights of a product; `None` if they are not quantized."""
+    weight = weight_of(op, is_quantized=True)
+    assert weight is not None
+    value, cast = op.operands[weight.operand], None
+    while value is not weight.value:
+        assert isinstance(value.owner, Operation)
+        cast = value.owner
+        value = cast.operands[0]
+    return cast
+
+
+def _rounded(
+    product: MatrixProduct, cast: Operation, hessian: Floats
+) -> NDArray[np.floating]:
+    weights = product.layer.weights()
+    type_ = scalar_or_element_type(cast.results[0].type)
+    assert isinstance(type_, UniformType)
+    parameters = QuantizationParameters.from_type(type_)
+    ones = np.ones(weights.shape, parameters.storage_dtype)
+    scales = product.matrices(dequantize(ones, parameters).astype(np.float64))
+    stored = gptq(
+        product.matrices(weights),
+        hessian,
+        scales,
+        (parameters.storage_min, parameters.storage_max),
+    )
+    return product.weights(stored * scales)
