@@ -7,8 +7,8 @@ A constant that is the weight of a product, as the traits
 [`AffineOpCoefficient`][xdsl_quant.dialects.quant.traits.AffineOpCoefficient] of an op say,
 is quantized and dequantized. Types are symmetric and narrow: see
 [`weight_parameters`][xdsl_quant.numerics.weights.weight_parameters]. `quant-convert-const`
-makes integers of them afterwards. A `tfl.pseudo_const` is quantized and dequantized by the
-ops of TensorFlow Lite, unless it has no such type.
+makes integers of them afterwards. The weight of a product of TensorFlow Lite is quantized
+and dequantized by the ops of TensorFlow Lite, unless it has no such type.
 
 Example:
 
@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -214,7 +214,7 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
         if (quantized := self._quantized.get(key)) is None:
             owner = weight.value.owner
             assert isinstance(owner, Operation)
-            casts = _casts(weight.value, type_, owner.location)
+            casts = _casts(op, weight.value, type_)
             rewriter.insert(casts, InsertPoint.after(owner))
             quantized = self._quantized[key] = casts[-1].results[0]
         op.operands[weight.operand] = quantized
@@ -236,14 +236,15 @@ class QuantizeWeight(CheckedPattern["tuple[Weight, Attribute]"]):
 
 
 def _casts(
-    value: SSAValue, quantized: Attribute, location: LocationAttr
+    product: Operation, value: SSAValue, quantized: Attribute
 ) -> Sequence[Operation]:
     """
     The cast of a constant to a quantized type and the one back: those of TensorFlow Lite
-    for one of its constants, if it has the type.
+    for one of its products, if it has the type.
     """
-    owner = value.owner
-    if isinstance(owner, Operation) and op_name(owner) == "tfl.pseudo_const":
+    assert isinstance(value.owner, Operation)
+    location = value.owner.location
+    if op_name(product).startswith("tfl."):
         from xdsl_quant.dialects.tfl.elementwise import DequantizeOp, QuantizeOp
 
         quantize = QuantizeOp.create(

@@ -295,12 +295,12 @@ def test_casts_with_several_scales():
 
 
 def test_weights_of_floats():
-    """Quantized weights of floats are dequantized, and are constants then."""
+    """Unsigned weights of floats are dequantized, and are constants then."""
     text = """
-        !w = !quant.uniform<i8<-127:127>:f32:0, {0.5, 0.25}>
+        !w = !quant.uniform<u8<1:255>:f32:0, {0.5, 0.25}>
         func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
           %w = "tfl.pseudo_qconst"() <{
-              qtype = tensor<2x2x!w>, value = dense<[[1, 2], [-4, 8]]> : tensor<2x2xi8>
+              qtype = tensor<2x2x!w>, value = dense<[[1, 2], [4, 8]]> : tensor<2x2xi8>
           }> : () -> tensor<2x2x!w>
           %none = "tfl.no_value"() <{value}> : () -> none
           %y = "tfl.fully_connected"(%x, %w, %none) <{
@@ -311,11 +311,11 @@ def test_weights_of_floats():
         }
     """
     module = converted(parse_module(text))
-    assert "dense<[[5.000000e-01, -1.000000e+00], [1.000000e+00, 2.000000e+00]]>" in (
+    assert "dense<[[5.000000e-01, 1.000000e+00], [1.000000e+00, 2.000000e+00]]>" in (
         str(module)
     )
-    (result,) = run_function(module, "main", np.array([[3, 1]], np.float32))
-    np.testing.assert_array_equal(result, [[2.5, 0]])
+    (result,) = run_function(module, "main", np.array([[-3, 2]], np.float32))
+    np.testing.assert_array_equal(result, [[0.5, 1]])
 
 
 @pytest.mark.parametrize("scale", [":f32, 0.1:3", ":f32:0, {0.1:3, 0.3, 1.1}"])

@@ -94,6 +94,12 @@ class Computation:
     operands: Operands = Operands()
     """Which operands of the kernel may be what."""
 
+    hybrid: Formula | None = None
+    """
+    What is computed of floats and stored weights, given the op and its operands; `None` for
+    ops that dequantize the weights.
+    """
+
     def results(
         self,
         op: Operation,
@@ -118,11 +124,33 @@ class Computation:
             return self.formula(op, *values)
         if mode == "only":
             return self._by_fallback(op, values)
+        if self.hybrid is not None and is_float(type_) and self._is_hybrid(operands):
+            return self.hybrid(op, *operands)
         stored = self._stored_values(op, result, operands)
         if isinstance(stored, NoKernel):
             fall_back(op, stored.reason)
             return self._by_fallback(op, values)
         return stored
+
+    def _is_hybrid(self, operands: Sequence[Any]) -> bool:
+        """Whether there are floats, which the kernel quantizes, and stored weights."""
+        what = self.operands
+        assert what.weights is not None
+        weights = operands[what.weights]
+        others = (x for i, x in enumerate(operands) if i != what.weights)
+        if not isinstance(weights, Quantized) or not all(
+            x is None or (not isinstance(x, Quantized) and x.dtype == np.float32)
+            for x in others
+        ):
+            return False
+        parameters = weights.parameters
+        return (
+            parameters.is_signed
+            and parameters.storage_width <= 8
+            and not parameters.has_zero_points
+            and parameters.block_sizes is None
+            and parameters.quantized_dimension in (None, what.channels)
+        )
 
     def _stored_values(
         self, op: Operation, result: QuantizationParameters | None, operands: list[Any]

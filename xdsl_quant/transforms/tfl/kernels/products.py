@@ -12,6 +12,7 @@ from xdsl_quant.dialects import tfl
 from xdsl_quant.numerics import QuantizationParameters as Parameters
 from xdsl_quant.numerics.tflite import (
     floats,
+    hybrid,
     products,
     reduction,
     windows,
@@ -60,7 +61,10 @@ def _centered(weights: Quantized) -> Quantized:
 
 
 def _convolution(
-    sums: Callable[..., Any], function: Callable[..., Any], channels: int
+    sums: Callable[..., Any],
+    function: Callable[..., Any],
+    channels: int,
+    is_depthwise: bool = False,
 ) -> Implementation:
     def formula(op: Any, x: Any, weights: Any, bias: Any) -> Any:
         return _with_bias(op, sums(x, weights, window_of(op)), bias)
@@ -77,8 +81,13 @@ def _convolution(
             is_wide,
         )
 
+    def hybrid_kernel(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+        window = window_of(op)
+        result = hybrid.convolution(x, weights, bias, window, is_depthwise)
+        return floats.activated(result, activation_of(op))
+
     what = Operands(plain=(2,), weights=1, channels=channels, bias=2)
-    return Computation(formula, kernel, what)
+    return Computation(formula, kernel, what, hybrid_kernel)
 
 
 def _with_bias(op: Any, sums: Any, bias: Any) -> Any:
@@ -125,8 +134,13 @@ def _fully_connected(has_multiplier: bool) -> Computation:
             has_multiplier,
         )
 
+    def hybrid_kernel(op: Any, x: Any, weights: Any, bias: Any) -> Any:
+        options = flag(op.keep_num_dims), flag(op.asymmetric_quantize_inputs)
+        result = hybrid.fully_connected(x, weights, bias, *options)
+        return floats.activated(result, activation_of(op))
+
     what = Operands(plain=(2,), weights=1, bias=2)
-    return Computation(_fully_connected_formula, kernel, what)
+    return Computation(_fully_connected_formula, kernel, what, hybrid_kernel)
 
 
 def _adj_x(op: tfl.BatchMatMulOp) -> bool:
@@ -281,7 +295,7 @@ def svdf(
 PRODUCTS: Mapping[type[Operation], Implementation] = {
     tfl.Conv2DOp: _convolution(products.convolution_sums, products.convolution, 0),
     tfl.DepthwiseConv2DOp: _convolution(
-        products.depthwise_sums, products.depthwise_convolution, 3
+        products.depthwise_sums, products.depthwise_convolution, 3, is_depthwise=True
     ),
     tfl.TransposeConvOp: Computation(
         _transposed_formula,
