@@ -2,7 +2,8 @@
 The ranges of the ports of a kernel.
 
 A calibrated type has one range. Those of an axis are in the attribute `quant.port_stats` of
-the kernel, with the number of the port: operands are counted first, then results.
+the kernel, with the number of the port: operands are counted first, then results. Beside a
+`!quant.any`, which says a width, the range of all elements is there, too.
 
 ```mlir
 quant.region "k" (%a = %x : tensor<2x4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
@@ -10,6 +11,10 @@ quant.region "k" (%a = %x : tensor<2x4xf32> as !quant.calibrated<f32<-1.0:2.0>>)
     port = 0 : i64, quant.axis = 0 : i64,
     quant.axis_stats = dense<[[-1.0, 0.0], [0.0, 2.0]]> : tensor<2x2xf64>
   }]} {
+}
+quant.region "k" (%a = %x : tensor<4xf32> as !quant.any<i16:f32>) attributes {
+  quant.port_stats = [{port = 0 : i64, quant.layer_stats = array<f64: -1.0, 2.0>}]
+} {
 }
 ```
 """
@@ -32,13 +37,16 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import CalibratedQuantizedType, RegionOp
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    RegionOp,
+)
 from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     ValueRanges,
-    axis_ranges,
+    attribute_ranges,
     calibrated_ranges,
-    of_all_indices,
 )
 
 PORT_STATS = "quant.port_stats"
@@ -50,8 +58,8 @@ _PORT = "port"
 def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
     """
     The ranges of the ports of a kernel that have a calibrated type, also those of an axis,
-    and of those without a specification that have ranges of an axis. Other specifications
-    count more than ranges.
+    and of those in the attribute `quant.port_stats` that have a `!quant.any` or no
+    specification. Other specifications count more than ranges.
 
     Raises:
         PassFailedException: if the attribute `quant.port_stats` is wrong.
@@ -64,8 +72,10 @@ def port_ranges(kernel: RegionOp) -> dict[int, ValueRanges]:
         try:
             if isinstance(spec, CalibratedQuantizedType):
                 ranges[index] = calibrated_ranges(spec, attributes)
-            elif isinstance(spec, AnyFloat) and (found := axis_ranges(attributes)):
-                ranges[index] = of_all_indices(*found)
+            elif isinstance(spec, AnyFloat | AnyQuantizedType) and (
+                found := attribute_ranges(attributes)
+            ):
+                ranges[index] = found
             else:
                 continue
         except ValueError as e:
@@ -135,17 +145,21 @@ def set_specs(
         kernel: the kernel.
         specs: those of operands, then those of results.
         ranges: for ports, by number, the ranges of an axis, where there are any; those that
-            do not fit the shape of the port are left out.
+            do not fit the shape of the port are left out. Beside a `!quant.any`, that of
+            all elements is kept, too.
     """
     input_count = len(kernel.inputs)
     kernel.attributes["input_specs"] = ArrayAttr(specs[:input_count])
     kernel.attributes["output_specs"] = ArrayAttr(specs[input_count:])
     types = *kernel.operand_types, *kernel.result_types
-    stats = [
-        DictionaryAttr({_PORT: IntegerAttr(index, i64), **attributes})
-        for index, port in sorted(ranges.items())
-        if _has_axis(types[index], port) and (attributes := port.axis_attributes())
-    ]
+    stats: list[DictionaryAttr] = []
+    for index, port in sorted(ranges.items()):
+        attributes = port.axis_attributes() if _has_axis(types[index], port) else {}
+        if isinstance(specs[index], AnyQuantizedType):
+            attributes |= port.layer_attributes()
+        if attributes:
+            number = IntegerAttr(index, i64)
+            stats.append(DictionaryAttr({_PORT: number, **attributes}))
     kernel.attributes.pop(PORT_STATS, None)
     if stats:
         kernel.attributes[PORT_STATS] = ArrayAttr(stats)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple, NoReturn
 
 from xdsl.context import Context
@@ -64,6 +64,7 @@ from xdsl_quant.transforms.statistics.quant_stats_to_calibrated import (
 )
 from xdsl_quant.transforms.statistics.ranges.value_ranges import (
     ValueRanges,
+    attribute_ranges,
     calibrated_ranges,
     recorded_ranges,
 )
@@ -142,7 +143,7 @@ class Constraint:
 
     type: QuantizedType
     ranges: ValueRanges | None = None
-    """The ranges of the value if the type is a calibrated one."""
+    """The ranges of the value if the type is a calibrated one, or a `!quant.any`."""
 
     is_given: bool = False
     """
@@ -160,9 +161,25 @@ class Constraint:
     def type_for(self, type_: Attribute) -> QuantizedType:
         """The type for the elements of a value; a range has one for each float type."""
         expressed_type = scalar_or_element_type(type_)
-        if self.ranges is None or not isinstance(expressed_type, AnyFloat):
+        if (
+            self.ranges is None
+            or isinstance(self.type, AnyQuantizedType)
+            or not isinstance(expressed_type, AnyFloat)
+        ):
             return self.type
         return self.ranges.calibrated_type(expressed_type)
+
+    def parts(self, type_: Attribute) -> Sequence[Constraint]:
+        """What is said of the storage, and of the range, of a value of some type."""
+        expressed_type = scalar_or_element_type(type_)
+        if (
+            self.ranges is None
+            or not isinstance(self.type, AnyQuantizedType)
+            or not isinstance(expressed_type, AnyFloat)
+        ):
+            return (self,)
+        calibrated = self.ranges.calibrated_type(expressed_type)
+        return replace(self, ranges=None), replace(self, type=calibrated)
 
 
 def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
@@ -196,6 +213,8 @@ def constraint_of(op: LinkOp, *, exact_bits: bool = False) -> Constraint | None:
                 type_ = QuantizedType.get_quantized_element_type(value.type)
                 if isinstance(type_, CalibratedQuantizedType):
                     ranges = calibrated_ranges(type_, op.attributes)
+                elif isinstance(type_, AnyQuantizedType):
+                    ranges = attribute_ranges(op.attributes)
     except (ValueError, ImportError) as e:
         fail(op, f"'{op.name}' op cannot be converted: {e}")
     if type_ is None:
@@ -289,15 +308,18 @@ class _Group:
     def resolved(self, constraints: Sequence[Constraint]) -> Constraint:
         """
         The constraint that all of these amount to. Ranges are last, as they give way to
-        all others.
+        all others, but for `!quant.any`, which is only a width.
 
         Raises:
             PassFailedException: if two of them contradict each other.
         """
-        chosen, *others = constraints
-        for other in others:
-            chosen = self._merged(chosen, other)
-        return chosen
+        ranges = [c for c in constraints if c.ranges is not None]
+        others = [c for c in constraints if c.ranges is None]
+        if others and ranges:
+            storage = reduce(self._merged, others)
+            if isinstance(storage.type, AnyQuantizedType):
+                return replace(storage, ranges=reduce(self._merged, ranges).ranges)
+        return reduce(self._merged, [*others, *ranges])
 
     def _merged(self, a: Constraint, b: Constraint) -> Constraint:
         if a.ranges is not None and b.ranges is not None:
@@ -586,19 +608,24 @@ class QuantConstraintsToSpecsPass(ModulePass):
         return [*others, *([] if ranges is None else [ranges])]
 
     def _constraints(self, group: _Group) -> list[Constraint]:
-        found = (constraint_of(x, exact_bits=self.exact_bits) for x in group.links)
-        constraints = [constraint for constraint in found if constraint is not None]
+        constraints = [
+            part
+            for link in group.links
+            if (found := constraint_of(link, exact_bits=self.exact_bits)) is not None
+            for part in found.parts(link.operands[0].type)
+        ]
         constraints += [
-            Constraint(
+            part
+            for port in group.ports
+            if isinstance(type_ := port.type, QuantizedType)
+            for part in Constraint(
                 port.kernel,
                 str(port),
                 type_,
                 port.ranges,
                 is_given=True,
                 is_definition=port.is_output,
-            )
-            for port in group.ports
-            if isinstance(type_ := port.type, QuantizedType)
+            ).parts(port.value.type)
         ]
         return constraints
 

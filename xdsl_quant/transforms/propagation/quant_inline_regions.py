@@ -38,7 +38,12 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
-from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp, QuantizedType
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    QuantizedType,
+)
 from xdsl_quant.dialects.quant.regions import RegionOp, ReturnOp
 from xdsl_quant.transforms.statistics.ranges.value_ranges import ValueRanges
 
@@ -180,4 +185,6 @@ def _cast(
     quantized = builder.insert(QuantizeCastOp(value, quantized_type))
     if ranges is not None:
         quantized.attributes |= ranges.axis_attributes()
+        if isinstance(spec, AnyQuantizedType):
+            quantized.attributes |= ranges.layer_attributes()
     return builder.insert(DequantizeCastOp(quantized.result, value.type)).result

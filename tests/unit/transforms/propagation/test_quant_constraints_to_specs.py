@@ -110,6 +110,9 @@ I16 = "!quant.uniform<i16:f32, 5.000000e-01>"
         ([ANY8, U], U),
         ([ANY8, NARROW], NARROW),
         ([ANY4, ANY8, I16], I16),
+        # A width and a range are both kept.
+        ([CALIBRATED, ANY8], ANY8),
+        ([CALIBRATED, ANY8, U], U),
     ],
 )
 def test_constraints_that_agree(types: list[str], expected: str):
@@ -132,7 +135,6 @@ def test_constraints_that_agree(types: list[str], expected: str):
         (U, NONE),
         (U, "!quant.fixed_point<i8:f32, 1073741824p-31>"),
         (CALIBRATED, "!quant.calibrated<f32<0.000000e+00:1.000000e+00>>"),
-        (CALIBRATED, ANY8),
         (ANY8, ANY_U8),
         (ANY8, NONE),
         (ANY8, "!quant.any<i8<-127:127>:f32>"),
@@ -348,6 +350,31 @@ def test_statistics_of_ports_in_another_form(attribute: str):
       func.return
     }}"""
     assert error(text).startswith("module:2:7: error: 'quant.region' op needs ")
+
+
+def test_a_width_and_a_range_are_at_one_port():
+    text = function(cast(0, ANY8), stats(1, -1, 2), stats(2, -1, 2))
+    module = converted(text)
+    for kernel, port in zip(kernels(module), (1, 0), strict=True):
+        assert str(kernel.specs[port]) == ANY8
+        assert port_ranges(kernel)[port].layer.tolist() == [[-1, 2]]
+    before = str(module)
+    apply_passes(module, "quant-constraints-to-specs")
+    assert str(module) == before
+    # They survive inlining, too.
+    apply_passes(module, "quant-inline-regions{kernels=second}")
+    apply_passes(module, "quant-constraints-to-specs")
+    (kernel,) = kernels(module)
+    assert port_ranges(kernel)[1].layer.tolist() == [[-1, 2]]
+
+
+def test_the_range_beside_a_width_is_two_numbers():
+    text = function(result_spec=ANY8).replace(
+        f"(f32 as {ANY8}) {{",
+        f"(f32 as {ANY8}) attributes {{quant.port_stats = [{{port = 1 : i64, "
+        "quant.layer_stats = array<f64: 1.0>}]} {",
+    )
+    assert "op needs 'quant.layer_stats' with two numbers of type f64" in error(text)
 
 
 def with_port_stats(attribute: str, spec: str = "") -> str:

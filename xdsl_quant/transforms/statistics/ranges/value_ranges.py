@@ -1,6 +1,7 @@
 """
 The ranges of values: from statistics, in calibrated types, and in the attributes
-`quant.axis` and `quant.axis_stats`, which hold what a calibrated type has no room for.
+`quant.axis` and `quant.axis_stats`, which hold what a calibrated type has no room for, and
+`quant.layer_stats`, where another type is in its place.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     BytesAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float64Type,
     IntegerAttr,
     TensorType,
     f64,
     i64,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
 
 from xdsl_quant.dialects.quant import CalibratedQuantizedType, StatisticsOp
 
@@ -32,6 +36,10 @@ AXIS = "quant.axis"
 
 AXIS_STATS = "quant.axis_stats"
 """The attribute with the ranges of that dimension: elements of type f64, shape `[N,2]`."""
+
+
+LAYER_STATS = "quant.layer_stats"
+"""The attribute with the range of all elements: an array of two numbers of type f64."""
 
 
 class ValueRanges(NamedTuple):
@@ -64,6 +72,10 @@ class ValueRanges(NamedTuple):
             # All values are 0, which every quantized type has.
             high = 1.0
         return CalibratedQuantizedType(expressed_type, low, high)
+
+    def layer_attributes(self) -> dict[str, Attribute]:
+        """The attribute for the range of all values."""
+        return {LAYER_STATS: DenseArrayBase.from_list(f64, self.layer[0].tolist())}
 
     def axis_attributes(self) -> dict[str, Attribute]:
         """The attributes for the ranges of an axis, none if there is no axis."""
@@ -120,6 +132,25 @@ def axis_ranges(
         f"needs integer '{AXIS}' and '{AXIS_STATS}' with elements of type f64 and shape "
         "[N,2]"
     )
+
+
+def attribute_ranges(attributes: Mapping[str, Attribute]) -> ValueRanges | None:
+    """
+    The ranges in the attributes about all elements and about an axis; `None` if there are
+    no such attributes.
+
+    Raises:
+        ValueError: if they are not those of `layer_attributes` and `axis_attributes`.
+    """
+    import numpy as np
+
+    found = axis_ranges(attributes)
+    if (stats := attributes.get(LAYER_STATS)) is None:
+        return of_all_indices(*found) if found else None
+    if isa(stats, DenseArrayBase[Float64Type]) and len(stats) == 2:
+        axis, pairs = found or (None, None)
+        return ValueRanges(_checked(np.array([stats.get_values()])), axis, pairs)
+    raise ValueError(f"needs '{LAYER_STATS}' with two numbers of type f64")
 
 
 def of_all_indices(axis: int, pairs: NDArray[Any]) -> ValueRanges:
