@@ -33,6 +33,7 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
+    UniformType,
     scalar_or_element_type,
     with_element_type,
 )
@@ -203,6 +204,7 @@ class QuantizedKernel:
         quantized = [type_ for type_ in types if isinstance(type_, QuantizedType)]
         if quantized:
             operands = self._stored(op, operands, quantized)
+            operands = self._factors_as_wide(op, operands)
         self._append(op, self._made(op, operands, is_quantized=bool(quantized)))
 
     def _stored(
@@ -246,6 +248,35 @@ class QuantizedKernel:
             else x
             for x in operands
         ]
+
+    def _factors_as_wide(
+        self, op: Operation, operands: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """
+        The operands of an op, with a factor of narrower storage converted to the storage of
+        the other one: products of StableHLO need one storage type. Stored values, scales
+        and zero points stay the same.
+        """
+        trait = quantization_trait(op, MultipliesAndAccumulates)
+        if trait is None or not self.words.has_accumulators:
+            return operands
+        widened = [*operands]
+        pair = trait.lhs, trait.rhs
+        for index, other in (pair, reversed(pair)):
+            narrow, wide = (
+                scalar_or_element_type(operands[i].type) for i in (index, other)
+            )
+            if (
+                isinstance(narrow, UniformType)
+                and isinstance(wide, UniformType)
+                and narrow.is_signed == wide.is_signed
+                and narrow.storage_type_integral_width
+                < wide.storage_type_integral_width
+            ):
+                widened[index] = self._as(
+                    operands[index], _with_storage_of(narrow, wide)
+                )
+        return widened
 
     @property
     def _result_types(self) -> Sequence[ScaledQuantizedType]:
@@ -329,6 +360,15 @@ class QuantizedKernel:
                 for spec in self._result_types
             )
         )
+
+
+def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
+    """The type with the storage type of another one, and the range of its own."""
+    from xdsl_quant.numerics import QuantizationParameters
+
+    parameters = QuantizationParameters.from_type(type_)
+    storage = QuantizationParameters.from_type(other).storage
+    return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
 
 
 def _is_sum(op: Operation) -> bool:
