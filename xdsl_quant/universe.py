@@ -91,7 +91,14 @@ _PASSES = {
     for name, class_name in classes.items()
 }
 
-_HARDWARE_TARGETS = ("mac-array", "stablehlo-int8", "tflite-int16x8", "tflite-int8")
+_HARDWARE_TARGETS = (
+    "mac-array",
+    "stablehlo-int8",
+    "stablehlo-mixed",
+    "tflite-int16x8",
+    "tflite-int8",
+    "tflite-mixed",
+)
 """Files of `transforms/propagation/hardware_targets`."""
 
 _TARGETS = {"mlir-aliased": _lazy("targets.mlir_aliased", "MLIRAliasedTarget")}

@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator
 from xdsl_quant.runtime.toml_tables import TomlFile, TomlTable
 
 from .kernel_matching import unsupported_reason, without_options
-from .target_files import target_kernels
+from .target_files import extended_targets, target_kernels, united_kernels
 from .target_spec import KernelSpec, MatchFn, OpPattern, PatternStep
 
 
@@ -33,7 +33,9 @@ def check_target(file: TomlFile, ctx: Context) -> Sequence[str]:
     warnings: list[str] = []
     names: set[str] = set()
     earlier: list[tuple[KernelSpec, OpPattern | MatchFn]] = []
-    for entry, kernel in target_kernels(file.table()):
+    table = file.table()
+    extended = united_kernels(extended_targets(table, [file.name]))
+    for entry, kernel in target_kernels(table, extended):
         warnings += _unused_signatures(entry, kernel)
         for key, text, pattern in _patterns(entry, kernel):
             if isinstance(pattern, OpPattern):

@@ -83,7 +83,7 @@ CONSTRAINTS: Mapping[str, type[Any]] = {
 _RANGE_RULES: Sequence[RangeRule] = get_args(RangeRule)
 _SIGNATURE_KEYS = ("inputs", "outputs", "constraints")
 _KERNEL_KEYS = ("name", "ops", "patterns", "signatures", *_SIGNATURE_KEYS)
-_TARGET_KEYS = ("name", "description", "range-rule", "kernels")
+_TARGET_KEYS = ("name", "description", "extends", "range-rule", "kernels")
 
 _PORT = re.compile(
     r"(?P<const>const )?(?:(?P<float>-|float)|(?P<any>any=)?"
@@ -108,7 +108,7 @@ def read_target(source: str | Path) -> TargetSpec:
         TargetError: if the file cannot be read, is wrong, or there is no such target.
     """
     file = target_file(source)
-    return _target(file.table(), Path(file.name).stem)
+    return _target(file.table(), Path(file.name).stem, [file.name])
 
 
 def target_file(source: str | Path) -> TomlFile:
@@ -162,12 +162,19 @@ def parse_target(
     Raises:
         TargetError: if the text is wrong.
     """
-    return _target(TomlFile(text, file_name, TargetError).table(), name)
+    return _target(TomlFile(text, file_name, TargetError).table(), name, [file_name])
 
 
-def _target(table: TomlTable, name: str) -> TargetSpec:
+def _target(table: TomlTable, name: str, files: Sequence[str]) -> TargetSpec:
+    """
+    Args:
+        table: the file.
+        name: the name of the target, unless the file says it.
+        files: its name, after those of files that extend it.
+    """
     table.check_keys(_TARGET_KEYS, "a target")
-    rule = table.values.get("range-rule", "exact")
+    bases = extended_targets(table, files)
+    rule = table.values.get("range-rule", bases[0].range_rule if bases else "exact")
     if rule not in _RANGE_RULES:
         table.fail(
             f"unknown rule for ranges, found {toml_text(rule)}; use one of "
@@ -176,8 +183,9 @@ def _target(table: TomlTable, name: str) -> TargetSpec:
         )
     name = _name(table) or name
     description = table.text("description") or ""
+    extended = united_kernels(bases)
     kernels: dict[str, KernelSpec] = {}
-    for entry, kernel in target_kernels(table):
+    for entry, kernel in target_kernels(table, extended):
         if kernel.name in kernels:
             entry.fail(
                 f"kernels with one name, found two of '{kernel.name}'; give one another "
@@ -185,21 +193,77 @@ def _target(table: TomlTable, name: str) -> TargetSpec:
                 found=kernel.name,
             )
         kernels[kernel.name] = kernel
-    return TargetSpec(name, kernels, rule, description)
+    for kernel in kernels.values():
+        known = extended.get(kernel.name)
+        extended[kernel.name] = kernel if known is None else _with_more(kernel, known)
+    return TargetSpec(name, extended, rule, description)
 
 
-def target_kernels(table: TomlTable) -> Iterator[tuple[TomlTable, KernelSpec]]:
+def extended_targets(table: TomlTable, files: Sequence[str]) -> Sequence[TargetSpec]:
+    """
+    The targets whose kernels the target of a file has, too.
+
+    Args:
+        table: the file.
+        files: its name, after those of files that extend it.
+
+    Raises:
+        TargetError: if one of them is wrong, or extends itself.
+    """
+    bases: list[TargetSpec] = []
+    for source in table.texts("extends"):
+        file = target_file(source)
+        if file.name in files:
+            table.fail(
+                f"a target extends itself, found '{source}'; leave it out",
+                "extends",
+                source,
+            )
+        base = _target(file.table(), Path(file.name).stem, [*files, file.name])
+        bases.append(base)
+    return bases
+
+
+def united_kernels(targets: Sequence[TargetSpec]) -> dict[str, KernelSpec]:
+    """The kernels of several targets: one has the signatures of the first target first."""
+    kernels: dict[str, KernelSpec] = {}
+    for target in targets:
+        for name, kernel in target.kernels.items():
+            known = kernels.get(name)
+            kernels[name] = kernel if known is None else _with_more(known, kernel)
+    return kernels
+
+
+def _with_more(kernel: KernelSpec, other: KernelSpec) -> KernelSpec:
+    """
+    A kernel with the signatures of another one behind its own, but for those that would
+    never be found.
+    """
+    signatures = [*kernel.signatures]
+    for signature in other.signatures:
+        if not any(known.covers(signature) for known in signatures):
+            signatures.append(signature)
+    return replace(kernel, signatures=signatures)
+
+
+def target_kernels(
+    table: TomlTable, extended: Mapping[str, KernelSpec] | None = None
+) -> Iterator[tuple[TomlTable, KernelSpec]]:
     """
     The kernels of a file in their order, each with the table that says what it is. Several
     may have one name, or one table.
 
+    Args:
+        table: the file.
+        extended: the kernels of targets that it extends, by name.
+
     Raises:
         TargetError: if there are none, or one is wrong.
     """
-    if not table.values.get("kernels"):
+    if not table.values.get("kernels") and not extended:
         table.fail("expected kernels, found none; add a table [[kernels]]")
     for entry in table.tables("kernels"):
-        for kernel in _kernels(entry):
+        for kernel in _kernels(entry, extended or {}):
             yield entry, kernel
 
 
@@ -210,12 +274,16 @@ def _name(table: TomlTable) -> str | None:
     return name
 
 
-def _kernels(table: TomlTable) -> Sequence[KernelSpec]:
+def _kernels(
+    table: TomlTable, extended: Mapping[str, KernelSpec]
+) -> Sequence[KernelSpec]:
     """The kernels of an entry: the one with a name, or one for each op."""
     table.check_keys(_KERNEL_KEYS, "a kernel")
     name = _name(table)
     ops = [_op_name(table, "ops", text, text) for text in table.texts("ops")]
     texts = table.texts("patterns")
+    if name is not None and name in extended and not ops and not texts:
+        return [replace(extended[name], signatures=_signatures(table))]
     if not ops and not texts:
         owner = "a kernel" if name is None else f"kernel '{name}'"
         table.fail(f"expected ops of {owner}, found none; add 'ops' or 'patterns'")

@@ -44,7 +44,14 @@ from xdsl_quant.transforms.propagation.target_files import read_target
 from xdsl_quant.transforms.propagation.target_spec import OpPattern, Port
 
 OPS = {op.name: op for op in (*TFL.operations, *StableHLO.operations)}
-SHIPPED = ("mac-array", "stablehlo-int8", "tflite-int16x8", "tflite-int8")
+SHIPPED = (
+    "mac-array",
+    "stablehlo-int8",
+    "stablehlo-mixed",
+    "tflite-int16x8",
+    "tflite-int8",
+    "tflite-mixed",
+)
 
 
 def test_all_are_shipped():
@@ -101,7 +108,7 @@ def assert_accepted(
         assert any(kind.name in names for kind in kinds), (name, port.text, kinds)
 
 
-@pytest.mark.parametrize("target", ["tflite-int8", "tflite-int16x8"])
+@pytest.mark.parametrize("target", ["tflite-int8", "tflite-int16x8", "tflite-mixed"])
 def test_ops_take_what_ports_store(target: str):
     for name, kernel in read_target(target).kernels.items():
         if name in ANY_TYPE | BYTES:
@@ -116,7 +123,7 @@ def test_ops_take_what_ports_store(target: str):
             assert signature.constraints is None
 
 
-@pytest.mark.parametrize("target", ["tflite-int8", "tflite-int16x8"])
+@pytest.mark.parametrize("target", ["tflite-int8", "tflite-int16x8", "tflite-mixed"])
 def test_each_kernel_is_made_of_float_ops(target: str):
     spec = read_target(target)
     formed: set[str] = set()
@@ -151,7 +158,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<8xf32> {
 """
 
 
-@pytest.mark.parametrize("target", ["stablehlo-int8", "mac-array"])
+@pytest.mark.parametrize("target", ["stablehlo-int8", "stablehlo-mixed", "mac-array"])
 def test_from_statistics_to_integers(target: str):
     module = parse_module(CALIBRATED)
     apply_passes(

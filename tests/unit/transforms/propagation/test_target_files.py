@@ -477,3 +477,91 @@ def test_targets_that_are_not_there(tmp_path: Path):
         f"{missing}: error: expected UTF-8 text, found a binary file; use the path of a "
         ".toml file"
     )
+
+
+# Targets that extend others
+
+
+BASE = """\
+range-rule = "mlir"
+
+[[kernels]]
+name = "dense"
+patterns = ["my.dot -> my.add"]
+inputs = ["i8", "i8"]
+outputs = ["i8"]
+
+[[kernels]]
+ops = ["my.tanh"]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+WIDE = """\
+[[kernels]]
+ops = ["my.tanh", "my.exp"]
+
+[[kernels.signatures]]
+inputs = ["i16"]
+outputs = ["i16"]
+
+[[kernels.signatures]]
+inputs = ["i8"]
+outputs = ["i8"]
+"""
+NARROW = """\
+extends = [{}]
+
+[[kernels]]
+name = "dense"
+inputs = ["i8", "i4"]
+outputs = ["i8"]
+constraints = ["coefficient-axis"]
+"""
+
+
+def test_a_target_extends_others(tmp_path: Path):
+    base, wide = tmp_path / "base.toml", tmp_path / "wide.toml"
+    base.write_text(BASE)
+    wide.write_text(WIDE)
+    target = parse_target(NARROW.format(f'"{base}", "{wide}"'))
+    found = {
+        name: [
+            [port.text for port in (*each.inputs, *each.outputs)]
+            for each in kernel.signatures
+        ]
+        for name, kernel in target.kernels.items()
+    }
+    # Signatures of its own come first, and those that would never be found are left out.
+    assert found == {
+        "dense": [["i8", "i4", "i8"], ["i8", "i8", "i8"]],
+        "my.tanh": [["i8", "i8"], ["i16", "i16"]],
+        "my.exp": [["i16", "i16"], ["i8", "i8"]],
+    }
+    assert (
+        target.kernels["dense"].patterns == read_target(base).kernels["dense"].patterns
+    )
+    assert target.kernels["dense"].signatures[0].constraints == [AffineOpCoefficient(1)]
+    assert target.range_rule == "mlir"
+    assert parse_target(f'extends = ["{wide}"]').kernels == read_target(wide).kernels
+
+
+def test_a_target_cannot_extend_itself(tmp_path: Path):
+    one, other = tmp_path / "one.toml", tmp_path / "other.toml"
+    one.write_text(f'extends = ["{other}"]')
+    other.write_text(f'description = "x"\nextends = ["{one}"]')
+    with pytest.raises(TargetError) as caught:
+        read_target(one)
+    assert str(caught.value) == (
+        f"{other}:2: error: a target extends itself, found '{one}'; leave it out"
+    )
+
+
+def test_a_kernel_without_ops_is_one_of_another_target(tmp_path: Path):
+    base = tmp_path / "base.toml"
+    base.write_text(BASE)
+    with pytest.raises(TargetError) as caught:
+        parse_target(NARROW.format(f'"{base}"').replace("dense", "danse"))
+    assert str(caught.value) == (
+        "target.toml:3: error: expected ops of kernel 'danse', found none; add 'ops' or "
+        "'patterns'"
+    )
