@@ -5,19 +5,25 @@ Quantizing a model in one call, and what it costs.
 samples, by a recipe.
 """
 
+from .budget import Budget
 from .quantization import QuantizedModel, quantize
-from .recipe import Override, Recipe, WeightOptions
+from .recipe import Override, Recipe, SearchOptions, WeightOptions
 from .recipe_files import RecipeError, parse_recipe, read_recipe
 from .report import ModelReport
 from .samples import DataError
+from .search_result import Assignment, BitSearchResult
 
 __all__ = [
+    "Assignment",
+    "BitSearchResult",
+    "Budget",
     "DataError",
     "ModelReport",
     "Override",
     "QuantizedModel",
     "Recipe",
     "RecipeError",
+    "SearchOptions",
     "WeightOptions",
     "parse_recipe",
     "quantize",

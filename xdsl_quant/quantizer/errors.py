@@ -183,11 +183,14 @@ def _bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
 # The three modules
 
 
-def _with_refs(resolved: ModuleOp, entry: str | None) -> ModuleOp:
+def _with_refs(
+    resolved: ModuleOp, entry: str | None, *, with_kernels: bool
+) -> ModuleOp:
     """A copy with a `quant.stats_ref` for each result of a kernel, and of the model."""
     module = resolved.clone()
-    for number, kernel in enumerate(kernels_of(module)):
-        _add_refs(kernel, number)
+    if with_kernels:
+        for number, kernel in enumerate(kernels_of(module)):
+            _add_refs(kernel, number)
     function = entry_function(module, entry)
     record_results(function, f"{function.sym_name.data}:{OUTPUT}")
     return module
@@ -199,9 +202,11 @@ def _add_refs(kernel: RegionOp, number: int) -> None:
             record(result, result_key(number, index))
 
 
-def float_module(resolved: ModuleOp, entry: str | None = None) -> ModuleOp:
+def float_module(
+    resolved: ModuleOp, entry: str | None = None, *, with_kernels: bool = True
+) -> ModuleOp:
     """The model in floats, which records the results of kernels and of the model."""
-    module = _with_refs(resolved, entry)
+    module = _with_refs(resolved, entry, with_kernels=with_kernels)
     kernels = kernels_of(module)
     for kernel in kernels:
         _forget_specs(kernel)
@@ -214,9 +219,11 @@ def _forget_specs(kernel: RegionOp) -> None:
     set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
 
 
-def quantized_module(resolved: ModuleOp, entry: str | None = None) -> ModuleOp:
+def quantized_module(
+    resolved: ModuleOp, entry: str | None = None, *, with_kernels: bool = True
+) -> ModuleOp:
     """The quantized model, which records the same."""
-    module = _with_refs(resolved, entry)
+    module = _with_refs(resolved, entry, with_kernels=with_kernels)
     apply_passes(module, [QuantExportPass()])
     return module
 

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -64,10 +64,13 @@ from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistic
 
 from .accuracy import Labels, Metric
 from .bias_correction import correct_biases
-from .recipe import Recipe
+from .bit_search import BitSearch
+from .budget import Budget, parse_budget
+from .recipe import Recipe, SearchOptions
 from .recipe_files import read_recipe
 from .report import ModelReport, report_on, stays_float
 from .samples import Data, LabelData, batches_of
+from .search_result import BitSearchResult
 from .selection import Selection, select
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights, report_on_weights
@@ -117,6 +120,9 @@ class QuantizedModel:
     """What was decided for the values of kernels; in mode `weight-only` that is nothing."""
 
     entry: str | None = None
+
+    search: BitSearchResult | None = None
+    """What a search for bits has found, if the recipe has one."""
 
     @property
     def kernel_count(self) -> int:
@@ -212,6 +218,7 @@ def quantize(
     recipe: Recipe | str | Path = "int8",
     *,
     target: str | TargetSpec | None = None,
+    budget: Budget | str | None = None,
     entry: str | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -242,10 +249,12 @@ def quantize(
         DataError: if samples cannot be used.
         ValueError: if the model is quantized already, no target has a kernel for it, none
             of its kernels can be quantized, or it has no weights in mode `weight-only`,
-            which needs no target.
+            which needs no target; if a search has nothing to choose from, or nothing that
+            keeps the budget.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
+    search = _search_options(recipe, budget)
     module = read_model(model)
     function = entry_function(module, entry)
     _check_is_float(module)
@@ -290,7 +299,23 @@ def quantize(
         others = observed(observer, keys)
         ranges |= {key: others.ranges(key) for key in keys}
     _set_ranges(module, ranges, selection)
-    report = _resolve(module, spec, selection)
+    _specify(module, selection)
+    found: BitSearchResult | None = None
+    if search is not None:
+        least = selection.weight_bits
+        bit_search = BitSearch(
+            module,
+            spec,
+            search,
+            batches,
+            entry,
+            recipe.bias_correction,
+            lambda kernel: least.get(kernel, 0),
+            iter if progress is None else lambda given: progress(given, count),
+        )
+        choice, found = bit_search.run(search.budget)
+        bit_search.ask(module, choice)
+    report = propagate(module, spec)
     if all(map(stays_float, kernels_of(module))):
         reasons = "".join(each.float_reason for each in report.float_kernels[:1])
         raise ValueError(
@@ -312,7 +337,29 @@ def quantize(
         statistics,
         report,
         entry,
+        found,
     )
+
+
+def _search_options(
+    recipe: Recipe, budget: Budget | str | None
+) -> SearchOptions | None:
+    """
+    What a recipe searches for, with another budget if one is given.
+
+    Raises:
+        ValueError: if a budget is given to a recipe that does not search, or is none.
+    """
+    if budget is None:
+        return recipe.search
+    if isinstance(budget, str):
+        budget = parse_budget(budget)
+    if recipe.search is None:
+        raise ValueError(
+            f"recipe '{recipe.name}' has no widths to search, found a budget of {budget}; "
+            "use recipe 'mixed', or one with [search]"
+        )
+    return replace(recipe.search, budget=budget)
 
 
 def _check_is_float(module: ModuleOp) -> None:
@@ -395,15 +442,12 @@ def _with_refs(module: ModuleOp, keys: Collection[str]) -> ModuleOp:
     return copy
 
 
-def _resolve(
-    module: ModuleOp, target: TargetSpec, selection: Selection
-) -> PropagationReport:
-    """Choose the quantization parameters of all kernels but those that stay in floats."""
+def _specify(module: ModuleOp, selection: Selection) -> None:
+    """Make specifications of what is known of kernels but those that stay in floats."""
     inline_regions(selection.float_kernels)
     apply_passes(module, [QuantConstraintsToSpecsPass()])
     for kernel, bits in selection.weight_bits.items():
         _ask_for_weights(kernel, bits)
-    return propagate(module, target)
 
 
 def _ask_for_weights(kernel: RegionOp, bits: int) -> None:

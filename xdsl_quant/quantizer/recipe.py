@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
+from .budget import Budget
+
 
 class Selector(NamedTuple):
     """A pattern that selects kernels or values."""
@@ -106,6 +108,26 @@ class WeightOptions:
     """
 
 
+_BUDGET = Budget(12, "dB")
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """
+    Which widths of storage are tried for each kernel, as far as the target has signatures
+    for them, and how much may be spent.
+    """
+
+    weight_bits: Sequence[int] = (4, 8)
+    """The widths of weights."""
+
+    activation_bits: Sequence[int] = (8,)
+    """The widths of what kernels take and give."""
+
+    budget: Budget = _BUDGET
+    """What the chosen assignment may cost."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How a model is quantized."""
@@ -141,3 +163,6 @@ class Recipe:
 
     weights: WeightOptions = WeightOptions()
     """How weights are stored in mode `weight-only`."""
+
+    search: SearchOptions | None = None
+    """What is searched for widths of storage; nothing by default."""

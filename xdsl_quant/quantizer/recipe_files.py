@@ -29,6 +29,17 @@ granularity = "block"
 block-size = 32
 range = "mse"
 ```
+
+One that searches for the bits of weights:
+
+```toml
+description = "4 or 8 bits"
+targets = ["tflite-mixed"]
+
+[search]
+weight-bits = [4, 8]
+budget = "20 kB"
+```
 """
 
 from __future__ import annotations
@@ -48,15 +59,24 @@ from xdsl_quant.runtime.toml_tables import (
     toml_text,
 )
 
-from .recipe import Mode, Override, Recipe, WeightGranularity, WeightOptions
+from .budget import parse_budget
+from .recipe import (
+    Mode,
+    Override,
+    Recipe,
+    SearchOptions,
+    WeightGranularity,
+    WeightOptions,
+)
 
 _RECIPES = Path(__file__).with_name("recipes")
 
 _RECIPE_KEYS = tuple(
     field.name.replace("_", "-") for field in fields(Recipe) if field.name != "name"
 )
-_KEYS_OF_STATIC = ("targets", "observer")
+_KEYS_OF_STATIC = ("targets", "observer", "search")
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
+_SEARCH_KEYS = tuple(field.name.replace("_", "-") for field in fields(SearchOptions))
 _OVERRIDE_KEYS = tuple(
     field.name.replace("_", "-") for field in fields(Override) if field.compare
 )
@@ -128,7 +148,45 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         tuple(_override(each) for each in table.tables("overrides")),
         mode,
         _weights(table.table("weights")) if "weights" in table else default.weights,
+        _search(table.table("search")) if "search" in table else default.search,
     )
+
+
+def _search(table: TomlTable) -> SearchOptions:
+    table.check_keys(_SEARCH_KEYS, "search")
+    default = SearchOptions()
+    budget, text = default.budget, table.text("budget")
+    if text is not None:
+        try:
+            budget = parse_budget(text)
+        except ValueError as e:
+            table.fail(str(e), "budget")
+    return SearchOptions(
+        _widths(table, "weight-bits") or default.weight_bits,
+        _widths(table, "activation-bits") or default.activation_bits,
+        budget,
+    )
+
+
+def _widths(table: TomlTable, key: str) -> Sequence[int]:
+    """Different numbers of bits, from the least; none if there is no such key."""
+    if key not in table:
+        return ()
+    values = [*table.array(key)]
+    for value in values:
+        if type(value) is not int or not 2 <= value <= _MAX_BITS:
+            table.fail(
+                f"expected numbers of bits from 2 to {_MAX_BITS} for '{key}', found "
+                f"{toml_text(value)}",
+                key,
+            )
+    if not values or len({*values}) < len(values):
+        table.fail(
+            f"expected different numbers of bits for '{key}', found {values}; leave it "
+            "out, or write each one once",
+            key,
+        )
+    return tuple(sorted(values))
 
 
 def _weights(table: TomlTable) -> WeightOptions:

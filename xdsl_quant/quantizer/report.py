@@ -231,6 +231,15 @@ def _has_floats(value: SSAValue) -> bool:
     return isinstance(scalar_or_element_type(value.type), AnyFloat)
 
 
+def stored_bytes(module: ModuleOp) -> int:
+    """The size of the constants of kernels that have quantization parameters."""
+    return sum(
+        weight.stored_bytes
+        for kernel in kernels_of(module)
+        for weight in _weights(kernel, is_float=stays_float(kernel))
+    )
+
+
 def stays_float(kernel: RegionOp) -> bool:
     """Whether a kernel has a port of floats without quantization parameters."""
     return any(

@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.quantizer import QuantizedModel, Recipe, quantize, read_recipe
 from xdsl_quant.quantizer.accuracy import Labels
+from xdsl_quant.quantizer.budget import parse_budget
 from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import Data, batches_of
 from xdsl_quant.runtime.atomic_files import write_text_atomically
@@ -86,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         "default the one of the recipe that has most kernels for the model",
     )
     parser.add_argument(
+        "--budget",
+        help="for a recipe that searches for bits, such as 'mixed': the size of constants, "
+        "e.g. '20 kB', or how much SQNR may be lost, e.g. '6 dB'; by default that of the "
+        "recipe",
+    )
+    parser.add_argument(
         "--test-data",
         metavar="FILE",
         help="samples to measure errors with; by default those of --data",
@@ -135,6 +142,8 @@ def _run(options: argparse.Namespace) -> None:
     check_files(options, "--data", outputs, others)
     with reported("--recipe", RecipeError):
         recipe = read_recipe(options.recipe)
+    with reported("--budget", ValueError):
+        budget = None if options.budget is None else parse_budget(options.budget)
     module = read_module(options)
     shown = options.progress and sys.stderr.isatty()
     errors = (ValueError, TypeError, PassFailedException, OSError)
@@ -154,6 +163,7 @@ def _run(options: argparse.Namespace) -> None:
             batches,
             recipe,
             target=options.target,
+            budget=budget,
             entry=options.entry,
             checkpoint=options.checkpoint,
             progress=with_progress if shown else None,
@@ -164,6 +174,8 @@ def _run(options: argparse.Namespace) -> None:
     if options.report is not None:
         with reported(options.report, OSError):
             write_text_atomically(options.report, report.json())
+    if model.search is not None:
+        print(model.search, end="\n\n")
     print(report)
 
 

@@ -3,9 +3,11 @@
 import pytest
 
 from xdsl_quant.quantizer import (
+    Budget,
     Override,
     Recipe,
     RecipeError,
+    SearchOptions,
     WeightOptions,
     parse_recipe,
     read_recipe,
@@ -20,13 +22,16 @@ def test_recipes_that_are_shipped():
         "int4-weights": ("tflite-int8", "stablehlo-int8"),
         "int8": ["tflite-int8", "stablehlo-int8"],
         "int8-weights": ("tflite-int8", "stablehlo-int8"),
+        "mixed": ["tflite-mixed", "stablehlo-mixed"],
     }
     assert {name: recipe.mode for name, recipe in recipes.items()} == {
         "int16x8": "static",
         "int4-weights": "weight-only",
         "int8": "static",
         "int8-weights": "weight-only",
+        "mixed": "static",
     }
+    assert recipes["mixed"].search == SearchOptions((2, 4, 8), (8,), Budget(12, "dB"))
     assert all(recipe.description for recipe in recipes.values())
     assert all(recipe.name == name for name, recipe in recipes.items())
 
@@ -65,6 +70,19 @@ weight-bits = 4
             ),
         ),
     )
+
+
+def test_what_a_recipe_searches():
+    text = """
+[search]
+weight-bits = [8, 4]
+activation-bits = [16]
+budget = "1.5 kB"
+"""
+    search = SearchOptions((4, 8), (16,), Budget(1500, "bytes"))
+    assert parse_recipe(text).search == search
+    assert parse_recipe("[search]\n").search == SearchOptions()
+    assert parse_recipe("").search is None
 
 
 def test_what_a_recipe_says_of_weights():
@@ -115,6 +133,35 @@ def test_what_a_recipe_does_not_say_is_by_default():
         (
             "[weights]\nbits = 4",
             "my.toml:1: error: 'weights' has no effect in mode 'static'; leave it out",
+        ),
+        (
+            'mode = "weight-only"\n[search]\nbudget = "1 dB"',
+            "my.toml:2: error: 'search' has no effect in mode 'weight-only'; leave it out",
+        ),
+        (
+            "[search]\nbits = [4]",
+            "my.toml:2: error: unknown key, found 'bits' in search; use 'weight-bits'",
+        ),
+        (
+            "[search]\nweight-bits = [4, 1]",
+            "my.toml:2: error: expected numbers of bits from 2 to 16 for 'weight-bits', "
+            "found 1",
+        ),
+        (
+            "[search]\nactivation-bits = []",
+            "my.toml:2: error: expected different numbers of bits for 'activation-bits', "
+            "found []; leave it out, or write each one once",
+        ),
+        (
+            "[search]\nactivation-bits = [8, 8]",
+            "my.toml:2: error: expected different numbers of bits for 'activation-bits', "
+            "found [8, 8]; leave it out, or write each one once",
+        ),
+        (
+            '[search]\nbudget = "1"',
+            "my.toml:2: error: expected a budget, found '1'; write bytes such as '20 kB', "
+            "a loss of SQNR such as '1 dB', or a loss of accuracy in points such as "
+            "'0.5 %'",
         ),
         (
             'mode = "weight-only"\nobserver = "min-max"',
@@ -219,7 +266,7 @@ def test_an_unknown_recipe():
         read_recipe("int7")
     assert str(caught.value) == (
         "unknown recipe 'int7', available: 'int16x8', 'int4-weights', 'int8', "
-        "'int8-weights'; use one of them, or the path of a .toml file"
+        "'int8-weights', 'mixed'; use one of them, or the path of a .toml file"
     )
 
 

@@ -44,6 +44,21 @@ def test_a_model_and_what_it_costs(
     assert json.loads(report.read_text())["kernels"][0]["stored_bytes"] == 48
 
 
+def test_a_budget_for_bits(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    output = tmp_path / "quantized.mlir"
+    arguments = [model, "--data", data, "-o", str(output), "--recipe", "mixed"]
+    assert main([*arguments, "--budget", "50 B"]) == 0
+    expected = quantize(model, data, "mixed", budget="50 B")
+    assert capsys.readouterr().out == f"{expected.search}\n\n{expected.report(data)}\n"
+    assert main([*arguments, "--budget", "50"]) == 1
+    assert capsys.readouterr().err == (
+        "--budget: error: expected a budget, found '50'; write bytes such as '20 kB', a "
+        "loss of SQNR such as '1 dB', or a loss of accuracy in points such as '0.5 %'\n"
+    )
+
+
 def test_a_recipe_a_target_and_samples_to_test_with(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -80,14 +95,14 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         (
             ["--recipe", "int9"],
             "--recipe: error: unknown recipe 'int9', available: 'int16x8', "
-            "'int4-weights', 'int8', 'int8-weights'; use one of them, or the path of a "
-            ".toml file",
+            "'int4-weights', 'int8', 'int8-weights', 'mixed'; use one of them, or the path "
+            "of a .toml file",
         ),
         (
             ["--target", "gpu"],
             "{model}: error: unknown target 'gpu', available: 'mac-array', "
-            "'stablehlo-int8', 'tflite-int16x8', 'tflite-int8'; use one of them, or the "
-            "path of a .toml file",
+            "'stablehlo-int8', 'stablehlo-mixed', 'tflite-int16x8', 'tflite-int8', "
+            "'tflite-mixed'; use one of them, or the path of a .toml file",
         ),
         (
             ["--report", "{data}"],

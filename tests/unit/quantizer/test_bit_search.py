@@ -1,0 +1,216 @@
+"""The search for widths of storage."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.quantizer import (
+    Budget,
+    Override,
+    QuantizedModel,
+    Recipe,
+    SearchOptions,
+    quantization,
+    quantize,
+    read_recipe,
+)
+from xdsl_quant.quantizer.bit_search import BitSearch
+from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.propagation.target_files import read_target
+
+from .models import dense_layers, samples
+from .test_quantization import run
+
+MIXED = replace(read_recipe("mixed"), bias_correction=False)
+DATA = samples(16, 6)
+
+
+def weight_widths(model: QuantizedModel) -> list[str]:
+    """The stored types of the weights of products."""
+    return [
+        str(scalar_or_element_type(kernel.input_specs.data[1]))[15:].partition(":f32")[
+            0
+        ]
+        for kernel in kernels_of(model.resolved)
+        if len(kernel.inputs) > 1
+    ]
+
+
+def result(budget: str, recipe: Recipe = MIXED) -> QuantizedModel:
+    return quantize(dense_layers(), DATA, recipe, budget=budget)
+
+
+@pytest.fixture(scope="module")
+def brute_force() -> BitSearch:
+    """A search that has measured all assignments of the model."""
+    found: list[BitSearch] = []
+
+    def kept(*arguments: Any) -> BitSearch:
+        found.append(BitSearch(*arguments))
+        return found[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quantization, "BitSearch", kept)
+        result("0 dB")
+    (search,) = found
+    search.measure(search.all_choices())
+    return search
+
+
+def test_the_widest_assignment_is_that_of_8_bits():
+    model = result("0 dB")
+    assert weight_widths(model) == ["i8<-127:127>", "i8<-127:127>"]
+    assert str(model.module) == str(
+        quantize(dense_layers(), DATA, Recipe(bias_correction=False)).module
+    )
+    assert model.search is not None
+    assert model.search.chosen is model.search.widest
+
+
+def test_bytes_choose_the_best_assignment(brute_force: BitSearch):
+    measured = brute_force.measured
+    assert len(measured) == 9
+    assert sorted(each.stored_bytes for each in measured.values()) == [
+        18, 24, 30, 36, 36, 48, 54, 60, 72,
+    ]  # fmt: skip
+    for budget in range(18, 80, 3):
+        choice, found = brute_force.run(Budget(budget, "bytes"))
+        best = min(
+            each.noise for each in measured.values() if each.stored_bytes <= budget
+        )
+        assert measured[choice].noise == found.chosen.noise == best
+
+
+def test_decibels_choose_the_smallest_assignment(brute_force: BitSearch):
+    measured = brute_force.measured
+    widest = measured[brute_force.widest]
+    for budget in (0.0, 5.0, 13.0, 16.0, 20.0, 30.0, 45.0):
+        _, found = brute_force.run(Budget(budget, "dB"))
+        kept = [
+            each.stored_bytes
+            for each in measured.values()
+            if each is widest or each.loss(widest) <= budget
+        ]
+        assert found.chosen.stored_bytes == min(kept)
+
+
+def test_the_chosen_widths_are_those_of_the_model():
+    model = result("40 B")
+    assert model.search is not None
+    chosen = model.search.chosen
+    assert chosen.stored_bytes == 36
+    assert model.report(DATA).stored_bytes == 36
+    assert chosen.sqnr == pytest.approx(model.report(DATA).outputs["main:output:0"])
+    assert weight_widths(model) == ["i4<-7:7>", "i4<-7:7>"]
+    assert [*chosen.weight_bits] == [4, None, 4]
+    assert [*chosen.activation_bits] == [8, 8, 8]
+
+
+def test_it_is_deterministic():
+    first, second = result("40 B"), result("40 B")
+    assert str(first.module) == str(second.module)
+    assert first.search == second.search
+
+
+@pytest.mark.parametrize("budget", ["18 B", "36 B"])
+def test_products_of_narrow_integers(budget: str):
+    model = result(budget)
+    names = [op.name for op in model.module.walk()]
+    # Weights are widened to the storage of the other factor, and nothing is a float.
+    assert names.count("stablehlo.dot_general") == 2
+    assert names.count("stablehlo.uniform_dequantize") == 1
+    in_floats = model.module.clone()
+    apply_passes(in_floats, "stablehlo-legalize-quantized-op-to-qdq")
+    results = [run(module, DATA[:4]) for module in (model.module, in_floats)]
+    last = kernels_of(model.resolved)[-1].output_specs.data[0]
+    assert isinstance(last, UniformType)
+    # They are equal but for one step where a number is in the middle.
+    steps = (results[0] - results[1]) / last.get_scales()
+    assert np.abs(steps).max() < 1.001
+    assert np.count_nonzero(np.abs(steps) > 0.001) <= 1
+
+
+def test_an_override_says_the_least_width():
+    recipe = replace(
+        MIXED,
+        overrides=(Override(locations=["module:8"], weight_bits=8),),
+    )
+    with pytest.raises(ValueError, match="the least is 36 bytes"):
+        result("20 B", recipe)
+
+
+def test_kernels_may_stay_in_floating_point():
+    recipe = replace(
+        MIXED, overrides=(Override(locations=["module:8"], keep_float=True),)
+    )
+    model = result("100 dB", recipe)
+    assert weight_widths(model) == ["i2<-1:1>"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "budget", "message"),
+    [
+        (
+            MIXED,
+            "17 B",
+            "the budget of 17 bytes cannot be kept, the least is 18 bytes; allow more, or "
+            "add narrower widths to the recipe",
+        ),
+        (
+            Recipe(),
+            "17 B",
+            "recipe 'int8' has no widths to search, found a budget of 17 bytes; use recipe "
+            "'mixed', or one with [search]",
+        ),
+        (
+            replace(MIXED, search=SearchOptions((8,))),
+            "17 B",
+            "nothing to search, target 'stablehlo-mixed' has no kernel in the model with "
+            "several signatures of weights of 8 bits and activations of 8 bits; use "
+            "another recipe or target",
+        ),
+    ],
+)
+def test_what_cannot_be_searched(recipe: Recipe, budget: str, message: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        result(budget, recipe)
+
+
+def test_the_table():
+    model = result("40 B")
+    lines = str(model.search).splitlines()
+    assert lines[0].split() == [
+        "searched",
+        "kernel",
+        "where",
+        "8x2",
+        "8x4",
+        "8x8",
+        "chosen",
+    ]
+    assert [line.split()[-1] for line in lines[1:3]] == ["8x4", "8x4"]
+    assert lines[-1].startswith("budget: 40 bytes, measured assignments: ")
+    assert [line.split()[0] for line in lines if line.endswith(" chosen")] == [
+        "searched", "36",
+    ]  # fmt: skip
+
+
+def test_wide_activations():
+    recipe = replace(MIXED, search=SearchOptions((4, 8), (8, 16)))
+    model = result("0 dB", recipe)
+    assert model.search is not None
+    assert "16x8" in model.search.kernels[0].widths
+    wide = quantize(dense_layers(), DATA, recipe, budget="72 B").search
+    assert wide is not None
+    assert wide.chosen.activation_bits[0] == 16
+    assert read_target("stablehlo-mixed").name == model.target.name
+    assert not math.isnan(wide.chosen.sqnr)
+    assert np.isfinite(wide.chosen.noise)

@@ -1,0 +1,317 @@
+"""
+Mixed precision: the widths of storage of each kernel, found by measuring on samples.
+
+1. The widest assignment is measured, and each narrower choice of each kernel alone, others
+   at the widest. The measure is the noise of the results of the model, relative to their
+   signal.
+2. Noise powers are added up, as if the errors of kernels were independent. Under this model
+   the assignments are found that no other one beats in both bytes and noise: the front.
+3. Assignments of the front are measured, and the cheapest one is taken that keeps the
+   budget as measured.
+
+Nothing is random: the same model, samples and recipe have the same result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.propagation.quant_propagate import propagate
+from xdsl_quant.transforms.propagation.target_spec import TargetSpec
+
+from .bias_correction import correct_biases
+from .budget import Budget
+from .errors import OUTPUT, Error, float_module, quantized_module
+from .kernel_widths import Width, ask_for, widths_of
+from .recipe import SearchOptions
+from .recording import RecordedModule
+from .report import stored_bytes
+from .search_result import Assignment, BitSearchResult, SearchedKernel
+
+_T = TypeVar("_T")
+
+Choice: TypeAlias = tuple[int, ...]
+"""For each kernel with widths to choose from, the number of its width."""
+
+_CURVE = 12
+"""How many assignments of the front are measured, whatever the budget."""
+
+_MOST = 4096
+"""How many assignments the front has at most; fewer combinations are searched exactly."""
+
+
+@dataclass
+class BitSearch:
+    """A search for the widths of the kernels of a model."""
+
+    module: ModuleOp
+    """
+    A copy of the model that is given, with a `quant.region` for each kernel and
+    specifications of what is known.
+    """
+
+    target: TargetSpec
+    options: SearchOptions
+    batches: Iterable[Batch]
+    """The samples, which are read several times."""
+
+    entry: str | None = None
+    """The function that takes them."""
+
+    corrects_bias: bool = True
+    """Whether biases are corrected before an assignment is measured."""
+
+    least_weight_bits: Callable[[RegionOp], int] = lambda _: 0
+    """The least width of the weights of a kernel of the module."""
+
+    progress: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
+    """Is given the batches whenever they are read, and passes them on."""
+
+    widths: Sequence[Sequence[Width]] = field(init=False)
+    """The widths of each kernel, from narrow to wide; none if it is left as it is."""
+
+    measured: dict[Choice, Assignment] = field(
+        init=False, default_factory=dict[Choice, Assignment]
+    )
+    """What was measured."""
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            ValueError: if there is nothing to choose from.
+        """
+        self.widths = [
+            widths_of(kernel, self.target, self.options, self.least_weight_bits(kernel))
+            for kernel in kernels_of(self.module)
+        ]
+        self.module = self.module.clone()
+        if all(len(widths) < 2 for widths in self.widths):
+            weights, activations = (
+                " or ".join(map(str, bits))
+                for bits in (self.options.weight_bits, self.options.activation_bits)
+            )
+            raise ValueError(
+                f"nothing to search, target '{self.target.name}' has no kernel in the "
+                f"model with several signatures of weights of {weights} bits and "
+                f"activations of {activations} bits; use another recipe or target"
+            )
+
+    @property
+    def widest(self) -> Choice:
+        """The assignment that others are compared with."""
+        return tuple(len(widths) - 1 for widths in self._searched)
+
+    @property
+    def _searched(self) -> Sequence[Sequence[Width]]:
+        return [widths for widths in self.widths if widths]
+
+    def ask(self, module: ModuleOp, choice: Choice) -> None:
+        """Make the widths of an assignment specifications of the kernels of a module."""
+        numbers = iter(choice)
+        for kernel, widths in zip(kernels_of(module), self.widths, strict=True):
+            if widths:
+                ask_for(kernel, widths[next(numbers)])
+
+    def run(self, budget: Budget) -> tuple[Choice, BitSearchResult]:
+        """
+        The cheapest assignment that keeps a budget, or the best one if that is bytes.
+
+        Raises:
+            ValueError: if no assignment keeps it.
+        """
+        self.measure([self.widest, *self._alone()])
+        front = self.front()
+        least = self._bytes(front[0])
+        if budget.unit == "bytes" and budget.amount < least:
+            raise ValueError(
+                f"the budget of {budget} cannot be kept, the least is {least} bytes; "
+                "allow more, or add narrower widths to the recipe"
+            )
+        self.measure(_thinned(front, _CURVE))
+        if budget.unit == "bytes":
+            self.measure([[c for c in front if self._bytes(c) <= budget.amount][-1]])
+        else:
+            self._narrow_down(front, lambda choice: self._keeps(choice, budget))
+        kept = [choice for choice in self.measured if self._keeps(choice, budget)]
+        is_cheaper = budget.unit != "bytes"
+        chosen = min(
+            kept,
+            key=lambda c: (
+                (self._cost(c), self.measured[c].noise, c)
+                if is_cheaper
+                else (self.measured[c].noise, self._cost(c), c)
+            ),
+        )
+        return chosen, self._result(chosen, budget)
+
+    def all_choices(self) -> Iterator[Choice]:
+        """All assignments."""
+        choices: list[Choice] = [()]
+        for widths in self._searched:
+            choices = [(*c, i) for c in choices for i in range(len(widths))]
+        yield from choices
+
+    def _keeps(self, choice: Choice, budget: Budget) -> bool:
+        found, widest = self.measured[choice], self.measured[self.widest]
+        if budget.unit == "bytes":
+            return found.stored_bytes <= budget.amount
+        return choice == self.widest or found.loss(widest) <= budget.amount
+
+    def _narrow_down(
+        self, front: Sequence[Choice], keeps: Callable[[Choice], bool]
+    ) -> None:
+        """Measure assignments between the cheapest one that keeps a budget and the next."""
+        known = [i for i, choice in enumerate(front) if choice in self.measured]
+        high = min((i for i in known if keeps(front[i])), default=len(front))
+        low = max((i for i in known if i < high), default=-1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            self.measure([front[middle]])
+            if keeps(front[middle]):
+                high = middle
+            else:
+                low = middle
+
+    # The model of noise
+
+    def _alone(self) -> Iterator[Choice]:
+        """The assignments that differ from the widest one in one kernel."""
+        for kernel, last in enumerate(self.widest):
+            for width in range(last):
+                yield self._with(kernel, width)
+
+    def _with(self, kernel: int, width: int) -> Choice:
+        return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
+
+    def front(self) -> Sequence[Choice]:
+        """
+        The assignments that no other one beats in cost and noise, from cheap to good, if
+        the noise that each width of each kernel adds alone is what it adds beside others.
+        """
+        widest = self.measured[self.widest]
+        points: list[tuple[tuple[int, int], float, Choice]] = [((0, 0), 0.0, ())]
+        for kernel, widths in enumerate(self._searched):
+            options: list[tuple[int, int, float]] = []
+            for number, width in enumerate(widths):
+                alone = self.measured[self._with(kernel, number)]
+                more = alone.stored_bytes - widest.stored_bytes
+                options.append(
+                    (more, width.activation_cost, alone.noise - widest.noise)
+                )
+            grown = sorted(
+                ((size + more, cost + wide), noise + added, (*choice, number))
+                for (size, cost), noise, choice in points
+                for number, (more, wide, added) in enumerate(options)
+            )
+            points.clear()
+            for point in grown:
+                if not points or point[1] < points[-1][1]:
+                    points.append(point)
+            points = _thinned(points, _MOST)
+        return [choice for _, _, choice in points]
+
+    def _bytes(self, choice: Choice) -> int:
+        """The size of constants, which is a sum over kernels."""
+        if choice in self.measured:
+            return self.measured[choice].stored_bytes
+        widest = self.measured[self.widest].stored_bytes
+        return widest + sum(
+            self.measured[self._with(kernel, width)].stored_bytes - widest
+            for kernel, width in enumerate(choice)
+        )
+
+    def _cost(self, choice: Choice) -> tuple[int, int]:
+        """Bytes of constants, and of equal ones the widths of activations."""
+        pairs = zip(self._searched, choice, strict=True)
+        return self._bytes(choice), sum(w[i].activation_cost for w, i in pairs)
+
+    # Measuring
+
+    def measure(self, choices: Iterable[Choice]) -> None:
+        """Measure assignments that are not measured yet, each on all samples."""
+        for choice in choices:
+            if choice not in self.measured:
+                self.measured[choice] = self._measured(choice)
+
+    def _measured(self, choice: Choice) -> Assignment:
+        resolved = self._resolved(choice)
+        exact, actual = (
+            RecordedModule.of(make(module, self.entry, with_kernels=False), self.entry)
+            for make, module in (
+                (float_module, self.module),
+                (quantized_module, resolved),
+            )
+        )
+        errors: dict[str, Error] = {}
+        for batch in self.progress(self.batches):
+            expected, found = exact.values(batch), actual.values(batch)
+            for key, values in expected.items():
+                errors.setdefault(key, Error()).add(values, found[key], None)
+        widths = [w[i] for w, i in zip(self._searched, choice, strict=True)]
+        return Assignment(
+            tuple(width.weight_bits for width in widths),
+            tuple(width.activation_bits for width in widths),
+            stored_bytes(resolved),
+            _relative_noise(errors),
+        )
+
+    def _resolved(self, choice: Choice) -> ModuleOp:
+        module = self.module.clone()
+        self.ask(module, choice)
+        propagate(module, self.target)
+        if self.corrects_bias:
+            correct_biases(module, self.batches, self.entry)
+        return module
+
+    def _result(self, chosen: Choice, budget: Budget) -> BitSearchResult:
+        widest = self.measured[self.widest]
+        searched: list[SearchedKernel] = []
+        for kernel, widths in zip(kernels_of(self.module), self.widths, strict=True):
+            if not widths:
+                continue
+            number = len(searched)
+            alone = [self.measured[self._with(number, i)] for i in range(len(widths))]
+            searched.append(
+                SearchedKernel(
+                    kernel.kernel,
+                    location_prefix(kernel.location).removesuffix(": "),
+                    [width.text for width in widths],
+                    [each.loss(widest) for each in alone],
+                    [each.stored_bytes - widest.stored_bytes for each in alone],
+                    chosen[number],
+                )
+            )
+        return BitSearchResult(
+            budget,
+            searched,
+            self.measured[chosen],
+            widest,
+            tuple(self.measured.values()),
+        )
+
+
+def _thinned(points: Sequence[_T], most: int) -> list[_T]:
+    """At most so many of some points, with the first one and the last one."""
+    if len(points) <= most:
+        return [*points]
+    last = len(points) - 1
+    return [points[round(i * last / (most - 1))] for i in range(most)]
+
+
+def _relative_noise(errors: dict[str, Error]) -> float:
+    """The mean over results of the model of noise by signal."""
+    found = [error for key, error in errors.items() if OUTPUT in key]
+    ratios = [
+        e.noise / e.signal if e.signal else (math.inf if e.noise else 0.0)
+        for e in found
+    ]
+    return sum(ratios) / len(ratios) if ratios else 0.0

@@ -1,0 +1,141 @@
+"""The widths of storage that a kernel may have: those of the signatures of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    CalibratedQuantizedType,
+    NoQuantizedType,
+    RegionOp,
+)
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.transforms.propagation.kernel_matching import is_constant
+from xdsl_quant.transforms.propagation.module_kernels import has_floats, ports_of
+from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
+from xdsl_quant.transforms.propagation.resolution.kernels import constraints_of
+from xdsl_quant.transforms.propagation.target_spec import Signature, TargetSpec
+
+from .recipe import SearchOptions
+
+
+@dataclass(frozen=True)
+class Width:
+    """What a signature stores weights and activations as."""
+
+    weight_bits: int | None
+    """The width of constant weights; `None` if there are none."""
+
+    activation_bits: int | None
+    """The width of other operands and of results; `None` if there are none."""
+
+    ports: Mapping[int, AnyQuantizedType]
+    """What to ask for at ports, so that the target takes this signature."""
+
+    @property
+    def text(self) -> str:
+        """Activations and weights, e.g. `16x8`."""
+        bits = (self.activation_bits, self.weight_bits)
+        return "x".join(str(each) for each in bits if each is not None)
+
+    @property
+    def activation_cost(self) -> int:
+        """The number that says how expensive wide activations are."""
+        return self.activation_bits or 0
+
+
+def widths_of(
+    kernel: RegionOp,
+    target: TargetSpec,
+    options: SearchOptions,
+    least_weight_bits: int = 0,
+) -> Sequence[Width]:
+    """
+    The widths that a kernel may have, from narrow to wide.
+
+    Args:
+        kernel: a kernel with specifications of what is known of its ports.
+        target: what it is a kernel of.
+        options: which widths are tried.
+        least_weight_bits: the least width of its weights.
+    """
+    widths: dict[tuple[int | None, int | None], Width] = {}
+    for width in _widths(kernel, target):
+        bits = width.weight_bits, width.activation_bits
+        if (
+            width.ports
+            and width.weight_bits in (None, *options.weight_bits)
+            and width.activation_bits in (None, *options.activation_bits)
+            and (width.weight_bits is None or width.weight_bits >= least_weight_bits)
+        ):
+            widths.setdefault(bits, width)
+    return sorted(
+        widths.values(), key=lambda w: (w.activation_bits or 0, w.weight_bits or 0)
+    )
+
+
+def _widths(kernel: RegionOp, target: TargetSpec) -> Iterator[Width]:
+    """The widths of all signatures that the target takes if it is asked for them."""
+    if (known := target.kernels.get(kernel.kernel)) is None:
+        return
+    count = len(kernel.inputs)
+    specs = [
+        # A constant has the range of its content.
+        spec.expressed_type
+        if isinstance(spec, CalibratedQuantizedType) and is_constant(value)
+        else spec
+        for value, spec in ports_of(kernel)
+    ]
+    for signature in known.signatures:
+        fitted = signature.fitted(specs[:count], specs[count:])
+        if fitted is None:
+            continue
+        width = _width(kernel, fitted)
+        asked = [width.ports.get(port, spec) for port, spec in enumerate(specs)]
+        if known.signature(asked[:count], asked[count:]) == fitted:
+            yield width
+
+
+def _width(kernel: RegionOp, signature: Signature) -> Width:
+    constraints = constraints_of(kernel, signature)
+    biases = {port for port, _ in constraints.biases}
+    asked: dict[int, AnyQuantizedType] = {}
+    weights: list[int] = []
+    activations: list[int] = []
+    ports = [*signature.inputs, *signature.outputs]
+    for number, (port, (value, spec)) in enumerate(
+        zip(ports, ports_of(kernel), strict=True)
+    ):
+        if (
+            port.storage is None
+            or port.is_wildcard
+            or number in biases
+            or not has_floats(value)
+            or isinstance(spec, UniformType | NoQuantizedType)
+        ):
+            continue
+        is_weight = is_constant(value)
+        if is_weight and number not in constraints.coefficients:
+            continue
+        bits = port.storage.storage_type_integral_width
+        (weights if is_weight else activations).append(bits)
+        asked[number] = AnyQuantizedType(
+            port.storage.storage_type,
+            cast(AnyFloat, scalar_or_element_type(value.type)),
+            is_signed=port.storage.is_signed,
+        )
+    return Width(max(weights, default=None), max(activations, default=None), asked)
+
+
+def ask_for(kernel: RegionOp, width: Width) -> None:
+    """Say at the ports of a kernel which widths they have, beside their ranges."""
+    specs: list[Attribute] = [
+        width.ports.get(port, spec) for port, spec in enumerate(kernel.specs)
+    ]
+    set_specs(kernel, specs, port_ranges(kernel))

@@ -1,0 +1,133 @@
+"""What a search for bits has found: the chosen assignment, and what others cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl_quant.diagnostics import shortened_text, table
+
+from .budget import Budget
+from .errors import decibels
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Widths of all kernels that were searched, and what was measured with them."""
+
+    weight_bits: Sequence[int | None]
+    """The width of the weights of each kernel; `None` for those without weights."""
+
+    activation_bits: Sequence[int | None]
+    """The width of what each kernel takes and gives."""
+
+    stored_bytes: int
+    """The size of constants, without scales."""
+
+    noise: float
+    """
+    Noise by signal: the sum of the squares of the differences to the results of the float
+    model by that of the squares of these, the mean over the results of the model.
+    """
+
+    @property
+    def sqnr(self) -> float:
+        """Signal to quantization noise ratio in dB: infinite if there is no difference."""
+        return -10 * math.log10(self.noise) if self.noise else math.inf
+
+    def loss(self, other: Assignment) -> float:
+        """By how many dB the ratio is less than that of another assignment."""
+        return 0.0 if self.noise == other.noise else other.sqnr - self.sqnr
+
+
+@dataclass(frozen=True)
+class SearchedKernel:
+    """What a kernel may store, and what was chosen for it."""
+
+    kernel: str
+    """The name of the kernel."""
+
+    location: str
+    """Where it is in the model; empty if that is not known."""
+
+    widths: Sequence[str]
+    """The bits of activations and weights, such as `16x8`, from narrow to wide."""
+
+    losses: Sequence[float]
+    """How many dB each of them loses if all other kernels have the widest one."""
+
+    byte_differences: Sequence[int]
+    """The size of constants with each of them, less that with the widest one."""
+
+    chosen: int
+    """Which one was chosen."""
+
+
+@dataclass(frozen=True)
+class BitSearchResult:
+    """What a search has found."""
+
+    budget: Budget
+    kernels: Sequence[SearchedKernel]
+    """The kernels that were searched, in the order of the text."""
+
+    chosen: Assignment
+    widest: Assignment
+    measured: Sequence[Assignment]
+    """All assignments that were measured."""
+
+    @property
+    def curve(self) -> Sequence[Assignment]:
+        """
+        The trade-off between bytes and noise: the measured assignments that no other one
+        beats, from the smallest.
+        """
+        curve: list[Assignment] = []
+        for each in sorted(self.measured, key=lambda a: (a.stored_bytes, a.noise)):
+            if not curve or each.noise < curve[-1].noise:
+                curve.append(each)
+        return curve
+
+    def __str__(self) -> str:
+        """The kernels and the curve as tables."""
+        several = [kernel for kernel in self.kernels if len(kernel.widths) > 1]
+        names = [*dict.fromkeys(w for kernel in several for w in kernel.widths)]
+        rows = [("searched kernel", "where", *names, "chosen")]
+        for kernel in several:
+            losses = dict(zip(kernel.widths, kernel.losses, strict=True))
+            rows.append(
+                (
+                    kernel.kernel,
+                    shortened_text(kernel.location),
+                    *(
+                        f"{losses[name]:.1f}" if name in losses else ""
+                        for name in names
+                    ),
+                    kernel.widths[kernel.chosen],
+                )
+            )
+        curve = [("bytes", "SQNR", "loss", "")]
+        curve += [
+            (
+                str(each.stored_bytes),
+                decibels(each.sqnr),
+                f"{each.loss(self.widest):.1f}",
+                "chosen" if each is self.chosen else "",
+            )
+            for each in (*self.curve, *self._beside_the_curve)
+        ]
+        return "\n".join(
+            [
+                *table(rows),
+                "",
+                *table(curve),
+                "",
+                f"budget: {self.budget}, measured assignments: {len(self.measured)}",
+            ]
+        )
+
+    @property
+    def _beside_the_curve(self) -> Sequence[Assignment]:
+        """The chosen assignment, if another one has less noise with wider activations."""
+        return () if self.chosen in self.curve else (self.chosen,)
