@@ -42,6 +42,11 @@ def counted_names(ops: Iterable[Operation]) -> str:
     return ", ".join(f"{count} '{name}'" for name, count in sorted(counts.items()))
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """E.g. `1 key` and `2 keys`."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 _TEXT_LENGTH = 60
 """Messages and tables show no more than this of a long text."""
 

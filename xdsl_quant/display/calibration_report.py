@@ -1,9 +1,6 @@
 """
 Report of a calibration: range, histogram, type and quantization error of each value, in a
 notebook and as a self-contained page.
-
-Colours are those of the page, or as far from white as from black, so that both are legible
-on light and dark pages.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration import Statistics
 from xdsl_quant.calibration.evaluation import Evaluation, evaluate
-from xdsl_quant.diagnostics import table
+from xdsl_quant.diagnostics import counted, table
 from xdsl_quant.dialects.quant import UniformQuantizedPerAxisType
 from xdsl_quant.dialects.quant.constructor_arguments import bool_argument, int_argument
 from xdsl_quant.dialects.quant.type_html import type_html
@@ -32,7 +29,8 @@ from xdsl_quant.transforms.statistics.quant_calibrated_to_uniform import (
 )
 
 from .histogram_svg import histogram_svg
-from .package_files import style, template, text
+from .package_files import template, text
+from .report_parts import STYLE, page, percent
 
 Range = tuple[float, float]
 """The smallest and the largest of some values."""
@@ -45,11 +43,7 @@ _MAX_CHANNELS = 5
 
 _UNKNOWN = "Histograms and errors are not known: calibrate with"
 
-_STYLE = style("calibration_report.css")
-
 _LEGEND = text("calibration_legend.html")
-
-_PAGE = template("calibration_report.html")
 
 _TABLE = template("calibration_table.html")
 
@@ -94,7 +88,7 @@ class CalibrationReport:
     def page(self, title: str = "Calibration") -> str:
         """The text of an HTML page with all keys, which needs nothing else."""
         body = self._html(len(self.evaluations))
-        return _PAGE.substitute(title=escape(title), body=body)
+        return page(title, body)
 
     def save(self, path: str | os.PathLike[str], title: str = "Calibration") -> None:
         """
@@ -117,9 +111,9 @@ class CalibrationReport:
                 f"<p>… and {left_out} more keys: <code>save</code> them to a file.</p>"
             )
         return _TABLE.substitute(
-            style=_STYLE,
-            keys=_counted(count, "key"),
-            batches=_counted(self.statistics.batch_count, "batch", "batches"),
+            style=STYLE,
+            keys=counted(count, "key"),
+            batches=counted(self.statistics.batch_count, "batch", "batches"),
             observer=escape(self.statistics.observer),
             types=escape(str(self.conversion.spec())),
             caption=caption,
@@ -203,7 +197,7 @@ def _cells(
         if values != bounds:
             range_ += f'<div class="small">values {_range(values)}</div>'
         count, zeros = int(whole.counts.sum()), int(whole.zeros)
-        title = f"{_counted(count, 'value')} from {_range(values)}, "
+        title = f"{counted(count, 'value')} from {_range(values)}, "
         title += f"{zeros / count:.0%} are 0"
         if stored is not None:
             title += f"; saturated unless {_range(stored)}"
@@ -236,10 +230,6 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _counted(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
-
-
 def _range(bounds: Range) -> str:
     low, high = bounds
     return f"{_number(low)} to {_number(high)}"
@@ -251,16 +241,9 @@ def _decibels(sqnr: float, unit: str = "") -> str:
     return "no error" if sqnr == math.inf else f"{sqnr:.1f}{unit}"
 
 
-def _percent(part: float) -> str:
-    """A percentage that is 0% or 100% only if it is exactly that."""
-    if part in (0, 1):
-        return f"{part:.0%}"
-    return "< 0.001%" if part < 1e-5 else f"{part * 100:.2g}%"
-
-
 def _saturated(evaluation: Evaluation) -> str:
     error = evaluation.error
-    return "-" if error is None else _percent(error.saturated_fraction)
+    return "-" if error is None else percent(error.saturated_fraction)
 
 
 def _rough_mark(histogram: Histogram | None) -> str:
@@ -331,7 +314,7 @@ def _channel_row(evaluation: Evaluation) -> str:
         cells = _cells(
             str(channel),
             _decibels(float(error.channel_sqnr[channel]), " dB"),
-            _percent(float(error.channel_saturated_fraction[channel])),
+            percent(float(error.channel_saturated_fraction[channel])),
             ranges[channel],
             histogram.of_channel(channel),
             _stored_range(parameters, index),
@@ -341,7 +324,7 @@ def _channel_row(evaluation: Evaluation) -> str:
     return _CHANNELS.substitute(
         key=escape(evaluation.key),
         shown=len(worst),
-        channels=_counted(len(ranges), "channel"),
+        channels=counted(len(ranges), "channel"),
         axis=evaluation.ranges.axis,
         worst=_decibels(float(error.channel_sqnr[worst[0]]), " dB"),
         rows="\n".join(rows),

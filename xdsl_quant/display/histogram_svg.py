@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics.histogram import BIN_EDGES, Histogram
+
+from .report_parts import picture
 
 _WIDTH, _HEIGHT, _FOOT = 240, 44, 4
 
@@ -54,16 +54,17 @@ def histogram_svg(
         f'<rect class="range" x="{(first - low) * unit:.1f}" y="0" '
         f'width="{(last - first) * unit:.1f}" height="{_HEIGHT}"/>'
     )
-    zero, height, title = -low * unit, _HEIGHT + _FOOT, escape(title)
+    zero = -low * unit
     mark = f"M{zero:.1f} {_HEIGHT}v{_FOOT}" if 0 <= zero <= _WIDTH else ""
-    return (
-        f'<svg role="img" aria-label="{title}" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}"><title>{title}</title>'
+    return picture(
+        _WIDTH,
+        _HEIGHT + _FOOT,
+        title,
         f"{ground if stored is not None else ''}"
         f"{_bars(np.where(is_inside, heights, 0), heights.max(), 'in')}"
         f"{_bars(np.where(is_inside, 0, heights), heights.max(), 'out')}"
         f'<path d="M0 {_HEIGHT}h{_WIDTH}{mark}" fill="none" stroke="currentColor" '
-        'stroke-opacity="0.6"/></svg>'
+        'stroke-opacity="0.6"/>',
     )
 
 

@@ -9,7 +9,7 @@ from .budget import Budget
 from .quantization import QuantizedModel, quantize
 from .recipe import Override, Recipe, SearchOptions, WeightOptions
 from .recipe_files import RecipeError, parse_recipe, read_recipe
-from .report import ModelReport
+from .report import KernelReport, ModelReport
 from .samples import DataError
 from .search_result import Assignment, BitSearchResult
 
@@ -18,6 +18,7 @@ __all__ = [
     "BitSearchResult",
     "Budget",
     "DataError",
+    "KernelReport",
     "ModelReport",
     "Override",
     "QuantizedModel",

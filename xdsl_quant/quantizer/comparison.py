@@ -14,8 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-import numpy as np
-from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -29,10 +27,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_quant.calibration.instrumented_function import Arguments, Batch, as_tuple
+from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.diagnostics import op_name, shortened_text, table
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
-from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.runtime.entry_function import entry_function, functions_run
 from xdsl_quant.transforms.building.arrays import (
@@ -48,7 +46,14 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 
 from .accuracy import Accuracy, Labels, Scores
 from .errors import OUTPUT, Error, decibels, json_text
-from .recording import Floats, RecordedModule, has_floats, record, record_results
+from .recording import (
+    Floats,
+    RecordedModule,
+    has_floats,
+    record,
+    record_results,
+    stored_arguments,
+)
 from .samples import Data, LabelData, batches_of
 
 _VALUE = "value:"
@@ -417,14 +422,14 @@ def _measure(
         # It lowers the module, and values are needed afterwards.
         (
             RecordedModule.of(model.module.clone(), model.function.sym_name.data),
-            _Conversion.of(model),
+            model.function,
         )
         for model in (float_model, quantized)
     ]
     for batch in batches:
         expected, actual = (
-            module.values(conversion.arguments(as_tuple(batch)))
-            for module, conversion in runs
+            module.values(stored_arguments(function, as_tuple(batch)))
+            for module, function in runs
         )
         if scores is not None:
             scores.add(expected, actual)
@@ -528,38 +533,3 @@ def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:
             for size in shape_of(type_)
         ),
     )
-
-
-@dataclass(frozen=True)
-class _Conversion:
-    """What becomes of arguments of floats that are quantized."""
-
-    parameters: Sequence[QuantizationParameters | None]
-
-    @staticmethod
-    def of(model: _Model) -> _Conversion:
-        types = map(scalar_or_element_type, model.argument_types)
-        return _Conversion(
-            [
-                QuantizationParameters.from_type(type_)
-                if isinstance(type_, UniformType)
-                else None
-                for type_ in types
-            ]
-        )
-
-    def arguments(self, values: Arguments) -> Arguments:
-        """The arguments of the function."""
-        if len(values) != len(self.parameters):
-            # Running the function says so.
-            return values
-        return tuple(map(_converted, values, self.parameters))
-
-
-def _converted(
-    value: ArrayLike, parameters: QuantizationParameters | None
-) -> ArrayLike:
-    array = np.asarray(value)
-    if parameters is None or array.dtype.kind != "f":
-        return value
-    return quantize(array.astype(parameters.expressed_dtype), parameters)

@@ -144,7 +144,7 @@ def measure_errors(
         ValueError: if the samples do not fit the function.
     """
     exact = resolved if reference is None else reference
-    bounds = _bounds(resolved)
+    bounds = stored_bounds(resolved)
     runs = [
         RecordedModule.of(module, entry)
         for module in (
@@ -166,7 +166,7 @@ def measure_errors(
     return errors
 
 
-def _bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
+def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
     """The smallest and the largest number that results of kernels can be stored as."""
     bounds: dict[str, tuple[float, float]] = {}
     for number, kernel in enumerate(kernels_of(module)):
@@ -176,7 +176,8 @@ def _bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
                 stored = np.array([parameters.storage_min, parameters.storage_max])
                 points = parameters.zero_points.reshape(-1, 1)
                 limits = (stored - points) * parameters.scales.reshape(-1, 1)
-                bounds[result_key(number, index)] = limits.min(), limits.max()
+                low, high = float(limits.min()), float(limits.max())
+                bounds[result_key(number, index)] = low, high
     return bounds
 
 
@@ -209,12 +210,13 @@ def float_module(
     module = _with_refs(resolved, entry, with_kernels=with_kernels)
     kernels = kernels_of(module)
     for kernel in kernels:
-        _forget_specs(kernel)
+        forget_specs(kernel)
     inline_regions(kernels)
     return module
 
 
-def _forget_specs(kernel: RegionOp) -> None:
+def forget_specs(kernel: RegionOp) -> None:
+    """Let a kernel be one of floats."""
     types = *kernel.operand_types, *kernel.result_types
     set_specs(kernel, [scalar_or_element_type(type_) for type_ in types], {})
 
@@ -237,15 +239,15 @@ def _own(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
     for number, (kernel, float_kernel) in enumerate(kernels):
         copy = kernel.clone()
         copy.operands = [
-            _cloned_constant(value, float_kernel)
-            if _is_constant(value)
+            cloned_constant(value, float_kernel)
+            if has_constant_value(value)
             else counterparts[value]
             for value in kernel.operands
         ]
         Rewriter.insert_op(copy, InsertPoint.after(float_kernel))
         _add_refs(copy, number)
     for float_kernel in float_kernels:
-        _forget_specs(float_kernel)
+        forget_specs(float_kernel)
     inline_regions(float_kernels)
     apply_passes(module, [QuantExportPass()])
     return module
@@ -264,19 +266,19 @@ def _pairs_of_values(
                 yield from zip(block.args, block_copy.args, strict=True)
 
 
-def _is_constant(value: SSAValue) -> bool:
+def has_constant_value(value: SSAValue) -> bool:
     """Whether a value is a constant, or a kernel makes it of constants alone."""
     op = value.owner
     if isinstance(op, RegionOp):
-        return all(map(_is_constant, op.operands))
+        return all(map(has_constant_value, op.operands))
     return isinstance(op, Operation) and op.has_trait(ConstantLike)
 
 
-def _cloned_constant(value: SSAValue, before: Operation) -> SSAValue:
+def cloned_constant(value: SSAValue, before: Operation) -> SSAValue:
     """The same constant in front of an op of another module."""
     op = value.owner
     assert isinstance(op, Operation)
     copy = op.clone()
-    copy.operands = [_cloned_constant(operand, before) for operand in op.operands]
+    copy.operands = [cloned_constant(operand, before) for operand in op.operands]
     Rewriter.insert_op(copy, InsertPoint.before(before))
     return copy.results[op.results.index(value)]

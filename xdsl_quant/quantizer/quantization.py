@@ -72,6 +72,7 @@ from .report import ModelReport, report_on, stays_float
 from .samples import Data, LabelData, batches_of
 from .search_result import BitSearchResult
 from .selection import Selection, select
+from .times import measure_times
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights, report_on_weights
 from .weight_rounding import rounded_weights, set_weights
@@ -134,6 +135,8 @@ class QuantizedModel:
         data: Data,
         labels: LabelData | None = None,
         metric: Metric | None = None,
+        *,
+        times: bool = False,
     ) -> ModelReport:
         """
         Measure what quantization costs on samples, best those that the model was not
@@ -145,6 +148,8 @@ class QuantizedModel:
                 default the index of the largest element of the first output.
             metric: is given the outputs for all samples and the labels, and returns a
                 number, if the labels are something else.
+            times: whether to measure the [times][xdsl_quant.quantizer.times] of the model
+                and of its kernels as compiled code, which takes a second for each.
 
         Raises:
             DataError: if samples or labels cannot be used.
@@ -156,10 +161,17 @@ class QuantizedModel:
             raise TypeError("a metric compares outputs with labels, expected labels")
         known = None if labels is None else Labels.of(labels, batches, metric)
         if self.recipe.mode == "weight-only":
-            return report_on_weights(
+            found = report_on_weights(
                 self.float_module, self.resolved, batches, self.entry, known
             )
-        return report_on(self.resolved, batches, self.entry, self.reference, known)
+        else:
+            found = report_on(self.resolved, batches, self.entry, self.reference, known)
+            found = replace(found, target=self.target.name)
+        found = replace(found, recipe=self.recipe.name)
+        if not times:
+            return found
+        modules = self.float_module, self.module, self.resolved
+        return found.with_times(measure_times(*modules, batches, self.entry))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """

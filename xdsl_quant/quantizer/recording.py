@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import (
+    Arguments,
     Batch,
     InstrumentedFunction,
     as_tuple,
@@ -23,6 +24,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsRefOp,
 )
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.runtime.loading import apply_passes
 
 _TO_LINALG = "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
@@ -63,6 +65,23 @@ def record_results(function: FuncOp, prefix: str) -> None:
         for number, value in enumerate(terminator.operands):
             if has_floats(value.type):
                 record(value, f"{prefix}{number}", terminator)
+
+
+def stored_arguments(function: FuncOp, values: Arguments) -> Arguments:
+    """Quantize floats for the arguments of a function that have a quantized type."""
+    types = function.function_type.inputs.data
+    if len(values) != len(types):
+        # Running the function says so.
+        return values
+    return tuple(map(_stored, values, types))
+
+
+def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
+    array, element_type = np.asarray(value), scalar_or_element_type(type_)
+    if not isinstance(element_type, UniformType) or array.dtype.kind != "f":
+        return value
+    parameters = QuantizationParameters.from_type(element_type)
+    return quantize(array.astype(parameters.expressed_dtype), parameters)
 
 
 def lower_stablehlo(module: ModuleOp) -> None:

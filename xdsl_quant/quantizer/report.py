@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from xdsl_quant.diagnostics import location_prefix, table
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.histogram import Histogram
+from xdsl_quant.numerics.observers import observe_histogram
+from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
@@ -26,11 +30,16 @@ from .errors import (
     OUTPUT,
     Error,
     KernelErrors,
+    Values,
     decibels,
+    has_constant_value,
     json_text,
     measure_errors,
     result_key,
+    stored_bounds,
 )
+from .recording import Floats
+from .times import NO_TIMES, Latency, ModelTimes, Times
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,29 @@ class KernelReport:
     stored_bytes: int
     """The size of what is stored instead, without scales."""
 
+    stored_range: tuple[float, float] | None = None
+    """From where to where results can be stored; `None` in floating point."""
+
+    is_constant: bool = False
+    """
+    Whether its result is the same for all samples. It need not be an error that it differs
+    from that of the float model: correction changes biases.
+    """
+
+    times: Times = NO_TIMES
+    """How long the kernel takes alone, if that was measured."""
+
+    histogram: Histogram | None = field(default=None, repr=False, compare=False)
+    """The values of the result in the float model; `None` if they are not known."""
+
+    @property
+    def shown_sqnrs(self) -> tuple[float, float]:
+        """`sqnr` and `own_sqnr` as tables have them: NaN for constants."""
+        return _NO_SQNRS if self.is_constant else (self.sqnr, self.own_sqnr)
+
+
+_NO_SQNRS = math.nan, math.nan
+
 
 @dataclass(frozen=True)
 class ModelReport:
@@ -83,6 +115,15 @@ class ModelReport:
 
     accuracy: Accuracy | None = None
     """That of the float and of the quantized model, if there are labels."""
+
+    latency: Latency | None = None
+    """How long the float and the quantized model take, if that was measured."""
+
+    recipe: str = ""
+    """The name of the recipe."""
+
+    target: str = ""
+    """The name of the hardware target; empty if only weights are quantized."""
 
     @property
     def float_bytes(self) -> int:
@@ -99,39 +140,47 @@ class ModelReport:
         The report as JSON: objects whose keys are the fields of these classes. A ratio
         without noise, and one of what there is not, is `null`.
         """
-        return json_text(asdict(self))
+        content = asdict(self)
+        for kernel in content["kernels"]:
+            del kernel["histogram"]
+        return json_text(content)
+
+    def page(self, title: str = "Quantized model") -> str:
+        """The text of an HTML page with all kernels, which needs nothing else."""
+        from .report_page import page_of
+
+        return page_of(self, title)
+
+    def save_html(
+        self, path: str | os.PathLike[str], title: str = "Quantized model"
+    ) -> None:
+        """
+        Write the page to a file.
+
+        Raises:
+            OSError: if the file cannot be written; it is as it was before.
+        """
+        write_text_atomically(path, self.page(title))
+
+    def _repr_html_(self) -> str:
+        from .report_page import html_of
+
+        return html_of(self)
+
+    def with_times(self, times: ModelTimes) -> ModelReport:
+        """The same with times of the model and of its kernels."""
+        kernels = [
+            replace(kernel, times=times.kernels.get(number, kernel.times))
+            for number, kernel in enumerate(self.kernels)
+        ]
+        return replace(self, kernels=kernels, latency=times.latency)
 
     def __str__(self) -> str:
         """The report as a table."""
-        rows = [
-            (
-                "kernel",
-                "where",
-                "result",
-                "weights",
-                "SQNR",
-                "own",
-                "weights",
-                "saturated",
-                "bytes",
-            )
-        ]
-        rows += [
-            (
-                each.kernel,
-                each.location,
-                _storage(each.result_type) or "float",
-                _storage(each.weight_type) or "-",
-                decibels(each.sqnr),
-                decibels(each.own_sqnr),
-                decibels(each.weight_sqnr),
-                f"{each.saturated_part:.2%}",
-                f"{each.float_bytes} -> {each.stored_bytes}"
-                if each.float_bytes
-                else "-",
-            )
-            for each in self.kernels
-        ]
+        rows = [(*_COLUMNS, "time")]
+        rows += [(*_row(each), str(each.times)) for each in self.kernels]
+        if self.latency is None:
+            rows = [row[:-1] for row in rows]
         outputs = ", ".join(
             f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
         )
@@ -141,11 +190,41 @@ class ModelReport:
                 *table(rows),
                 "",
                 f"SQNR of the results: {outputs}",
-                *([] if self.accuracy is None else [str(self.accuracy)]),
+                *(
+                    str(each)
+                    for each in (self.accuracy, self.latency)
+                    if each is not None
+                ),
                 f"constants: {self.float_bytes} -> {self.stored_bytes} bytes, "
                 f"{ratio:.2f} times less",
             ]
         )
+
+
+_COLUMNS = (
+    "kernel",
+    "where",
+    "result",
+    "weights",
+    "SQNR",
+    "own",
+    "weights",
+    "saturated",
+    "bytes",
+)
+
+
+def _row(kernel: KernelReport) -> Sequence[str]:
+    sizes = f"{kernel.float_bytes} -> {kernel.stored_bytes}"
+    return (
+        kernel.kernel,
+        kernel.location,
+        storage(kernel.result_type) or "float",
+        storage(kernel.weight_type) or "-",
+        *map(decibels, (*kernel.shown_sqnrs, kernel.weight_sqnr)),
+        f"{kernel.saturated_part:.2%}",
+        sizes if kernel.float_bytes else "-",
+    )
 
 
 def report_on(
@@ -170,12 +249,27 @@ def report_on(
         DataError: if the labels do not fit the results.
     """
     scores = None if labels is None else Scores.of(labels)
-    observe = None if scores is None else scores.add
+    results: dict[str, _Values] = {}
+
+    def observe(expected: Values, actual: Values) -> None:
+        if scores is not None:
+            scores.add(expected, actual)
+        for key, values in expected.items():
+            if OUTPUT not in key:
+                results.setdefault(key, _Values()).add(values)
+
     errors = measure_errors(resolved, batches, entry, reference, observe)
+    bounds = stored_bounds(resolved)
+    keys = (result_key(number, 0) for number in range(len(kernels_of(resolved))))
     return ModelReport(
         [
-            _kernel_report(kernel, errors.get(result_key(number, 0)))
-            for number, kernel in enumerate(kernels_of(resolved))
+            replace(
+                _kernel_report(kernel, errors.get(key)),
+                stored_range=bounds.get(key),
+                is_constant=all(map(has_constant_value, kernel.inputs)),
+                histogram=results[key].histogram() if key in results else None,
+            )
+            for kernel, key in zip(kernels_of(resolved), keys, strict=True)
         ],
         {
             name: found.accumulated.sqnr
@@ -184,6 +278,36 @@ def report_on(
         },
         None if scores is None else scores.accuracy(),
     )
+
+
+@dataclass
+class _Values:
+    """Values that come in small batches, of which histograms would take long."""
+
+    _known: Histogram | None = None
+    _waiting: list[Floats] = field(default_factory=list[Floats])
+    _count: int = 0
+
+    def add(self, values: Floats) -> None:
+        """Add the values of a batch."""
+        self._waiting.append(values.ravel())
+        self._count += values.size
+        if self._count >= _MANY:
+            self.histogram()
+
+    def histogram(self) -> Histogram | None:
+        """The histogram of all values that are finite; `None` if there are none."""
+        values = np.concatenate([np.empty(0, np.float32), *self._waiting])
+        self._waiting.clear()
+        self._count = 0
+        if (values := values[np.isfinite(values)]).size:
+            found = observe_histogram(values)
+            self._known = found if self._known is None else found.merge(self._known)
+        return self._known
+
+
+_MANY = 1 << 14
+"""So many values are counted at once."""
 
 
 def _kernel_report(kernel: RegionOp, errors: KernelErrors | None) -> KernelReport:
@@ -259,7 +383,7 @@ def _weights(kernel: RegionOp, *, is_float: bool) -> Iterator[_Weight]:
             yield _Weight(values, spec)
 
 
-def _storage(quantized_type: str) -> str:
-    """A quantized type without its parameters."""
+def storage(quantized_type: str) -> str:
+    """A quantized type without its parameters, e.g. `i8`."""
     found = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
     return found[1] if found else ""

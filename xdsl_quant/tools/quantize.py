@@ -11,7 +11,7 @@ examples:
   xdsl-quant-quantize model.tflite --data x.npz -o quantized.tflite
   xdsl-quant-quantize model.mlir --data x.npy --recipe int8 -o quantized.mlir
   xdsl-quant-quantize model.tflite --data x.npz --recipe mine.toml \\
-      --test-data y.npz --report report.json -o quantized.tflite
+      --test-data y.npz --report report.html -o quantized.tflite
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
@@ -99,7 +100,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_labels_option(parser)
     parser.add_argument(
-        "--report", metavar="FILE", help="where to write what is printed, as JSON"
+        "--report",
+        metavar="FILE",
+        help="where to write what is printed: a page with pictures if the file is called "
+        ".html, else JSON",
+    )
+    parser.add_argument(
+        "--times",
+        action="store_true",
+        help="measure how long the model and each kernel take in floats and in integers, "
+        "as compiled code",
     )
     parser.add_argument(
         "--checkpoint",
@@ -170,10 +180,14 @@ def _run(options: argparse.Namespace) -> None:
         )
     _save(model, options)
     with reported(options.module, *errors):
-        report = model.report(test_batches, options.labels)
+        report = model.report(test_batches, options.labels, times=options.times)
     if options.report is not None:
         with reported(options.report, OSError):
-            write_text_atomically(options.report, report.json())
+            is_page = Path(options.report).suffix in (".html", ".htm")
+            text = (
+                report.page(f"Quantized {options.module}") if is_page else report.json()
+            )
+            write_text_atomically(options.report, text)
     if model.search is not None:
         print(model.search, end="\n\n")
     print(report)

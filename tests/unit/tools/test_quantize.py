@@ -154,6 +154,20 @@ def test_mistakes(
     assert not output.exists()
 
 
+def test_a_page_and_times(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    output, page = tmp_path / "quantized.mlir", tmp_path / "report.html"
+    arguments = [model, "--data", data, "-o", str(output), "--report", str(page)]
+    assert main(arguments) == 0
+    report = quantize(model, data).report(data)
+    assert page.read_text() == report.page(f"Quantized {model}")
+    assert capsys.readouterr().out == f"{report}\n"
+    assert main([*arguments, "--times"]) == 0
+    assert "\ntime of a call with 4 samples: " in capsys.readouterr().out
+    assert "a call with 4 samples" in page.read_text()
+
+
 def test_labels(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -1,0 +1,249 @@
+"""The report on a quantized model as a page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tests.unit.display.html_tree import parse_html, text_of
+from xdsl_quant.quantizer import KernelReport, ModelReport, Recipe, quantize
+from xdsl_quant.quantizer.accuracy import Accuracy
+from xdsl_quant.quantizer.times import Latency, Times
+
+from .models import dense_layers, samples
+
+EVIL = """<script>alert("x")</script> & 'y'"""
+DATA = samples(64, 6)
+
+
+@pytest.fixture(scope="module")
+def report() -> ModelReport:
+    return quantize(dense_layers(), DATA).report(DATA)
+
+
+def page_tree(report: ModelReport, title: str = "Title") -> ElementTree.Element:
+    return ElementTree.fromstring(report.page(title).removeprefix("<!DOCTYPE html>\n"))
+
+
+def hide_pictures(tree: ElementTree.Element) -> None:
+    """Remove what is in pictures, but not what is after them."""
+    for svg in tree.iter("svg"):
+        tail = svg.tail
+        svg.clear()
+        svg.tail = tail
+
+
+def rows(tree: ElementTree.Element) -> list[list[str]]:
+    """The texts of the cells of kernels, without titles of pictures."""
+    (body,) = tree.iter("tbody")
+    hide_pictures(body)
+    return [[text_of(cell) for cell in row] for row in body]
+
+
+def tiles(tree: ElementTree.Element) -> dict[str, str]:
+    """What is said of the whole model."""
+    (listed,) = (dl for dl in tree.iter("dl"))
+    hide_pictures(listed)
+    return {text_of(div[0]): text_of(div[1]) for div in listed}
+
+
+def test_rows_of_kernels(report: ModelReport):
+    first, second, third = report.kernels
+    assert rows(page_tree(report)) == [
+        [
+            "1",
+            f"stablehlo.dot_general{first.location}",
+            "i8i8<-127:127>",
+            "",
+            f"{first.sqnr:.1f}",
+            f"{first.own_sqnr:.1f}",
+            f"{first.weight_sqnr:.1f}",
+            f"{first.saturated_part * 100:.2g}%",
+            "192 → 48",
+        ],
+        [
+            "2",
+            f"stablehlo.tanh{second.location}",
+            "i8",
+            "",
+            f"{second.sqnr:.1f}",
+            f"{second.own_sqnr:.1f}",
+            "-",
+            "0%",
+            "-",
+        ],
+        [
+            "3",
+            f"stablehlo.dot_general{third.location}",
+            "i8i8<-127:127>",
+            "",
+            f"{third.sqnr:.1f}",
+            f"{third.own_sqnr:.1f}",
+            f"{third.weight_sqnr:.1f}",
+            f"{third.saturated_part * 100:.2g}%",
+            "96 → 24",
+        ],
+    ]
+
+
+def test_the_whole_model(report: ModelReport):
+    sqnr = f"{report.outputs['main:output:0']:.1f} dB"
+    plain = {
+        "SQNR": f"{sqnr}main:output:0",
+        "Constants": "288 → 72 bytes4.00 times less",
+        "Quantized": "3 of 3 kernelsrecipe int8, target stablehlo-int8",
+    }
+    assert tiles(page_tree(report)) == plain
+    measured = replace(
+        report,
+        accuracy=Accuracy("accuracy", 0.9, 0.875, 40),
+        latency=Latency(Times(1e-3, 2e-6), 4),
+    )
+    assert tiles(page_tree(measured)) == plain | {
+        "Accuracy": "90.0% → 87.5%40 samples",
+        "Time": "1 ms → 2 µsa call with 4 samples",
+    }
+    strange = replace(
+        report,
+        accuracy=Accuracy(EVIL, 1.0, 2.0, 1),
+        latency=Latency(Times(), 1, EVIL),
+        outputs={EVIL: math.inf},
+        recipe=EVIL,
+    )
+    found = tiles(page_tree(strange))
+    assert found[EVIL] == "1 → 21 sample"
+    assert found["Time"] == f"nonea call with 1 sample; {EVIL}"
+    assert found["SQNR"] == f"exact{EVIL}"
+    assert f"recipe {EVIL}" in found["Quantized"]
+
+
+def test_times_of_kernels(report: ModelReport):
+    kernels = [
+        replace(report.kernels[0], times=Times(2e-6, 1e-6)),
+        replace(report.kernels[1], times=Times(2e-6)),
+        report.kernels[2],
+    ]
+    latency = Latency(Times(1e-3, 2e-3), 4)
+    cells = rows(page_tree(replace(report, kernels=kernels, latency=latency)))
+    assert [row[-1] for row in cells] == ["2 µs → 1 µs", "2 µs → -", "-"]
+
+
+def test_histograms_of_what_loses_most(report: ModelReport):
+    tree = page_tree(report)
+    captions = [text_of(caption) for caption in tree.iter("figcaption")]
+    order = sorted(range(3), key=lambda index: report.kernels[index].own_sqnr)
+    assert [int(caption[0]) - 1 for caption in captions] == order
+    last = report.kernels[2]
+    assert last.histogram is not None
+    assert last.stored_range is not None
+    # All values of all batches.
+    assert int(last.histogram.counts.sum()) == 64 * 3
+    low, high = last.stored_range
+    caption = next(caption for caption in captions if caption.startswith("3 "))
+    assert f"stored {low:.4g} to {high:.4g}" in caption
+    assert f"own SQNR {last.own_sqnr:.1f} dB" in caption
+    values = float(last.histogram.lows), float(last.histogram.highs)
+    is_outside = values[0] < low or high < values[1]
+    assert is_outside == (last.saturated_part > 0)
+
+
+def kernel(number: int, location: str = "") -> KernelReport:
+    i8 = "!quant.uniform<i8:f32, 0.5>"
+    own = 60.0 - number
+    return KernelReport("k", location, i8, "", 20.0, own, math.nan, 0.0, 0, 0)
+
+
+def test_many_kernels():
+    location = f'loc("{"block/" * 30}{EVIL}")'
+    kernels = [kernel(number, location) for number in range(200)]
+    report = ModelReport(kernels, {"main:output:0": 20.0})
+    tree = page_tree(report)
+    assert len(rows(tree)) == 200
+    names = [div for div in tree.iter("div") if div.get("title")]
+    assert names[0].get("title") == f"{'block/' * 30}{EVIL}"
+    assert max(len(text_of(name)) for name in names) == 63
+    notebook = parse_html(getattr(report, "_repr_html_")())
+    shown = rows(notebook)
+    assert [row[0] for row in shown] == [str(number) for number in range(151, 201)]
+    paragraph = [*notebook.iter("p")][-1]
+    assert text_of(paragraph) == (
+        "… and 150 more kernels: save_html writes all of them to a file."
+    )
+
+
+def test_a_kernel_that_computes_a_constant_has_no_sqnr():
+    constant = replace(kernel(59), is_constant=True)
+    report = ModelReport([kernel(0), constant], {"main:output:0": 20.0})
+    assert rows(page_tree(report))[1][3:6] == ["constant", "-", "-"]
+    assert str(report).splitlines()[2].split() == ["k", "i8", *"----", "0.00%", "-"]
+    assert '"own_sqnr": 1.0' in report.json()
+
+
+def test_constants_are_known():
+    text = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %b = stablehlo.constant() <{value = dense<[0.5, 1.0, 0.25]> : tensor<3xf32>}> : () -> tensor<3xf32>
+  %c = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+  %y = stablehlo.multiply %x, %c : tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
+"""  # noqa: E501 as printed
+    data = samples(4, 3)
+    report = quantize(text, data).report(data)
+    assert [each.is_constant for each in report.kernels] == [True, False]
+
+
+def test_only_weights():
+    report = quantize(dense_layers(), DATA, "int8-weights").report(DATA)
+    tree = page_tree(report)
+    assert [row[2] for row in rows(tree)] == ["floati8<-127:127>"] * 2
+    assert not [*tree.iter("figure")]
+    assert tiles(tree)["Quantized"] == "2 of 2 kernelsrecipe int8-weights"
+
+
+def test_nothing_reaches_a_kernel():
+    unknown = replace(kernel(0), sqnr=math.nan, own_sqnr=math.nan)
+    tree = page_tree(ModelReport([unknown], {}))
+    assert not [svg for svg in tree.iter("svg") if svg.get("class") == "plot"]
+    assert rows(tree)[0][4:6] == ["-", "-"]
+
+
+def test_the_page_needs_nothing_else(report: ModelReport, tmp_path: Path):
+    path = tmp_path / "report.html"
+    report.save_html(path, EVIL)
+    text = path.read_text()
+    assert text == report.page(EVIL)
+    tree = page_tree(report, EVIL)
+    assert next(map(text_of, tree.iter("title"))) == EVIL
+    assert "http" not in text
+    assert not [*tree.iter("script"), *tree.iter("link"), *tree.iter("img")]
+    for svg in tree.iter("svg"):
+        title = svg.find("title")
+        assert title is not None
+        assert (svg.get("role"), svg.get("aria-label")) == ("img", text_of(title))
+
+
+def test_histograms_of_infinite_values():
+    text = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = stablehlo.exponential %x : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+    model = quantize(text, samples(4))
+    (found,) = model.report([np.array([1000, 0.5], np.float32)]).kernels
+    assert found.histogram is not None
+    assert int(found.histogram.counts.sum()) == 1
+    (found,) = model.report([np.full(2, 1000, np.float32)]).kernels
+    assert found.histogram is None
+
+
+def test_a_recipe_of_the_user():
+    recipe = Recipe("mine")
+    report = quantize(dense_layers(), DATA, recipe).report(DATA)
+    assert (report.recipe, report.target) == ("mine", "stablehlo-int8")
