@@ -20,14 +20,13 @@ in the order in which the given loops do so.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..building import elementwise, filled, generic, mixed_sizes_of, reshaped
-from ..mlir_bindings import arith, ir, linalg, made_by, ops_in, tensor
+from ..mlir_bindings import arith, ir, linalg, ops_in, tensor
+from .contractions import Contraction, Factor, applied, contraction_of, loops_of
 
 _COLUMNS = 32
 _MAX_ROWS = 8
@@ -42,135 +41,11 @@ _OFFSET = 128
 def tile_contractions(module: Any) -> None:
     """Rewrite all contractions on tensors in a module."""
     for op in ops_in(module):
-        if (contraction := _contraction(op)) is not None:
+        if op.results and (contraction := contraction_of(op)) is not None:
+            tiled = _TiledContraction(**vars(contraction))
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(contraction.rewritten())
+                op.results[0].replace_all_uses_with(tiled.rewritten())
             op.erase()
-
-
-# Recognition
-
-_Convert = Callable[[Any, Any], Any]
-"""Converts a scalar to a type."""
-
-
-class _Factor(NamedTuple):
-    """What a contraction multiplies."""
-
-    value: Any
-    """A tensor."""
-
-    indices: Sequence[Any]
-    """Affine expressions of the loops: the element that is needed."""
-
-    convert: _Convert
-    """Makes the number that is multiplied."""
-
-    is_unsigned: bool
-    """Whether elements are unsigned integers."""
-
-    @property
-    def element_type(self) -> Any:
-        """The type of the elements."""
-        return self.value.type.element_type
-
-    @property
-    def loops(self) -> set[int]:
-        """The loops that the element depends on."""
-        return _loops_of(*self.indices)
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether MLIR may fuse the loops that compute the tensor with others."""
-        if not isinstance(self.value, ir.OpResult):
-            return False
-        name = self.value.owner.name
-        fused = ("arith.", "linalg.generic", "math.")
-        return name.startswith(fused) and name != "arith.constant"
-
-    def stored_as(self, type_: Any, store: _Convert, load: _Convert) -> _Factor:
-        """
-        The factor with other elements, which are in memory before the loops.
-
-        Args:
-            type_: the type of the elements.
-            store: makes the elements.
-            load: makes the number that is multiplied of an element.
-        """
-        value = elementwise([self.value], type_, lambda args: store(args[0], type_))
-        return self._replace(value=value, convert=load)
-
-    def in_memory(self) -> _Factor:
-        """The factor after an op that keeps MLIR from computing it in the loops."""
-        zero = ir.AffineExpr.get_constant(0)
-        value = reshaped(self.value, [1, *mixed_sizes_of(self.value)])
-        return self._replace(value=value, indices=[zero, *self.indices])
-
-
-def _loops_of(*indices: Any) -> set[int]:
-    loops: set[int] = set()
-    for index in indices:
-        if isinstance(index, ir.AffineDimExpr):
-            loops.add(index.position)
-        elif isinstance(index, ir.AffineBinaryExpr):
-            loops |= _loops_of(index.lhs, index.rhs)
-    return loops
-
-
-def _contraction(op: Any) -> _Contraction | None:
-    """
-    A structured op on tensors as a contraction, whether it is a `linalg.generic` or a named
-    op: it multiplies two factors, which may be converted, and adds the products up.
-    """
-    counts = len(op.operands), len(op.results), len(op.regions)
-    if not op.name.startswith("linalg.") or counts != (3, 1, 1):
-        return None
-    if not all(map(_is_plain_tensor, op.operands)):
-        return None
-    *maps, result = (m.value for m in linalg.get_indexing_maps(op))
-    block = op.regions[0].blocks[0]
-    *arguments, so_far = block.arguments
-    (yielded,) = block.operations[len(block.operations) - 1].operands
-    total = made_by(yielded, "arith.addf", "arith.addi")
-    terms = [value for value in total.operands if value != so_far] if total else []
-    product = made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
-    if product is None or not result.is_projected_permutation:
-        return None
-    conversions: dict[Any, Any] = {}
-    for value in product.operands:
-        conversion = made_by(value, "arith.extf", "arith.extsi", "arith.extui")
-        conversions[conversion.operands[0] if conversion else value] = conversion
-    loops = [index.position for index in result.results]
-    if {*conversions} != {*arguments} or len(loops) == result.n_dims:
-        return None
-    lhs, rhs = (
-        _factor(value, map_, conversions[argument])
-        for value, map_, argument in zip(op.operands, maps, arguments, strict=False)
-    )
-    return _Contraction(op, result.n_dims, lhs, rhs, loops, product, total)
-
-
-def _is_plain_tensor(value: Any) -> bool:
-    type_ = value.type
-    is_tensor = isinstance(type_, ir.RankedTensorType)
-    return is_tensor and type_.encoding is None
-
-
-def _factor(value: Any, map_: Any, conversion: Any) -> _Factor:
-    def convert(element: Any, type_: Any) -> Any:
-        return _applied(conversion, type_, element) if conversion else element
-
-    is_unsigned = conversion is not None and conversion.name == "arith.extui"
-    return _Factor(value, [*map_.results], convert, is_unsigned)
-
-
-def _applied(op: Any, type_: Any, *operands: Any) -> Any:
-    """The result, of a type, that a copy of an op has for other operands."""
-    copy = op.operation.clone()
-    for i, operand in enumerate(operands):
-        copy.operands[i] = operand
-    copy.results[0].set_type(type_)
-    return copy.results[0]
 
 
 # Rewriting
@@ -178,37 +53,8 @@ def _applied(op: Any, type_: Any, *operands: Any) -> Any:
 _PARALLEL = "parallel"
 
 
-@dataclass(frozen=True)
-class _Contraction:
-    """Sums of products as one op."""
-
-    op: Any
-
-    count: int
-    """The number of loops."""
-
-    lhs: _Factor
-    rhs: _Factor
-
-    result: Sequence[int]
-    """For each dimension of the result its loop."""
-
-    product: Any
-    """The op that multiplies."""
-
-    total: Any
-    """The op that adds."""
-
-    def size(self, loop: int) -> int:
-        """The number of iterations of a loop over the result; negative if not known."""
-        return self.op.results[0].type.shape[self.result.index(loop)]
-
-    def reuse(self, factor: _Factor) -> int:
-        """The number of products of each element of a factor, large if not known."""
-        loops = factor.loops
-        return math.prod(
-            abs(self.size(loop)) for loop in self.result if loop not in loops
-        )
+class _TiledContraction(Contraction):
+    """A contraction in other loops."""
 
     # Loops
 
@@ -221,7 +67,7 @@ class _Contraction:
     @cached_property
     def column_dimension(self) -> int | None:
         """The dimension of the right factor that depends on the column, if one does."""
-        used = [self.column in _loops_of(index) for index in self.rhs.indices]
+        used = [self.column in loops_of(index) for index in self.rhs.indices]
         return used.index(True) if used.count(True) == 1 else None
 
     @cached_property
@@ -274,7 +120,7 @@ class _Contraction:
                 row,
                 *reductions,
             ]
-        contiguous = _loops_of(*self.lhs.indices[-1:], *self.rhs.indices[-1:])
+        contiguous = loops_of(*self.lhs.indices[-1:], *self.rhs.indices[-1:])
         if self.column is not None and (
             self.is_transposed or self.column in contiguous
         ):
@@ -301,8 +147,7 @@ class _Contraction:
             for factor in (self.lhs, self.rhs)
         )
         if self.tiles and self._has_bytes:
-            if not lhs.is_unsigned:
-                total = self._less_offset(total)
+            total = self._less_offset(total)
             lhs, rhs = _as_bytes(lhs), _as_words(rhs)
         elif self.tiles:
             lhs, rhs = (_as_numbers(factor, sum_type) for factor in (lhs, rhs))
@@ -327,8 +172,8 @@ class _Contraction:
         def body(arguments: Sequence[Any]) -> Sequence[Any]:
             left, right, so_far = arguments
             factors = lhs.convert(left, sum_type), rhs.convert(right, sum_type)
-            term = _applied(self.product, sum_type, *factors)
-            return [_applied(self.total, sum_type, so_far, term)]
+            term = applied(self.product, sum_type, *factors)
+            return [applied(self.total, sum_type, so_far, term)]
 
         (result,) = generic(
             [lhs.value, rhs.value],
@@ -349,22 +194,31 @@ class _Contraction:
         return (
             self.total.results[0].type == ir.IntegerType.get_signless(32)
             and all(1 < type_.width <= 8 for type_ in types)
-            and all(isinstance(i, ir.AffineDimExpr) for i in self.rhs.indices)
+            and all(_position(i) is not None or _is_zero(i) for i in self.rhs.indices)
+            and abs(self.rhs.zero_point) < 256
+            and {*range(self.count)} - {*self.result} <= self.rhs.loops
         )
 
     def _less_offset(self, total: Any) -> Any:
-        """The initial sums, less the sums of the right factor times the offset."""
+        """
+        The initial sums, less what is too much if the left factor is not converted to the
+        number that is multiplied, but to an integer that is not negative.
+        """
+        offset = self.lhs.zero_point + (0 if self.lhs.is_unsigned else _OFFSET)
+        if not offset:
+            return total
         value = self.rhs.value
         dim, i32 = ir.AffineExpr.get_dim, total.type.element_type
-        loops = [index.position for index in self.rhs.indices]
+        loops = [*map(_position, self.rhs.indices)]
         kept = [i for i, loop in enumerate(loops) if loop in self.result]
         sizes = mixed_sizes_of(value)
 
         def subtract(arguments: Sequence[Any]) -> Sequence[Any]:
             element, so_far = arguments
-            offset = arith.constant(i32, -_OFFSET)
-            product = arith.muli(self.rhs.convert(element, i32), offset)
-            return [arith.addi(so_far, product)]
+            excess = arith.muli(
+                self.rhs.convert(element, i32), arith.constant(i32, -offset)
+            )
+            return [arith.addi(so_far, excess)]
 
         identity = ir.AffineMap.get_identity(len(loops))
         (offsets,) = generic(
@@ -379,7 +233,7 @@ class _Contraction:
         maps = [ir.AffineMap.get_identity(rank), ir.AffineMap.get(rank, 0, places)]
         return elementwise([total, offsets], i32, lambda args: arith.addi(*args), maps)
 
-    def _packed(self, rhs: _Factor) -> _Factor:
+    def _packed(self, rhs: Factor) -> Factor:
         """The right factor with columns last, and with the columns of a tile together."""
         column, dimension = self.column, self.column_dimension
         assert column is not None
@@ -387,7 +241,7 @@ class _Contraction:
         sizes, indices = mixed_sizes_of(rhs.value), [*rhs.indices]
         others = [i for i in range(len(sizes)) if i != dimension]
         if self.is_transposed:
-            loops = [_loops_of(index) for index in self.rhs.indices]
+            loops = [loops_of(index) for index in self.rhs.indices]
             others.sort(key=lambda i: max(map(self.order.index, loops[i]), default=0))
         permutation = [*others, dimension]
         if self.tiles:
@@ -407,19 +261,28 @@ class _Contraction:
         return rhs._replace(value=value, indices=[indices[i] for i in permutation])
 
 
-def _as_numbers(factor: _Factor, type_: Any) -> _Factor:
+def _position(index: Any) -> int | None:
+    """The loop that an affine expression is."""
+    return index.position if isinstance(index, ir.AffineDimExpr) else None
+
+
+def _is_zero(index: Any) -> bool:
+    return isinstance(index, ir.AffineConstantExpr) and not index.value
+
+
+def _as_numbers(factor: Factor, type_: Any) -> Factor:
     """The factor with numbers of the type in which they are multiplied."""
     if factor.element_type == type_:
         return factor
     return factor.stored_as(type_, factor.convert, lambda value, _: value)
 
 
-def _as_bytes(factor: _Factor) -> _Factor:
+def _as_bytes(factor: Factor) -> Factor:
     """Elements of up to 8 bits as 32-bit integers that are known to be from 0 to 255."""
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
 
     def store(element: Any, type_: Any) -> Any:
-        value = factor.convert(element, type_)
+        value = factor.extend(element, type_)
         if factor.is_unsigned:
             return value
         return arith.addi(value, arith.constant(type_, _OFFSET))
@@ -430,7 +293,7 @@ def _as_bytes(factor: _Factor) -> _Factor:
     return factor.stored_as(i32, store, load)
 
 
-def _as_words(factor: _Factor) -> _Factor:
+def _as_words(factor: Factor) -> Factor:
     """Elements of up to 8 bits as 16-bit integers."""
     i16 = ir.IntegerType.get_signless(16)
     return factor.stored_as(

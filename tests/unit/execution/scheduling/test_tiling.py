@@ -164,6 +164,60 @@ def test_integers_are_exact(sums: str, lhs: str, rhs: str):
     np.testing.assert_array_equal(run(text, left, right, initial), expected)
 
 
+def with_zero_points(body: str, lhs: int, rhs: int) -> str:
+    """The same body with constants subtracted from what is multiplied."""
+    return f"""
+    %lz = arith.constant {lhs} : i32
+    %rz = arith.constant {rhs} : i32
+    {body}""".replace(
+        "%p = arith.muli %r, %l",
+        """%ld = arith.subi %l, %lz : i32
+    %rd = arith.subi %r, %rz : i32
+    %p = arith.muli %rd, %ld""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("zero_points", "is_of_bytes"),
+    [((-128, 0), True), ((7, -5), True), ((1 << 30, 255), True), ((0, 256), False)],
+)
+@pytest.mark.parametrize("lhs", ["extsi", "extui"])
+def test_zero_points(zero_points: tuple[int, int], is_of_bytes: bool, lhs: str):
+    body = with_zero_points(integers("i32", lhs), *zero_points)
+    text = contraction("8x64xi8", "64x32xi8", "8x32xi32", body)
+    assert ("arith.trunci" in in_sums(text)[1]) == is_of_bytes
+    rng = np.random.default_rng(0)
+    left, right = (rng.integers(-128, 128, s).astype(np.int8) for s in (512, 2048))
+    left, right = left.reshape(8, 64), right.reshape(64, 32)
+    factors = [
+        factor.view(np.uint8 if name == "extui" else np.int8).astype(np.int64) - point
+        for factor, name, point in zip(
+            (left, right), (lhs, "extsi"), zero_points, strict=True
+        )
+    ]
+    actual = run(text, left, right, np.ones((8, 32), np.int32))
+    expected = (factors[0] @ factors[1] + 1).astype(np.int32)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_factor_that_does_not_depend_on_all_loops():
+    text = contraction(
+        "8x6x3xi8",
+        "6x1x32xi8",
+        "8x32xi32",
+        integers("i32"),
+        ("(d0, d2, d3)", "(d2, 0, d1)", "(d0, d1)"),
+        "d0, d1, d2, d3",
+        '"parallel", "parallel", "reduction", "reduction"',
+    )
+    rng = np.random.default_rng(0)
+    left = rng.integers(-128, 128, (8, 6, 3)).astype(np.int8)
+    right = rng.integers(-128, 128, (6, 1, 32)).astype(np.int8)
+    expected = np.einsum("ikj,kn->in", left.astype(int), right[:, 0].astype(int))
+    actual = run(text, left, right, np.zeros((8, 32), np.int32))
+    np.testing.assert_array_equal(actual, expected)
+
+
 def test_floats_are_added_up_in_order():
     """In any other order the large ones would not cancel each other."""
     random = np.random.default_rng(0)

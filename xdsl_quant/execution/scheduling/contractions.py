@@ -1,0 +1,189 @@
+"""Contractions, that is sums of products, whatever op they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..building import elementwise, mixed_sizes_of, reshaped
+from ..mlir_bindings import arith, ir, linalg, made_by
+
+Load = Callable[[Any, Any], Any]
+"""Makes a number of a type of an element."""
+
+
+class Factor(NamedTuple):
+    """What a contraction multiplies."""
+
+    value: Any
+    """A tensor."""
+
+    indices: Sequence[Any]
+    """Affine expressions of the loops: the element that is needed."""
+
+    conversion: Any
+    """The op that extends elements to the type of the product, if one does."""
+
+    zero_point: int = 0
+    """What is subtracted from elements then."""
+
+    load: Load | None = None
+    """Makes the number of an element, if that is not what is said above."""
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether elements are unsigned integers."""
+        return self.conversion is not None and self.conversion.name == "arith.extui"
+
+    def extend(self, element: Any, type_: Any) -> Any:
+        """An element as a number of a type that may be wider."""
+        conversion = self.conversion
+        return applied(conversion, type_, element) if conversion else element
+
+    def convert(self, element: Any, type_: Any) -> Any:
+        """The number that is multiplied."""
+        if self.load is not None:
+            return self.load(element, type_)
+        value = self.extend(element, type_)
+        if not self.zero_point:
+            return value
+        return arith.subi(value, arith.constant(type_, self.zero_point))
+
+    @property
+    def element_type(self) -> Any:
+        """The type of the elements."""
+        return self.value.type.element_type
+
+    @property
+    def loops(self) -> set[int]:
+        """The loops that the element depends on."""
+        return loops_of(*self.indices)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether MLIR may fuse the loops that compute the tensor with others."""
+        if not isinstance(self.value, ir.OpResult):
+            return False
+        name = self.value.owner.name
+        fused = ("arith.", "linalg.generic", "math.")
+        return name.startswith(fused) and name != "arith.constant"
+
+    def stored_as(self, type_: Any, store: Load, load: Load) -> Factor:
+        """
+        The factor with other elements, which are in memory before the loops.
+
+        Args:
+            type_: the type of the elements.
+            store: makes the elements.
+            load: makes the number that is multiplied of an element.
+        """
+        value = elementwise([self.value], type_, lambda args: store(args[0], type_))
+        return self._replace(value=value, load=load)
+
+    def in_memory(self) -> Factor:
+        """The factor after an op that keeps MLIR from computing it in the loops."""
+        zero = ir.AffineExpr.get_constant(0)
+        value = reshaped(self.value, [1, *mixed_sizes_of(self.value)])
+        return self._replace(value=value, indices=[zero, *self.indices])
+
+
+def loops_of(*indices: Any) -> set[int]:
+    """The loops that affine expressions depend on."""
+    loops: set[int] = set()
+    for index in indices:
+        if isinstance(index, ir.AffineDimExpr):
+            loops.add(index.position)
+        elif isinstance(index, ir.AffineBinaryExpr):
+            loops |= loops_of(index.lhs, index.rhs)
+    return loops
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Sums of products as one op, on tensors or on memrefs."""
+
+    op: Any
+
+    count: int
+    """The number of loops."""
+
+    lhs: Factor
+    rhs: Factor
+
+    result: Sequence[int]
+    """For each dimension of the result its loop."""
+
+    product: Any
+    """The op that multiplies."""
+
+    total: Any
+    """The op that adds."""
+
+    def size(self, loop: int) -> int:
+        """The number of iterations of a loop over the result; negative if not known."""
+        return self.op.operands[2].type.shape[self.result.index(loop)]
+
+    def reuse(self, factor: Factor) -> int:
+        """The number of products of each element of a factor, large if not known."""
+        loops = factor.loops
+        return math.prod(
+            abs(self.size(loop)) for loop in self.result if loop not in loops
+        )
+
+
+def contraction_of(op: Any) -> Contraction | None:
+    """
+    A structured op as a contraction, whether it is a `linalg.generic` or a named op: it
+    multiplies two factors, which may be converted, and adds the products up.
+    """
+    if not op.name.startswith("linalg.") or len(op.operands) != 3:
+        return None
+    if len(op.regions) != 1 or not all(map(_is_plain, op.operands)):
+        return None
+    *maps, result = (m.value for m in linalg.get_indexing_maps(op))
+    block = op.regions[0].blocks[0]
+    *arguments, so_far = block.arguments
+    (yielded,) = block.operations[len(block.operations) - 1].operands
+    total = made_by(yielded, "arith.addf", "arith.addi")
+    terms = [value for value in total.operands if value != so_far] if total else []
+    product = made_by(terms[0], "arith.mulf", "arith.muli") if len(terms) == 1 else None
+    if product is None or not result.is_projected_permutation:
+        return None
+    conversions = dict(map(_conversion, product.operands))
+    loops = [index.position for index in result.results]
+    if {*conversions} != {*arguments} or len(loops) == result.n_dims:
+        return None
+    lhs, rhs = (
+        Factor(value, [*map_.results], *conversions[argument])
+        for value, map_, argument in zip(op.operands, maps, arguments, strict=False)
+    )
+    return Contraction(op, result.n_dims, lhs, rhs, loops, product, total)
+
+
+def _is_plain(value: Any) -> bool:
+    type_ = value.type
+    is_tensor = isinstance(type_, ir.RankedTensorType) and type_.encoding is None
+    return is_tensor or isinstance(type_, ir.MemRefType)
+
+
+def _conversion(value: Any) -> tuple[Any, tuple[Any, int]]:
+    """What is converted to a value: with what op, and what is subtracted then."""
+    zero_point = 0
+    if difference := made_by(value, "arith.subi"):
+        subtracted = made_by(difference.operands[1], "arith.constant")
+        if subtracted and isinstance(value.type, ir.IntegerType):
+            zero_point = ir.IntegerAttr(subtracted.attributes["value"]).value
+            value = difference.operands[0]
+    conversion = made_by(value, "arith.extf", "arith.extsi", "arith.extui")
+    return (conversion.operands[0] if conversion else value), (conversion, zero_point)
+
+
+def applied(op: Any, type_: Any, *operands: Any) -> Any:
+    """The result, of a type, that a copy of an op has for other operands."""
+    copy = op.operation.clone()
+    for i, operand in enumerate(operands):
+        copy.operands[i] = operand
+    copy.results[0].set_type(type_)
+    return copy.results[0]
