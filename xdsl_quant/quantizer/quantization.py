@@ -102,8 +102,8 @@ class QuantizedModel:
 
     resolved: ModuleOp
     """
-    The model with a `quant.region` for each kernel and quantization parameters, or in mode
-    `weight-only` with weights that are quantized and dequantized.
+    The model with a `quant.region` for each kernel and quantization parameters, or in other
+    modes than `static` with weights that are quantized, and dequantized if need be.
     """
 
     reference: ModuleOp
@@ -112,13 +112,16 @@ class QuantizedModel:
     recipe: Recipe
 
     target: TargetSpec
-    """The hardware target; in mode `weight-only` it has no kernels."""
+    """The hardware target; in other modes than `static` it has no kernels."""
 
     statistics: Statistics
-    """What was observed; in mode `weight-only` that is nothing."""
+    """What was observed; in other modes than `static` that is nothing."""
 
     propagation: PropagationReport
-    """What was decided for the values of kernels; in mode `weight-only` that is nothing."""
+    """
+    What was decided for the values of kernels; in other modes than `static` that is
+    nothing.
+    """
 
     entry: str | None = None
 
@@ -160,7 +163,7 @@ class QuantizedModel:
         if labels is None and metric is not None:
             raise TypeError("a metric compares outputs with labels, expected labels")
         known = None if labels is None else Labels.of(labels, batches, metric)
-        if self.recipe.mode == "weight-only":
+        if self.recipe.mode != "static":
             found = report_on_weights(
                 self.float_module, self.resolved, batches, self.entry, known
             )
@@ -260,9 +263,9 @@ def quantize(
             another type than they may be.
         DataError: if samples cannot be used.
         ValueError: if the model is quantized already, no target has a kernel for it, none
-            of its kernels can be quantized, or it has no weights in mode `weight-only`,
-            which needs no target; if a search has nothing to choose from, or nothing that
-            keeps the budget.
+            of its kernels can be quantized, or, in other modes than `static`, which need
+            no target, it has no products that can be; if a search has nothing to choose
+            from, or nothing that keeps the budget.
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
@@ -270,10 +273,10 @@ def quantize(
     module = read_model(model)
     function = entry_function(module, entry)
     _check_is_float(module)
-    if recipe.mode == "weight-only":
+    if recipe.mode != "static":
         if target is not None:
             raise ValueError(
-                f"recipe '{recipe.name}' quantizes weights alone, expected no target"
+                f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no target"
             )
         return _with_quantized_weights(module, recipe, data, entry, progress)
     if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):

@@ -70,10 +70,11 @@ class Override:
         ]
 
 
-Mode = Literal["static", "weight-only"]
+Mode = Literal["static", "weight-only", "dynamic-range"]
 """
-What becomes integers: weights and activations, whose ranges are observed on samples, or
-weights alone.
+What becomes integers: weights and activations, whose ranges are observed on samples;
+weights alone; or weights and, when the model runs, activations, in products of TensorFlow
+Lite that have kernels for that.
 """
 
 
@@ -162,7 +163,13 @@ class Recipe:
     """What is quantized."""
 
     weights: WeightOptions = WeightOptions()
-    """How weights are stored in mode `weight-only`."""
+    """How weights are stored in the modes `weight-only` and `dynamic-range`."""
 
     search: SearchOptions | None = None
     """What is searched for widths of storage; nothing by default."""
+
+    asymmetric_inputs: bool = True
+    """
+    Whether activations of `tfl.fully_connected` get zero points in mode `dynamic-range`;
+    those of convolutions always do.
+    """

@@ -45,7 +45,7 @@ budget = "20 kB"
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -74,7 +74,13 @@ _RECIPES = Path(__file__).with_name("recipes")
 _RECIPE_KEYS = tuple(
     field.name.replace("_", "-") for field in fields(Recipe) if field.name != "name"
 )
-_KEYS_OF_STATIC = ("targets", "observer", "search")
+_KEYS_OF_MODES: Mapping[str, Sequence[Mode]] = {
+    "targets": ("static",),
+    "observer": ("static",),
+    "search": ("static",),
+    "weights": ("weight-only", "dynamic-range"),
+    "asymmetric-inputs": ("dynamic-range",),
+}
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
 _SEARCH_KEYS = tuple(field.name.replace("_", "-") for field in fields(SearchOptions))
 _OVERRIDE_KEYS = tuple(
@@ -130,15 +136,15 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
     table.check_keys(_RECIPE_KEYS, "a recipe")
     default = Recipe()
     mode: Any = _word(table, "mode", get_args(Mode)) or default.mode
-    unused = _KEYS_OF_STATIC if mode == "weight-only" else ("weights",)
-    for key in unused:
-        if key in table:
+    for key, modes in _KEYS_OF_MODES.items():
+        if key in table and mode not in modes:
             table.fail(f"'{key}' has no effect in mode '{mode}'; leave it out", key)
     if "targets" in table and not table.texts("targets"):
         table.fail(
             "expected one or more 'targets', found none; leave it out", "targets"
         )
     corrects_bias = _bool(table, "bias-correction")
+    has_zero_points = _bool(table, "asymmetric-inputs")
     return Recipe(
         name,
         table.text("description") or "",
@@ -149,6 +155,7 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         mode,
         _weights(table.table("weights")) if "weights" in table else default.weights,
         _search(table.table("search")) if "search" in table else default.search,
+        default.asymmetric_inputs if has_zero_points is None else has_zero_points,
     )
 
 

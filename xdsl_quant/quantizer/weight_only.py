@@ -1,21 +1,27 @@
-"""Weight-only quantization: integer weights, and floating-point activations."""
+"""
+Weight-only quantization: integer weights, and floating-point activations; and dynamic
+range quantization, where products quantize activations when they run.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
+from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.propagation.module_kernels import float_ops_of
+from xdsl_quant.transforms.tfl.kernels import has_hybrid_kernel
+from xdsl_quant.transforms.weights.layers.layer import erase_unused
 from xdsl_quant.transforms.weights.quant_quantize_weights import (
     Granularity,
     QuantizeWeight,
@@ -29,12 +35,13 @@ from .recipe_files import RecipeError
 from .recording import RecordedModule, record, record_results
 from .report import KernelReport, ModelReport
 from .selection import fail_to_select
-from .weight_products import products_of, with_float_values
+from .weight_products import cast_of, products_of, with_float_values
 
 
 def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
     """
-    Quantize and dequantize the weights of products.
+    Quantize and dequantize the weights of products; in mode `dynamic-range` products that
+    can take stored weights do so.
 
     Args:
         module: a float model, which is not changed.
@@ -64,7 +71,38 @@ def quantize_weights(module: ModuleOp, recipe: Recipe) -> ModuleOp:
         if kind not in patterns:
             patterns[kind] = QuantizeWeight(*kind, options.block_size, options.range)
         patterns[kind].match_and_rewrite(op, PatternRewriter(op))
+    if recipe.mode == "dynamic-range":
+        # Without a list all that come before the first one would be left out.
+        if not any([_take_stored_weights(op, recipe) for op in bits]):
+            raise ValueError(
+                "no product of the model can quantize activations when it runs, found "
+                f"{counted_names(bits)}; use mode 'weight-only'"
+            )
     return quantized
+
+
+def _take_stored_weights(op: Operation, recipe: Recipe) -> bool:
+    """Let a product take its weights as they are stored, if it has a kernel for that."""
+    cast = cast_of(op)
+    assert cast is not None
+    if not isinstance(cast, tfl.QuantizeOp) or not has_hybrid_kernel(op):
+        return False
+    type_ = scalar_or_element_type(cast.output.type)
+    assert isinstance(type_, UniformType)
+    parameters = QuantizationParameters.from_type(type_)
+    if isinstance(op, tfl.DepthwiseConv2DOp) and (
+        parameters.storage_width != 8 or not parameters.scales.ndim
+    ):
+        # LiteRT refuses these.
+        return False
+    if isinstance(op, tfl.FullyConnectedOp):
+        op.asymmetric_quantize_inputs = BoolAttr.from_bool(recipe.asymmetric_inputs)
+    weight = weight_of(op, is_quantized=True)
+    assert weight is not None
+    dequantized = op.operands[weight.operand]
+    op.operands[weight.operand] = cast.output
+    erase_unused(dequantized, PatternRewriter(op))
+    return True
 
 
 def _granularity(wanted: WeightGranularity, op: Operation) -> Granularity:
@@ -80,7 +118,7 @@ def _bits(recipe: Recipe, products: Sequence[Operation]) -> Mapping[Operation, i
         if override.values or override.observer is not None:
             raise RecipeError(
                 f"recipe '{recipe.name}': 'values' and 'observer' have no effect in mode "
-                "'weight-only', expected 'ops' or 'locations' with 'keep-float' or "
+                f"'{recipe.mode}', expected 'ops' or 'locations' with 'keep-float' or "
                 "'weight-bits'"
             )
         for selector in override.selectors:
@@ -190,10 +228,8 @@ def _report(
     assert isinstance(expressed, AnyFloat)
     size = elements.size * expressed.bitwidth
     stored_size, weight_sqnr = size, math.nan
-    value = op.operands[weight.operand]
-    if value is not stored.value:
-        assert isinstance(value.owner, Operation)
-        type_ = scalar_or_element_type(value.owner.operands[0].type)
+    if (cast := cast_of(op)) is not None:
+        type_ = scalar_or_element_type(cast.results[0].type)
         assert isinstance(type_, UniformType)
         parameters = QuantizationParameters.from_type(type_)
         error = Error()

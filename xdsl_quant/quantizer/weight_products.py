@@ -27,6 +27,18 @@ def products_of(module: ModuleOp) -> Sequence[Operation]:
     return [op for op in module.walk() if weight_of(op, is_quantized=True) is not None]
 
 
+def cast_of(op: Operation) -> Operation | None:
+    """The op that quantizes the weights of a product; `None` if they are not quantized."""
+    weight = weight_of(op, is_quantized=True)
+    assert weight is not None
+    value, cast = op.operands[weight.operand], None
+    while value is not weight.value:
+        assert isinstance(value.owner, Operation)
+        cast = value.owner
+        value = cast.operands[0]
+    return cast
+
+
 def with_float_values(
     module: ModuleOp, quantized: ModuleOp
 ) -> tuple[ModuleOp, Sequence[Products]]:

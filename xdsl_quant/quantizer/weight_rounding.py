@@ -33,10 +33,9 @@ from xdsl_quant.transforms.weights.layers.layer import (
     erase_unused,
     layer_of,
 )
-from xdsl_quant.transforms.weights.quant_quantize_weights import weight_of
 
 from .recording import RecordedModule, record
-from .weight_products import products_of
+from .weight_products import cast_of, products_of
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +67,7 @@ def rounded_weights(
     casts = {
         number: cast
         for number, op in enumerate(products_of(quantized))
-        if (cast := _cast_of(op)) is not None
+        if (cast := cast_of(op)) is not None
     }
     recorded = module.clone()
     products = {
@@ -105,7 +104,7 @@ def set_weights(quantized: ModuleOp, weights: Mapping[int, NDArray[Any]]) -> Non
         weights: the new ones by the position of their products in the text.
     """
     for number, op in enumerate(products_of(quantized)):
-        if number in weights and (cast := _cast_of(op)) is not None:
+        if number in weights and (cast := cast_of(op)) is not None:
             old = cast.operands[0]
             constant = constant_like(old, weights[number], old.type)
             constant.results[0].name_hint = old.name_hint
@@ -152,18 +151,6 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
         record(ops[-1].results[0], key := f"{number}:{len(keys)}")
         keys.append(key)
     return keys
-
-
-def _cast_of(op: Operation) -> Operation | None:
-    """The op that quantizes the weights of a product; `None` if they are not quantized."""
-    weight = weight_of(op, is_quantized=True)
-    assert weight is not None
-    value, cast = op.operands[weight.operand], None
-    while value is not weight.value:
-        assert isinstance(value.owner, Operation)
-        cast = value.owner
-        value = cast.operands[0]
-    return cast
 
 
 def _rounded(

@@ -205,7 +205,7 @@ def _check_has_file(
     """
     from xdsl_quant.frontends.tflite import TFLiteFileError, write_tflite
 
-    if recipe.mode == "weight-only":
+    if recipe.mode != "static":
         uncorrected = replace(recipe, bias_correction=False)
         with reported(options.module, ValueError, PassFailedException):
             module = quantize(module, batches, uncorrected, entry=options.entry).module

@@ -18,6 +18,7 @@ from xdsl_quant.quantizer.recipe_files import recipe_names
 def test_recipes_that_are_shipped():
     recipes = {name: read_recipe(name) for name in recipe_names()}
     assert {name: recipe.targets for name, recipe in recipes.items()} == {
+        "dynamic-range": ("tflite-int8", "stablehlo-int8"),
         "int16x8": ["tflite-int16x8"],
         "int4-weights": ("tflite-int8", "stablehlo-int8"),
         "int8": ["tflite-int8", "stablehlo-int8"],
@@ -25,6 +26,7 @@ def test_recipes_that_are_shipped():
         "mixed": ["tflite-mixed", "stablehlo-mixed"],
     }
     assert {name: recipe.mode for name, recipe in recipes.items()} == {
+        "dynamic-range": "dynamic-range",
         "int16x8": "static",
         "int4-weights": "weight-only",
         "int8": "static",
@@ -109,6 +111,19 @@ rounding = "gptq"
     )
 
 
+def test_what_a_recipe_says_of_activations():
+    text = 'mode = "dynamic-range"\nasymmetric-inputs = {}\n[weights]\nbits = 4'
+    assert [parse_recipe(text.format(word)) for word in ("true", "false")] == [
+        Recipe(
+            "recipe",
+            mode="dynamic-range",
+            weights=WeightOptions(4),
+            asymmetric_inputs=asymmetric,
+        )
+        for asymmetric in (True, False)
+    ]
+
+
 def test_what_a_recipe_does_not_say_is_by_default():
     assert parse_recipe("", name="int8") == Recipe()
 
@@ -127,8 +142,8 @@ def test_what_a_recipe_does_not_say_is_by_default():
         ),
         (
             'mode = "weights"',
-            "my.toml:1: error: expected one of 'static', 'weight-only' for 'mode', found "
-            "'weights'",
+            "my.toml:1: error: expected one of 'static', 'weight-only', 'dynamic-range' "
+            "for 'mode', found 'weights'",
         ),
         (
             "[weights]\nbits = 4",
@@ -167,6 +182,11 @@ def test_what_a_recipe_does_not_say_is_by_default():
             'mode = "weight-only"\nobserver = "min-max"',
             "my.toml:2: error: 'observer' has no effect in mode 'weight-only'; leave "
             "it out",
+        ),
+        (
+            'mode = "weight-only"\nasymmetric-inputs = true',
+            "my.toml:2: error: 'asymmetric-inputs' has no effect in mode 'weight-only'; "
+            "leave it out",
         ),
         (
             'mode = "weight-only"\nweights = 4',
@@ -265,8 +285,9 @@ def test_an_unknown_recipe():
     with pytest.raises(RecipeError) as caught:
         read_recipe("int7")
     assert str(caught.value) == (
-        "unknown recipe 'int7', available: 'int16x8', 'int4-weights', 'int8', "
-        "'int8-weights', 'mixed'; use one of them, or the path of a .toml file"
+        "unknown recipe 'int7', available: 'dynamic-range', 'int16x8', "
+        "'int4-weights', 'int8', 'int8-weights', 'mixed'; use one of them, or the path "
+        "of a .toml file"
     )
 
 

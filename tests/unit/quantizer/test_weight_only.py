@@ -134,7 +134,7 @@ def test_mistakes():
     )
     with pytest.raises(ValueError, match="recipe 'mine' keeps all"):
         quantize(dense_layers(), x, recipe)
-    with pytest.raises(ValueError, match="weights alone, expected no target"):
+    with pytest.raises(ValueError, match="has mode 'weight-only', expected no target"):
         quantize(dense_layers(), x, INT4, target="stablehlo-int8")
     text = "func.func @main(%x: tensor<?x2xf32>) { return }"
     message = "^no weight of a product is in the model, found no op of floats$"

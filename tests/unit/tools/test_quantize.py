@@ -94,9 +94,9 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
     [
         (
             ["--recipe", "int9"],
-            "--recipe: error: unknown recipe 'int9', available: 'int16x8', "
-            "'int4-weights', 'int8', 'int8-weights', 'mixed'; use one of them, or the path "
-            "of a .toml file",
+            "--recipe: error: unknown recipe 'int9', available: 'dynamic-range', "
+            "'int16x8', 'int4-weights', 'int8', 'int8-weights', 'mixed'; use one of them, "
+            "or the path of a .toml file",
         ),
         (
             ["--target", "gpu"],

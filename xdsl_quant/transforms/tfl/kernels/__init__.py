@@ -28,6 +28,7 @@ __all__ = [
     "ComputationError",
     "FallbackMode",
     "Implementation",
+    "has_hybrid_kernel",
     "has_one_scale",
     "parameters_of",
     "svdf",
@@ -39,3 +40,9 @@ IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {
     **MOVING,
 }
 """How each op is computed, but those with state and with regions."""
+
+
+def has_hybrid_kernel(op: Operation) -> bool:
+    """Whether an op of floats may take stored weights, and quantizes the floats then."""
+    computation = IMPLEMENTATIONS.get(type(op))
+    return isinstance(computation, Computation) and computation.hybrid is not None
