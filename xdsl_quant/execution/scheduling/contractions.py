@@ -138,9 +138,13 @@ def contraction_of(op: Any) -> Contraction | None:
     A structured op as a contraction, whether it is a `linalg.generic` or a named op: it
     multiplies two factors, which may be converted, and adds the products up.
     """
-    if not op.name.startswith("linalg.") or len(op.operands) != 3:
+    if not op.name.startswith("linalg.") or len(op.regions) != 1:
         return None
-    if len(op.regions) != 1 or not all(map(_is_plain, op.operands)):
+    if "operandSegmentSizes" not in op.attributes or not all(
+        map(_is_plain, op.operands)
+    ):
+        return None
+    if [*op.attributes["operandSegmentSizes"]] != [2, 1]:
         return None
     *maps, result = (m.value for m in linalg.get_indexing_maps(op))
     block = op.regions[0].blocks[0]
