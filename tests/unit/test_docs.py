@@ -45,7 +45,7 @@ PYTHON_EXAMPLES = [
 ]
 
 
-def _run(command: str) -> str:
+def _run(command: str, directory: Path = ROOT) -> str:
     """What a command prints; with `2>&1` at its end, also to standard error."""
     program, *arguments = shlex.split(command)
     executable = [str(Path(sys.executable).parent / program)]
@@ -55,7 +55,7 @@ def _run(command: str) -> str:
     has_errors = arguments[-1] == "2>&1"
     result = subprocess.run(
         [*executable, *(arguments[:-1] if has_errors else arguments)],
-        cwd=ROOT,
+        cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if has_errors else subprocess.PIPE,
         text=True,
@@ -64,9 +64,18 @@ def _run(command: str) -> str:
     return result.stdout
 
 
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A directory like that of a checkout, to which examples may write."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    return tmp_path
+
+
 @pytest.mark.parametrize(("command", "output"), CONSOLE_EXAMPLES)
-def test_command_prints_what_the_documentation_shows(command: str, output: str):
-    assert _run(command).strip() == output.strip()
+def test_command_prints_what_the_documentation_shows(
+    command: str, output: str, checkout: Path
+):
+    assert _run(command, checkout).strip() == output.strip()
 
 
 @pytest.mark.parametrize("output", DEMO_EXAMPLES)
@@ -80,7 +89,10 @@ def test_demo_prints_the_lines_that_the_documentation_shows(output: str):
 
 
 @pytest.mark.parametrize("session", PYTHON_EXAMPLES)
-def test_python_session_prints_what_the_documentation_shows(session: str):
+def test_python_session_prints_what_the_documentation_shows(
+    session: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(checkout)
     parser = doctest.DocTestParser()
     test = parser.get_doctest(session, {}, "documentation", None, None)
     runner = doctest.DocTestRunner(verbose=False)

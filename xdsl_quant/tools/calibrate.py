@@ -57,7 +57,13 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 from xdsl_quant.transforms.statistics.ranges.statistics_file import KeyStatistics
 
 from .array_files import check_files, read_values
-from .failures import Failure, exit_code, module_parser, read_module, reported
+from .failures import Failure, exit_code, read_module, reported
+from .options import (
+    add_checkpoint_option,
+    add_progress_option,
+    module_parser,
+    shows_progress,
+)
 from .progress import with_progress
 
 
@@ -114,18 +120,8 @@ def _parser() -> argparse.ArgumentParser:
         help="options of quant-calibrated-to-uniform for the types in the report, e.g. "
         "'bits=4 symmetric=true'",
     )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="where to keep what was observed, so that an interrupted run of the same "
-        "inputs is resumed",
-    )
-    parser.add_argument(
-        "--no-progress",
-        action="store_false",
-        dest="progress",
-        help="do not show how far it is, which is shown if standard error is a terminal",
-    )
+    add_checkpoint_option(parser, "inputs")
+    add_progress_option(parser)
     return parser
 
 
@@ -148,7 +144,7 @@ def _run(options: argparse.Namespace) -> None:
             names = tuple(function.sym_name.data for function in functions)
             apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
     batches = _batches(read_values(options), options, function)
-    shown = options.progress and sys.stderr.isatty()
+    shown = shows_progress(options)
     with reported(options.module, TypeError, ValueError, ImportError, OSError):
         statistics = calibrate(
             module,

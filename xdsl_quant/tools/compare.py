@@ -25,14 +25,15 @@ from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import is_tflite_file
 
 from .array_files import check_files
-from .failures import (
+from .failures import exit_code, read_module, reported
+from .options import (
     add_entry_option,
+    add_json_option,
     add_labels_option,
+    add_progress_option,
     add_size_options,
     command_parser,
-    exit_code,
-    read_module,
-    reported,
+    shows_progress,
 )
 from .progress import with_progress
 
@@ -57,17 +58,10 @@ def _parser() -> argparse.ArgumentParser:
         help="samples for the float model: the rows of the arrays of a .npy or .npz file",
     )
     add_labels_option(parser)
-    parser.add_argument(
-        "--json", metavar="FILE", help="where to write what is printed, as JSON"
-    )
+    add_json_option(parser)
     add_entry_option(parser)
     add_size_options(parser)
-    parser.add_argument(
-        "--no-progress",
-        action="store_false",
-        dest="progress",
-        help="do not show how far it is, which is shown if standard error is a terminal",
-    )
+    add_progress_option(parser)
     return parser
 
 
@@ -80,7 +74,7 @@ def _run(options: argparse.Namespace) -> None:
     float_module, quantized_module = (
         _read(options, path) for path in (options.module, options.quantized)
     )
-    shown = options.progress and sys.stderr.isatty()
+    shown = shows_progress(options)
     with reported(options.quantized, ValueError, TypeError, ImportError, OSError):
         found = compare(
             float_module,

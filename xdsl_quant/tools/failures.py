@@ -1,4 +1,4 @@
-"""What all commands share: their first options, the module, and errors in one line."""
+"""What all commands share: the module that they are about, and errors in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_quant import __version__
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
@@ -116,105 +115,6 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
         yield
     except errors as error:
         raise failure(place, error) from error
-
-
-def command_parser(prog: str, description: str | None) -> argparse.ArgumentParser:
-    """
-    A parser of the options of a command, so far of `--help` and `--version`.
-
-    Args:
-        prog: the name of the command.
-        description: what it does, with examples.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
-    return parser
-
-
-def module_parser(
-    prog: str, description: str | None, inputs: str, *, required: bool
-) -> argparse.ArgumentParser:
-    """
-    A parser of the options of commands that run a module: it, passes, entry and inputs.
-
-    Args:
-        prog: the name of the command.
-        description: what it does, with examples.
-        inputs: the option for inputs.
-        required: whether there must be one.
-    """
-    parser = command_parser(prog, description)
-    parser.add_argument(
-        "module", help="file with the module, - for standard input, or a .tflite file"
-    )
-    add_entry_option(parser)
-    add_passes_option(parser)
-    add_size_options(parser)
-    parser.add_argument(
-        inputs,
-        dest="inputs",
-        action="append",
-        default=[],
-        required=required,
-        metavar="VALUE",
-        help="an argument of the function, once for each: a .npy file, file.npz:key, a "
-        "number, or a list of numbers; file.npz stands for all arrays in it",
-    )
-    return parser
-
-
-def add_entry_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the function that is run."""
-    parser.add_argument(
-        "--entry",
-        metavar="NAME",
-        help="the function; by default the only public one, or else 'main'",
-    )
-
-
-def add_passes_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for what is done with a module first."""
-    parser.add_argument(
-        "-p",
-        "--passes",
-        default="",
-        metavar="PIPELINE",
-        help="passes to apply first, as for xdsl-opt",
-    )
-
-
-def add_size_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for sizes that a .tflite file does not know."""
-    parser.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=SIZES",
-        help="the shape of an input of a .tflite file with dynamic sizes, e.g. "
-        "x=1x16x16x3; once for each",
-    )
-    parser.add_argument(
-        "--static",
-        action="store_true",
-        help="take the sizes for which the .tflite file was written, 1 for unknown ones, "
-        "instead of dynamic sizes",
-    )
-
-
-def add_labels_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for labels of the samples that are measured."""
-    parser.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="the index of the class of each sample, to measure accuracy with: a .npy "
-        "file, or a .npz file with one array",
-    )
 
 
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:

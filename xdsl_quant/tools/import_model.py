@@ -28,14 +28,8 @@ from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.loading import is_tflite_file, multiverse_context
 
 from .array_files import check_files
-from .failures import (
-    add_passes_option,
-    add_size_options,
-    command_parser,
-    exit_code,
-    read_module,
-    reported,
-)
+from .failures import exit_code, read_module, reported
+from .options import add_passes_option, add_size_options, command_parser
 
 _COLUMNS = ("op", "reason")
 """What the table of fallbacks says of an op."""

@@ -21,13 +21,13 @@ from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import multiverse_context
 
 from .array_files import check_files
-from .failures import (
+from .failures import exit_code, read_module, reported
+from .options import (
+    add_json_option,
+    add_module_argument,
     add_passes_option,
     add_size_options,
     command_parser,
-    exit_code,
-    read_module,
-    reported,
 )
 
 
@@ -38,9 +38,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-inspect", __doc__)
-    parser.add_argument(
-        "module", help="file with the module, - for standard input, or a .tflite file"
-    )
+    add_module_argument(parser)
     parser.add_argument(
         "--sort",
         choices=SORT_NAMES,
@@ -48,9 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what to sort by: the largest scale, size or part first; by default in the "
         "order of the module",
     )
-    parser.add_argument(
-        "--json", metavar="FILE", help="where to write what is printed, as JSON"
-    )
+    add_json_option(parser)
     add_passes_option(parser)
     add_size_options(parser)
     # It has no arrays among its files.

@@ -35,16 +35,17 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_tflite_file
 
 from .array_files import check_files
-from .failures import (
-    Failure,
+from .failures import Failure, exit_code, read_module, reported
+from .options import (
+    add_checkpoint_option,
     add_entry_option,
     add_labels_option,
+    add_module_argument,
     add_passes_option,
+    add_progress_option,
     add_size_options,
     command_parser,
-    exit_code,
-    read_module,
-    reported,
+    shows_progress,
 )
 from .progress import with_progress
 
@@ -56,11 +57,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("xdsl-quant-quantize", __doc__)
-    parser.add_argument(
-        "module",
-        help="file with the float model: the text of a module, - for standard input, or a "
-        ".tflite file",
-    )
+    add_module_argument(parser, "the float model")
     parser.add_argument(
         "--data",
         dest="inputs",
@@ -111,21 +108,11 @@ def _parser() -> argparse.ArgumentParser:
         help="measure how long the model and each kernel take in floats and in integers, "
         "as compiled code",
     )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="FILE",
-        help="where to keep what was observed, so that an interrupted run of the same "
-        "samples is resumed",
-    )
+    add_checkpoint_option(parser, "samples")
     add_entry_option(parser)
     add_passes_option(parser)
     add_size_options(parser)
-    parser.add_argument(
-        "--no-progress",
-        action="store_false",
-        dest="progress",
-        help="do not show how far it is, which is shown if standard error is a terminal",
-    )
+    add_progress_option(parser)
     return parser
 
 
@@ -155,7 +142,7 @@ def _run(options: argparse.Namespace) -> None:
     with reported("--budget", ValueError):
         budget = None if options.budget is None else parse_budget(options.budget)
     module = read_module(options)
-    shown = options.progress and sys.stderr.isatty()
+    shown = shows_progress(options)
     errors = (ValueError, TypeError, PassFailedException, OSError)
     with reported(options.module, *errors):
         # Before the calibration, which may take long.

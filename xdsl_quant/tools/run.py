@@ -39,7 +39,8 @@ from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization impor
 )
 
 from .array_files import check_files, check_output, read_values, write_results
-from .failures import drop_output, exit_code, module_parser, read_module, reported
+from .failures import drop_output, exit_code, read_module, reported
+from .options import module_parser
 
 _ROUNDING = {
     "rounding_mode": (RoundingMode, "how they round (default: nearest-even)"),

@@ -40,7 +40,8 @@ from xdsl_quant.transforms.propagation.target_spec import (
     Signature,
 )
 
-from .failures import command_parser, exit_code, reported
+from .failures import exit_code, reported
+from .options import command_parser
 
 _HEADER = ("kernel", "ops", "inputs", "outputs", "constraints")
 
