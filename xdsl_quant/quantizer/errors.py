@@ -27,13 +27,18 @@ from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.runtime.entry_function import entry_function
-from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.port_ranges import set_specs
-from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 
-from .recording import Floats, RecordedModule, has_floats, record, record_results
+from .recording import (
+    Floats,
+    RecordedModule,
+    export_kernels,
+    has_floats,
+    record,
+    record_results,
+)
 
 
 @dataclass
@@ -226,7 +231,7 @@ def quantized_module(
 ) -> ModuleOp:
     """The quantized model, which records the same."""
     module = _with_refs(resolved, entry, with_kernels=with_kernels)
-    apply_passes(module, [QuantExportPass()])
+    export_kernels(module)
     return module
 
 
@@ -249,7 +254,7 @@ def _own(resolved: ModuleOp, exact: ModuleOp) -> ModuleOp:
     for float_kernel in float_kernels:
         forget_specs(float_kernel)
     inline_regions(float_kernels)
-    apply_passes(module, [QuantExportPass()])
+    export_kernels(module)
     return module
 
 

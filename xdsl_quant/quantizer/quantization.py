@@ -48,7 +48,6 @@ from xdsl_quant.transforms.propagation.port_ranges import port_ranges, set_specs
 from xdsl_quant.transforms.propagation.quant_constraints_to_specs import (
     QuantConstraintsToSpecsPass,
 )
-from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 from xdsl_quant.transforms.propagation.quant_fuse_kernels import fuse_kernels
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.propagation.quant_propagate import propagate
@@ -68,6 +67,7 @@ from .bit_search import BitSearch
 from .budget import Budget, parse_budget
 from .recipe import Recipe, SearchOptions
 from .recipe_files import read_recipe
+from .recording import export_kernels
 from .report import ModelReport, report_on, stays_float
 from .samples import Data, LabelData, batches_of
 from .search_result import BitSearchResult
@@ -341,7 +341,7 @@ def quantize(
     if recipe.bias_correction:
         correct_biases(module, batches, entry)
     resolved = module.clone()
-    apply_passes(module, [QuantExportPass()])
+    export_kernels(module)
     return QuantizedModel(
         module,
         float_module,

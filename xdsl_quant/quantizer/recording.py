@@ -26,6 +26,9 @@ from xdsl_quant.dialects.quant import (
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.propagation.export.dialect_casts import QUANT_WORDS, words_of
+from xdsl_quant.transforms.propagation.module_kernels import kernels_of
+from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 
 _TO_LINALG = "convert-quantized-stablehlo-to-linalg,convert-stablehlo-to-linalg"
 
@@ -82,6 +85,16 @@ def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
         return value
     parameters = QuantizationParameters.from_type(element_type)
     return quantize(array.astype(parameters.expressed_dtype), parameters)
+
+
+def export_kernels(module: ModuleOp) -> None:
+    """
+    Make quantized ops of kernels, or integer arithmetic if their ops are of a dialect that
+    has no quantized ones.
+    """
+    has_ops = all(words_of(kernel) is not QUANT_WORDS for kernel in kernels_of(module))
+    mode = "fixed" if has_ops else "codegen"
+    apply_passes(module, [QuantExportPass(mode=mode)])
 
 
 def lower_stablehlo(module: ModuleOp) -> None:

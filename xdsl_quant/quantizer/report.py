@@ -22,8 +22,8 @@ from xdsl_quant.numerics.histogram import Histogram
 from xdsl_quant.numerics.observers import observe_histogram
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.transforms.building.arrays import constant_elements
-from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
+from xdsl_quant.transforms.propagation.quant_export import needs_parameters
 
 from .accuracy import Accuracy, Labels, Scores
 from .errors import (
@@ -367,9 +367,7 @@ def stored_bytes(module: ModuleOp) -> int:
 def stays_float(kernel: RegionOp) -> bool:
     """Whether a kernel has a port of floats without quantization parameters."""
     return any(
-        _has_floats(value)
-        and not isinstance(spec, UniformType)
-        and not is_constant(value)
+        needs_parameters(value) and not isinstance(spec, UniformType)
         for value, spec in ports_of(kernel)
     )
 

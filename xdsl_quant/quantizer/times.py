@@ -35,7 +35,6 @@ from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
-from xdsl_quant.transforms.propagation.quant_export import QuantExportPass
 from xdsl_quant.transforms.propagation.quant_inline_regions import inline_regions
 from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
     QuantRemoveInstrumentationPass,
@@ -44,6 +43,7 @@ from xdsl_quant.transforms.statistics.quant_remove_instrumentation import (
 from .errors import cloned_constant, forget_specs, has_constant_value
 from .recording import (
     RecordedModule,
+    export_kernels,
     has_floats,
     lower_stablehlo,
     record,
@@ -288,7 +288,7 @@ def _kernel_call(
     if is_quantized:
         if all(not isinstance(spec, UniformType) for spec in kernel.specs):
             return None
-        apply_passes(module, [QuantExportPass()])
+        export_kernels(module)
         _remove_boundary_casts(function)
     else:
         for each in kernels:

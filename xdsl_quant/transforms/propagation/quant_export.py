@@ -125,7 +125,7 @@ class QuantExportPass(ModulePass):
             )
 
 
-def _needs_parameters(value: SSAValue) -> bool:
+def needs_parameters(value: SSAValue) -> bool:
     """Whether a port with a value is float, and neither constant nor a destination."""
     return (
         has_floats(value)
@@ -141,7 +141,7 @@ def _warn_without_parameters(module: ModuleOp) -> None:
     """
     kernels = kernels_of(module)
     specs = [
-        [spec for value, spec in ports_of(kernel) if _needs_parameters(value)]
+        [spec for value, spec in ports_of(kernel) if needs_parameters(value)]
         for kernel in kernels
     ]
     every = [spec for each in specs for spec in each]
