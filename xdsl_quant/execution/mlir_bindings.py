@@ -50,8 +50,11 @@ def ops_in(module: Any, *names: str) -> list[Any]:
 
 def made_by(value: Any, *names: str) -> Any:
     """The op that makes a value, if it has one of these names."""
-    is_result = isinstance(value, ir.OpResult)
-    return value.owner.operation if is_result and value.owner.name in names else None
+    if not isinstance(value, ir.OpResult):
+        return None
+    # The class of an op may have an attribute `name`, which is something else.
+    op = value.owner.operation
+    return op if op.name in names else None
 
 
 def functions_in(module: Any, names: Collection[str]) -> list[Any]:

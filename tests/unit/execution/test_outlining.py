@@ -25,6 +25,7 @@ def outlined(*nests: str, others: str = "") -> tuple[list[str], Any]:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(f"""
 func.func private @kernel_1()
+memref.global "private" constant @c : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
 func.func @kernel(%from: memref<4xf32>, %to: memref<4xf32>, %is: i1)
     attributes {{passthrough = ["noinline"]}} {{
   %c0 = arith.constant 0 : index
@@ -64,6 +65,21 @@ def test_each_of_many_has_a_function():
             "(memref<4xf32>, memref<4xf32>) -> ()"
         )
         assert len(ops_in(function, "scf.for")) == 1
+
+
+def test_constants_are_not_passed():
+    nest = """
+    scf.for %i = %c0 to %c4 step %c1 {
+      %x = memref.load %constant[%i] : memref<4xf32>
+      memref.store %x, %to[%i] : memref<4xf32>
+    }"""
+    names, module = outlined(
+        *[nest] * (FEW + 1), others="%constant = memref.get_global @c : memref<4xf32>"
+    )
+    assert len(names) == FEW + 1
+    for function in functions_in(module, names):
+        assert str(function.attributes["function_type"]) == "(memref<4xf32>) -> ()"
+        assert len(ops_in(function, "memref.get_global")) == 1
 
 
 @pytest.mark.parametrize(

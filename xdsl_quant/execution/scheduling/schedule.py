@@ -7,6 +7,7 @@ from typing import Any
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from ..mlir_bindings import run_passes
+from .byte_products import call_byte_products, keep_byte_products
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_while_converting
 from .shared_loops import share_loops
@@ -39,6 +40,7 @@ class Schedule:
     def schedule_tensors(self, module: Any) -> None:
         """Work on ops on tensors, before loops are fused."""
         self.callbacks = reduce_min_max(module, self._functions)
+        keep_byte_products(module)
         tile_contractions(module)
 
     def schedule_fused(self, module: Any) -> None:
@@ -49,6 +51,7 @@ class Schedule:
 
     def schedule_buffers(self, module: Any) -> None:
         """Work on ops on memrefs, before they become loops."""
+        call_byte_products(module)
         streamable = streamable_ops(module, self._kernel)
         self.can_stream = bool(streamable)
         if self._stream:

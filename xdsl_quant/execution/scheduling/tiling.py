@@ -26,6 +26,7 @@ from typing import Any
 
 from ..building import elementwise, filled, generic, mixed_sizes_of, reshaped
 from ..mlir_bindings import arith, ir, linalg, ops_in, tensor
+from .byte_products import is_kept
 from .contractions import Contraction, Factor, applied, contraction_of, loops_of
 
 _COLUMNS = 32
@@ -41,6 +42,8 @@ _OFFSET = 128
 def tile_contractions(module: Any) -> None:
     """Rewrite all contractions on tensors in a module."""
     for op in ops_in(module):
+        if is_kept(op):
+            continue
         if op.results and (contraction := contraction_of(op)) is not None:
             tiled = _TiledContraction(**vars(contraction))
             with ir.InsertionPoint(op), op.location:

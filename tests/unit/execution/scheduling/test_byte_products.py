@@ -1,0 +1,274 @@
+"""Products of bytes with constants: what is one, and that sums are exact."""
+
+import ctypes
+import mmap
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.mlir_bindings import ir, ops_in
+from xdsl_quant.execution.scheduling import byte_products
+from xdsl_quant.execution.scheduling.byte_products import (
+    is_available,
+    is_kept,
+    keep_byte_products,
+)
+
+Bytes = NDArray[np.int8]
+
+needs_vnni = pytest.mark.skipif(not is_available(), reason="needs AVX-512 VNNI")
+
+MATMUL = "(m, k)", "(k, n)", "(m, n)"
+RNG = np.random.default_rng(0)
+
+
+def some(*shape: int) -> Bytes:
+    """Bytes of all values, the least and the largest more often."""
+    values = RNG.integers(-128, 128, shape)
+    return np.where(
+        RNG.random(shape) < 0.3, RNG.choice([-128, 127], shape), values
+    ).astype(np.int8)
+
+
+def product(
+    shape: tuple[int, ...],
+    weights: Bytes,
+    result: tuple[int, ...],
+    maps: tuple[str, str, str] = MATMUL,
+    loops: str = "m, n, k",
+    *,
+    extend: tuple[str, str] = ("extsi", "extsi"),
+    zero_points: tuple[int, int] = (0, 0),
+    before: str = "",
+) -> str:
+    """A function of the left factor and of the initial sums."""
+    lhs, rhs, sums = (
+        "x".join([*map(str, s), t])
+        for s, t in ((shape, "i8"), (weights.shape, "i8"), (result, "i32"))
+    )
+    kinds = ", ".join(
+        '"parallel"' if loop in maps[2] else '"reduction"' for loop in loops.split(", ")
+    )
+    map_list = ", ".join(f"affine_map<({loops}) -> {m}>" for m in maps)
+    return f"""
+func.func @f(%a: tensor<{lhs}>, %c: tensor<{sums}>) -> tensor<{sums}> {{
+  %w = arith.constant dense<{weights.tolist()}> : tensor<{rhs}>
+  %lz = arith.constant {zero_points[0]} : i32
+  %rz = arith.constant {zero_points[1]} : i32
+  {before or "%x = tensor.cast %a : tensor<" + lhs + "> to tensor<" + lhs + ">"}
+  %0 = linalg.generic {{indexing_maps = [{map_list}], iterator_types = [{kinds}]}}
+      ins(%x, %w : tensor<{lhs}>, tensor<{rhs}>) outs(%c : tensor<{sums}>) {{
+  ^bb0(%l: i8, %r: i8, %s: i32):
+    %le = arith.{extend[0]} %l : i8 to i32
+    %re = arith.{extend[1]} %r : i8 to i32
+    %ld = arith.subi %le, %lz : i32
+    %rd = arith.subi %re, %rz : i32
+    %p = arith.muli %ld, %rd : i32
+    %t = arith.addi %s, %p : i32
+    linalg.yield %t : i32
+  }} -> tensor<{sums}>
+  return %0 : tensor<{sums}>
+}}"""
+
+
+def kept(text: str) -> int:
+    """How many ops of a module are found to be products of bytes."""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        keep_byte_products(module)
+        assert module.operation.verify()
+        return sum(map(is_kept, ops_in(module, "linalg.generic")))
+
+
+def number(array: Bytes, extend: str, zero_point: int) -> NDArray[np.int64]:
+    view = array.view(np.uint8) if extend == "extui" else array
+    return view.astype(np.int64) - zero_point
+
+
+@needs_vnni
+@pytest.mark.parametrize("rows", [1, 2, 5, 13])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 7, 66])
+@pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 130])
+def test_sizes(rows: int, depth: int, columns: int):
+    weights, x = some(depth, columns), some(rows, depth)
+    start = RNG.integers(-99, 99, (rows, columns)).astype(np.int32)
+    text = product(x.shape, weights, start.shape)
+    assert kept(text) == 1
+    expected = start + x.astype(np.int32) @ weights.astype(np.int32)
+    assert compile(text)(x, start).tolist() == expected.tolist()
+
+
+@needs_vnni
+@pytest.mark.parametrize("zero_points", [(0, 0), (-128, 0), (5, 1), (1 << 30, 0)])
+@pytest.mark.parametrize("lhs", ["extsi", "extui"])
+def test_signs_and_zero_points(lhs: str, zero_points: tuple[int, int]):
+    # With a zero point, they have to be signed bytes again.
+    weights = np.maximum(some(9, 20), -127)
+    x, start = some(3, 9), np.ones((3, 20), np.int32)
+    text = product(
+        x.shape, weights, (3, 20), extend=(lhs, "extsi"), zero_points=zero_points
+    )
+    assert kept(text) == 1
+    expected = number(x, lhs, zero_points[0]) @ number(weights, "extsi", zero_points[1])
+    assert compile(text)(x, start).tolist() == (expected + 1).astype(np.int32).tolist()
+
+
+@needs_vnni
+def test_unsigned_weights():
+    weights = some(9, 20) & 127
+    text = product((3, 9), weights, (3, 20), extend=("extsi", "extui"))
+    assert kept(text) == 1
+    # These do not fit signed bytes.
+    assert kept(text.replace(f"{weights[0, 0]},", "-1,", 1)) == 0
+    assert kept(product((3, 9), weights, (3, 20), zero_points=(0, 200))) == 0
+
+
+CONVOLUTION = "n, h, w, o, i, j, c"
+
+
+@needs_vnni
+@pytest.mark.parametrize("channels", [1, 3, 4, 16])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_windows(channels: int, stride: int, dilation: int):
+    height, width = 5, 9
+    shape = (
+        2,
+        stride * (height - 1) + 2 * dilation + 1,
+        stride * (width - 1) + dilation + 1,
+        channels,
+    )
+    weights, x = some(20, 3, 2, channels), some(*shape)
+    maps = (
+        f"(n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c)",
+        "(o, i, j, c)",
+        "(n, h, w, o)",
+    )
+    result = (2, height, width, 20)
+    text = product(shape, weights, result, maps, CONVOLUTION, zero_points=(-3, 0))
+    # Bytes that are summed up must be beside each other.
+    assert kept(text) == (channels > 1 or dilation == 1)
+    expected = np.zeros(result, np.int64)
+    for i in range(3):
+        for j in range(2):
+            rows = slice(i * dilation, i * dilation + stride * (height - 1) + 1, stride)
+            cols = slice(j * dilation, j * dilation + stride * (width - 1) + 1, stride)
+            window = x[:, rows, cols].astype(np.int64) + 3
+            expected += window @ weights[:, i, j].astype(np.int64).T
+    assert compile(text)(x, np.zeros(result, np.int32)).tolist() == expected.tolist()
+
+
+@needs_vnni
+@pytest.mark.parametrize(
+    ("shape", "weights", "result", "maps", "loops"),
+    [
+        # Neither columns nor bytes beside each other, and several columns
+        ((3, 5), (5, 7), (7, 3), ("(m, k)", "(k, n)", "(n, m)"), "m, n, k"),
+        ((5, 3), (5, 7), (3, 7), ("(k, m)", "(k, n)", "(m, n)"), "m, n, k"),
+        (
+            (3, 5),
+            (5, 7, 2),
+            (3, 7, 2),
+            ("(m, k)", "(k, n, o)", "(m, n, o)"),
+            "m, n, o, k",
+        ),
+        # What is computed for each column on its own
+        ((3, 5, 7), (5, 7), (3, 7), ("(m, k, n)", "(k, n)", "(m, n)"), "m, n, k"),
+        # A loop that only one factor depends on, a part of a dimension, a diagonal
+        ((3, 5, 2), (5, 7), (3, 7), ("(m, k, j)", "(k, n)", "(m, n)"), "m, n, k, j"),
+        ((3, 5), (9, 7), (3, 7), ("(m, k)", "(k + 2, n)", "(m, n)"), "m, n, k"),
+        ((3, 5), (5, 7), (3, 5), ("(m, k)", "(k, n + 2)", "(m, n)"), "m, n, k"),
+    ],
+)
+def test_other_contractions_stay(
+    shape: tuple[int, ...],
+    weights: tuple[int, ...],
+    result: tuple[int, ...],
+    maps: tuple[str, str, str],
+    loops: str,
+):
+    text = product(shape, some(*weights), result, maps, loops)
+    assert kept(text) == 0
+    x, start = some(*shape), np.zeros(result, np.int32)
+    plain = compile(text, schedule=False)(x, start)
+    assert compile(text)(x, start).tolist() == plain.tolist()
+
+
+@needs_vnni
+def test_weights_on_the_left():
+    weights, x = some(4, 20), some(6, 4)
+    text = product(x.shape, weights, (6, 20), ("(k, n)", "(m, k)", "(m, n)"))
+    inputs = "%x, %w : tensor<6x4xi8>, tensor<4x20xi8>"
+    assert inputs in text
+    text = text.replace(inputs, "%w, %x : tensor<4x20xi8>, tensor<6x4xi8>")
+    assert kept(text) == 1
+    expected = x.astype(np.int32) @ weights.astype(np.int32)
+    actual = compile(text)(x, np.zeros((6, 20), np.int32))
+    assert actual.tolist() == expected.tolist()
+
+
+@needs_vnni
+def test_equal_weights():
+    for value in (0, 1, -128):
+        weights, x = np.full((4, 17), value, np.int8), some(6, 4)
+        text = product(x.shape, weights, (6, 17))
+        expected = x.astype(np.int32) @ weights.astype(np.int32)
+        actual = compile(text)(x, np.zeros((6, 17), np.int32))
+        assert actual.tolist() == expected.tolist()
+
+
+@needs_vnni
+def test_nothing_behind_the_bytes_is_read():
+    """The last byte is the last one of a page, behind which nothing may be read."""
+    size, shape = mmap.PAGESIZE, (5, 7)
+    pages = mmap.mmap(-1, 2 * size)
+    behind = ctypes.addressof(ctypes.c_char.from_buffer(pages, size))
+    protect = ctypes.CDLL(None).mprotect
+    assert protect(ctypes.c_void_p(behind), size, 0) == 0
+    x = np.frombuffer(pages, np.int8, 35, size - 35).reshape(shape)
+    values = some(*shape)
+    ctypes.memmove(behind - 35, values.tobytes(), 35)
+    weights = some(7, 20)
+    actual = compile(product(shape, weights, (5, 20)))(x, np.zeros((5, 20), np.int32))
+    expected = values.astype(np.int32) @ weights.astype(np.int32)
+    assert actual.tolist() == expected.tolist()
+    assert protect(ctypes.c_void_p(behind), size, 3) == 0
+
+
+@needs_vnni
+def test_computed_bytes_are_in_memory_first():
+    before = "%x = arith.muli %a, %a : tensor<3x9xi8>"
+    weights, x = some(9, 20), some(3, 9)
+    text = product(x.shape, weights, (3, 20), before=before)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        keep_byte_products(module)
+        assert len(ops_in(module, "tensor.reshape")) == 1
+    expected = (x * x).astype(np.int32) @ weights.astype(np.int32)
+    actual = compile(text)(x, np.zeros((3, 20), np.int32))
+    assert actual.tolist() == expected.tolist()
+
+
+def test_without_the_instructions(monkeypatch: pytest.MonkeyPatch):
+    def no() -> bool:
+        return False
+
+    weights, x = some(64, 32), some(8, 64)
+    text = product(x.shape, weights, (8, 32), zero_points=(-128, 0))
+    monkeypatch.setattr(byte_products, "is_available", no)
+    assert kept(text) == 0
+    expected = (x.astype(np.int32) + 128) @ weights.astype(np.int32)
+    actual = compile(text)(x, np.zeros((8, 32), np.int32))
+    assert actual.tolist() == expected.tolist()
+
+
+@needs_vnni
+def test_names_that_are_taken():
+    weights, x = some(4, 16), some(2, 4)
+    text: Any = product(x.shape, weights, (2, 16)).replace("@f(", "@byte_product_0(")
+    expected = x.astype(np.int32) @ weights.astype(np.int32)
+    actual = compile(text)(x, np.zeros((2, 16), np.int32))
+    assert actual.tolist() == expected.tolist()
