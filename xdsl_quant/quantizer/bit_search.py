@@ -28,6 +28,7 @@ from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.quant_propagate import propagate
 from xdsl_quant.transforms.propagation.target_spec import TargetSpec
 
+from .accuracy import Labels, Score
 from .bias_correction import correct_biases
 from .budget import Budget
 from .errors import OUTPUT, Error, float_module, quantized_module
@@ -72,6 +73,9 @@ class BitSearch:
 
     least_weight_bits: Callable[[RegionOp], int] = lambda _: 0
     """The least width of the weights of a kernel of the module."""
+
+    labels: Labels | None = None
+    """What is right for the samples, if accuracy is measured."""
 
     progress: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
     """Is given the batches whenever they are read, and passes them on."""
@@ -126,8 +130,14 @@ class BitSearch:
         The cheapest assignment that keeps a budget, or the best one if that is bytes.
 
         Raises:
-            ValueError: if no assignment keeps it.
+            ValueError: if no assignment keeps it, or it is one of accuracy and there are
+                no labels.
         """
+        if budget.unit == "points" and self.labels is None:
+            raise ValueError(
+                f"the budget of {budget} needs labels of the samples; give them, or a "
+                "budget of SQNR such as '6 dB'"
+            )
         self.measure([self.widest, *self._alone()])
         front = self.front()
         least = self._bytes(front[0])
@@ -164,7 +174,11 @@ class BitSearch:
         found, widest = self.measured[choice], self.measured[self.widest]
         if budget.unit == "bytes":
             return found.stored_bytes <= budget.amount
-        return choice == self.widest or found.loss(widest) <= budget.amount
+        if choice == self.widest:
+            return True
+        if budget.unit == "points":
+            return found.points_lost(widest) <= budget.amount
+        return found.loss(widest) <= budget.amount
 
     def _narrow_down(
         self, front: Sequence[Choice], keeps: Callable[[Choice], bool]
@@ -252,16 +266,20 @@ class BitSearch:
             )
         )
         errors: dict[str, Error] = {}
+        score = None if self.labels is None else Score(self.labels)
         for batch in self.progress(self.batches):
             expected, found = exact.values(batch), actual.values(batch)
             for key, values in expected.items():
                 errors.setdefault(key, Error()).add(values, found[key], None)
+            if score is not None:
+                score.add(found)
         widths = [w[i] for w, i in zip(self._searched, choice, strict=True)]
         return Assignment(
             tuple(width.weight_bits for width in widths),
             tuple(width.activation_bits for width in widths),
             stored_bytes(resolved),
             _relative_noise(errors),
+            None if score is None else score.value(),
         )
 
     def _resolved(self, choice: Choice) -> ModuleOp:

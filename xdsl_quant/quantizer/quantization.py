@@ -234,6 +234,7 @@ def quantize(
     *,
     target: str | TargetSpec | None = None,
     budget: Budget | str | None = None,
+    labels: LabelData | None = None,
     entry: str | None = None,
     executor: Executor | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -250,6 +251,10 @@ def quantize(
         recipe: what to quantize, and how: a recipe, the name of one, or the path of a file.
         target: a hardware target; by default the one of the recipe that has most kernels
             for the model.
+        budget: what a search for bits may spend, such as `"20 kB"` of constants, or
+            `"1 dB"` less than the widest assignment; by default that of the recipe.
+        labels: the classes of the samples, for a budget of accuracy such as `"0.5 %"`: a
+            file or an array.
         entry: the function that takes the samples; by default the only public one, or
             `main`.
         executor: runs batches: see [`calibrate`][xdsl_quant.calibration.calibrate].
@@ -269,7 +274,7 @@ def quantize(
     """
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
-    search = _search_options(recipe, budget)
+    search = _search_options(recipe, budget, labels)
     module = read_model(model)
     function = entry_function(module, entry)
     _check_is_float(module)
@@ -326,6 +331,7 @@ def quantize(
             entry,
             recipe.bias_correction,
             lambda kernel: least.get(kernel, 0),
+            None if labels is None else Labels.of(labels, batches),
             iter if progress is None else lambda given: progress(given, count),
         )
         choice, found = bit_search.run(search.budget)
@@ -357,14 +363,20 @@ def quantize(
 
 
 def _search_options(
-    recipe: Recipe, budget: Budget | str | None
+    recipe: Recipe, budget: Budget | str | None, labels: LabelData | None
 ) -> SearchOptions | None:
     """
     What a recipe searches for, with another budget if one is given.
 
     Raises:
-        ValueError: if a budget is given to a recipe that does not search, or is none.
+        ValueError: if a budget, or labels, are given to a recipe that does not search, or
+            a budget is none.
     """
+    if labels is not None and recipe.search is None:
+        raise ValueError(
+            f"recipe '{recipe.name}' has no widths to search, found labels; leave them "
+            "out, or use recipe 'mixed'"
+        )
     if budget is None:
         return recipe.search
     if isinstance(budget, str):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 from xdsl_quant.diagnostics import shortened_text, table
+from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
 
 from .budget import Budget
 from .errors import decibels
@@ -31,6 +33,9 @@ class Assignment:
     model by that of the squares of these, the mean over the results of the model.
     """
 
+    accuracy: float | None = None
+    """The part of the samples with the right class, if there are labels."""
+
     @property
     def sqnr(self) -> float:
         """Signal to quantization noise ratio in dB: infinite if there is no difference."""
@@ -39,6 +44,19 @@ class Assignment:
     def loss(self, other: Assignment) -> float:
         """By how many dB the ratio is less than that of another assignment."""
         return 0.0 if self.noise == other.noise else other.sqnr - self.sqnr
+
+    def points_lost(self, other: Assignment) -> float:
+        """By how many percentage points the accuracy is less than that of another one."""
+        assert self.accuracy is not None
+        assert other.accuracy is not None
+        # Differences of parts of one number of samples.
+        return round(100 * (other.accuracy - self.accuracy), 9)
+
+    @property
+    def text(self) -> str:
+        """What was measured, in words."""
+        accuracy = "" if self.accuracy is None else f", {self.accuracy:.1%} accuracy"
+        return f"{self.stored_bytes} bytes, {decibels(self.sqnr)} dB{accuracy}"
 
 
 @dataclass(frozen=True)
@@ -107,16 +125,19 @@ class BitSearchResult:
                     kernel.widths[kernel.chosen],
                 )
             )
-        curve = [("bytes", "SQNR", "loss", "")]
-        curve += [
-            (
-                str(each.stored_bytes),
-                decibels(each.sqnr),
-                f"{each.loss(self.widest):.1f}",
-                "chosen" if each is self.chosen else "",
+        has_accuracy = self.chosen.accuracy is not None
+        curve = [("bytes", "SQNR", "loss", *(["accuracy"] if has_accuracy else []), "")]
+        for each in (*self.curve, *self._beside_the_curve):
+            accuracy = [] if each.accuracy is None else [f"{each.accuracy:.1%}"]
+            curve.append(
+                (
+                    str(each.stored_bytes),
+                    decibels(each.sqnr),
+                    f"{each.loss(self.widest):.1f}",
+                    *accuracy,
+                    "chosen" if each is self.chosen else "",
+                )
             )
-            for each in (*self.curve, *self._beside_the_curve)
-        ]
         return "\n".join(
             [
                 *table(rows),
@@ -126,6 +147,33 @@ class BitSearchResult:
                 f"budget: {self.budget}, measured assignments: {len(self.measured)}",
             ]
         )
+
+    def svg(self) -> str:
+        """A picture of the trade-off, which takes the colour of the text around it."""
+        limit: Limit | None = None
+        if self.budget.unit == "bytes":
+            limit = Limit(most_bytes=self.budget.amount)
+        elif self.budget.unit == "dB":
+            limit = Limit(least_sqnr=self.widest.sqnr - self.budget.amount)
+        on_curve = self.curve
+        return trade_off_svg(
+            [
+                Point(
+                    each.stored_bytes,
+                    each.sqnr,
+                    each.text,
+                    is_on_curve=each in on_curve,
+                    is_chosen=each is self.chosen,
+                )
+                for each in self.measured
+            ],
+            limit,
+            f"Constants and SQNR, chosen: {self.chosen.text}",
+        )
+
+    def _repr_html_(self) -> str:
+        """The picture and the tables, for notebooks."""
+        return f"<div>{self.svg()}<pre>{escape(str(self))}</pre></div>"
 
     @property
     def _beside_the_curve(self) -> Sequence[Assignment]:

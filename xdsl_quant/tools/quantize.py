@@ -87,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--budget",
         help="for a recipe that searches for bits, such as 'mixed': the size of constants, "
-        "e.g. '20 kB', or how much SQNR may be lost, e.g. '6 dB'; by default that of the "
-        "recipe",
+        "e.g. '20 kB', or how much may be lost of SQNR, e.g. '6 dB', or in points of "
+        "accuracy, e.g. '0.5 %%'; by default that of the recipe",
     )
     parser.add_argument(
         "--test-data",
@@ -96,6 +96,12 @@ def _parser() -> argparse.ArgumentParser:
         help="samples to measure errors with; by default those of --data",
     )
     add_labels_option(parser)
+    parser.add_argument(
+        "--data-labels",
+        metavar="FILE",
+        help="the index of the class of each sample of --data, for a budget of accuracy; "
+        "those of --labels if there is no --test-data",
+    )
     parser.add_argument(
         "--report",
         metavar="FILE",
@@ -132,6 +138,7 @@ def _run(options: argparse.Namespace) -> None:
         "--data": data,
         "--test-data": options.test_data,
         "--labels": options.labels,
+        "--data-labels": options.data_labels,
         "--recipe": options.recipe,
         "--target": options.target,
     }
@@ -152,6 +159,8 @@ def _run(options: argparse.Namespace) -> None:
             test_batches, _ = batches_of(options.test_data, function)
         if options.labels is not None:
             Labels.of(options.labels, test_batches)
+        if options.data_labels is not None:
+            Labels.of(options.data_labels, batches)
     if is_tflite_file(options.output):
         _check_has_file(module, recipe, batches, options)
     with reported(options.module, *errors):
@@ -161,6 +170,7 @@ def _run(options: argparse.Namespace) -> None:
             recipe,
             target=options.target,
             budget=budget,
+            labels=_data_labels(recipe, options),
             entry=options.entry,
             checkpoint=options.checkpoint,
             progress=with_progress if shown else None,
@@ -178,6 +188,13 @@ def _run(options: argparse.Namespace) -> None:
     if model.search is not None:
         print(model.search, end="\n\n")
     print(report)
+
+
+def _data_labels(recipe: Recipe, options: argparse.Namespace) -> str | None:
+    """The file with labels of what the model is calibrated with."""
+    if options.data_labels is None and recipe.search and options.test_data is None:
+        return options.labels
+    return options.data_labels
 
 
 def _check_has_file(

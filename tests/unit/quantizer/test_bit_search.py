@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.quantizer import (
@@ -22,7 +23,7 @@ from xdsl_quant.quantizer import (
     read_recipe,
 )
 from xdsl_quant.quantizer.bit_search import BitSearch
-from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.target_files import read_target
 
@@ -214,3 +215,61 @@ def test_wide_activations():
     assert read_target("stablehlo-mixed").name == model.target.name
     assert not math.isnan(wide.chosen.sqnr)
     assert np.isfinite(wide.chosen.noise)
+
+
+# Accuracy
+
+
+@pytest.fixture(scope="module")
+def labels() -> NDArray[np.int64]:
+    """The classes that the float model finds."""
+    module = parse_module(dense_layers())
+    results = [run(module, DATA[i : i + 4]) for i in (0, 4, 8, 12)]
+    return np.concatenate(results).argmax(1)
+
+
+@pytest.mark.parametrize(("points", "most"), [(0, 72), (20, 36), (100, 18)])
+def test_a_budget_of_accuracy(points: int, most: int, labels: NDArray[np.int64]):
+    model = quantize(dense_layers(), DATA, MIXED, budget=f"{points} %", labels=labels)
+    assert model.search is not None
+    chosen, widest = model.search.chosen, model.search.widest
+    assert chosen.points_lost(widest) <= points
+    assert chosen.stored_bytes <= most
+    accuracy = model.report(DATA, labels).accuracy
+    assert accuracy is not None
+    assert chosen.accuracy == accuracy.quantized_value
+    assert widest.accuracy is not None
+    # All that is smaller and was measured loses more.
+    for each in model.search.measured:
+        if each.stored_bytes < chosen.stored_bytes:
+            assert each.points_lost(widest) > points
+    assert "accuracy" in str(model.search)
+    assert f"{chosen.accuracy:.1%} accuracy" in model.search.svg()
+
+
+def test_accuracy_needs_labels(labels: NDArray[np.int64]):
+    with pytest.raises(
+        ValueError, match="needs labels of the samples; give them, or a "
+    ):
+        result("1 %")
+    with pytest.raises(
+        ValueError, match="no widths to search, found labels; leave them"
+    ):
+        quantize(dense_layers(), DATA, labels=labels)
+
+
+# The picture
+
+
+def test_the_picture():
+    found = result("40 B").search
+    assert found is not None
+    svg = found.svg()
+    assert "36 bytes, 18.0 dB" in svg
+    assert ">budget<" in svg
+    html = found._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert svg in html
+    assert "<pre>searched kernel" in html
+    assert svg.count("<circle") == len(found.measured)
+    widest = replace(found, budget=Budget(10, "dB"))
+    assert ">budget<" in widest.svg()

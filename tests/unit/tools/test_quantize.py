@@ -59,6 +59,27 @@ def test_a_budget_for_bits(
     )
 
 
+def test_a_budget_of_accuracy(
+    model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    output, labels = tmp_path / "quantized.mlir", tmp_path / "labels.npy"
+    classes = np.arange(16) % 3
+    np.save(labels, classes)
+    arguments = [model, "--data", data, "-o", str(output), "--recipe", "mixed"]
+    arguments += ["--budget", "100 %"]
+    expected = quantize(model, data, "mixed", budget="100 %", labels=classes)
+    for option in ("--labels", "--data-labels"):
+        assert main([*arguments, option, str(labels)]) == 0
+        assert capsys.readouterr().out.startswith(f"{expected.search}\n\n")
+    # With other samples to test with, labels are theirs.
+    options = ["--labels", str(labels), "--test-data", data]
+    assert main([*arguments, *options]) == 1
+    assert capsys.readouterr().err == (
+        f"{model}: error: the budget of 100 points of accuracy lost needs labels of the "
+        "samples; give them, or a budget of SQNR such as '6 dB'\n"
+    )
+
+
 def test_a_recipe_a_target_and_samples_to_test_with(
     model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
