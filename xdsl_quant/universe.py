@@ -81,6 +81,7 @@ _PASS_CLASSES = {
         "quant-equalize-layers": "QuantEqualizeLayersPass",
         "quant-fold-batch-norm": "QuantFoldBatchNormPass",
         "quant-quantize-weights": "QuantQuantizeWeightsPass",
+        "quant-smooth-activations": "QuantSmoothActivationsPass",
     },
 }
 """The passes of each room; the module of a pass is named after it."""

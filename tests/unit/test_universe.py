@@ -38,6 +38,7 @@ def test_what_the_plugin_offers():
         "quant-insert-stats-refs",
         "quant-propagate",
         "quant-quantize-weights",
+        "quant-smooth-activations",
         "quant-remove-instrumentation",
         "quant-requantize-to-tosa",
         "quant-scales-from-fixed-point",

@@ -137,3 +137,43 @@ def _errors(rows: Array, scales: Floats, last: int) -> Floats:
     steps = scales.astype(rows.dtype)[:, np.newaxis]
     stored = np.rint(rows / steps).clip(-last, last)
     return np.square(stored * steps - rows).sum(1)
+
+
+def smoothing_factors(
+    activations: ArrayLike, weights: ArrayLike, alpha: float = 0.5
+) -> Floats:
+    """
+    By which numbers the channels of an activation are divided, and the weights that take
+    them are multiplied: `max|x|**alpha / max|w|**(1 - alpha)`
+    ([Xiao et al. 2022](https://arxiv.org/abs/2211.10438), formula 4). The larger alpha is,
+    the more alike channels of the activation become, and the less alike those of weights.
+
+    Args:
+        activations: the largest absolute value of each channel.
+        weights: the largest absolute weight that takes each channel, in the same shape.
+        alpha: from 0 to 1.
+
+    Returns:
+        positive numbers; 1 for a channel that is 0 in one of the two.
+
+    Raises:
+        ValueError: if alpha is not from 0 to 1, or there are negative numbers, or some that
+            are not finite.
+        TypeError: if an array has no numbers.
+    """
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"expected alpha from 0 to 1, found {alpha}")
+    largest = [
+        numbers(each, what, "iuf").astype(np.float64)
+        for each, what in ((activations, "activations"), (weights, "weights"))
+    ]
+    for each in largest:
+        is_wrong = ~((each >= 0) & np.isfinite(each))
+        if is_wrong.any():
+            raise ValueError(
+                f"expected finite numbers of 0 or more, found {each[is_wrong][0]}"
+            )
+    first, second = largest
+    is_used = (first > 0) & (second > 0)
+    first, second = (np.where(is_used, each, 1.0) for each in largest)
+    return first**alpha / second ** (1 - alpha)

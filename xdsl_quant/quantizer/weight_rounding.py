@@ -24,15 +24,12 @@ from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.gptq import gptq
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.transforms.weights.layers.channels import constant_like
 from xdsl_quant.transforms.weights.layers.inputs import (
     MatrixProduct,
     matrix_product_of,
 )
-from xdsl_quant.transforms.weights.layers.layer import (
-    constant_like,
-    erase_unused,
-    layer_of,
-)
+from xdsl_quant.transforms.weights.layers.layer import erase_unused, layer_of
 
 from .recording import RecordedModule, record
 from .weight_products import cast_of, products_of

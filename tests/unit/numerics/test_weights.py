@@ -9,7 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
-from xdsl_quant.numerics.weights import WeightRange, blocks_of, weight_parameters
+from xdsl_quant.numerics.weights import (
+    WeightRange,
+    blocks_of,
+    smoothing_factors,
+    weight_parameters,
+)
 
 WEIGHTS = np.random.default_rng(0).standard_t(4, (6, 8)).astype(np.float32)
 
@@ -116,6 +121,52 @@ def test_integers_are_those_of_onnxruntime():
         # 3 is the type INT8 of ONNX; the range is symmetric.
         *_, found = library.quantize_data(weights[:, channel].copy(), 3, True)
         assert np.array_equal(found, stored[:, channel])
+
+
+def test_smoothing_factors():
+    activations, weights = np.array([16.0, 0.25, 0, 9]), np.array([4.0, 1, 2, 0])
+    for alpha, expected in (
+        (0, [1 / 4, 1, 1, 1]),
+        (0.5, [2, 0.5, 1, 1]),
+        (0.75, [8 / 2**0.5, 2**-1.5, 1, 1]),
+        (1, [16, 0.25, 1, 1]),
+    ):
+        found = smoothing_factors(activations, weights, alpha)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert np.array_equal(
+        smoothing_factors(activations, weights),
+        smoothing_factors(activations, weights, 0.5),
+    )
+    # Integers are not divided as such.
+    assert smoothing_factors([9], [4]).tolist() == [1.5]
+    for first, second, alpha, message in (
+        ([1], [1], 1.5, "expected alpha from 0 to 1, found 1.5"),
+        ([1], [1], -0.5, "expected alpha from 0 to 1, found -0.5"),
+        ([1, -2], [1, 1], 0.5, "expected finite numbers of 0 or more, found -2.0"),
+        ([1], [np.inf], 0.5, "expected finite numbers of 0 or more, found inf"),
+        ([np.nan], [1], 0.5, "expected finite numbers of 0 or more, found nan"),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            smoothing_factors(first, second, alpha)
+    with pytest.raises(TypeError, match=r"^activations have dtype <U1, but must"):
+        smoothing_factors(np.array(["1"]), [1])
+    with pytest.raises(TypeError, match=r"^weights have dtype <U1, but must"):
+        smoothing_factors([1], np.array(["1"]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("alpha", [0.25, 0.5, 0.8])
+def test_smoothing_factors_are_those_of_torchao(alpha: float):
+    torch: Any = pytest.importorskip("torch")
+    pytest.importorskip("torchao")
+    library: Any = import_module("torchao.prototype.smoothquant.core")
+    inputs = np.random.default_rng(2).normal(size=(50, 8)) * [1, 100, *[5] * 6]
+    observer = library.SmoothQuantObserver(torch.tensor(WEIGHTS), alpha)
+    observer.forward(torch.tensor(inputs.astype(np.float32)))
+    theirs = observer.calculate_qparams()[0].numpy()
+    ours = smoothing_factors(np.abs(inputs).max(0), np.abs(WEIGHTS).max(0), alpha)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
 def test_mistakes():

@@ -26,27 +26,26 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl_quant.dialects.quant.traits import (
     AffineOpCoefficient,
     MultipliesAndAccumulates,
-    OrdersElements,
-    ScalesWithOperand,
-    has_quantization_trait,
     quantization_trait,
 )
 
-from .layers.channels import constant_numbers
-from .layers.layer import Layer, fused_activation, layer_of, only_user
+from .layers.channels import along, largest_weights
+from .layers.layer import (
+    SCALING_ACTIVATIONS,
+    Layer,
+    layer_of,
+    only_user,
+    scales_with,
+)
 from .quant_quantize_weights import weight_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 _BALANCED = 0.01
 """Factors that are nearer to 1 are not worth another rounding of the weights."""
 
 _MOST_ROUNDS = 20
-
-_SCALING = ("NONE", "RELU")
-"""Activation functions, as parts of an op, that scale with their operand."""
 
 
 class Pair(NamedTuple):
@@ -61,11 +60,15 @@ class Pair(NamedTuple):
 def pair_of(op: Operation) -> Pair | None:
     """The two layers of which an op is the first product; `None` if there are none."""
     first = layer_of(op)
-    if first is None or not first.may_have_bias() or first.activation not in _SCALING:
+    if (
+        first is None
+        or not first.may_have_bias()
+        or first.activation not in SCALING_ACTIVATIONS
+    ):
         return None
     value: SSAValue = first.last.results[0]
     user = only_user(value)
-    if user is not None and _scales(user, value):
+    if user is not None and scales_with(user, value):
         value = user.results[0]
         user = only_user(value)
     if user is None or (second := layer_of(user)) is None:
@@ -86,27 +89,6 @@ def pair_of(op: Operation) -> Pair | None:
     return Pair(first, second, dimension)
 
 
-def _scales(op: Operation, value: SSAValue) -> bool:
-    """Whether the result of an op is multiplied by each factor of a value."""
-    if fused_activation(op) not in _SCALING:
-        return False
-    if has_quantization_trait(op, ScalesWithOperand):
-        return True
-    if not has_quantization_trait(op, OrdersElements) or op.regions:
-        return False
-    others = [operand for operand in op.operands if operand is not value]
-    numbers = [constant_numbers(operand) for operand in others]
-    return len(others) == 1 and numbers[0] is not None and not numbers[0].any()
-
-
-def _largest(weights: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
-    """The largest absolute weight for each index of a dimension."""
-    import numpy as np
-
-    others = tuple(d for d in range(weights.ndim) if d != dimension)
-    return np.abs(weights).max(others)
-
-
 @dataclass(frozen=True)
 class EqualizePair(RewritePattern):
     """Equalize the channels between a product and the next one."""
@@ -121,7 +103,10 @@ class EqualizePair(RewritePattern):
             return
         first, second, dimension = pair
         weights, next_weights = first.weights(), second.weights()
-        ranges = _largest(weights, first.dimension), _largest(next_weights, dimension)
+        ranges = (
+            largest_weights(weights, first.dimension),
+            largest_weights(next_weights, dimension),
+        )
         # A channel that is zero has no range to be balanced.
         is_used = (ranges[0] > 0) & (ranges[1] > 0) & np.isfinite(ranges).all(0)
         quotients = np.divide(*ranges, out=np.ones_like(ranges[0]), where=is_used)
@@ -130,21 +115,12 @@ class EqualizePair(RewritePattern):
             factors = 2.0 ** np.rint(np.log2(factors))
         if np.abs(factors - 1).max(initial=0) < _BALANCED:
             return
-        first.set_weights(weights / _along(factors, weights, first.dimension), rewriter)
+        first.set_weights(weights / along(factors, weights, first.dimension), rewriter)
         if first.bias is not None and (biases := first.biases()).any():
             first.set_biases(biases / factors, rewriter)
         second.set_weights(
-            next_weights * _along(factors, next_weights, dimension), rewriter
+            next_weights * along(factors, next_weights, dimension), rewriter
         )
-
-
-def _along(
-    numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
-) -> NDArray[np.float64]:
-    """Numbers with the rank of weights, which they are for each index of a dimension of."""
-    sizes = [1] * weights.ndim
-    sizes[dimension] = -1
-    return numbers.reshape(sizes)
 
 
 @dataclass(frozen=True)

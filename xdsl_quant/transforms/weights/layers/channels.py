@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import AnyFloat, ShapedType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    ShapedType,
+    TensorType,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo.data_movement import BroadcastInDimOp
 from xdsl_quant.transforms.statistics.ranges.float_constants import float_numbers
+from xdsl_quant.xdsl_patches.resources import new_resource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,3 +94,103 @@ def of_channels(
     if not (full == first).all():
         return None
     return np.broadcast_to(first.reshape(-1), shape[dimension]).astype(np.float64)
+
+
+def constant_like(
+    value: SSAValue, numbers: NDArray[np.floating], type_: Attribute
+) -> Operation:
+    """
+    A constant of the dialect and the location of another one.
+
+    Args:
+        value: the other constant.
+        numbers: its elements.
+        type_: its type.
+    """
+    import numpy as np
+
+    from xdsl_quant.numerics.float_dtypes import float_dtype
+
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    element_type = scalar_or_element_type(type_)
+    assert isinstance(element_type, AnyFloat)
+    array = np.ascontiguousarray(numbers).astype(float_dtype(element_type.name))
+    tensor = cast("TensorType[AnyFloat]", type_)
+    old = owner.properties["value"]
+    elements: Attribute
+    if isinstance(old, DenseResourceAttr):
+        elements = new_resource(old.resource_handle.data, array, tensor)
+    else:
+        elements = DenseIntOrFPElementsAttr(tensor, BytesAttr(array.tobytes()))
+    return type(owner).create(
+        properties={"value": elements}, result_types=[type_], location=owner.location
+    )
+
+
+def constants_of_channels(
+    dialect: str,
+    like: SSAValue,
+    numbers: NDArray[np.float64],
+    type_: Attribute,
+    channel: int,
+) -> Sequence[Operation]:
+    """
+    A number for each index of a dimension, repeated along the others, as an operand.
+
+    Args:
+        dialect: the dialect of the op that takes it.
+        like: a constant; those that are made are of its dialect.
+        numbers: the numbers.
+        type_: the type of the tensor that it is combined with.
+        channel: the dimension.
+
+    Returns:
+        ops of which the last one has the operand as its result.
+    """
+    import numpy as np
+
+    shape = cast("ShapedType", type_).get_shape()
+    element_type = scalar_or_element_type(type_)
+    vector = TensorType(element_type, [len(numbers)])
+    sizes = [len(numbers), *[1] * (len(shape) - 1 - channel)]
+    if dialect == "tfl":
+        # These are broadcast as in NumPy, and `tfl` products take one dimension.
+        return [constant_like(like, numbers, TensorType(element_type, sizes))]
+    if dialect == "stablehlo":
+        constant = constant_like(like, numbers, vector)
+        return constant, BroadcastInDimOp(constant, [channel], type_)
+    full = np.broadcast_to(numbers.reshape(sizes), shape)
+    return [constant_like(like, full, type_)]
+
+
+def largest_weights(
+    weights: NDArray[np.float64], dimension: int
+) -> NDArray[np.float64]:
+    """The largest absolute weight for each index of a dimension."""
+    import numpy as np
+
+    others = tuple(d for d in range(weights.ndim) if d != dimension)
+    return np.abs(weights).max(others)
+
+
+def along(
+    numbers: NDArray[np.float64], weights: NDArray[np.float64], dimension: int
+) -> NDArray[np.float64]:
+    """A number for each index of a dimension of weights, which broadcasts to these."""
+    sizes = [1] * weights.ndim
+    sizes[dimension] = -1
+    return numbers.reshape(sizes)
+
+
+def are_finite_in(type_: Attribute, *arrays: NDArray[np.float64]) -> bool:
+    """Whether numbers are finite as elements of a type."""
+    import numpy as np
+
+    from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
+
+    element_type = scalar_or_element_type(type_)
+    assert isinstance(element_type, AnyFloat)
+    limit = float(float_info(float_dtype(element_type.name)).max)
+    # Comparisons with NaN are false.
+    return all(bool((np.abs(numbers) <= limit).all()) for numbers in arrays)

@@ -9,33 +9,36 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from xdsl.dialects.arith import AddfOp
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    DenseResourceAttr,
     NoneType,
     ShapedType,
     StringAttr,
-    TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
+from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant.traits import (
     AccumulatorUniformScale,
     Adds,
     AffineOpCoefficient,
     MultipliesAndAccumulates,
+    OrdersElements,
+    ScalesWithOperand,
     has_quantization_trait,
     quantization_trait,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.dialects.stablehlo.data_movement import BroadcastInDimOp
 from xdsl_quant.dialects.stablehlo.elementwise import AddOp
-from xdsl_quant.xdsl_patches.resources import new_resource
 
 from ..quant_quantize_weights import Weight, weight_of
-from .channels import constant_numbers, of_channels
+from .channels import (
+    are_finite_in,
+    constant_like,
+    constant_numbers,
+    constants_of_channels,
+    of_channels,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +46,10 @@ if TYPE_CHECKING:
 
 
 _ACTIVATION = "fused_activation_function"
+
+
+SCALING_ACTIVATIONS = ("NONE", "RELU")
+"""Activation functions, as parts of an op, that scale with their operand."""
 
 
 class Bias(NamedTuple):
@@ -104,7 +111,7 @@ class Layer:
     ) -> None:
         """Replace the weights."""
         old = self.product.operands[self.weight.operand]
-        constant = self._constant(numbers, old.type)
+        constant = constant_like(self.weight.value, numbers, old.type)
         rewriter.insert(constant, InsertPoint.before(self.product))
         self.product.operands[self.weight.operand] = constant.results[0]
         constant.results[0].name_hint = old.name_hint
@@ -116,34 +123,18 @@ class Layer:
         """
         Replace the bias, or add one. The layer is to be asked for again afterwards.
         """
-        import numpy as np
-
-        result_type = cast("ShapedType", self.product.results[0].type)
-        shape = result_type.get_shape()
-        element_type = scalar_or_element_type(self.product.results[0].type)
+        product = self.product.results[0]
+        dialect, _, _ = op_name(self.last).partition(".")
         point = InsertPoint.before(self.last)
-        ops: list[Operation] = []
         if self.bias is None:
+            dialect = dialect if dialect == "stablehlo" else "arith"
             point = InsertPoint.after(self.product)
-        elif self.last is self.product or self.last.name.startswith("tfl."):
-            # These are broadcast as in NumPy, and `tfl` products take one dimension.
-            sizes = (
-                [len(numbers)]
-                if self.channel == len(shape) - 1
-                else [len(numbers), *[1] * (len(shape) - 1 - self.channel)]
-            )
-            ops.append(self._constant(numbers, TensorType(element_type, sizes)))
-        if not ops:
-            if self.product.name.startswith("stablehlo."):
-                vector = TensorType(element_type, [len(numbers)])
-                constant = self._constant(numbers, vector)
-                type_ = self.product.results[0].type
-                ops += (constant, BroadcastInDimOp(constant, [self.channel], type_))
-            else:
-                sizes = [1] * len(shape)
-                sizes[self.channel] = len(numbers)
-                full = np.broadcast_to(numbers.reshape(sizes), shape)
-                ops.append(self._constant(full, self.product.results[0].type))
+        elif self.bias.op is self.product:
+            # The bias of a product is broadcast as in NumPy.
+            dialect = "tfl"
+        ops = constants_of_channels(
+            dialect, self.weight.value, numbers, product.type, self.channel
+        )
         value = ops[-1].results[0]
         if self.bias is not None:
             old = self.bias.op.operands[self.bias.operand]
@@ -152,11 +143,9 @@ class Layer:
             value.name_hint = old.name_hint
             erase_unused(old, rewriter)
             return
-        product = self.product.results[0]
-        is_stablehlo = self.product.name.startswith("stablehlo.")
         add = (
             AddOp.create(operands=[product, value], result_types=[product.type])
-            if is_stablehlo
+            if dialect == "stablehlo"
             else AddfOp(product, value)
         )
         product.replace_uses_with_if(add.results[0], lambda use: True)
@@ -169,66 +158,23 @@ class Layer:
         activation function.
         """
         copy = self.product.clone()
-        ops = [self._constant(numbers, self.weight.value.type)]
+        ops = [constant_like(self.weight.value, numbers, self.weight.value.type)]
         copy.operands[self.weight.operand] = ops[0].results[0]
         if self.bias is not None and self.bias.op is self.product:
             type_ = copy.operands[self.bias.operand].type
             if isinstance(type_, ShapedType):
-                ops.append(self._constant(_zeros(type_), type_))
+                ops.append(constant_like(self.weight.value, _zeros(type_), type_))
                 copy.operands[self.bias.operand] = ops[-1].results[0]
         return *ops, without_activation(copy)
 
     def may_have(self, *arrays: NDArray[np.float64]) -> bool:
         """Whether numbers are finite in the type of the weights."""
-        import numpy as np
-
-        from xdsl_quant.numerics.float_dtypes import float_dtype, float_info
-
-        element_type = scalar_or_element_type(self.weight.value.type)
-        assert isinstance(element_type, AnyFloat)
-        largest = float(float_info(float_dtype(element_type.name)).max)
-        # Comparisons with NaN are false.
-        return all(bool((np.abs(numbers) <= largest).all()) for numbers in arrays)
+        return are_finite_in(self.weight.value.type, *arrays)
 
     def may_have_bias(self) -> bool:
         """Whether there is a bias, or one can be added."""
         shape = cast("ShapedType", self.product.results[0].type).get_shape()
         return self.bias is not None or min(shape, default=1) > 0
-
-    def _constant(self, numbers: NDArray[np.float64], type_: Attribute) -> Operation:
-        return constant_like(self.weight.value, numbers, type_)
-
-
-def constant_like(
-    value: SSAValue, numbers: NDArray[np.floating], type_: Attribute
-) -> Operation:
-    """
-    A constant of the dialect and the location of another one.
-
-    Args:
-        value: the other constant.
-        numbers: its elements.
-        type_: its type.
-    """
-    import numpy as np
-
-    from xdsl_quant.numerics.float_dtypes import float_dtype
-
-    owner = value.owner
-    assert isinstance(owner, Operation)
-    element_type = scalar_or_element_type(type_)
-    assert isinstance(element_type, AnyFloat)
-    array = np.ascontiguousarray(numbers).astype(float_dtype(element_type.name))
-    tensor = cast("TensorType[AnyFloat]", type_)
-    old = owner.properties["value"]
-    elements: Attribute
-    if isinstance(old, DenseResourceAttr):
-        elements = new_resource(old.resource_handle.data, array, tensor)
-    else:
-        elements = DenseIntOrFPElementsAttr(tensor, BytesAttr(array.tobytes()))
-    return type(owner).create(
-        properties={"value": elements}, result_types=[type_], location=owner.location
-    )
 
 
 def layer_of(op: Operation) -> Layer | None:
@@ -292,6 +238,19 @@ def fused_activation(op: Operation) -> str:
     """The activation function that an op has; `NONE` if it has none."""
     activation = op.properties.get(_ACTIVATION)
     return activation.data if isinstance(activation, StringAttr) else "NONE"
+
+
+def scales_with(op: Operation, value: SSAValue) -> bool:
+    """Whether an op gives `s * y` if an operand is `s * x`, for each positive `s`."""
+    if fused_activation(op) not in SCALING_ACTIVATIONS:
+        return False
+    if has_quantization_trait(op, ScalesWithOperand):
+        return True
+    if not has_quantization_trait(op, OrdersElements) or op.regions:
+        return False
+    others = [operand for operand in op.operands if operand is not value]
+    numbers = [constant_numbers(operand) for operand in others]
+    return len(others) == 1 and numbers[0] is not None and not numbers[0].any()
 
 
 def without_activation(op: Operation) -> Operation:

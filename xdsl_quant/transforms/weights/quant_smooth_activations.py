@@ -1,0 +1,400 @@
+"""
+SmoothQuant: channels of an activation get ranges that are more alike, and the weights that
+take them ranges that are less so.
+
+Channel `j` of an activation is divided by a number, and the weights that multiply it are
+multiplied by it: the product stays the same
+([Xiao et al. 2022](https://arxiv.org/abs/2211.10438)). The number is that of
+[`smoothing_factors`][xdsl_quant.numerics.weights.smoothing_factors], by the ranges that the
+channels had during calibration, which a `quant.stats` has:
+
+```mlir
+%n = stablehlo.multiply %z, %gamma : tensor<4x2xf32>
+%x = quant.stats %n <-8.0:1.0> axis 1 [<-8.0:2.0>, <-0.5:0.25>] : tensor<4x2xf32>
+%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x2xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+```
+
+The activation is divided where that costs nothing: in the weights and the bias of a layer
+before it, or in constants by which it is multiplied and which are added, such as those of a
+layer normalization. Between these and the activation there may be a rectifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.arith import MulfOp
+from xdsl.dialects.builtin import ModuleOp, ShapedType, StringAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.diagnostics import location_prefix, op_name, warn
+from xdsl_quant.dialects.quant import StatisticsOp
+from xdsl_quant.dialects.quant.instrumentation import ranges_of
+from xdsl_quant.dialects.quant.traits import (
+    Adds,
+    AffineOpCoefficient,
+    Divides,
+    Multiplies,
+    MultipliesAndAccumulates,
+    Subtracts,
+    has_quantization_trait,
+    quantization_trait,
+)
+from xdsl_quant.dialects.stablehlo.elementwise import MultiplyOp
+from xdsl_quant.dialects.tfl.elementwise import MulOp
+
+from .layers.channels import (
+    along,
+    are_finite_in,
+    constants_of_channels,
+    largest_weights,
+    of_channels,
+)
+from .layers.layer import (
+    SCALING_ACTIVATIONS,
+    Layer,
+    erase_unused,
+    fused_activation,
+    layer_of,
+    scales_with,
+)
+from .quant_quantize_weights import weight_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Constant(NamedTuple):
+    """An operand that has a number for each channel."""
+
+    op: Operation
+    operand: int
+    is_divisor: bool
+    dimension: int
+    """The dimension of the channels."""
+
+
+Source = Layer | Constant | StatisticsOp
+"""What is divided so that an activation is."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """Why channels cannot be divided, in a sentence."""
+
+    reason: str
+
+
+def sources_of(statistics: StatisticsOp) -> Sequence[Source] | Unsupported:
+    """What is divided so that the operand of a `quant.stats` with an axis is."""
+    assert statistics.axis is not None
+    axis = statistics.axis.value.data
+    found: list[Source] = []
+    value: SSAValue = statistics.input
+    while True:
+        if not value.has_one_use():
+            return Unsupported("another op takes values that would be divided, too")
+        op = value.owner
+        if not isinstance(op, Operation):
+            return Unsupported("the values are an argument")
+        if (layer := _layer_before(op)) is not None and layer.channel == axis:
+            if layer.activation not in SCALING_ACTIVATIONS:
+                return Unsupported(f"'{layer.activation}' is no function that scales")
+            return [*found, layer]
+        if isinstance(op, StatisticsOp):
+            if op.axis is None or op.axis.value.data != axis or op.axis_stats is None:
+                return Unsupported(
+                    "a 'quant.stats' before it has no ranges of channels"
+                )
+            found.append(op)
+            value = op.input
+            continue
+        scaled = [operand for operand in op.operands if scales_with(op, operand)]
+        if scaled:
+            value = scaled[0]
+            continue
+        constant = _constant(op, axis)
+        if constant is None or fused_activation(op) not in SCALING_ACTIVATIONS:
+            return Unsupported(f"'{op_name(op)}' before it has no constant to divide")
+        found.append(constant)
+        if has_quantization_trait(op, Multiplies, Divides):
+            return found
+        value = op.operands[1 - constant.operand]
+
+
+def _layer_before(op: Operation) -> Layer | None:
+    """The layer of which an op is the last one."""
+    products = [op]
+    if has_quantization_trait(op, Adds):
+        owners = [operand.owner for operand in op.operands]
+        products += [owner for owner in owners if isinstance(owner, Operation)]
+    layers = [layer_of(product) for product in products]
+    return next((each for each in layers if each is not None and each.last is op), None)
+
+
+def _constant(op: Operation, axis: int) -> Constant | None:
+    """The constant for each channel that an op multiplies, divides, adds or subtracts."""
+    if not has_quantization_trait(op, Adds, Divides, Multiplies, Subtracts):
+        return None
+    for operand, value in enumerate(op.operands):
+        if of_channels(value, op.results[0].type, axis) is not None:
+            is_divisor = operand == 1 and has_quantization_trait(op, Divides)
+            return Constant(op, operand, is_divisor, axis)
+    return None
+
+
+class Consumer(NamedTuple):
+    """A product that takes an activation."""
+
+    layer: Layer
+    dimension: int
+    """The dimension of its weights that has the channels."""
+
+    @property
+    def largest(self) -> NDArray[np.float64]:
+        """The largest absolute weight of each channel."""
+        return largest_weights(self.layer.weights(), self.dimension)
+
+    def multiplied(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights times a number for each channel."""
+        weights = self.layer.weights()
+        return weights * along(factors, weights, self.dimension)
+
+
+def consumer_of(statistics: StatisticsOp, op: Operation) -> Consumer | None:
+    """The product that an op is whose channels are those of a `quant.stats`."""
+    assert statistics.axis is not None
+    product = quantization_trait(op, MultipliesAndAccumulates)
+    trait = quantization_trait(op, AffineOpCoefficient)
+    if product is None or trait is None or (layer := layer_of(op)) is None:
+        return None
+    dimensions = trait.input_dimensions_of(op)
+    if dimensions is None or [*op.operands].index(statistics.result) != product.lhs:
+        return None
+    shape = cast("ShapedType", statistics.result.type).get_shape()
+    sizes = cast("ShapedType", layer.weight.value.type).get_shape()
+    inputs, dimension = dimensions
+    axis = statistics.axis.value.data
+    if inputs % len(shape) != axis or sizes[dimension] != shape[axis]:
+        return None
+    return Consumer(layer, dimension)
+
+
+@dataclass(frozen=True)
+class SmoothActivation:
+    """Divide the channels of a value, and multiply the weights that take it."""
+
+    alpha: float = 0.5
+    """Which part of the differences between channels goes to the weights."""
+
+    insert_multiply: bool = False
+    """Whether an op divides values where no constant does."""
+
+    def rewrite(
+        self, op: StatisticsOp, rewriter: PatternRewriter
+    ) -> Unsupported | None:
+        """
+        Args:
+            op: statistics with ranges of channels.
+            rewriter: is told what changes.
+
+        Returns:
+            why nothing was changed; `None` if it was.
+        """
+        import numpy as np
+
+        from xdsl_quant.numerics.weights import smoothing_factors
+
+        is_ranked = isinstance(op.result.type, TensorType)
+        if op.axis is None or op.axis_stats is None or not is_ranked:
+            return Unsupported("there are no ranges of channels, expected an axis")
+        users = dict.fromkeys(use.operation for use in op.result.uses)
+        consumers = {user: consumer_of(op, user) for user in users}
+        found = [each for each in consumers.values() if each is not None]
+        if not found:
+            return Unsupported(
+                "no product by constants has these channels as its inputs"
+            )
+        sources = sources_of(op)
+        if not isinstance(sources, Unsupported) and len(found) < len(users):
+            other = next(user for user, each in consumers.items() if each is None)
+            sources = Unsupported(f"'{op_name(other)}' takes the values, too")
+        if isinstance(sources, Unsupported) and not self.insert_multiply:
+            return sources
+        ranges = _axis_ranges(op)
+        weights = np.max([each.largest for each in found], 0)
+        if not np.isfinite(ranges).all() or not np.isfinite(weights).all():
+            return Unsupported("values or weights are not finite")
+        factors = smoothing_factors(np.abs(ranges).max(1), weights, self.alpha)
+        changed: Sequence[Source] = ()
+        if not isinstance(sources, Unsupported):
+            changed = sources
+        if not all(each.layer.may_have(each.multiplied(factors)) for each in found):
+            return Unsupported("weights would overflow")
+        if not all(_is_finite(source, factors) for source in changed):
+            return Unsupported("constants would overflow")
+        for each in found:
+            each.layer.set_weights(each.multiplied(factors), rewriter)
+        if isinstance(sources, Unsupported):
+            _insert_multiply(op, [each.layer for each in found], factors, rewriter)
+            return None
+        for source in (*changed, op):
+            _divide(source, factors, rewriter)
+        return None
+
+
+def _axis_ranges(op: StatisticsOp) -> NDArray[np.float64]:
+    """The smallest and the largest value of each channel, of shape `(n, 2)`."""
+    import numpy as np
+
+    assert op.axis_stats is not None
+    return np.array(ranges_of(op.axis_stats), np.float64)
+
+
+def _divided(
+    op: StatisticsOp, value: SSAValue, factors: NDArray[np.float64]
+) -> StatisticsOp:
+    """The statistics of a value whose channels are divided."""
+    assert op.axis is not None
+    ranges = _axis_ranges(op) / factors.reshape(-1, 1)
+    layer = float(ranges[:, 0].min()), float(ranges[:, 1].max())
+    pairs = [(float(low), float(high)) for low, high in ranges]
+    return StatisticsOp(value, layer, pairs, op.axis.value.data)
+
+
+def _quotients(
+    source: Layer | Constant, factors: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Divided channels: weights and biases of a layer, or those of a constant twice."""
+    if isinstance(source, Layer):
+        weights = source.weights()
+        factors_of_weights = along(factors, weights, source.dimension)
+        return weights / factors_of_weights, source.biases() / factors
+    op, operand, is_divisor, dimension = source
+    numbers = of_channels(op.operands[operand], op.results[0].type, dimension)
+    assert numbers is not None
+    numbers = numbers * factors if is_divisor else numbers / factors
+    return numbers, numbers
+
+
+def _is_finite(source: Source, factors: NDArray[np.float64]) -> bool:
+    if isinstance(source, StatisticsOp):
+        return True
+    op = source.product if isinstance(source, Layer) else source.op
+    return are_finite_in(op.results[0].type, *_quotients(source, factors))
+
+
+def _divide(
+    source: Source, factors: NDArray[np.float64], rewriter: PatternRewriter
+) -> None:
+    """Divide channels by numbers."""
+    if isinstance(source, StatisticsOp):
+        rewriter.replace(source, _divided(source, source.input, factors))
+        return
+    numbers, biases = _quotients(source, factors)
+    if isinstance(source, Layer):
+        source.set_weights(numbers, rewriter)
+        if source.bias is not None and biases.any():
+            source.set_biases(biases, rewriter)
+        return
+    op, operand, _, dimension = source
+    old, type_ = op.operands[operand], op.results[0].type
+    dialect, _, _ = op_name(op).partition(".")
+    ops = constants_of_channels(dialect, _constant_of(old), numbers, type_, dimension)
+    rewriter.insert(ops, InsertPoint.before(op))
+    op.operands[operand] = ops[-1].results[0]
+    erase_unused(old, rewriter)
+
+
+def _constant_of(value: SSAValue) -> SSAValue:
+    """The constant that a value is, or repeats."""
+    while isinstance(value.owner, Operation) and value.owner.operands:
+        value = value.owner.operands[0]
+    return value
+
+
+def _insert_multiply(
+    op: StatisticsOp,
+    layers: Sequence[Layer],
+    factors: NDArray[np.float64],
+    rewriter: PatternRewriter,
+) -> None:
+    """Multiply channels by reciprocals, for some of the ops that take them."""
+    assert op.axis is not None
+    dialect, _, _ = op_name(layers[0].product).partition(".")
+    value = op.result
+    *constants, last = constants_of_channels(
+        dialect, layers[0].weight.value, 1 / factors, value.type, op.axis.value.data
+    )
+    multiply: Operation
+    match dialect:
+        case "stablehlo":
+            multiply = MultiplyOp.create(
+                operands=[value, last.results[0]], result_types=[value.type]
+            )
+        case "tfl":
+            multiply = MulOp.create(
+                operands=[value, last.results[0]],
+                properties={"fused_activation_function": StringAttr("NONE")},
+                result_types=[value.type],
+            )
+        case _:
+            multiply = MulfOp(value, last.results[0])
+    statistics = _divided(op, multiply.results[0], factors)
+    rewriter.insert([*constants, last, multiply, statistics], InsertPoint.after(op))
+    products = {layer.product for layer in layers}
+    value.replace_uses_with_if(statistics.result, lambda use: use.operation in products)
+
+
+@dataclass(frozen=True)
+class QuantSmoothActivationsPass(ModulePass):
+    """
+    Divide the channels of activations by numbers, and multiply the weights that take them,
+    by the ranges that `quant.stats` have. What a float model computes stays the same but
+    for rounding.
+    """
+
+    name = "quant-smooth-activations"
+
+    alpha: int | float = 0.5
+    """
+    From 0 to 1, how much of the differences between the ranges of channels goes to weights.
+    """
+
+    insert_multiply: bool = False
+    """
+    Whether a multiplication is inserted where no layer and no constant before the values
+    can be divided.
+    """
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise PassFailedException(f"expected alpha from 0 to 1, found {self.alpha}")
+        pattern = SmoothActivation(self.alpha, self.insert_multiply)
+        statistics = [
+            inner
+            for inner in op.walk()
+            if isinstance(inner, StatisticsOp)
+            and any(weight_of(use.operation) is not None for use in inner.result.uses)
+        ]
+        for each in statistics:
+            result = pattern.rewrite(each, PatternRewriter(each))
+            if result is not None:
+                warn(
+                    f"channels are not smoothed: {result.reason}",
+                    location_prefix(each.location),
+                )
+        if not statistics:
+            warn(
+                "the module has no activation to smooth, expected products by constants of "
+                "a 'quant.stats' with an axis"
+            )
