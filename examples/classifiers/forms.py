@@ -18,6 +18,7 @@ from .networks import (
     Network,
     Pointwise,
     Pool,
+    Scale,
     Step,
 )
 
@@ -120,6 +121,8 @@ def _tfl_step(text: _Text, step: Step, value: str, batch: int) -> str:
         case Convolution() | Pointwise():
             op, options = "conv_2d", _WINDOW
             weights = step.weights.transpose(3, 0, 1, 2)
+        case Scale():
+            return _tfl_scale(text, step, value, batch)
         case Depthwise():
             op, weights = "depthwise_conv_2d", step.weights[np.newaxis]
             options = f"depth_multiplier = 1 : i32, {_WINDOW}"
@@ -134,6 +137,23 @@ def _tfl_step(text: _Text, step: Step, value: str, batch: int) -> str:
     if layer.activation != "tanh":
         return value
     return text.add(f'"tfl.tanh"({value}) : ({_tensor(result)}) -> {_tensor(result)}')
+
+
+def _tfl_scale(text: _Text, step: Step, value: str, batch: int) -> str:
+    assert step.weights is not None
+    assert step.bias is not None
+    assert isinstance(step.layer, Scale)
+    shape = _tensor((batch, *step.shape))
+    activation = step.layer.activation.upper()
+    for op, numbers, name in (
+        ("mul", step.weights, "NONE"),
+        ("add", step.bias, activation),
+    ):
+        value = text.add(
+            f'"tfl.{op}"({value}, {text.constant(numbers)}) {{fused_activation_function = '
+            f'"{name}"}} : ({shape}, {_tensor(numbers.shape)}) -> {shape}'
+        )
+    return value
 
 
 # StableHLO
@@ -167,6 +187,13 @@ def _stablehlo_step(text: _Text, step: Step, value: str, batch: int) -> str:
     assert step.weights is not None
     assert step.bias is not None
     weights = step.weights
+    if isinstance(layer, Scale):
+        for op, numbers in (("multiply", weights), ("add", step.bias)):
+            channel = (len(result) - 1,)
+            constant = text.constant(numbers)
+            constant = _broadcast(text, constant, numbers.shape, result, channel)
+            value = text.add(f"stablehlo.{op} {value}, {constant} : {_tensor(result)}")
+        return _stablehlo_activation(text, layer.activation, value, result)
     if isinstance(layer, Dense):
         if len(shape) > 2:
             flat = (batch, int(np.prod(step.shape)))
@@ -261,9 +288,17 @@ def onnx_model(network: Network) -> Any:
         if isinstance(layer, Pool):
             value = add("AveragePool", value, kernel_shape=[2, 2], strides=[2, 2])
             continue
-        weights, bias = step.weights, constant(f"bias_{index}", step.bias)
+        weights, numbers = step.weights, step.bias
         assert weights is not None
-        if isinstance(layer, Dense):
+        assert numbers is not None
+        if isinstance(layer, Scale):
+            sizes = (-1, *[1] * (len(step.shape) - 1))
+            weights, numbers = weights.reshape(sizes), numbers.reshape(sizes)
+        bias = constant(f"bias_{index}", numbers)
+        if isinstance(layer, Scale):
+            value = add("Mul", value, constant(f"weights_{index}", weights))
+            value = add("Add", value, bias)
+        elif isinstance(layer, Dense):
             if len(step.shape) > 1:
                 value = add("Transpose", value, perm=[0, 2, 3, 1])
                 sizes = np.array([-1, np.prod(step.shape)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +44,20 @@ class Pointwise(NamedTuple):
     activation: Activation = "none"
 
 
+class Scale(NamedTuple):
+    """
+    A factor and a term for each channel, which is what batch normalization is once a
+    network is trained.
+    """
+
+    activation: Activation = "none"
+
+
 class Pool(NamedTuple):
     """The mean of two by two pixels; what follows sees one row of numbers."""
 
 
-Layer: TypeAlias = Dense | Convolution | Depthwise | Pointwise | Pool
+Layer: TypeAlias = Dense | Convolution | Depthwise | Pointwise | Scale | Pool
 
 
 class Architecture(NamedTuple):
@@ -79,6 +88,27 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 """The networks by the data set that they are for."""
 
 
+WITH_BATCH_NORM: Mapping[str, Architecture] = {
+    "wine_batch_norm": Architecture(
+        (13,), (Dense(32), Scale("relu"), Dense(16), Scale("relu"), Dense(3))
+    ),
+    "digits_batch_norm": Architecture(
+        (8, 8, 1),
+        (
+            Convolution(8),
+            Scale("relu6"),
+            Depthwise(),
+            Scale("relu"),
+            Pointwise(16),
+            Scale("relu"),
+            Pool(),
+            Dense(10),
+        ),
+    ),
+}
+"""Two of them, with batch normalization."""
+
+
 class Step(NamedTuple):
     """A layer with what it takes and its weights."""
 
@@ -90,7 +120,7 @@ class Step(NamedTuple):
     weights: Floats | None
     """
     Of a dense layer a row for each input; of a window height, width, input channels,
-    output channels, and of a depthwise one height, width, channels.
+    output channels, and of a depthwise one height, width, channels; of a scale the factors.
     """
 
     bias: Floats | None
@@ -108,6 +138,8 @@ def weight_shape(layer: Layer, shape: Sequence[int]) -> tuple[int, ...] | None:
             return (3, 3, channels)
         case Pointwise(count):
             return (1, 1, channels, count)
+        case Scale():
+            return (channels,)
         case Pool():
             return None
 
@@ -119,7 +151,7 @@ def result_shape(layer: Layer, shape: Sequence[int]) -> tuple[int, ...]:
             return (units,)
         case Convolution(channels) | Pointwise(channels):
             return (*shape[:-1], channels)
-        case Depthwise():
+        case Depthwise() | Scale():
             return (*shape,)
         case Pool():
             return (shape[0] // 2, shape[1] // 2, shape[2])
@@ -163,8 +195,11 @@ def steps_of(
 
 
 def load_network(name: str) -> Network:
-    """One of the networks in `ARCHITECTURES`."""
-    with np.load(DIRECTORY / f"{name}.npz") as file:
-        arrays = dict(file)
-    steps = [*steps_of(ARCHITECTURES[name], arrays)]
+    """One of the networks in `ARCHITECTURES` or `WITH_BATCH_NORM`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    # Samples are those of the network without batch normalization.
+    for file_name in dict.fromkeys((name.removesuffix("_batch_norm"), name)):
+        with np.load(DIRECTORY / f"{file_name}.npz") as file:
+            arrays.update(file)
+    steps = [*steps_of({**ARCHITECTURES, **WITH_BATCH_NORM}[name], arrays)]
     return Network(name, steps, arrays["samples"], arrays["labels"])

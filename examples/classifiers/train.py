@@ -11,6 +11,7 @@ import numpy as np
 from .networks import (
     ARCHITECTURES,
     DIRECTORY,
+    WITH_BATCH_NORM,
     Architecture,
     Convolution,
     Dense,
@@ -19,6 +20,7 @@ from .networks import (
     Layer,
     Pointwise,
     Pool,
+    Scale,
     result_shape,
     weight_shape,
 )
@@ -26,6 +28,7 @@ from .networks import (
 SEED = 0
 STEPS = 1500
 LEARNING_RATE = 3e-3
+EPSILON = 1e-3
 
 
 def samples_of(name: str) -> tuple[Floats, Any]:
@@ -50,6 +53,8 @@ def initial_arrays(architecture: Architecture) -> dict[str, Floats]:
             inputs = np.prod(weights if is_depthwise else weights[:-1])
             inputs = inputs / weights[-1] if is_depthwise else inputs
             values = rng.normal(0, np.sqrt(2 / inputs), weights)
+            if isinstance(layer, Scale):
+                values = np.ones(weights)
             arrays[f"weights_{index}"] = values.astype(np.float32)
             arrays[f"bias_{index}"] = np.zeros(weights[-1], np.float32)
     return arrays
@@ -65,6 +70,9 @@ def forward(jax: Any, layer: Layer, x: Any, weights: Any, bias: Any) -> Any:
             x = _convolution(jax, x, weights, 1) + bias
         case Depthwise():
             x = _convolution(jax, x, weights[:, :, None], x.shape[-1]) + bias
+        case Scale():
+            mean, variance = moments(x)
+            x = (x - mean) / numpy.sqrt(variance + EPSILON) * weights + bias
         case Pool():
             n, height, width, channels = x.shape
             return x.reshape(n, height // 2, 2, width // 2, 2, channels).mean((2, 4))
@@ -90,12 +98,39 @@ def _convolution(jax: Any, x: Any, weights: Any, groups: int) -> Any:
     )
 
 
+def moments(x: Any) -> tuple[Any, Any]:
+    """The mean and the variance of each channel."""
+    axes = tuple(range(x.ndim - 1))
+    return x.mean(axes), x.var(axes)
+
+
+def with_factors(
+    jax: Any, architecture: Architecture, arrays: dict[str, Any], x: Any
+) -> dict[str, Any]:
+    """Batch normalization by samples becomes a factor and a term for each channel."""
+    arrays = dict(arrays)
+    for index, layer in enumerate(architecture.layers):
+        names = f"weights_{index}", f"bias_{index}"
+        weights, bias = (arrays.get(name) for name in names)
+        if isinstance(layer, Scale):
+            assert weights is not None
+            mean, variance = moments(x)
+            factors = weights / np.sqrt(variance + EPSILON)
+            numbers = factors, bias - mean * factors
+            arrays.update(
+                (key, np.asarray(each, np.float32))
+                for key, each in zip(names, numbers, strict=True)
+            )
+        x = forward(jax, layer, x, weights, bias)
+    return arrays
+
+
 def trained(name: str) -> dict[str, Any]:
     """The weights of a network after training on every other sample, and all samples."""
     jax: Any = import_module("jax")
     import_module("jax.numpy")
-    architecture = ARCHITECTURES[name]
-    samples, labels = samples_of(name)
+    architecture = {**ARCHITECTURES, **WITH_BATCH_NORM}[name]
+    samples, labels = samples_of(name.removesuffix("_batch_norm"))
 
     def loss(arrays: dict[str, Any], x: Any, y: Any) -> Any:
         for index, layer in enumerate(architecture.layers):
@@ -120,12 +155,14 @@ def trained(name: str) -> dict[str, Any]:
             rate = LEARNING_RATE * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
             change = rate * mean[key] / (np.sqrt(square[key]) + 1e-8)
             arrays[key] = (arrays[key] * (1 - 1e-4) - change).astype(np.float32)
+    if name in WITH_BATCH_NORM:
+        return with_factors(jax, architecture, arrays, samples[rows])
     return {**arrays, "samples": samples, "labels": labels.astype(np.uint8)}
 
 
 def main() -> None:
     """Train all networks."""
-    for name in ARCHITECTURES:
+    for name in (*ARCHITECTURES, *WITH_BATCH_NORM):
         np.savez_compressed(DIRECTORY / f"{name}.npz", **trained(name))
 
 

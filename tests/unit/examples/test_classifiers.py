@@ -11,13 +11,13 @@ import pytest
 
 from examples.classifiers.__main__ import main
 from examples.classifiers.forms import onnx_model, stablehlo_text, tfl_text
-from examples.classifiers.networks import ARCHITECTURES, load_network
+from examples.classifiers.networks import ARCHITECTURES, WITH_BATCH_NORM, load_network
 from tests.unit.frontends.tflite.litert import LiteRT
 from xdsl_quant.execution import compile
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", [*ARCHITECTURES, *WITH_BATCH_NORM])
 def test_forms_compute_the_same(name: str):
     network = load_network(name)
     samples = network.samples[:20]
@@ -31,7 +31,14 @@ def test_forms_compute_the_same(name: str):
 
 
 @pytest.mark.parametrize(
-    ("name", "accuracy"), [("wine", 86), ("breast_cancer", 273), ("digits", 866)]
+    ("name", "accuracy"),
+    [
+        ("wine", 86),
+        ("breast_cancer", 273),
+        ("digits", 866),
+        ("wine_batch_norm", 88),
+        ("digits_batch_norm", 884),
+    ],
 )
 def test_trained_networks_know_their_samples(name: str, accuracy: int):
     network = load_network(name)
