@@ -49,9 +49,9 @@ def environment() -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; the first column is text and the others are numbers."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """A Markdown table; the first columns are texts and the others are numbers."""
+    lines = [header, ["---"] * texts + ["---:"] * (len(header) - texts), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

@@ -123,6 +123,23 @@ def test_integers_are_those_of_onnxruntime():
         assert np.array_equal(found, stored[:, channel])
 
 
+def test_blocks_of_4_bits_are_those_of_onnxruntime():
+    pytest.importorskip("onnxruntime")
+    library: Any = import_module("onnxruntime.capi._pybind_state")
+    weights = np.random.default_rng(1).standard_t(5, (64, 32)).astype(np.float32)
+    packed = np.zeros((32, 2, 16), np.uint8)
+    scales, zeros = np.zeros((32, 2), np.float32), np.zeros((32, 1), np.uint8)
+    library.quantize_matmul_4bits(packed, weights, scales, zeros, 32, 32, 64, True)
+    theirs = np.stack([packed & 15, packed >> 4], -1).reshape(32, 64).T.astype(int) - 8
+    parameters = QuantizationParameters(
+        np.abs(scales.T), storage="i4", block_sizes={0: 32, 1: 1}
+    )
+    # Its scales may be negative: the largest weight is -8 of them.
+    signs = np.repeat(np.sign(scales.T), 32, 0)
+    assert (signs < 0).any()
+    assert np.array_equal(quantize(weights * signs, parameters), theirs)
+
+
 def test_smoothing_factors():
     activations, weights = np.array([16.0, 0.25, 0, 9]), np.array([4.0, 1, 2, 0])
     for alpha, expected in (

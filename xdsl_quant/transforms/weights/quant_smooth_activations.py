@@ -18,21 +18,29 @@ channels had during calibration, which a `quant.stats` has:
 The activation is divided where that costs nothing: in the weights and the bias of a layer
 before it, or in constants by which it is multiplied and which are added, such as those of a
 layer normalization. Between these and the activation there may be a rectifier.
+
+Statistics of activations that are divided, and of constants that change, change as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.arith import MulfOp
-from xdsl.dialects.builtin import ModuleOp, ShapedType, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    ModuleOp,
+    ShapedType,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import location_prefix, op_name, warn
@@ -54,6 +62,7 @@ from xdsl_quant.dialects.tfl.elementwise import MulOp
 from .layers.channels import (
     along,
     are_finite_in,
+    constant_numbers,
     constants_of_channels,
     largest_weights,
     of_channels,
@@ -268,7 +277,9 @@ def _divided(
     ranges = _axis_ranges(op) / factors.reshape(-1, 1)
     layer = float(ranges[:, 0].min()), float(ranges[:, 1].max())
     pairs = [(float(low), float(high)) for low, high in ranges]
-    return StatisticsOp(value, layer, pairs, op.axis.value.data)
+    divided = StatisticsOp(value, layer, pairs, op.axis.value.data)
+    divided.location = op.location
+    return divided
 
 
 def _quotients(
@@ -355,6 +366,62 @@ def _insert_multiply(
     value.replace_uses_with_if(statistics.result, lambda use: use.operation in products)
 
 
+class ConstantStatistics(NamedTuple):
+    """A use of a constant that has statistics."""
+
+    statistics: StatisticsOp
+    value: SSAValue
+    op: Operation
+    operand: int
+
+    def insert(self) -> None:
+        """
+        Put statistics back before the operand, unless its op is gone: those of its numbers
+        if it is another constant.
+        """
+        if self.op.parent is None:
+            return
+        value = self.op.operands[self.operand]
+        statistics = StatisticsOp.create(
+            operands=[value],
+            result_types=[value.type],
+            attributes=self.statistics.attributes,
+            properties=self.statistics.properties,
+        )
+        numbers = constant_numbers(value)
+        if value is not self.value and numbers is not None:
+            statistics = _statistics_of(value, numbers, self.statistics.axis)
+        statistics.location = self.statistics.location
+        statistics.result.name_hint = self.statistics.result.name_hint
+        Rewriter.insert_op(statistics, InsertPoint.before(self.op))
+        self.op.operands[self.operand] = statistics.result
+
+
+def _statistics_of(
+    value: SSAValue, numbers: NDArray[np.floating], axis: IntegerAttr[Any] | None
+) -> StatisticsOp:
+    layer = float(numbers.min()), float(numbers.max())
+    if axis is None:
+        return StatisticsOp(value, layer)
+    dimension = axis.value.data
+    others = tuple(d for d in range(numbers.ndim) if d != dimension)
+    ends = numbers.min(others).tolist(), numbers.max(others).tolist()
+    return StatisticsOp(value, layer, [*zip(*ends, strict=True)], dimension)
+
+
+def _without_statistics_of_constants(module: ModuleOp) -> Sequence[ConstantStatistics]:
+    """Bypass statistics of constants, and say where they were."""
+    found: list[ConstantStatistics] = []
+    for op in [*module.walk()]:
+        if isinstance(op, StatisticsOp) and constant_numbers(op.input) is not None:
+            found += (
+                ConstantStatistics(op, op.input, use.operation, use.index)
+                for use in op.result.uses
+            )
+            Rewriter.replace_op(op, (), (op.input,))
+    return found
+
+
 @dataclass(frozen=True)
 class QuantSmoothActivationsPass(ModulePass):
     """
@@ -380,6 +447,7 @@ class QuantSmoothActivationsPass(ModulePass):
         if not 0 <= self.alpha <= 1:
             raise PassFailedException(f"expected alpha from 0 to 1, found {self.alpha}")
         pattern = SmoothActivation(self.alpha, self.insert_multiply)
+        constants = _without_statistics_of_constants(op)
         statistics = [
             inner
             for inner in op.walk()
@@ -393,6 +461,8 @@ class QuantSmoothActivationsPass(ModulePass):
                     f"channels are not smoothed: {result.reason}",
                     location_prefix(each.location),
                 )
+        for each in constants:
+            each.insert()
         if not statistics:
             warn(
                 "the module has no activation to smooth, expected products by constants of "

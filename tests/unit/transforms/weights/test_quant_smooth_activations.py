@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.dialects.quant import StatisticsOp
@@ -420,3 +421,45 @@ def test_options():
         with pytest.raises(PassFailedException) as error:
             QuantSmoothActivationsPass(alpha).apply(Context(), module)
         assert str(error.value) == f"expected alpha from 0 to 1, found {alpha}"
+
+
+def test_statistics_of_constants_are_those_of_the_new_ones():
+    text = model(
+        statistics("t", "%y"),
+        ADD.replace("%y, %bb", "%t, %bs"),
+        statistics("s", "%a"),
+        LAST.replace("%v", "%vs"),
+        more=f"{statistics('bs', '%bb')}\n  %vs = quant.stats %v <-9.0:9.0> axis 1 "
+        f"[<-9.0:1.0>, <-2.0:1.0>, <-1.0:3.0>] : {type_of(5, 3)}",
+    )
+    # The op that takes these is gone.
+    vector = type_of(5)
+    text = text.replace("dim %b,", "dim %b0,").replace(
+        "%zeros =", f"%b0 = quant.stats %b <-1.0:1.0> : {vector}\n  %zeros ="
+    )
+    module, s = smoothed(text), factors()
+    ranges = {
+        op.input.owner.name if isinstance(op.input.owner, Operation) else "": op
+        for op in module.walk()
+        if isinstance(op, StatisticsOp)
+    }
+    assert len(ranges) == 4
+    bias, weight = ranges["stablehlo.broadcast_in_dim"], ranges["stablehlo.constant"]
+    numbers = f32(SECOND * s[:, np.newaxis]).astype(np.float64)
+    assert ranges_of(weight.layer_stats) == [(numbers.min(), numbers.max())]
+    assert weight.axis_stats is not None
+    assert ranges_of(weight.axis_stats) == [(x.min(), x.max()) for x in numbers.T]
+    assert bias.axis_stats is not None
+    biases = f32(BIAS / s).astype(np.float64)
+    assert ranges_of(bias.axis_stats) == [(x, x) for x in biases]
+    assert bias.axis == IntegerAttr(1, i64)
+
+
+def test_statistics_of_constants_that_stay():
+    text = model(f"%t = stablehlo.tanh %y : {H}", statistics("s", "%t"), LAST)
+    text = text.replace("%s, %v", "%s, %vs").replace(
+        "%y = ", f"%vs = quant.stats %v <-9.0:9.0> : {type_of(5, 3)}\n  %y = "
+    )
+    before = [str(op) for op in parse_module(text).walk() if op.name == "quant.stats"]
+    after = [str(op) for op in smoothed(text).walk() if op.name == "quant.stats"]
+    assert sorted(after) == sorted(before)
