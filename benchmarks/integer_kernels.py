@@ -243,8 +243,8 @@ _LIMITS = {
 }
 
 _WHYS = {
-    "onnxruntime, u8": "Both use the same instruction; here sums are written to memory before "
-    "they are requantized.",
+    "onnxruntime, u8": "Both use the same instruction; here sums are written to memory "
+    "before they are requantized.",
 }
 """Why integers are slower than something."""
 
