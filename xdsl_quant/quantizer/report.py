@@ -135,6 +135,11 @@ class ModelReport:
         """The size of what is stored instead, without scales."""
         return sum(kernel.stored_bytes for kernel in self.kernels)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether the time of a kernel is known."""
+        return any(kernel.times.is_known for kernel in self.kernels)
+
     def json(self) -> str:
         """
         The report as JSON: objects whose keys are the fields of these classes. A ratio
@@ -179,7 +184,7 @@ class ModelReport:
         """The report as a table."""
         rows = [(*_COLUMNS, "time")]
         rows += [(*_row(each), str(each.times)) for each in self.kernels]
-        if self.latency is None:
+        if not self.has_times:
             rows = [row[:-1] for row in rows]
         outputs = ", ".join(
             f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()

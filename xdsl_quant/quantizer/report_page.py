@@ -61,7 +61,6 @@ def _html(report: ModelReport, shown: int) -> str:
             f"<p>… and {counted(left_out, 'more kernel')}: <code>save_html</code> writes "
             "all of them to a file.</p>"
         )
-    has_times = report.latency is not None
     columns = _Columns(report)
     return _BODY.substitute(
         style=STYLE,
@@ -69,7 +68,7 @@ def _html(report: ModelReport, shown: int) -> str:
         plot=_plot(report),
         histograms=_histograms(worst),
         caption=f"{caption}. {_BARS}",
-        times_column=_TIMES_COLUMN if has_times else "",
+        times_column=_TIMES_COLUMN if report.has_times else "",
         rows="\n".join(columns.row(*each) for each in rows),
         more=more,
     )
@@ -223,7 +222,7 @@ class _Columns:
         # Few values that are saturated do not fill a bar.
         self.saturated = max(_LEAST_PART, *(k.saturated_part for k in kernels), 0.0)
         self.bytes = max((k.float_bytes for k in kernels), default=0)
-        self.has_times = report.latency is not None
+        self.has_times = report.has_times
         seconds = [
             s
             for k in kernels
