@@ -79,7 +79,7 @@ Lite that have kernels for that.
 
 
 WeightGranularity = Literal["tensor", "axis", "block", "block-or-axis"]
-"""What has a scale: see [`WeightOptions`][..WeightOptions]."""
+"""What has a scale: see [`WeightOptions`][xdsl_quant.quantizer.recipe.WeightOptions]."""
 
 
 @dataclass(frozen=True)
