@@ -130,15 +130,21 @@ class BitSearch:
         The cheapest assignment that keeps a budget, or the best one if that is bytes.
 
         Raises:
-            ValueError: if no assignment keeps it, or it is one of accuracy and there are
-                no labels.
+            ValueError: if no assignment keeps it, it is one of accuracy and there are no
+                labels, or the noise of the widest assignment is infinite.
         """
         if budget.unit == "points" and self.labels is None:
             raise ValueError(
                 f"the budget of {budget} needs labels of the samples; give them, or a "
                 "budget of SQNR such as '6 dB'"
             )
-        self.measure([self.widest, *self._alone()])
+        self.measure([self.widest])
+        if math.isinf(self.measured[self.widest].noise):
+            raise ValueError(
+                "nothing to compare, the SQNR of the results is -inf dB with the widest "
+                "widths; expected samples whose results are finite and not all 0"
+            )
+        self.measure(self._alone())
         front = self.front()
         least = self._bytes(front[0])
         if budget.unit == "bytes" and budget.amount < least:
@@ -326,10 +332,13 @@ def _thinned(points: Sequence[_T], most: int) -> list[_T]:
 
 
 def _relative_noise(errors: dict[str, Error]) -> float:
-    """The mean over results of the model of noise by signal."""
+    """
+    The mean over results of the model of noise by signal, infinite if that is no number.
+    """
     found = [error for key, error in errors.items() if OUTPUT in key]
     ratios = [
         e.noise / e.signal if e.signal else (math.inf if e.noise else 0.0)
         for e in found
     ]
-    return sum(ratios) / len(ratios) if ratios else 0.0
+    mean = sum(ratios) / len(ratios) if ratios else 0.0
+    return math.inf if math.isnan(mean) else mean

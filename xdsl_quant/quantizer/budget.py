@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
+
+from xdsl_quant.runtime.toml_tables import quoted
+
+BudgetUnit: TypeAlias = Literal["bytes", "dB", "points"]
 
 _BYTES: Mapping[str, int] = {
     "B": 1,
@@ -16,7 +20,7 @@ _BYTES: Mapping[str, int] = {
     "GB": 1000**3,
     "GiB": 1024**3,
 }
-_UNITS: Mapping[str, Literal["dB", "points"]] = {"dB": "dB", "%": "points"}
+_UNITS: Mapping[str, BudgetUnit] = {"dB": "dB", "%": "points"}
 _BUDGET = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\S+)")
 
 
@@ -31,7 +35,19 @@ class Budget:
     accuracy.
     """
 
-    unit: Literal["bytes", "dB", "points"]
+    unit: BudgetUnit
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            ValueError: if the amount is negative or NaN, or the unit is unknown.
+        """
+        if not self.amount >= 0:
+            raise ValueError(f"expected a budget of 0 or more, found {self.amount}")
+        if self.unit not in (units := get_args(BudgetUnit)):
+            raise ValueError(
+                f"unknown unit of a budget '{self.unit}', available: {quoted(units)}"
+            )
 
     def __str__(self) -> str:
         """The budget in words."""

@@ -62,9 +62,8 @@ class Error:
         """Signal to quantization noise ratio in dB: infinite if there is no difference."""
         if not self.noise:
             return math.inf
-        if not self.signal:
-            return -math.inf
-        return 10 * math.log10(self.signal / self.noise)
+        ratio = self.signal / self.noise
+        return 10 * math.log10(ratio) if ratio else -math.inf
 
     @property
     def saturated_part(self) -> float:

@@ -273,3 +273,26 @@ def test_the_picture():
     assert svg.count("<circle") == len(found.measured)
     widest = replace(found, budget=Budget(10, "dB"))
     assert ">budget<" in widest.svg()
+
+
+def test_results_with_infinite_noise():
+    # The first values are stored as 0, of which the root has no reciprocal.
+    text = """
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
+  %w = stablehlo.constant() <{value = dense<0.5> : tensor<6x3xf32>}>
+    : () -> tensor<6x3xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x6xf32>, tensor<6x3xf32>) -> tensor<4x3xf32>
+  %z = stablehlo.rsqrt %y : tensor<4x3xf32>
+  return %z : tensor<4x3xf32>
+}
+"""
+    data = np.abs(DATA)
+    data[:4] *= 1e-6
+    keep = Override(ops=("stablehlo.rsqrt",), keep_float=True)
+    with pytest.raises(ValueError, match="nothing to compare") as caught:
+        quantize(text, data, replace(MIXED, overrides=(keep,)))
+    assert str(caught.value) == (
+        "nothing to compare, the SQNR of the results is -inf dB with the widest widths; "
+        "expected samples whose results are finite and not all 0"
+    )

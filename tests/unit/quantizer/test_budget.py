@@ -1,5 +1,8 @@
 """What a search for bits may spend."""
 
+import math
+from typing import Any
+
 import pytest
 
 from xdsl_quant.quantizer.budget import Budget, parse_budget
@@ -30,4 +33,21 @@ def test_what_is_no_budget(text: str):
     assert str(caught.value) == (
         f"expected a budget, found '{text}'; write bytes such as '20 kB', a loss of SQNR "
         "such as '1 dB', or a loss of accuracy in points such as '0.5 %'"
+    )
+
+
+@pytest.mark.parametrize("amount", [-1.0, math.nan])
+def test_a_budget_is_not_negative(amount: float):
+    with pytest.raises(
+        ValueError, match=f"^expected a budget of 0 or more, found {amount}$"
+    ):
+        Budget(amount, "bytes")
+
+
+def test_units_of_budgets():
+    unit: Any = "db"
+    with pytest.raises(ValueError, match="unknown unit") as caught:
+        Budget(1, unit)
+    assert str(caught.value) == (
+        "unknown unit of a budget 'db', available: 'bytes', 'dB', 'points'"
     )

@@ -50,6 +50,12 @@ def test_an_error_without_a_signal():
     assert error.saturated_part == 0
 
 
+def test_an_error_with_infinite_noise():
+    error = Error()
+    error.add(np.ones(1, np.float32), np.full(1, np.inf, np.float32), None)
+    assert error.sqnr == -math.inf
+
+
 TANH = """
 func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
   %y = stablehlo.tanh %x : tensor<?xf32>

@@ -155,6 +155,8 @@ def _with_constant(
     columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
     if len(columns) != 1 or not {*reductions} <= dimensions.keys():
         return None
+    if 0 in (*weights.shape, *sizes.values()):
+        return None
     (column,) = columns
     if lhs_steps.get(column) or result_steps[column] != 1:
         return None

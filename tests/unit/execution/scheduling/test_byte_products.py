@@ -101,6 +101,15 @@ def test_sizes(rows: int, depth: int, columns: int):
     assert compile(text)(x, start).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(("rows", "depth"), [(3, 0), (0, 3)])
+def test_nothing_to_sum_up(rows: int, depth: int):
+    weights, x = np.zeros((depth, 20), np.int8), np.zeros((rows, depth), np.int8)
+    start = some(rows, 20).astype(np.int32)
+    text = product(x.shape, weights, start.shape).replace("dense<[]>", "dense<>")
+    assert kept(text) == 0
+    assert compile(text)(x, start).tolist() == start.tolist()
+
+
 @needs_vnni
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 0), (5, 1), (1 << 30, 0)])
 @pytest.mark.parametrize("lhs", ["extsi", "extui"])
