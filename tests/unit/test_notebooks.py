@@ -68,6 +68,20 @@ SHOWN = {
             "linalg     mac-array       codegen  888 correct, largest difference 0.82",
         ),
     ),
+    "quantizer": Shown(
+        figures=2,
+        html=("tfl.depthwise_conv_2d",),
+        text=(
+            "accuracy: 98.7% -> 98.7% of 899 samples",
+            "main:tfl.conv_2d:1            tfl.conv_2d                          i8"
+            "            40.5   44.1",
+            "tfl.reshape            module:14:3  i8      -             42.4  44.2  -"
+            "        0.00%      -",
+            "SQNR of the results: main:output:0 43.9 dB",
+            "dynamic-range  47.2  98.67%",
+            "int4-weights   24.1  98.78%",
+        ),
+    ),
     "tflite": Shown(
         figures=3,
         html=("tfl.conv_2d",),
