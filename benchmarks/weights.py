@@ -28,7 +28,7 @@ from xdsl_quant.numerics import dequantize
 from xdsl_quant.numerics import quantize as quantize_array
 from xdsl_quant.numerics.gptq import gptq
 from xdsl_quant.numerics.weights import weight_parameters
-from xdsl_quant.quantizer import Recipe, WeightOptions, quantize
+from xdsl_quant.quantizer import Override, Recipe, WeightOptions, quantize
 from xdsl_quant.quantizer.errors import Error
 from xdsl_quant.quantizer.recording import RecordedModule, record
 from xdsl_quant.runtime.array_types import shape_of
@@ -93,6 +93,13 @@ class Comparison(NamedTuple):
     """What is done to the float model before it is quantized."""
 
 
+INT4 = replace(
+    INT8,
+    targets=("stablehlo-mixed",),
+    overrides=[Override(ops=["*"], weight_bits=4)],
+)
+GPTQ = WeightOptions(rounding="gptq")
+
 WITH_BATCH_NORM = "wine_batch_norm", "digits_batch_norm"
 ALL = *WITH_BATCH_NORM, "wine", "breast_cancer", "digits"
 BLOCKS = weights(4, "block", 16)
@@ -136,6 +143,7 @@ COMPARISONS = (
         weights(4, "block", 16, "mse"),
     ),
     Comparison("GPTQ", "4 bits, per-axis", weights(4), weights(4, rounding="gptq")),
+    Comparison("GPTQ", "4 bits, activations with 8", INT4, replace(INT4, weights=GPTQ)),
     Comparison(
         "GPTQ",
         "4 bits, blocks of 16",

@@ -50,7 +50,10 @@ Numbers = NDArray[np.float64]
 
 
 def correct_biases(
-    resolved: ModuleOp, batches: Iterable[Batch], entry: str | None = None
+    resolved: ModuleOp,
+    batches: Iterable[Batch],
+    entry: str | None = None,
+    reference: ModuleOp | None = None,
 ) -> None:
     """
     Change constants that are biases, so that quantized products have the mean of the float
@@ -60,11 +63,14 @@ def correct_biases(
         resolved: a model whose kernels have quantization parameters; its constants change.
         batches: samples, which are read twice.
         entry: the function that takes them.
+        reference: the same model with the constants of the float one, if `resolved` has
+            other weights.
     """
     biases = _biases(resolved)
     if not biases:
         return
-    exact = RecordedModule.of(float_module(resolved, entry), entry)
+    original = resolved if reference is None else reference
+    exact = RecordedModule.of(float_module(original, entry), entry)
     for _ in range(_ROUNDS):
         actual = RecordedModule.of(quantized_module(resolved, entry), entry)
         shifts = {key: _Shift() for key in biases}

@@ -75,7 +75,7 @@ from .selection import Selection, select
 from .times import measure_times
 from .weight_bias_correction import corrected_biases
 from .weight_only import quantize_weights, report_on_weights
-from .weight_rounding import rounded_weights, set_weights
+from .weight_rounding import round_kernel_weights, rounded_weights, set_weights
 
 Model: TypeAlias = "ModuleOp | str | os.PathLike[str]"
 """
@@ -344,8 +344,10 @@ def quantize(
             f"point: {reasons or 'a value of it does'}"
         )
     reference = module.clone()
+    if recipe.weights.rounding == "gptq":
+        round_kernel_weights(module, batches, entry)
     if recipe.bias_correction:
-        correct_biases(module, batches, entry)
+        correct_biases(module, batches, entry, reference)
     resolved = module.clone()
     export_kernels(module)
     return QuantizedModel(

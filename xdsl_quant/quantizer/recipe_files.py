@@ -78,7 +78,6 @@ _KEYS_OF_MODES: Mapping[str, Sequence[Mode]] = {
     "targets": ("static",),
     "observer": ("static",),
     "search": ("static",),
-    "weights": ("weight-only", "dynamic-range"),
     "asymmetric-inputs": ("dynamic-range",),
 }
 _WEIGHT_KEYS = tuple(field.name.replace("_", "-") for field in fields(WeightOptions))
@@ -153,7 +152,9 @@ def _recipe(table: TomlTable, name: str) -> Recipe:
         default.bias_correction if corrects_bias is None else corrects_bias,
         tuple(_override(each) for each in table.tables("overrides")),
         mode,
-        _weights(table.table("weights")) if "weights" in table else default.weights,
+        _weights(table.table("weights"), mode)
+        if "weights" in table
+        else default.weights,
         _search(table.table("search")) if "search" in table else default.search,
         default.asymmetric_inputs if has_zero_points is None else has_zero_points,
     )
@@ -196,8 +197,11 @@ def _widths(table: TomlTable, key: str) -> Sequence[int]:
     return tuple(sorted(values))
 
 
-def _weights(table: TomlTable) -> WeightOptions:
+def _weights(table: TomlTable, mode: Mode) -> WeightOptions:
     table.check_keys(_WEIGHT_KEYS, "weights")
+    for key in table.values if mode == "static" else ():
+        if key != "rounding":
+            table.fail(f"'{key}' has no effect in mode 'static'; leave it out", key)
     default = WeightOptions()
     granularity: Any = _word(table, "granularity", get_args(WeightGranularity))
     weight_range: Any = _word(table, "range", ("min-max", "mse"))

@@ -269,12 +269,17 @@ def report_on(
     return ModelReport(
         [
             replace(
-                _kernel_report(kernel, errors.get(key)),
+                _kernel_report(kernel, original, errors.get(key)),
                 stored_range=bounds.get(key),
                 is_constant=all(map(has_constant_value, kernel.inputs)),
                 histogram=results[key].histogram() if key in results else None,
             )
-            for kernel, key in zip(kernels_of(resolved), keys, strict=True)
+            for kernel, original, key in zip(
+                kernels_of(resolved),
+                kernels_of(resolved if reference is None else reference),
+                keys,
+                strict=True,
+            )
         ],
         {
             name: found.accumulated.sqnr
@@ -311,19 +316,28 @@ class _Values:
         return self._known
 
 
+_BIAS_BITS = 32
+
 _MANY = 1 << 14
 """So many values are counted at once."""
 
 
-def _kernel_report(kernel: RegionOp, errors: KernelErrors | None) -> KernelReport:
+def _kernel_report(
+    kernel: RegionOp, original: RegionOp, errors: KernelErrors | None
+) -> KernelReport:
     is_float = stays_float(kernel)
     weights = [*_weights(kernel, is_float=is_float)]
     weight_error = Error()
-    for weight in weights:
+    for weight, exact in zip(
+        weights, _weights(original, is_float=is_float), strict=True
+    ):
         if weight.type is not None:
             parameters = QuantizationParameters.from_type(weight.type)
             values = weight.values.astype(parameters.expressed_dtype)
             stored = quantize(values, parameters)
+            # Biases may be others on purpose, and weights are only rounded.
+            if weight.type.storage_type_integral_width < _BIAS_BITS:
+                values = exact.values.astype(parameters.expressed_dtype)
             weight_error.add(values, dequantize(stored, parameters), None)
     result = kernel.output_specs.data[0]
     types = [str(weight.type) for weight in weights if weight.type is not None]

@@ -8,18 +8,25 @@ kept: a matrix for each product, with a row and a column for each input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
 from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.dialects.quant.traits import (
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+    has_quantization_trait,
+    quantization_trait,
+)
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics.gptq import gptq
@@ -30,7 +37,12 @@ from xdsl_quant.transforms.weights.layers.inputs import (
     matrix_product_of,
 )
 from xdsl_quant.transforms.weights.layers.layer import erase_unused, layer_of
+from xdsl_quant.transforms.weights.quant_quantize_weights import (
+    is_float_constant,
+    weight_of,
+)
 
+from .errors import float_module
 from .recording import RecordedModule, record
 from .weight_products import cast_of, products_of
 
@@ -67,13 +79,7 @@ def rounded_weights(
         if (cast := cast_of(op)) is not None
     }
     recorded = module.clone()
-    products = {
-        number: product
-        for number, op in enumerate(products_of(recorded))
-        if number in casts
-        and (layer := layer_of(op)) is not None
-        and (product := matrix_product_of(layer)) is not None
-    }
+    products = _matrix_products(recorded, casts)
     if not products:
         return {}
     hessians = _hessians(recorded, products, batches, entry)
@@ -84,7 +90,7 @@ def rounded_weights(
         dimension = products[number].layer.dimension
         of_weights[dimension] = hessian + of_weights.get(dimension, 0)
     return {
-        number: _rounded(products[number], casts[number], hessian)
+        number: _rounded(products[number], _type_of(casts[number]), hessian)
         for number in hessians
         # A transposed product has other inputs.
         if len(of_weights := sums[casts[number]]) == 1
@@ -108,6 +114,26 @@ def set_weights(quantized: ModuleOp, weights: Mapping[int, NDArray[Any]]) -> Non
             Rewriter.insert_op(constant, InsertPoint.before(cast))
             cast.operands[0] = constant.results[0]
             erase_unused(old, PatternRewriter(cast))
+
+
+def _matrix_products(
+    module: ModuleOp, numbers: Container[int]
+) -> Mapping[int, MatrixProduct]:
+    """Products by their positions in the text, if these are wanted."""
+    return {
+        number: product
+        for number, op in enumerate(products_of(module))
+        if number in numbers
+        and (layer := layer_of(op)) is not None
+        and (product := matrix_product_of(layer)) is not None
+    }
+
+
+def _type_of(cast: Operation) -> UniformType:
+    """The type that an op quantizes to."""
+    type_ = scalar_or_element_type(cast.results[0].type)
+    assert isinstance(type_, UniformType)
+    return type_
 
 
 def _hessians(
@@ -151,18 +177,90 @@ def _record_inputs(product: MatrixProduct, number: int) -> Sequence[str]:
 
 
 def _rounded(
-    product: MatrixProduct, cast: Operation, hessian: Floats
+    product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
-    weights = product.layer.weights()
-    type_ = scalar_or_element_type(cast.results[0].type)
-    assert isinstance(type_, UniformType)
+    """The weights of a product, as multiples of the scales of a type."""
     parameters = QuantizationParameters.from_type(type_)
-    ones = np.ones(weights.shape, parameters.storage_dtype)
-    scales = product.matrices(dequantize(ones, parameters).astype(np.float64))
+    (zero_point,) = {*parameters.zero_points.flatten().tolist()}
+    symmetric = QuantizationParameters(
+        parameters.scales,
+        expressed=parameters.expressed,
+        quantized_dimension=parameters.quantized_dimension,
+        block_sizes=parameters.block_sizes,
+    )
+    weights = product.layer.weights()
+    ones = np.ones(weights.shape, symmetric.storage_dtype)
+    scales = product.matrices(dequantize(ones, symmetric).astype(np.float64))
     stored = gptq(
         product.matrices(weights),
         hessian,
         scales,
-        (parameters.storage_min, parameters.storage_max),
+        (parameters.storage_min - zero_point, parameters.storage_max - zero_point),
     )
     return product.weights(stored * scales)
+
+
+# Kernels
+
+
+def round_kernel_weights(
+    resolved: ModuleOp, batches: Iterable[Batch], entry: str | None = None
+) -> None:
+    """
+    Round the constants that are weights of quantized kernels.
+
+    Constants that several ops take stay as they are, and so do those with different zero
+    points.
+
+    Args:
+        resolved: a model whose kernels have quantization parameters; its constants change.
+        batches: samples.
+        entry: the function that takes them.
+
+    Raises:
+        ValueError: if a product takes values that are not finite.
+    """
+    weights = _kernel_weights(resolved)
+    exact = float_module(resolved, entry, with_kernels=False)
+    products = _matrix_products(exact, weights)
+    if not products:
+        return
+    for number, hessian in _hessians(exact, products, batches, entry).items():
+        value, type_ = weights[number]
+        numbers = _rounded(products[number], type_, hessian)
+        assert isinstance(value.owner, Operation)
+        rounded = constant_like(value, numbers, value.type)
+        value.owner.properties["value"] = rounded.properties["value"]
+
+
+class _Weight(NamedTuple):
+    """A constant that is a weight of a quantized kernel, and its type there."""
+
+    value: SSAValue
+    type: UniformType
+
+
+def _kernel_weights(resolved: ModuleOp) -> Mapping[int, _Weight]:
+    """Weights by the position of products by constants in the text, kernels inlined."""
+    found: dict[int, _Weight] = {}
+    number = 0
+    for op in resolved.walk():
+        trait, kernel = quantization_trait(op, AffineOpCoefficient), op.parent_op()
+        if weight_of(op) is not None:
+            number += 1
+        if trait is None or not has_quantization_trait(op, MultipliesAndAccumulates):
+            continue
+        port = op.operands[trait.operand]
+        if not isinstance(kernel, RegionOp) or not isinstance(port, BlockArgument):
+            continue
+        value, type_ = kernel.inputs[port.index], kernel.specs[port.index]
+        if not is_float_constant(value):
+            continue
+        if (
+            isinstance(type_, UniformType)
+            and value.has_one_use()
+            and len({*type_.get_zero_points()}) == 1
+        ):
+            found[number] = _Weight(value, type_)
+        number += 1
+    return found

@@ -87,6 +87,12 @@ budget = "1.5 kB"
     assert parse_recipe("").search is None
 
 
+def test_kernels_of_a_target_may_be_rounded():
+    assert parse_recipe('[weights]\nrounding = "gptq"') == Recipe(
+        "recipe", weights=WeightOptions(rounding="gptq")
+    )
+
+
 def test_what_a_recipe_says_of_weights():
     text = """
 mode = "weight-only"
@@ -147,7 +153,7 @@ def test_what_a_recipe_does_not_say_is_by_default():
         ),
         (
             "[weights]\nbits = 4",
-            "my.toml:1: error: 'weights' has no effect in mode 'static'; leave it out",
+            "my.toml:2: error: 'bits' has no effect in mode 'static'; leave it out",
         ),
         (
             'mode = "weight-only"\n[search]\nbudget = "1 dB"',

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from xdsl.ir import BlockArgument
 
 from tests.unit.transforms.weights.layers import (
     CONVOLUTION,
@@ -16,6 +18,8 @@ from tests.unit.transforms.weights.layers import (
     type_of,
 )
 from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.dialects.quant import RegionOp
+from xdsl_quant.dialects.quant.types import UniformType
 from xdsl_quant.numerics import QuantizationParameters, dequantize
 from xdsl_quant.numerics import quantize as quantize_array
 from xdsl_quant.numerics.gptq import gptq
@@ -27,6 +31,7 @@ from xdsl_quant.quantizer import (
     WeightOptions,
     quantize,
 )
+from xdsl_quant.transforms.weights.layers.channels import constant_numbers
 from xdsl_quant.transforms.weights.quant_quantize_weights import Granularity, weight_of
 
 from .models import dense_layers, samples
@@ -203,6 +208,54 @@ def test_products_have_bits_of_their_own():
     assert np.array_equal(
         second, expected(SECOND, np.tanh(DATA @ FIRST), parameters)[1]
     )
+
+
+@pytest.mark.parametrize(("bits", "storage"), [(8, "i8<-127:127>"), (4, "i4<-7:7>")])
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_kernels_of_a_target(bits: int, storage: str, bias_correction: bool):
+    options = Recipe(
+        targets=("stablehlo-mixed",),
+        overrides=[Override(ops=["*"], weight_bits=bits)],
+        bias_correction=bias_correction,
+    )
+    nearest = quantize(dense_layers(), DATA, options)
+    rounded = replace(options, weights=WeightOptions(rounding="gptq"))
+    model = quantize(dense_layers(), DATA, rounded)
+    kernels = [
+        each for each in model.report(DATA).kernels if storage in each.weight_type
+    ]
+    assert len(kernels) == 2
+    products = [
+        op for op in model.resolved.walk() if op.name == "stablehlo.dot_general"
+    ]
+    for op, weights, x, kernel in zip(
+        products, (FIRST, SECOND), (DATA, np.tanh(DATA @ FIRST)), kernels, strict=True
+    ):
+        region, port = op.parent_op(), op.operands[1]
+        assert isinstance(region, RegionOp)
+        assert isinstance(port, BlockArgument)
+        type_ = region.specs[port.index]
+        assert isinstance(type_, UniformType)
+        parameters = QuantizationParameters.from_type(type_)
+        _, numbers = expected(weights, x, parameters)
+        found = constant_numbers(region.inputs[port.index])
+        assert found is not None
+        assert np.array_equal(found, numbers)
+        noise = np.square(weights.astype(np.float64) - numbers).sum()
+        sqnr = 10 * np.log10(np.square(weights.astype(np.float64)).sum() / noise)
+        assert kernel.weight_sqnr == pytest.approx(sqnr, abs=1e-3)
+    for each in (nearest.reference, model.reference):
+        constants = [
+            constant_numbers(op.results[0]) for op in each.walk() if op.results
+        ]
+        assert any(
+            np.array_equal(found, FIRST) for found in constants if found is not None
+        )
+    if bits == 4:
+        (before,), (after,) = (
+            each.report(DATA).outputs.values() for each in (nearest, model)
+        )
+        assert after > before + 1
 
 
 def test_values_that_are_not_finite():

@@ -111,16 +111,21 @@ def weight_of(op: Operation, *, is_quantized: bool = False) -> Weight | None:
     while is_quantized and has_quantization_trait(value.owner, CastsQuantization):
         assert isinstance(value.owner, Operation)
         value = value.owner.operands[0]
-    owner = value.owner
-    if (
-        not isinstance(owner, Operation)
-        or owner.operands
-        or owner.get_attr_or_prop("value") is None
-        or not isinstance(scalar_or_element_type(value.type), AnyFloat)
-    ):
+    if not is_float_constant(value):
         return None
     dimension = trait.dimension_of(op)
     return Weight(value, trait.operand, dimension, trait.contracted_of(op))
+
+
+def is_float_constant(value: SSAValue) -> bool:
+    """Whether a value is a constant of floats."""
+    owner = value.owner
+    return (
+        isinstance(owner, Operation)
+        and not owner.operands
+        and owner.get_attr_or_prop("value") is not None
+        and isinstance(scalar_or_element_type(value.type), AnyFloat)
+    )
 
 
 def block_shape(
