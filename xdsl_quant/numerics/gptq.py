@@ -65,8 +65,8 @@ def gptq(
         an array with the shape of the weights.
 
     Raises:
-        ValueError: if numbers are not finite, shapes differ, or an argument is not one of
-            these.
+        ValueError: if numbers are not finite, there are none, shapes differ, or an argument
+            is not one of these.
         TypeError: if weights, hessian or scales are no numbers.
     """
     if order not in get_args(InputOrder):
@@ -74,6 +74,10 @@ def gptq(
     if not damping > 0:
         raise ValueError(f"expected a positive damping, found {damping}")
     rest = _finite(weights, "weights")
+    if rest.ndim < 2 or not rest.size:
+        raise ValueError(
+            f"expected weights of shape (..., inputs, outputs), found {rest.shape}"
+        )
     squares = _finite(hessian, "hessian")
     count = rest.shape[-2]
     if squares.shape != (*rest.shape[:-1], count):
@@ -81,7 +85,10 @@ def gptq(
             f"expected a hessian of shape {(*rest.shape[:-1], count)}, found "
             f"{squares.shape}"
         )
-    steps = np.broadcast_to(_finite(scales, "scales"), rest.shape)
+    steps = _finite(scales, "scales")
+    if not (steps > 0).all():
+        raise ValueError(f"scales must be positive, found {steps.min()}")
+    steps = np.broadcast_to(steps, rest.shape)
     inputs: Array = np.broadcast_to(range(count), rest.shape[:-1])
     if order == "activation":
         diagonal: Floats = np.diagonal(squares, axis1=-2, axis2=-1)

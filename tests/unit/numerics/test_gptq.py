@@ -180,6 +180,9 @@ def test_mistakes():
         ([[np.inf]], [[1.0]], 1, {}, "weights must be finite, found inf"),
         ([[1.0]], [[np.nan]], 1, {}, "hessian must be finite, found nan"),
         ([[1.0]], [[1.0]], [np.inf], {}, "scales must be finite, found inf"),
+        ([[1.0]], [[1.0]], 0, {}, "scales must be positive, found 0.0"),
+        ([1.0], [[1.0]], 1, {}, "shape (..., inputs, outputs), found (1,)"),
+        (np.empty((0, 3)), np.eye(0), 1, {}, "(..., inputs, outputs), found (0, 3)"),
         ([[1.0]], [1.0], 1, {}, "expected a hessian of shape (1, 1), found (1,)"),
         ([[1.0, 2]], np.eye(2), 1, {}, "hessian of shape (1, 1), found (2, 2)"),
     ):
