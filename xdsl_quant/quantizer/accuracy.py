@@ -133,6 +133,7 @@ class Score:
 
         Raises:
             DataError: if there are not as many rows as labels.
+            TypeError: if a metric returns something else than a number.
         """
         outputs: Outputs = tuple(
             np.concatenate(arrays) for arrays in zip(*self._batches, strict=True)
@@ -142,7 +143,13 @@ class Score:
         if count != len(labels):
             raise DataError(f"found {len(labels)} labels, expected {count} as outputs")
         if self.labels.metric is not None:
-            return float(self.labels.metric(outputs, labels))
+            value: Any = self.labels.metric(outputs, labels)
+            try:
+                return float(value)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"metric '{self.labels.name}' must return a number, not {value!r}"
+                ) from None
         if outputs[0].size != labels.size:
             raise DataError(
                 f"labels of shape {[*labels.shape]} do not fit the classes of the first "

@@ -18,6 +18,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
+from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.transforms.weights.layers.layer import (
     Layer,
@@ -51,7 +52,8 @@ def corrected_biases(
         a copy of the float model with other biases: what is quantized instead of it.
 
     Raises:
-        ValueError: if the model cannot be run, or samples do not fit.
+        ValueError: if the model cannot be run, samples do not fit, or products are not
+            finite.
     """
     result = module.clone()
     products = zip(products_of(result), products_of(quantized), strict=True)
@@ -85,14 +87,29 @@ def _mean_errors(
     for batch in batches:
         values = recorded.values(batch)
         for number, layer in layers.items():
-            if (key := _key(number, "float")) in values:
-                difference = values[key].astype(np.float64)
-                difference -= values[_key(number, "quantized")]
+            if _key(number, "float") in values:
+                products = [
+                    values[_key(number, name)].astype(np.float64)
+                    for name in ("float", "quantized")
+                ]
+                for each in products:
+                    _check_finite(each, layer)
+                difference = products[0] - products[1]
                 others = tuple(d for d in range(difference.ndim) if d != layer.channel)
                 sums[number] = sums.get(number, 0) + difference.sum(others)
                 size = difference.shape[layer.channel]
                 counts[number] = counts.get(number, 0) + difference.size // size
     return {number: each / counts[number] for number, each in sums.items()}
+
+
+def _check_finite(products: NDArray[np.float64], layer: Layer) -> None:
+    if not (is_finite := np.isfinite(products)).all():
+        op = layer.product
+        raise ValueError(
+            f"{location_prefix(op.location)}error: '{op_name(op)}' op has results that are "
+            f"not finite, found {products[~is_finite][0]}; expected samples whose values "
+            "are finite"
+        )
 
 
 def _recorded(

@@ -202,3 +202,14 @@ func.func @main(%x: tensor<?x1xf32>) -> tensor<?x1xf32> {
         "labels need two or more classes in the last dimension of the first output, found "
         "shape [8, 1]; give a metric in Python"
     )
+
+
+@pytest.mark.parametrize("value", ["x", None, np.zeros(2)])
+def test_a_metric_returns_a_number(value: Any):
+    def best(outputs: Outputs, labels: NDArray[Any]) -> Any:
+        return value
+
+    model = quantize(dense_layers("?"), DATA, "int4-weights")
+    with pytest.raises(TypeError, match="metric") as caught:
+        model.report(DATA, np.zeros(70), best)
+    assert str(caught.value) == f"metric 'best' must return a number, not {value!r}"
