@@ -224,9 +224,8 @@ class BitSearch:
             for number, width in enumerate(widths):
                 alone = self.measured[self._with(kernel, number)]
                 more = alone.stored_bytes - widest.stored_bytes
-                options.append(
-                    (more, width.activation_cost, alone.noise - widest.noise)
-                )
+                wide = width.activation_bits or 0
+                options.append((more, wide, alone.noise - widest.noise))
             grown = sorted(
                 ((size + more, cost + wide), noise + added, (*choice, number))
                 for (size, cost), noise, choice in points
@@ -252,7 +251,7 @@ class BitSearch:
     def _cost(self, choice: Choice) -> tuple[int, int]:
         """Bytes of constants, and of equal ones the widths of activations."""
         pairs = zip(self._searched, choice, strict=True)
-        return self._bytes(choice), sum(w[i].activation_cost for w, i in pairs)
+        return self._bytes(choice), sum(w[i].activation_bits or 0 for w, i in pairs)
 
     # Measuring
 
@@ -320,6 +319,7 @@ class BitSearch:
             self.measured[chosen],
             widest,
             tuple(self.measured.values()),
+            lambda budget: self.run(budget)[1],
         )
 
 

@@ -44,11 +44,6 @@ class Width:
         bits = (self.activation_bits, self.weight_bits)
         return "x".join(str(each) for each in bits if each is not None)
 
-    @property
-    def activation_cost(self) -> int:
-        """The number that says how expensive wide activations are."""
-        return self.activation_bits or 0
-
 
 def widths_of(
     kernel: RegionOp,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from xdsl_quant.diagnostics import shortened_text, table
 from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
 
-from .budget import Budget
+from .budget import Budget, parse_budget
 from .errors import decibels
 
 
@@ -94,6 +94,19 @@ class BitSearchResult:
     widest: Assignment
     measured: Sequence[Assignment]
     """All assignments that were measured."""
+
+    search: Callable[[Budget], BitSearchResult] = field(repr=False, compare=False)
+    """Searches with another budget."""
+
+    def with_budget(self, budget: Budget | str) -> BitSearchResult:
+        """
+        What another budget chooses, such as `"20 kB"`. Assignments that were measured are
+        not measured again. The model stays as it is: quantize it with that budget.
+
+        Raises:
+            ValueError: if it is no budget, or no assignment keeps it.
+        """
+        return self.search(parse_budget(budget) if isinstance(budget, str) else budget)
 
     @property
     def curve(self) -> Sequence[Assignment]:

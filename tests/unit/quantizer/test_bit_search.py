@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.unit.frontends.tflite.litert import LiteRT
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import (
     Budget,
     Override,
@@ -137,6 +140,30 @@ def test_products_of_narrow_integers(budget: str):
     steps = (results[0] - results[1]) / last.get_scales()
     assert np.abs(steps).max() < 1.001
     assert np.count_nonzero(np.abs(steps) > 0.001) <= 1
+
+
+def test_files_with_mixed_widths_run_in_litert(tmp_path: Path):
+    data = np.load("docs/examples/wine_samples.npz")["x"]
+    recipe = replace(MIXED, search=SearchOptions((4, 8), (8, 16)))
+    model = quantize("docs/examples/wine.tflite", data, recipe, budget="1100 B")
+    assert model.search is not None
+    chosen = [kernel.widths[kernel.chosen] for kernel in model.search.kernels]
+    assert {*chosen} == {"8x4", "8x8", "16x8"}
+    path = tmp_path / "mixed.tflite"
+    model.save(path)
+    file, compiled = LiteRT(path.read_bytes()), compile(model.module)
+    for row in data[:8]:
+        np.testing.assert_array_equal(file.run(row[None])[0], compiled(row[None]))
+
+
+def test_another_budget_measures_no_more_than_it_has_to():
+    found = result("40 B").search
+    assert found is not None
+    other = found.with_budget("18 B")
+    assert other.chosen.stored_bytes == 18
+    assert other.budget == Budget(18, "bytes")
+    assert other.measured[: len(found.measured)] == found.measured
+    assert other.with_budget(Budget(40, "bytes")).chosen == found.chosen
 
 
 def test_an_override_says_the_least_width():
