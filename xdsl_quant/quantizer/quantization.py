@@ -264,14 +264,19 @@ def quantize(
     Raises:
         IRError: if the model cannot be read, or a pass fails.
         RecipeError: if an override of the recipe selects nothing, or has no effect.
-        TypeError: if the model is neither a module, text nor a path, or samples are of
-            another type than they may be.
+        TypeError: if the model is neither a module, text nor a path, or the recipe, the
+            budget or samples are of another type than they may be.
         DataError: if samples cannot be used.
         ValueError: if the model is quantized already, no target has a kernel for it, none
             of its kernels can be quantized, or, in other modes than `static`, which need
             no target, it has no products that can be; if a search has nothing to choose
             from, or nothing that keeps the budget.
     """
+    if not isinstance(cast(object, recipe), Recipe | str | Path):
+        raise TypeError(
+            "recipe must be a recipe, the name of one or the path of a file, not "
+            f"{type(recipe).__name__}"
+        )
     if not isinstance(recipe, Recipe):
         recipe = read_recipe(recipe)
     search = _search_options(recipe, budget, labels)
@@ -381,6 +386,11 @@ def _search_options(
         )
     if budget is None:
         return recipe.search
+    if not isinstance(cast(object, budget), Budget | str):
+        raise TypeError(
+            "budget must be a budget or a text such as '20 kB', not "
+            f"{type(budget).__name__}"
+        )
     if isinstance(budget, str):
         budget = parse_budget(budget)
     if recipe.search is None:

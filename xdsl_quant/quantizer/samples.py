@@ -183,7 +183,7 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
         raise TypeError(
             f"labels must be a file or an array, not {type(labels).__name__}"
         )
-    sources = _sources(labels) or []
+    sources = _sources(labels, "labels") or []
     if len(sources) != 1:
         raise DataError(
             f"{labels}: found {len(sources)} arrays, expected one of labels"
@@ -220,18 +220,18 @@ def _check_finite(name: str, argument: object, first_row: int) -> None:
     )
 
 
-def _sources(data: Data) -> Sequence[_Source] | None:
+def _sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
     """The arrays that samples are given as; `None` if they are given as batches."""
     if isinstance(data, str | os.PathLike):
         return _file_sources(os.fspath(data))
     if isinstance(data, np.ndarray):
-        check_unmasked(cast("Array", data), "data")
-        return [_array_source("data", cast("Array", data))]
+        check_unmasked(cast("Array", data), name)
+        return [_array_source(name, cast("Array", data))]
     if isinstance(data, Mapping):
         named = cast("Mapping[str, Array]", data)
-        for name in named:
-            check_unmasked(named[name], f"'{name}'")
-        return [_array_source(f"'{name}'", np.asarray(named[name])) for name in named]
+        for key in named:
+            check_unmasked(named[key], f"'{key}'")
+        return [_array_source(f"'{key}'", np.asarray(named[key])) for key in named]
     return None
 
 
@@ -324,7 +324,9 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
         sizes_of_all = [DYNAMIC_BATCH] * full + [rest] * bool(rest)
     else:
         (size,) = sizes
-        full, rest = divmod(count, size) if size else (0, 0)
+        if not size:
+            raise DataError(f"function '{name}' takes no samples, expected rows")
+        full, rest = divmod(count, size)
         sizes_of_all = [size] * full
         if full and rest:
             warnings.warn(

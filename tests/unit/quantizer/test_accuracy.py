@@ -177,6 +177,11 @@ def test_files_and_types_that_are_no_labels(tmp_path: Path):
     for labels, error, message in (
         (path, DataError, f"{path}: found 2 arrays, expected one of labels"),
         ([0, 1], TypeError, "labels must be a file or an array, not list"),
+        (
+            np.array(1),
+            DataError,
+            "labels: expected an array of numbers with a row for each sample",
+        ),
     ):
         with pytest.raises(error) as caught:
             model.report(DATA, labels)  # pyright: ignore[reportArgumentType] tested

@@ -337,6 +337,21 @@ def test_a_file_of_an_unknown_kind(model: str | Path):
     )
 
 
+def test_what_is_no_recipe_or_budget():
+    none: Any = None
+    number: Any = 1000
+    with pytest.raises(TypeError) as caught:
+        quantize(dense_layers(), samples(8, 6), none)
+    assert str(caught.value) == (
+        "recipe must be a recipe, the name of one or the path of a file, not NoneType"
+    )
+    with pytest.raises(TypeError) as caught:
+        quantize(dense_layers(), samples(8, 6), "mixed", budget=number)
+    assert str(caught.value) == (
+        "budget must be a budget or a text such as '20 kB', not int"
+    )
+
+
 @pytest.mark.parametrize(("model", "name"), [(None, "NoneType"), (b"x", "bytes")])
 def test_what_is_no_model(model: Any, name: str):
     with pytest.raises(TypeError) as caught:

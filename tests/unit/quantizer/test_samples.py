@@ -148,6 +148,13 @@ def test_fewer_samples_than_a_call_takes():
     assert str(caught.value) == "data: found 4 samples, expected at least 8"
 
 
+def test_a_call_that_takes_no_samples():
+    text = "func.func @main(%x: tensor<0x3xf32>) { return }"
+    with pytest.raises(DataError) as caught:
+        batches_of(rows(4, 3), entry_function(parse_module(text), None))
+    assert str(caught.value) == "function 'main' takes no samples, expected rows"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_number_that_is_not_finite(kind: str, tmp_path: Path):
     array = rows(70, 3)
