@@ -699,3 +699,46 @@ def test_accumulators_with_the_scale_of_the_bias(first: str, scales: str):
     module = exported(PER_AXIS.replace("1, {0.25", f"1, {{{first}"))
     (dot,) = (op for op in module.walk() if op.name == "stablehlo.dot_general")
     assert scales in str(dot.results[0].type)
+
+
+CAPTURING = """
+!q = !quant.uniform<i8:f32, 0.5>
+#id = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %c = arith.constant 0.25 : f32
+  %0 = quant.region "k" (%a = %x : tensor<3xf32> as !q, %d = %c : f32)
+      -> (tensor<3xf32> as !q) {
+    %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+        ins(%a : tensor<3xf32>) outs(%a : tensor<3xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %2 = arith.maximumf %i, %d : f32
+      linalg.yield %2 : f32
+    } -> tensor<3xf32>
+    quant.return %1 : tensor<3xf32>
+  }
+  func.return %0 : tensor<3xf32>
+}
+"""
+
+
+def test_regions_that_use_values_from_outside():
+    module = exported(CAPTURING)
+    (generic,) = (op for op in module.walk() if op.name == "linalg.generic")
+    constant = next(op for op in module.walk() if op.name == "arith.constant")
+    (maximum, _) = generic.regions[0].block.ops
+    assert maximum.operands[1] is constant.results[0]
+    x = np.array([-1.2, 0.3, 1.3], np.float32)
+    apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")
+    (actual,) = cast(Any, run_function(module, None, x))
+    assert actual.tolist() == [0.0, 0.5, 1.5]
+
+
+def test_ops_of_integers_that_use_values_from_outside():
+    text = CAPTURING.replace("f32", "i32").replace(" as !q", "").replace("0.25", "2")
+    text = text.replace("maximumf", "maxsi").replace(
+        "!q = !quant.uniform<i8:i32, 0.5>", ""
+    )
+    for mode in ("fixed", "codegen"):
+        module = parse_module(text)
+        apply_passes(module, f"quant-export{{mode={mode}}}")
+        assert "linalg.generic" in names(module)

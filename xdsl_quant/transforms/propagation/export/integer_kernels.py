@@ -48,7 +48,7 @@ from .elementwise import ELEMENTWISE, MAXIMA, bounded, sum_of
 from .integers import Integers, common_scale, fitting_type
 from .loop_nests import LoopNest, loop_nest_of
 from .loops import Loop, integer_op, loaded, loop_axis, product_of, sizes_of
-from .reasons import StaysInFloat, in_names_of_kernel
+from .reasons import StaysInFloat, check_uses_own_values, in_names_of_kernel
 
 _CONSTANT_BITS = 24
 """Bits of the integers for a constant within a kernel: those of a float of 32 bits."""
@@ -115,6 +115,7 @@ class IntegerKernel:
             return
         if not any(map(has_floats, (*op.operands, *op.results))):
             operands = [cast(SSAValue, self._value(operand)) for operand in op.operands]
+            check_uses_own_values(op)
             regions = [region.clone() for region in op.regions]
             results = self.builder.same_op(op, operands, op.result_types, regions)
             self.values.update(zip(op.results, results, strict=True))
@@ -196,6 +197,7 @@ class IntegerKernel:
         ]
         element_type = cast(IntegerType, scalar_or_element_type(source.value.type))
         type_ = with_element_type(op.results[0].type, element_type)
+        check_uses_own_values(op)
         regions = [region.clone() for region in op.regions]
         (value,) = self.builder.same_op(op, values, [type_], regions)
         return replace(source, value=value, axis=None, array=None)

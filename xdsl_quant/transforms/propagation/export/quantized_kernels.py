@@ -43,7 +43,7 @@ from ..module_kernels import has_floats
 from .constant_ranges import fits, is_exact
 from .dialect_casts import Words, is_quantized
 from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
-from .reasons import StaysInFloat, reason_of
+from .reasons import StaysInFloat, check_uses_own_values, reason_of
 
 _ACCUMULATOR_BITS = 32
 
@@ -169,8 +169,7 @@ class QuantizedKernel:
         """
         *ops, _ = self.region.body.block.ops
         for op in ops:
-            operands = [self.values[operand] for operand in op.operands]
-            self._append(op, _with_types(op, operands, op.result_types))
+            self._append(op, op.clone(self.values))
         if not are_stored:
             return [self.values[value] for value in self.region.returned]
         return self._returned()
@@ -433,7 +432,13 @@ def _set_element_types(op: Operation, element_type: QuantizedType) -> None:
 def _with_types(
     op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
 ) -> Operation:
-    """The same op with other operands and results."""
+    """
+    The same op with other operands and results.
+
+    Raises:
+        StaysInFloat: if it uses, in its regions, values from outside of it.
+    """
+    check_uses_own_values(op)
     return type(op).create(
         operands=operands,
         result_types=types,

@@ -44,3 +44,24 @@ def in_names_of_kernel(reason: str, op: Operation) -> str:
         for inner in op.walk():
             reason = reason.replace(f"'{inner.name}'", f"'{location.desc.data}'")
     return reason
+
+
+def check_uses_own_values(op: Operation) -> None:
+    """
+    Raises:
+        StaysInFloat: if an op uses, in its regions, values from outside of it.
+    """
+    if not op.regions:
+        return
+    own = {
+        value
+        for inner in op.walk()
+        for values in (
+            inner.results,
+            *(block.args for region in inner.regions for block in region.blocks),
+        )
+        for value in values
+    }
+    inside = (inner for inner in op.walk() if inner is not op)
+    if not all(value in own for inner in inside for value in inner.operands):
+        raise StaysInFloat(f"'{op.name}' uses values from outside of its regions")
