@@ -74,7 +74,10 @@ class KernelReport:
     """The part of the values of the float model that is outside of what is stored."""
 
     float_bytes: int
-    """The size of constants in floating point."""
+    """
+    The size of constants in floating point. What several kernels take counts for the first
+    of them.
+    """
 
     stored_bytes: int
     """The size of what is stored instead, without scales."""
@@ -269,15 +272,16 @@ def report_on(
     return ModelReport(
         [
             replace(
-                _kernel_report(kernel, original, errors.get(key)),
+                _kernel_report(kernel, original, errors.get(key), *size),
                 stored_range=bounds.get(key),
                 is_constant=all(map(has_constant_value, kernel.inputs)),
                 histogram=results[key].histogram() if key in results else None,
             )
-            for kernel, original, key in zip(
+            for kernel, original, key, size in zip(
                 kernels_of(resolved),
                 kernels_of(resolved if reference is None else reference),
                 keys,
+                _kernel_sizes(resolved),
                 strict=True,
             )
         ],
@@ -323,7 +327,11 @@ _MANY = 1 << 14
 
 
 def _kernel_report(
-    kernel: RegionOp, original: RegionOp, errors: KernelErrors | None
+    kernel: RegionOp,
+    original: RegionOp,
+    errors: KernelErrors | None,
+    float_bytes: int,
+    stored_bytes: int,
 ) -> KernelReport:
     is_float = stays_float(kernel)
     weights = [*_weights(kernel, is_float=is_float)]
@@ -350,14 +358,16 @@ def _kernel_report(
         math.nan if errors is None else errors.own.sqnr,
         weight_error.sqnr if types else math.nan,
         0.0 if errors is None else errors.own.saturated_part,
-        sum(weight.values.nbytes for weight in weights),
-        sum(weight.stored_bytes for weight in weights),
+        float_bytes,
+        stored_bytes,
     )
 
 
 @dataclass(frozen=True)
 class _Weight:
     """A constant of a kernel."""
+
+    value: SSAValue
 
     values: NDArray[np.floating]
     type: UniformType | None
@@ -376,11 +386,28 @@ def _has_floats(value: SSAValue) -> bool:
 
 def stored_bytes(module: ModuleOp) -> int:
     """The size of the constants of kernels that have quantization parameters."""
-    return sum(
-        weight.stored_bytes
-        for kernel in kernels_of(module)
-        for weight in _weights(kernel, is_float=stays_float(kernel))
-    )
+    return sum(size for _, size in _kernel_sizes(module))
+
+
+def _kernel_sizes(module: ModuleOp) -> Sequence[tuple[int, int]]:
+    """
+    For each kernel the bytes of its constants in floating point, and of what is stored
+    instead. What several kernels take counts for the first of them.
+    """
+    in_float = set[SSAValue]()
+    stored = set[tuple[SSAValue, UniformType | None]]()
+    sizes: list[tuple[int, int]] = []
+    for kernel in kernels_of(module):
+        before = after = 0
+        for weight in _weights(kernel, is_float=stays_float(kernel)):
+            if weight.value not in in_float:
+                before += weight.values.nbytes
+            if (weight.value, weight.type) not in stored:
+                after += weight.stored_bytes
+            in_float.add(weight.value)
+            stored.add((weight.value, weight.type))
+        sizes.append((before, after))
+    return sizes
 
 
 def stays_float(kernel: RegionOp) -> bool:
@@ -397,7 +424,7 @@ def _weights(kernel: RegionOp, *, is_float: bool) -> Iterator[_Weight]:
         if values is not None and _has_floats(value):
             if is_float or not isinstance(spec, UniformType):
                 spec = None
-            yield _Weight(values, spec)
+            yield _Weight(value, values, spec)
 
 
 def storage(quantized_type: str) -> str:

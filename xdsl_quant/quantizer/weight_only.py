@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import AnyFloat, BoolAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
 from xdsl_quant.calibration.instrumented_function import Batch
@@ -185,13 +186,18 @@ def report_on_weights(
         for errors, values in zip((accumulated, own), others, strict=True):
             for key, found in values.items():
                 errors.setdefault(key, Error()).add(expected[key], found, None)
-    reports = [
-        _report(original, op, accumulated[key], own[key])
-        for number, (original, op) in enumerate(
-            zip(products_of(module), products_of(quantized), strict=True)
-        )
-        for key in [result_key(number, 0)]
-    ]
+    reports: list[KernelReport] = []
+    known = set[SSAValue]()
+    products = zip(products_of(module), products_of(quantized), strict=True)
+    for number, (original, op) in enumerate(products):
+        key = result_key(number, 0)
+        reports.append(_report(original, op, accumulated[key], own[key]))
+        weight = weight_of(original)
+        assert weight is not None
+        if weight.value in known:
+            # What several products take counts for the first of them.
+            reports[-1] = replace(reports[-1], float_bytes=0, stored_bytes=0)
+        known.add(weight.value)
     outputs = {key: error.sqnr for key, error in accumulated.items() if OUTPUT in key}
     return ModelReport(reports, outputs, None if scores is None else scores.accuracy())
 

@@ -27,7 +27,7 @@ from xdsl_quant.quantizer import (
 from xdsl_quant.quantizer.samples import DataError
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
 
-from .models import TO_LINALG, Floats, dense_layers, samples
+from .models import TO_LINALG, Floats, dense_layers, samples, text_of
 
 
 def run(module: ModuleOp, x: Floats) -> Floats:
@@ -392,3 +392,29 @@ def test_dask():
         model = quantize(dense_layers(), data, executor=executor)
     assert model.statistics == expected.statistics
     assert str(model.module) == str(expected.module)
+
+
+def shared_weights() -> str:
+    """Two products with the same weights."""
+    rng = np.random.default_rng(1)
+    weights = text_of(rng.normal(0, 0.5, (6, 6)).astype(np.float32))
+    return f"""
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {{
+  %w = stablehlo.constant() <{{value = {weights}}}> : () -> tensor<6x6xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
+  %z = stablehlo.dot_general %y, %w, contracting_dims = [1] x [0]
+    : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
+  return %z : tensor<4x6xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-weights"])
+def test_weights_that_are_shared_count_once(recipe: str):
+    data = samples(8, 6)
+    report = quantize(shared_weights(), data, recipe).report(data)
+    assert (report.float_bytes, report.stored_bytes) == (144, 36)
+    first, second = report.kernels
+    assert (first.float_bytes, first.stored_bytes) == (144, 36)
+    assert (second.float_bytes, second.stored_bytes) == (0, 0)
