@@ -135,8 +135,9 @@ class BitSearch:
         """
         if budget.unit == "points" and self.labels is None:
             raise ValueError(
-                f"the budget of {budget} needs labels of the samples; give them, or a "
-                "budget of SQNR such as '6 dB'"
+                f"the budget of {budget} needs the classes of the calibration samples; "
+                "give labels, in the command --data-labels, or a budget of SQNR such as "
+                "'6 dB'"
             )
         self.measure([self.widest])
         if math.isinf(self.measured[self.widest].noise):

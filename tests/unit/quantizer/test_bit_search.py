@@ -276,7 +276,9 @@ def test_a_budget_of_accuracy(points: int, most: int, labels: NDArray[np.int64])
 
 def test_accuracy_needs_labels(labels: NDArray[np.int64]):
     with pytest.raises(
-        ValueError, match="needs labels of the samples; give them, or a "
+        ValueError,
+        match="needs the classes of the calibration samples; give labels, in the "
+        "command --data-labels, or a budget of SQNR such as '6 dB'",
     ):
         result("1 %")
     with pytest.raises(

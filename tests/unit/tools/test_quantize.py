@@ -75,8 +75,9 @@ def test_a_budget_of_accuracy(
     options = ["--labels", str(labels), "--test-data", data]
     assert main([*arguments, *options]) == 1
     assert capsys.readouterr().err == (
-        f"{model}: error: the budget of 100 points of accuracy lost needs labels of the "
-        "samples; give them, or a budget of SQNR such as '6 dB'\n"
+        f"{model}: error: the budget of 100 points of accuracy lost needs the classes of "
+        "the calibration samples; give labels, in the command --data-labels, or a budget "
+        "of SQNR such as '6 dB'\n"
     )
 
 
