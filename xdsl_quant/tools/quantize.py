@@ -33,9 +33,10 @@ from xdsl_quant.quantizer.samples import Data, batches_of
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_tflite_file
+from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
 
 from .array_files import check_files
-from .failures import Failure, exit_code, read_module, reported
+from .failures import Failure, exit_code, failure, read_module, reported
 from .options import (
     add_checkpoint_option,
     add_entry_option,
@@ -148,6 +149,12 @@ def _run(options: argparse.Namespace) -> None:
         recipe = read_recipe(options.recipe)
     with reported("--budget", ValueError):
         budget = None if options.budget is None else parse_budget(options.budget)
+    target = None
+    if options.target is not None:
+        with reported("--target", TargetError):
+            target = read_target(options.target)
+    if Path(options.output).suffix not in (".mlir", ".tflite"):
+        raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
     module = read_module(options)
     shown = shows_progress(options)
     errors = (ValueError, TypeError, PassFailedException, OSError)
@@ -168,7 +175,7 @@ def _run(options: argparse.Namespace) -> None:
             module,
             batches,
             recipe,
-            target=options.target,
+            target=target,
             budget=budget,
             labels=_data_labels(recipe, options),
             entry=options.entry,
@@ -213,8 +220,12 @@ def _check_has_file(
         uncorrected = replace(recipe, bias_correction=False)
         with reported(options.module, ValueError, PassFailedException):
             module = quantize(module, batches, uncorrected, entry=options.entry).module
-    with reported(options.output, TFLiteFileError, ImportError):
-        write_tflite(module)
+    try:
+        with reported(options.output, ImportError):
+            write_tflite(module)
+    except TFLiteFileError as e:
+        reason = failure(options.output, e)
+        raise Failure(f"{reason}, or write a .mlir file") from None
 
 
 def _save(model: QuantizedModel, options: argparse.Namespace) -> None:

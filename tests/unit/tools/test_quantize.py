@@ -122,9 +122,13 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
         ),
         (
             ["--target", "gpu"],
-            "{model}: error: unknown target 'gpu', available: 'mac-array', "
+            "--target: error: unknown target 'gpu', available: 'mac-array', "
             "'stablehlo-int8', 'stablehlo-mixed', 'tflite-int16x8', 'tflite-int8', "
             "'tflite-mixed'; use one of them, or the path of a .toml file",
+        ),
+        (
+            ["-o", "model.tflit"],
+            "-o model.tflit: error: expected a .mlir or .tflite file",
         ),
         (
             ["--report", "{data}"],
@@ -271,19 +275,19 @@ block-size = 2
             dense_layers(),
             "int8",
             "{model}:3:3: error: 'stablehlo.constant' op is not an op of TensorFlow Lite; "
-            "lower it to 'tfl' first",
+            "lower it to 'tfl' first, or write a .mlir file",
         ),
         (
             dense_layers(),
             "int8-weights",
             "{model}:3:3: error: 'stablehlo.constant' op is not an op of TensorFlow Lite; "
-            "lower it to 'tfl' first",
+            "lower it to 'tfl' first, or write a .mlir file",
         ),
         (
             FULLY_CONNECTED,
             BLOCKS,
             "{model}:3:3: error: 'tfl.pseudo_qconst' op has a sub-channel type, which no "
-            "file has; use per-axis scales",
+            "file has; use per-axis scales, or write a .mlir file",
         ),
     ],
 )
