@@ -153,7 +153,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.target is not None:
         with reported("--target", TargetError):
             target = read_target(options.target)
-    if Path(options.output).suffix not in (".mlir", ".tflite"):
+    if Path(options.output).suffix not in ("", ".mlir", ".tflite"):
         raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
     module = read_module(options)
     shown = shows_progress(options)
