@@ -3,9 +3,10 @@ Mutate the arithmetic, and compare the mutants that no test kills with `survivor
 
 `make mutants` runs this. [mutmut](https://mutmut.readthedocs.io) makes the mutants, runs
 for each one the tests that reach it (see `runner.py`), and remembers results in the folder
-`mutants/`. It notices tests that are new, not those that reach more than before: without
-the folder, all begins anew. What is mutated is in `pyproject.toml`. Arguments are names of
-mutants, with `*`, e.g. `xdsl_quant.numerics.fixed_point.*`: without any all are run.
+`mutants/`. It notices tests that are new, but neither those that reach more than before nor
+files that are no Python: without the folder, all begins anew. What is mutated is in
+`pyproject.toml`. Arguments are names of mutants, with `*`, e.g.
+`xdsl_quant.numerics.fixed_point.*`: without any all are run.
 """
 
 import subprocess
