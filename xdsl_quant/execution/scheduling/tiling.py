@@ -41,7 +41,13 @@ _OFFSET = 128
 
 def tile_contractions(module: Any) -> None:
     """Rewrite all contractions on tensors in a module."""
-    for op in ops_in(module):
+    # Ops in a body are gone with the op that it is of.
+    structured = [
+        op
+        for op in ops_in(module)
+        if op.name.startswith("linalg.") and len(op.regions) == 1
+    ]
+    for op in structured:
         if is_kept(op):
             continue
         if op.results and (contraction := contraction_of(op)) is not None:
