@@ -147,6 +147,43 @@ def _integers(elements: Any, width: int) -> NDArray[np.int64]:
     return np.pad(data, padding).view("<i8")[..., 0]
 
 
+_NARROWING = (
+    "arith.fptosi",
+    "arith.fptoui",
+    "arith.index_cast",
+    "arith.index_castui",
+    "arith.trunci",
+    "arith.truncf",
+)
+
+_SHORT = 16
+"""LLVM makes masked vectors only for loops that it knows to be shorter."""
+
+
+def keep_vectors_whole(module: Any) -> None:
+    """
+    Forbid vectors in loops of which LLVM would write too much: where the last vector has
+    one element to store and the elements are narrowed before, LLVM 22 for AVX-512 stores
+    that element as wide as it was, over what lies behind it.
+    """
+    with module.context:
+        annotation = ir.Attribute.parse(
+            "#llvm.loop_annotation<vectorize = <disable = true>>"
+        )
+    for loop in ops_in(module, "scf.for"):
+        count = _trip_count(loop)
+        # The sizes of vectors are even.
+        if count % 2 and 1 < count < _SHORT and ops_in(loop, *_NARROWING):
+            loop.attributes["loop_annotation"] = annotation
+
+
+def _trip_count(loop: Any) -> int:
+    """How often the body of a loop runs, 0 if it is not known."""
+    bounds = [made_by(value, "arith.constant") for value in [*loop.operands][:3]]
+    numbers = [bound.attributes["value"].value for bound in bounds if bound is not None]
+    return len(range(*numbers)) if len(numbers) == len(bounds) else 0
+
+
 def check_divisions(module: Any) -> None:
     """
     Guard divisions against traps: assert that no divisor is zero, and divide by -1 as the

@@ -25,6 +25,7 @@ from .loop_fixes import (
     check_divisions,
     depends_on_shapes_alone,
     erase_self_copies,
+    keep_vectors_whole,
     store_whole_bytes,
 )
 from .mlir_bindings import execution_engine, ir, run_passes
@@ -192,6 +193,7 @@ class MachineCode:
         call_libm(module)
         store_whole_bytes(module)
         convert_floats_exactly(module)
+        keep_vectors_whole(module)
         outlined = outline_loops(module, names[0])
         run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)

@@ -1,0 +1,91 @@
+"""Loops that LLVM would make wrong vectors of."""
+
+import numpy as np
+import pytest
+
+from xdsl_quant.execution import compile
+
+ROWS = 4
+GUARD = 64
+"""Elements before and behind a result."""
+
+
+def rescale_of_rows(channels: int, storage: str) -> str:
+    """
+    A function that rescales each row with a multiplier and a shift for each channel. Its
+    result has more bytes than its argument, so that vectors have 256 bits.
+    """
+    numbers = range(channels)
+    multipliers = [1_073_741_824 + 7 * i for i in numbers]
+    offsets = [3 * i for i in numbers]
+    shifts = [i % 5 for i in numbers]
+    halves = [(1 << shift) >> 1 for shift in shifts]
+    result = f"tensor<{ROWS}x{channels}x{storage}>"
+    return f"""
+#row = affine_map<(d0, d1) -> (d0)>
+#channel = affine_map<(d0, d1) -> (d1)>
+#all = affine_map<(d0, d1) -> (d0, d1)>
+func.func @main(%rows: tensor<{ROWS}xi32>) -> {result} {{
+  %offsets = arith.constant dense<{offsets}> : tensor<{channels}xi16>
+  %multipliers = arith.constant dense<{multipliers}> : tensor<{channels}xi32>
+  %shifts = arith.constant dense<{shifts}> : tensor<{channels}xi8>
+  %halves = arith.constant dense<{halves}> : tensor<{channels}xi8>
+  %half = arith.constant 1073741824 : i64
+  %c31 = arith.constant 31 : i64
+  %zero = arith.constant 0 : i32
+  %least = arith.constant -31 : i32
+  %most = arith.constant 127 : i32
+  %empty = tensor.empty() : {result}
+  %result = linalg.generic {{
+      indexing_maps = [#row, #channel, #channel, #channel, #channel, #all],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%rows, %offsets, %multipliers, %shifts, %halves
+          : tensor<{ROWS}xi32>, tensor<{channels}xi16>, tensor<{channels}xi32>,
+            tensor<{channels}xi8>, tensor<{channels}xi8>)
+      outs(%empty : {result}) {{
+  ^bb0(%x: i32, %narrow_offset: i16, %multiplier: i32, %narrow_shift: i8,
+       %narrow_half: i8, %out: {storage}):
+    %offset = arith.extsi %narrow_offset : i16 to i32
+    %sum = arith.addi %x, %offset : i32
+    %wide_sum = arith.extsi %sum : i32 to i64
+    %wide_multiplier = arith.extsi %multiplier : i32 to i64
+    %product = arith.muli %wide_sum, %wide_multiplier : i64
+    %nudged = arith.addi %product, %half : i64
+    %wide = arith.shrsi %nudged, %c31 : i64
+    %high = arith.trunci %wide : i64 to i32
+    %added = arith.extsi %narrow_half : i8 to i32
+    %is_negative = arith.cmpi slt, %high, %zero : i32
+    %one = arith.extui %is_negative : i1 to i32
+    %up = arith.addi %high, %added : i32
+    %rounded = arith.subi %up, %one : i32
+    %shift = arith.extsi %narrow_shift : i8 to i32
+    %shifted = arith.shrsi %rounded, %shift : i32
+    %moved = arith.addi %shifted, %least : i32
+    %above = arith.maxsi %moved, %least : i32
+    %clamped = arith.minsi %above, %most : i32
+    %stored = arith.trunci %clamped : i32 to {storage}
+    linalg.yield %stored : {storage}
+  }} -> {result}
+  return %result : {result}
+}}"""
+
+
+@pytest.mark.parametrize("storage", ["i8", "i16"])
+@pytest.mark.parametrize("channels", [3, 5, 7, 8, 9, 11, 13, 15, 17])
+def test_nothing_is_written_behind_a_result(channels: int, storage: str):
+    function = compile(rescale_of_rows(channels, storage))
+    size = ROWS * channels
+    memory = np.full(GUARD + size + GUARD, 0x5A, storage.replace("i", "int"))
+    rows = np.arange(ROWS, dtype=np.int32)
+    function(rows, out=memory[GUARD:-GUARD].reshape(ROWS, channels))
+    assert (memory[:GUARD] == 0x5A).all()
+    assert (memory[-GUARD:] == 0x5A).all()
+    numbers = np.arange(channels)
+    sums = rows[:, None].astype(np.int64) + 3 * numbers
+    products = (sums * (1_073_741_824 + 7 * numbers) + 1_073_741_824) >> 31
+    shifts = numbers % 5
+    rounded = (products + ((1 << shifts) >> 1) - (products < 0)) >> shifts
+    expected = np.clip(rounded - 31, -31, 127)
+    np.testing.assert_array_equal(
+        memory[GUARD:-GUARD].reshape(ROWS, channels), expected
+    )
