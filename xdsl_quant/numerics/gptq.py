@@ -92,7 +92,7 @@ def gptq(
     inputs: Array = np.broadcast_to(range(count), rest.shape[:-1])
     if order == "activation":
         diagonal: Floats = np.diagonal(squares, axis1=-2, axis2=-1)
-        inputs = (-diagonal).argsort(-1, kind="stable")
+        inputs = (-diagonal).argsort(kind="stable")
     rows, columns = inputs[..., np.newaxis], inputs[..., np.newaxis, :]
     rest, steps = (np.take_along_axis(each, rows, -2) for each in (rest, steps))
     squares = np.take_along_axis(squares, rows, -2)
@@ -113,11 +113,10 @@ def _finite(values: ArrayLike, what: str) -> Floats:
 def _factor(hessian: Floats, damping: float) -> Floats:
     """The upper triangular `U` with `UᵀU` the inverse of the hessian."""
     diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)
-    # An input that is always 0 is no part of the mean in the paper's code, either.
-    added = np.where(diagonal > 0, 0.0, 1.0)
-    added += damping * (diagonal + added).mean(-1, keepdims=True)
-    identity = np.eye(hessian.shape[-1])
-    damped = hessian + added[..., np.newaxis] * identity
+    # In the paper's code, too, an input that is always 0 has a part in the mean: 1.
+    mean = np.where(diagonal > 0, diagonal, 1.0).mean(-1)
+    added = damping * mean[..., np.newaxis, np.newaxis] * np.eye(hessian.shape[-1])
+    damped = hessian + added
     # `J H J = L Lᵀ` with `J`, which reverses the order, makes `H = (J L J)(J L J)ᵀ`, and
     # `U` the inverse of the upper triangular `J L J`: the inverse of `H` is never made.
     lower: Floats = _linalg.cholesky(damped[..., ::-1, ::-1])
