@@ -42,7 +42,8 @@ def _symmetric(rows: Floats) -> _Rows:
     largest = np.maximum(
         np.abs(rows.min(axis=1, keepdims=True)), np.abs(rows.max(axis=1, keepdims=True))
     )
-    largest = np.where(largest == 0, np.float32(_HIGH), largest)
+    # Zeros are 0 with any scale.
+    largest = np.where(largest == 0, np.float32(1), largest)
     values = round_away(rows * (np.float32(_HIGH) / largest))
     stored = np.clip(values, -_HIGH, _HIGH).astype(np.int64)
     return _Rows(stored, largest / np.float32(_HIGH))
@@ -56,16 +57,14 @@ def _asymmetric(rows: Floats) -> _Rows:
     zero = np.float32(0)
     low = np.minimum(rows.min(axis=1, keepdims=True), zero)
     high = np.maximum(rows.max(axis=1, keepdims=True), zero)
-    # Zeros have scale 1 and zero point 0.
-    is_zero = low == high
-    spread = np.where(is_zero, np.float32(_HIGH - _LOW), high - low)
+    # Zeros are 0 with any scale and zero point.
+    spread = np.where(low == high, np.float32(1), high - low)
     wide = spread.astype(np.float64) / (_HIGH - _LOW)
     below, above = low.astype(np.float64) / wide, high.astype(np.float64) / wide
     is_low_better = np.abs(below) - _LOW < np.abs(above) + _HIGH
     where: Any = np.where
     zero_points = where(is_low_better, _LOW - below, _HIGH - above)
     zero_points = np.clip(round_away(zero_points), _LOW, _HIGH)
-    zero_points = np.where(is_zero, np.float64(0), zero_points)
     scales = wide.astype(np.float32)
     values = round_away(rows * (np.float32(1) / scales)) + zero_points
     corrected = np.clip(values, _LOW, _HIGH) - zero_points
@@ -86,8 +85,8 @@ def fully_connected(
     values: Floats,
     weights: Quantized,
     bias: Floats | None,
-    keep_num_dims: bool = False,
-    asymmetric: bool = False,
+    keep_num_dims: bool,
+    asymmetric: bool,
 ) -> Floats:
     """
     The product of rows with weights.
@@ -114,7 +113,7 @@ def convolution(
     weights: Quantized,
     bias: Floats | None,
     window: Window,
-    is_depthwise: bool = False,
+    is_depthwise: bool,
 ) -> Floats:
     """
     A convolution of images.

@@ -113,6 +113,23 @@ def test_rows_of_more_dimensions():
     check(text, samples(rng, (3, 2, 5)))
 
 
+def test_zero_points_that_are_ties():
+    """
+    Rows from `-(k + 1/2) s` to `(254 1/2 - k) s`: in 32 bits, one end is nearer to a
+    tie than the other, and the zero point hangs on which one it is computed from.
+    """
+    rng = np.random.default_rng(0)
+    steps = rng.uniform(0.5, 2, 300).astype(np.float32)
+    below = rng.integers(0, 255, 300).astype(np.float32) + np.float32(0.5)
+    x = np.stack([-below * steps, (255 - below) * steps, steps, 3 * steps], axis=1)
+    options = (
+        'keep_num_dims = false, weights_format = "DEFAULT", '
+        'asymmetric_quantize_inputs = true, fused_activation_function = "NONE"'
+    )
+    shapes = (300, 4), (3, 4), (300, 3)
+    check(model(rng, "fully_connected", options, *shapes, axis=0), x)
+
+
 @pytest.mark.parametrize(
     ("stride", "dilation", "padding", "result"),
     [(1, 1, "SAME", (5, 6)), (2, 1, "VALID", (2, 3)), (1, 2, "VALID", (1, 4))],
