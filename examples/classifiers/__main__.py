@@ -21,7 +21,14 @@ from .networks import Floats, Network, load_network
 
 FILE = "build/digits_int8.tflite"
 
-RECIPES = ("int8", "int16x8", "dynamic-range", "int8-weights", "int4-weights")
+RECIPES = (
+    "int8",
+    "int16x8",
+    "mixed",
+    "dynamic-range",
+    "int8-weights",
+    "int4-weights",
+)
 
 _BATCH = 29
 """Images of a batch; 899 of them, the test half, are 31 batches."""

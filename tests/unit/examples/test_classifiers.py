@@ -61,7 +61,7 @@ def test_quantized_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "tfl.reshape",
         "tfl.fully_connected",
     ]
-    assert lines[-10:] == [
+    assert lines[-11:] == [
         "accuracy on 899 other samples: 98.67% in floats, 98.67% in integers",
         f"{path}: {path.stat().st_size:,} bytes",
         "",
@@ -69,6 +69,7 @@ def test_quantized_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "-                    98.67%",
         "int8           43.3  98.67%",
         "int16x8        49.7  98.67%",
+        "mixed          33.1  98.67%",
         "dynamic-range  47.2  98.67%",
         "int8-weights   50.1  98.67%",
         "int4-weights   24.1  98.78%",
