@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,6 +59,8 @@ class Accuracy:
 ACCURACY = "accuracy"
 """The name of the metric that is taken by default."""
 
+_ARGMAX = "take argmax(-1) of one-hot labels"
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -68,6 +71,9 @@ class Labels:
 
     metric: Metric | None = None
     """By default, the part of the samples whose largest output is at the label."""
+
+    source: str = "labels"
+    """What they are called in messages: the file that they are in."""
 
     @staticmethod
     def of(
@@ -86,13 +92,14 @@ class Labels:
                 indices although there is no metric.
             TypeError: if labels are of another type.
         """
-        values = labels_of(labels, batches)
+        source, values = labels_of(labels, batches)
         if metric is None and values.dtype.kind not in "iu":
+            remedy = "convert them with astype" if values.ndim == 1 else _ARGMAX
             raise DataError(
-                f"labels must be indices of classes, found dtype {values.dtype}; convert "
-                "them with astype, or give a metric in Python"
+                f"{source}: expected indices of classes, found dtype {values.dtype}; "
+                f"{remedy}, or give a metric in Python"
             )
-        return Labels(values, metric)
+        return Labels(values, metric, source)
 
     @property
     def name(self) -> str:
@@ -124,7 +131,7 @@ class Score:
             )
         if self.labels.metric is None:
             # The outputs of all samples may be large.
-            outputs = (_classes(outputs[0], self.labels.values),)
+            outputs = (_classes(outputs[0], self.labels),)
         self._batches.append(outputs)
 
     def value(self) -> float:
@@ -141,7 +148,10 @@ class Score:
         labels = self.labels.values
         count = len(outputs[0]) if outputs else 0
         if count != len(labels):
-            raise DataError(f"found {len(labels)} labels, expected {count} as outputs")
+            raise DataError(
+                f"{self.labels.source}: found {len(labels)} labels, expected {count} as "
+                "outputs"
+            )
         if self.labels.metric is not None:
             value: Any = self.labels.metric(outputs, labels)
             try:
@@ -150,33 +160,37 @@ class Score:
                 raise TypeError(
                     f"metric '{self.labels.name}' must return a number, not {value!r}"
                 ) from None
-        if outputs[0].size != labels.size:
-            raise DataError(
-                f"labels of shape {[*labels.shape]} do not fit the classes of the first "
-                f"output, which are of shape {[*outputs[0].shape]}; give a metric in Python"
-            )
         return (
             np.count_nonzero(outputs[0].reshape(labels.shape) == labels) / labels.size
         )
 
 
-def _classes(output: Floats, labels: NDArray[Any]) -> NDArray[np.intp]:
+def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
     """
     The indices of the largest elements in the last dimension.
 
     Raises:
-        DataError: if there are less than two, or a label is not one of them.
+        DataError: if there are less than two, a label is not one of them, or there are more
+            or fewer labels of a sample.
     """
+    values = labels.values
     count = output.shape[-1] if output.ndim > 1 else 1
     if count < 2:
         raise DataError(
             "labels need two or more classes in the last dimension of the first output, "
             f"found shape {[*output.shape]}; give a metric in Python"
         )
-    if labels.size and not (0 <= labels.min() and labels.max() < count):
+    shape = output.shape[1:-1]
+    if prod(values.shape[1:]) != prod(shape):
         raise DataError(
-            f"labels must be indices of {count} classes, from 0 to {count - 1}, found "
-            f"{labels.min()} to {labels.max()}"
+            f"{labels.source}: expected indices of classes of shape "
+            f"{[len(values), *shape]}, found {[*values.shape]}; {_ARGMAX}, or give a "
+            "metric in Python"
+        )
+    if values.size and not (0 <= values.min() and values.max() < count):
+        raise DataError(
+            f"{labels.source}: expected indices of {count} classes, from 0 to {count - 1}, "
+            f"found {values.min()} to {values.max()}"
         )
     return output.argmax(-1)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
+from xdsl_quant.diagnostics import counted
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import shape_of
 from xdsl_quant.transforms.building.arrays import numpy_dtype
@@ -170,9 +171,9 @@ class Batches:
             first_row += size
 
 
-def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
+def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     """
-    The labels of the samples in batches.
+    What the labels of the samples in batches are called in messages, and the labels.
 
     Raises:
         DataError: if a file is none with one array, or there are not as many rows as
@@ -186,7 +187,8 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
     sources = _sources(labels, "labels") or []
     if len(sources) != 1:
         raise DataError(
-            f"{labels}: found {len(sources)} arrays, expected one of labels"
+            f"{labels}: found {len(sources)} arrays, expected one of labels; write the "
+            "labels to a file of their own"
         )
     source = sources[0]
     count = source.shape[0]
@@ -194,15 +196,15 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> Array:
         samples = batches.sources[0]
         if count != samples.shape[0]:
             raise DataError(
-                f"found {count} labels, expected {samples.shape[0]} as {samples.name} has "
-                "samples"
+                f"{source.name}: found {count} labels, expected {samples.shape[0]} as "
+                f"{samples.name} has samples"
             )
         # The last samples may be left out.
         count = sum(batches.sizes)
     if not count:
-        raise DataError("found no labels, expected one or more")
+        raise DataError(f"{source.name}: found no labels, expected one or more")
     (values,) = source.batches([count])
-    return values
+    return source.name, values
 
 
 def _check_finite(name: str, argument: object, first_row: int) -> None:
@@ -285,9 +287,13 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
     """How many rows of the arrays are the arguments of each call."""
     name, types = function.sym_name.data, function.function_type.inputs.data
     if len(sources) != len(types):
+        remedy = "leave out what is no argument, such as labels"
+        if len(sources) < len(types):
+            remedy = "write all of them to a .npz file, or give a dict in Python"
         raise DataError(
-            f"found {len(sources)} arrays, expected {len(types)} as function '{name}' has "
-            "arguments"
+            f"expected {counted(len(types), 'array')}, one for each argument of function "
+            f"'{name}', found {len(sources)}: {', '.join(each.name for each in sources)}; "
+            f"{remedy}"
         )
     counts = {source.shape[0] for source in sources}
     if len(counts) > 1:

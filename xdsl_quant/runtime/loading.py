@@ -40,6 +40,7 @@ from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, sentence_of
 
 from .pass_options import options_mistake
+from .toml_tables import quoted
 
 _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
 """A value of an option that has characters for which quotes are needed."""
@@ -279,8 +280,8 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
         raise IRError(f"{where}: error: {message.strip()}{hint}") from None
     if unknown := [spec.name for spec in specs if spec.name not in known]:
         raise IRError(
-            f"pass-pipeline: error: Unrecognized passes: {unknown}"
-            f"{_meant(unknown, known)}"
+            f"pass-pipeline: error: unknown pass{'es' if len(unknown) > 1 else ''} "
+            f"{quoted(unknown)}; {_meant(unknown, known)}"
         )
     return [_pass(known[spec.name](), spec) for spec in specs]
 
@@ -288,9 +289,8 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
 def _meant(names: Sequence[str], known: Mapping[str, object]) -> str:
     near = [match for name in names for match in get_close_matches(name, known, 1)]
     if not near:
-        return ""
-    listed = ", ".join(f"'{name}'" for name in near)
-    return f", maybe {listed} {'was' if len(near) == 1 else 'were'} meant"
+        return "xdsl-opt --help lists all passes"
+    return f"maybe {quoted(near)} {'was' if len(near) == 1 else 'were'} meant"
 
 
 def _pass(pass_type: type[ModulePass], spec: ArgSpec) -> ModulePass:

@@ -103,7 +103,10 @@ def _error(shell: Any, capsys: pytest.CaptureFixture[str], line: str, cell: str)
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-p nope", "pass-pipeline: error: Unrecognized passes: ['nope']"),
+        (
+            "-p nope",
+            "pass-pipeline: error: unknown pass 'nope'; xdsl-opt --help lists all passes",
+        ),
         (
             "-p 'lower-quant-ops{'",
             "pass-pipeline:1:17: error: Expected argument name here",

@@ -138,29 +138,37 @@ def test_labels_of_batches(tmp_path: Path):
     assert model.report([DATA[:10], (DATA[10:],)], path).accuracy == expected
     with pytest.raises(DataError) as caught:
         model.report([DATA[:10]], labels)
-    assert str(caught.value) == "found 70 labels, expected 10 as outputs"
+    assert str(caught.value) == "labels: found 70 labels, expected 10 as outputs"
     with pytest.raises(DataError) as empty:
         model.report([DATA[:0]], labels[:0])
-    assert str(empty.value) == "found no labels, expected one or more"
+    assert str(empty.value) == "labels: found no labels, expected one or more"
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros(69, np.int64), "found 69 labels, expected 70 as data has samples"),
+        (
+            np.zeros(69, np.int64),
+            "labels: found 69 labels, expected 70 as data has samples",
+        ),
         (
             np.zeros(70),
-            "labels must be indices of classes, found dtype float64; convert them with "
+            "labels: expected indices of classes, found dtype float64; convert them with "
             "astype, or give a metric in Python",
         ),
         (
-            np.full(70, 3),
-            "labels must be indices of 3 classes, from 0 to 2, found 3 to 3",
+            np.eye(3)[np.zeros(70, np.int64)],
+            "labels: expected indices of classes, found dtype float64; take argmax(-1) of "
+            "one-hot labels, or give a metric in Python",
         ),
         (
-            np.zeros((70, 3), np.int64),
-            "labels of shape [70, 3] do not fit the classes of the first output, which are "
-            "of shape [70]; give a metric in Python",
+            np.full(70, 3),
+            "labels: expected indices of 3 classes, from 0 to 2, found 3 to 3",
+        ),
+        (
+            np.eye(3, dtype=np.int64)[np.zeros(70, np.int64)],
+            "labels: expected indices of classes of shape [70], found [70, 3]; take "
+            "argmax(-1) of one-hot labels, or give a metric in Python",
         ),
     ],
 )
@@ -174,8 +182,9 @@ def test_files_and_types_that_are_no_labels(tmp_path: Path):
     model = quantize(dense_layers("?"), DATA)
     path = tmp_path / "labels.npz"
     np.savez(path, DATA, DATA)
+    own = "write the labels to a file of their own"
     for labels, error, message in (
-        (path, DataError, f"{path}: found 2 arrays, expected one of labels"),
+        (path, DataError, f"{path}: found 2 arrays, expected one of labels; {own}"),
         ([0, 1], TypeError, "labels must be a file or an array, not list"),
         (
             np.array(1),

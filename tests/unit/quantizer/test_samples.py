@@ -123,12 +123,25 @@ def test_arrays_that_do_not_fit():
         "tensor<?x3xf32>"
     )
     assert _message({"a": rows(4, 3), "b": rows(4, 3)}) == (
-        "found 2 arrays, expected 1 as function 'main' has arguments"
+        "expected 1 array, one for each argument of function 'main', found 2: 'a', 'b'; "
+        "leave out what is no argument, such as labels"
     )
     assert _message(np.array(2.0)) == (
         "data: expected an array of numbers with a row for each sample"
     )
     assert _message(rows(0, 3)) == "data: found 0 samples, expected at least 1"
+
+
+def test_an_array_for_each_argument(tmp_path: Path):
+    text = "func.func @main(%x: tensor<?x3xf32>, %y: tensor<?x2xf32>) { return }"
+    path = tmp_path / "x.npy"
+    np.save(path, rows(4, 3))
+    with pytest.raises(DataError) as caught:
+        batches_of(path, entry_function(parse_module(text), None))
+    assert str(caught.value) == (
+        "expected 2 arrays, one for each argument of function 'main', found 1: "
+        f"{path}; write all of them to a .npz file, or give a dict in Python"
+    )
 
 
 def test_arrays_of_different_lengths():

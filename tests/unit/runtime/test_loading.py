@@ -78,11 +78,14 @@ def test_passes():
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        ("nope", "pass-pipeline: error: Unrecognized passes: ['nope']"),
+        (
+            "nope",
+            "pass-pipeline: error: unknown pass 'nope'; xdsl-opt --help lists all passes",
+        ),
         (
             "nope,cse,lower-quant-op,strip-func-quant-type",
-            "pass-pipeline: error: Unrecognized passes: ['nope', 'lower-quant-op', "
-            "'strip-func-quant-type'], maybe 'lower-quant-ops', 'strip-func-quant-types' "
+            "pass-pipeline: error: unknown passes 'nope', 'lower-quant-op', "
+            "'strip-func-quant-type'; maybe 'lower-quant-ops', 'strip-func-quant-types' "
             "were meant",
         ),
         ("canonicalize{", "pass-pipeline:1:14: error: Expected argument name here"),

@@ -167,7 +167,7 @@ def test_large_constants(capsys: pytest.CaptureFixture[str]):
         ),
         (
             ("m.tflite", "-p", "no"),
-            "pass-pipeline: error: Unrecognized passes: ['no']",
+            "pass-pipeline: error: unknown pass 'no'; xdsl-opt --help lists all passes",
         ),
     ],
 )

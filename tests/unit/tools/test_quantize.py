@@ -208,7 +208,7 @@ def test_labels(
     np.save(labels, np.arange(15) % 3)
     assert main(arguments) == 1
     assert capsys.readouterr().err == (
-        f"{model}: error: found 15 labels, expected 16 as {data}:x has samples\n"
+        f"{model}: error: {labels}: found 15 labels, expected 16 as {data}:x has samples\n"
     )
     # That is known before the calibration.
     assert not output.exists()

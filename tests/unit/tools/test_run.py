@@ -324,7 +324,8 @@ MISTAKES = {
     ),
     "unknown pass": (
         ("m.mlir", "-p", "no-pass"),
-        "pass-pipeline: error: Unrecognized passes: ['no-pass']",
+        "pass-pipeline: error: unknown pass 'no-pass'; xdsl-opt --help lists all "
+        "passes",
     ),
     "pipeline": (
         ("m.mlir", "-p", "canonicalize{"),
