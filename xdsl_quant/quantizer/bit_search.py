@@ -15,6 +15,7 @@ Nothing is random: the same model, samples and recipe have the same result.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
@@ -146,6 +147,14 @@ class BitSearch:
                 "widths; expected samples whose results are finite and not all 0"
             )
         self.measure(self._alone())
+        widest = self.measured[self.widest]
+        if all(self.measured[each].loss(widest) <= 0 for each in self._alone()):
+            warnings.warn(
+                "no narrower width of a kernel loses SQNR on the samples, found "
+                f"{widest.sqnr:.1f} dB with the widest; check that results differ from "
+                "sample to sample",
+                stacklevel=3,
+            )
         front = self.front()
         least = self._bytes(front[0])
         if budget.unit == "bytes" and budget.amount < least:

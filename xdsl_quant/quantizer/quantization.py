@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_quant.calibration import Statistics, calibrate
 from xdsl_quant.calibration.instrumented_function import Batch
-from xdsl_quant.diagnostics import counted_names, op_name
+from xdsl_quant.diagnostics import counted_names, location_prefix, op_name
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DequantizeCastOp,
@@ -300,6 +300,8 @@ def quantize(
     apply_passes(module, [QuantInsertStatsRefsPass(symbols=names)])
     float_module = module.clone()
     spec = _fused(module, [target] if target is not None else recipe.targets)
+    if target is not None:
+        _check_activations(recipe, spec)
     selection = select(recipe, module)
     batches, count = batches_of(data, function)
 
@@ -324,7 +326,7 @@ def quantize(
         others = observed(observer, keys)
         ranges |= {key: others.ranges(key) for key in keys}
     _set_ranges(module, ranges, selection)
-    _specify(module, selection)
+    _specify(module, selection, spec)
     found: BitSearchResult | None = None
     if search is not None:
         least = selection.weight_bits
@@ -481,12 +483,54 @@ def _with_refs(module: ModuleOp, keys: Collection[str]) -> ModuleOp:
     return copy
 
 
-def _specify(module: ModuleOp, selection: Selection) -> None:
+def _check_activations(recipe: Recipe, target: TargetSpec) -> None:
+    """Warn of a target without the widths of activations that a recipe is made for."""
+    if recipe.targets == Recipe.targets:
+        return
+    asked = {
+        bits for each in recipe.targets for bits in _result_bits(read_target(each))
+    }
+    if asked.isdisjoint(found := _result_bits(target)):
+        asked, found = (" or ".join(map(str, sorted(each))) for each in (asked, found))
+        warnings.warn(
+            f"recipe '{recipe.name}' is for activations of {asked} bits, found target "
+            f"'{target.name}' with {found or 'none'}; leave the target out, or use another "
+            "recipe",
+            stacklevel=3,
+        )
+
+
+def _result_bits(target: TargetSpec) -> Collection[int]:
+    """The widths of the results of the kernels of a target."""
+    return {
+        port.storage.storage_type_integral_width
+        for kernel in target.kernels.values()
+        for signature in kernel.signatures
+        for port in signature.outputs
+        if port.storage is not None
+    }
+
+
+def _specify(module: ModuleOp, selection: Selection, target: TargetSpec) -> None:
     """Make specifications of what is known of kernels but those that stay in floats."""
     inline_regions(selection.float_kernels)
     apply_passes(module, [QuantConstraintsToSpecsPass()])
     for kernel, bits in selection.weight_bits.items():
+        had_signature = _has_signature(kernel, target)
         _ask_for_weights(kernel, bits)
+        if had_signature and not _has_signature(kernel, target):
+            warnings.warn(
+                f"{location_prefix(kernel.location)}kernel '{kernel.kernel}' of target "
+                f"'{target.name}' stays in floating point, found no signature with weights "
+                f"of {bits} bits; use fewer bits or another target",
+                stacklevel=3,
+            )
+
+
+def _has_signature(kernel: RegionOp, target: TargetSpec) -> bool:
+    specs = [*kernel.specs]
+    known, count = target.kernels.get(kernel.kernel), len(kernel.inputs)
+    return known is not None and bool(known.signature(specs[:count], specs[count:]))
 
 
 def _ask_for_weights(kernel: RegionOp, bits: int) -> None:

@@ -30,7 +30,7 @@ from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of
 from xdsl_quant.transforms.propagation.target_files import read_target
 
-from .models import dense_layers, samples
+from .models import dense_layers, samples, text_of
 from .test_quantization import run
 
 MIXED = replace(read_recipe("mixed"), bias_correction=False)
@@ -302,6 +302,23 @@ def test_the_picture():
     assert svg.count("<circle") == len(found.measured)
     widest = replace(found, budget=Budget(10, "dB"))
     assert ">budget<" in widest.svg()
+
+
+def test_samples_of_zeros():
+    x, w = "tensor<4x6xf32>", "tensor<6x6xf32>"
+    text = f"""
+func.func @main(%x: {x}) -> {x} {{
+  %w = stablehlo.constant() <{{value = {text_of(samples(6, 6))}}}> : () -> {w}
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({x}, {w}) -> {x}
+  return %y : {x}
+}}
+"""
+    with pytest.warns(UserWarning, match="no narrower width") as caught:
+        quantize(text, np.zeros_like(DATA), MIXED)
+    assert [str(each.message) for each in caught] == [
+        "no narrower width of a kernel loses SQNR on the samples, found inf dB with the "
+        "widest; check that results differ from sample to sample"
+    ]
 
 
 def test_results_with_infinite_noise():

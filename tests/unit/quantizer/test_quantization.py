@@ -182,6 +182,33 @@ func.func @main(%x: {x}) -> tensor<4x3xf32> {{
     assert weight_type(None) == weight_type(8) == "!quant.uniform<i8<-127:127>"
 
 
+def test_bits_of_weights_that_a_target_lacks():
+    override = Override(locations=(r"model\.mlir:8",), weight_bits=16)
+    module = parse_module(dense_layers(), "model.mlir")
+    with pytest.warns(UserWarning, match="16 bits") as caught:
+        model = quantize(module, samples(8, 6), Recipe(overrides=(override,)))
+    assert [str(each.message) for each in caught] == [
+        "model.mlir:8:3: kernel 'stablehlo.dot_general' of target 'stablehlo-int8' stays "
+        "in floating point, found no signature with weights of 16 bits; use fewer bits or "
+        "another target"
+    ]
+    assert [each.location for each in model.propagation.float_kernels] == [
+        "model.mlir:8:3"
+    ]
+
+
+def test_a_target_without_the_activations_of_the_recipe():
+    data = samples(8, 6)
+    with pytest.warns(UserWarning, match="16 bits") as caught:
+        model = quantize(dense_layers(), data, "int16x8", target="mac-array")
+    assert [str(each.message) for each in caught] == [
+        "recipe 'int16x8' is for activations of 16 bits, found target 'mac-array' with 8; "
+        "leave the target out, or use another recipe"
+    ]
+    plain = quantize(dense_layers(), data, target="mac-array")
+    assert str(model.module) == str(plain.module)
+
+
 def test_later_overrides_count_more():
     overrides = (
         Override(ops=("*",), keep_float=True),
