@@ -350,6 +350,9 @@ def quantize(
             f"no kernel of '{spec.name}' can be quantized, the first one stays in floating "
             f"point: {reasons or 'a value of it does'}"
         )
+    if selection.float_kernels:
+        # They are kernels again, so that the report lists them.
+        fuse_kernels(module, spec)
     reference = module.clone()
     if recipe.weights.rounding == "gptq":
         round_kernel_weights(module, batches, entry)

@@ -11,12 +11,13 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
@@ -33,7 +34,8 @@ Data: TypeAlias = (
 """
 Samples: a `.npy` or `.npz` file, an array, arrays by names, or an iterable of batches, each
 the only argument or a tuple of all. Arrays have one sample in each row. Those of a `.npz`
-file, and those with names, are the arguments in their order.
+file, and those with names, are the arguments with these names, or else the arguments in
+their order.
 """
 
 LabelData: TypeAlias = "str | os.PathLike[str] | Array"
@@ -65,6 +67,9 @@ class _Source:
 
     member: str = ""
     """The file of the array in the archive."""
+
+    key: str = ""
+    """The name that the array is given with."""
 
     def batches(self, sizes: Sequence[int]) -> Iterator[Array]:
         """Batches of so many rows each."""
@@ -133,6 +138,7 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
         if isinstance(given, Sequence) and not given:
             raise DataError("expected one or more batches, found none")
         return _GivenBatches(given), len(given) if isinstance(given, Sequence) else None
+    sources = _by_name(sources, function)
     sizes = _batch_sizes(sources, function)
     return Batches(sources, sizes), len(sizes)
 
@@ -233,7 +239,10 @@ def _sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
         named = cast("Mapping[str, Array]", data)
         for key in named:
             check_unmasked(named[key], f"'{key}'")
-        return [_array_source(f"'{key}'", np.asarray(named[key])) for key in named]
+        return [
+            replace(_array_source(f"'{key}'", np.asarray(named[key])), key=key)
+            for key in named
+        ]
     return None
 
 
@@ -277,10 +286,41 @@ def _archive_sources(path: str) -> Sequence[_Source]:
             if is_fortran and len(shape) > 1:
                 # Rows are not together in the file.
                 with np.load(path, allow_pickle=False) as arrays:
-                    sources.append(_array_source(name, arrays[key]))
+                    source = _array_source(name, arrays[key])
+                    sources.append(replace(source, key=key))
             else:
-                sources.append(_Source(name, shape, dtype, None, path, member))
+                sources.append(_Source(name, shape, dtype, None, path, member, key))
     return sources
+
+
+def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
+    """Arrays with the names of all arguments, in the order of these; others as they are."""
+    by_key = {source.key: source for source in sources}
+    for names in _names_of_arguments(function):
+        if {*names} == {*by_key} and len(names) == len(sources):
+            return [by_key[name] for name in names]
+        for index, source in enumerate(sources):
+            if source.key in names and names.index(source.key) != index:
+                raise DataError(
+                    f"{source.name}: the array has the name of argument "
+                    f"{names.index(source.key)} of function '{function.sym_name.data}', "
+                    f"found it as argument {index}; name all arrays like the arguments, "
+                    f"{', '.join(names)}, or none"
+                )
+    return sources
+
+
+def _names_of_arguments(function: FuncOp) -> Iterator[Sequence[str]]:
+    """What the arguments are called in the text, and in a `.tflite` file."""
+    hints = [argument.name_hint or "" for argument in function.args]
+    if all(hints):
+        yield hints
+    entry = function.attributes.get("tf.entry_function")
+    inputs = entry.data.get("inputs") if isinstance(entry, DictionaryAttr) else None
+    if isinstance(inputs, StringAttr):
+        names = inputs.data.split(",")
+        yield names
+        yield [name.partition(":")[0] for name in names]
 
 
 def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:

@@ -445,3 +445,17 @@ def test_weights_that_are_shared_count_once(recipe: str):
     first, second = report.kernels
     assert (first.float_bytes, first.stored_bytes) == (144, 36)
     assert (second.float_bytes, second.stored_bytes) == (0, 0)
+
+
+def test_kernels_that_are_kept_in_floating_point_are_listed():
+    examples = Path(__file__).parents[3] / "docs" / "examples"
+    model, samples = examples / "wine.tflite", examples / "wine_samples.npz"
+    whole = quantize(model, samples).report(samples)
+    recipe = Recipe(overrides=(Override(locations=("y:0",), keep_float=True),))
+    report = quantize(model, samples, recipe).report(samples)
+    assert [each.kernel for each in report.kernels] == [
+        each.kernel for each in whole.kernels
+    ]
+    assert [bool(each.result_type) for each in report.kernels] == [True, True, False]
+    assert report.float_bytes == whole.float_bytes
+    assert report.kernels[2].stored_bytes == report.kernels[2].float_bytes

@@ -283,3 +283,47 @@ def test_batches_with_a_number_that_is_not_finite():
         "batch 1, argument 1: it is a value that is not finite, found inf; leave the "
         "sample out"
     )
+
+
+# Names
+
+
+@pytest.mark.parametrize("kind", ["mapping", ".npz"])
+def test_arrays_with_the_names_of_arguments_are_these_arguments(
+    kind: str, tmp_path: Path
+):
+    types = "tensor<1xf32>", "tensor<1xf32>"
+    swapped = {"a1": rows(2), "a0": 10 + rows(2)}
+    save: Callable[..., None] = np.savez
+    save(tmp_path / "x.npz", **swapped)
+    data: Data = swapped if kind == "mapping" else str(tmp_path / "x.npz")
+    found = [[float(x[0]) for x in batch] for batch in batches(data, *types)]
+    assert found == [[10, 0], [11, 1]]
+    # Other names say nothing.
+    others = {"y": rows(2), "x": 10 + rows(2)}
+    found = [[float(x[0]) for x in batch] for batch in batches(others, *types)]
+    assert found == [[0, 10], [1, 11]]
+
+
+def test_names_of_other_arguments():
+    types = "tensor<1xf32>", "tensor<1xf32>"
+    with pytest.raises(DataError) as error:
+        batches({"a1": rows(2), "x": rows(2)}, *types)
+    assert str(error.value) == (
+        "'a1': the array has the name of argument 1 of function 'main', found it as "
+        "argument 0; name all arrays like the arguments, a0, a1, or none"
+    )
+    assert len(batches({"x": rows(2), "a1": rows(2)}, *types)) == 2
+
+
+@pytest.mark.parametrize("suffix", ["", ":0"])
+def test_names_of_tensors_in_a_file(suffix: str):
+    text = """
+        func.func @main(%0: tensor<1xf32>, %1: tensor<1xf32>)
+            attributes {tf.entry_function = {inputs = "b:0,a:0", outputs = ""}} {
+          return
+        }"""
+    function = entry_function(parse_module(text), None)
+    found, _ = batches_of({f"a{suffix}": rows(1), f"b{suffix}": 5 + rows(1)}, function)
+    (batch,) = found
+    np.testing.assert_array_equal(np.array(batch), [[5], [0]])
