@@ -616,6 +616,14 @@ DIFFERENCES = (
         "op",
     ),
     Difference(
+        "text that is no op",
+        "xDSL reports a bracket where it expects an op with its own message",
+        ("}",),
+        lambda c: c.messages
+        == ("expected operation name in quotes", "Could not parse entire input!"),
+        "op",
+    ),
+    Difference(
         "sub-channel types on unranked tensors",
         "MLIR rejects them although its verifier is meant to allow them",
         (
