@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration.instrumented_function import Batch
@@ -164,7 +166,8 @@ class BitSearch:
             )
         self.measure(_thinned(front, _CURVE))
         if budget.unit == "bytes":
-            self.measure([[c for c in front if self._bytes(c) <= budget.amount][-1]])
+            count = bisect_right(front, budget.amount, key=self._bytes)
+            self.measure([front[count - 1]])
         else:
             self._narrow_down(front, lambda choice: self._keeps(choice, budget))
         kept = [choice for choice in self.measured if self._keeps(choice, budget)]
@@ -228,25 +231,33 @@ class BitSearch:
         the noise that each width of each kernel adds alone is what it adds beside others.
         """
         widest = self.measured[self.widest]
-        points: list[tuple[tuple[int, int], float, Choice]] = [((0, 0), 0.0, ())]
+        # Bytes, widths of activations, noise, and the order of choices, which breaks ties.
+        points = np.zeros(1, int), np.zeros(1, int), np.zeros(1), np.zeros(1, int)
+        choices = np.zeros((1, 0), np.uint8)
         for kernel, widths in enumerate(self._searched):
-            options: list[tuple[int, int, float]] = []
-            for number, width in enumerate(widths):
-                alone = self.measured[self._with(kernel, number)]
-                more = alone.stored_bytes - widest.stored_bytes
-                wide = width.activation_bits or 0
-                options.append((more, wide, alone.noise - widest.noise))
-            grown = sorted(
-                ((size + more, cost + wide), noise + added, (*choice, number))
-                for (size, cost), noise, choice in points
-                for number, (more, wide, added) in enumerate(options)
+            count = len(widths)
+            alone = [self.measured[self._with(kernel, i)] for i in range(count)]
+            options = (
+                [each.stored_bytes - widest.stored_bytes for each in alone],
+                [width.activation_bits or 0 for width in widths],
+                [each.noise - widest.noise for each in alone],
+                range(count),
             )
-            points.clear()
-            for point in grown:
-                if not points or point[1] < points[-1][1]:
-                    points.append(point)
-            points = _thinned(points, _MOST)
-        return [choice for _, _, choice in points]
+            *costs, ranks = points
+            grown = [
+                np.add.outer(each, more).ravel()
+                for each, more in zip((*costs, ranks * count), options, strict=True)
+            ]
+            order = np.lexsort(grown[::-1])
+            noise = grown[2][order]
+            is_less = noise[1:] < np.minimum.accumulate(noise)[:-1]
+            kept: Sequence[int] = order[np.append(True, is_less)].tolist()
+            order = np.array(_thinned(kept, _MOST))
+            size, wide, noise, ranks = (each[order] for each in grown)
+            points = size, wide, noise, ranks.argsort().argsort()
+            parents, numbers = np.divmod(order, count)
+            choices = np.column_stack([choices[parents], numbers.astype(np.uint8)])
+        return [tuple(choice) for choice in choices.tolist()]
 
     def _bytes(self, choice: Choice) -> int:
         """The size of constants, which is a sum over kernels."""

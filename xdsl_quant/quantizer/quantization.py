@@ -170,7 +170,7 @@ class QuantizedModel:
         else:
             found = report_on(self.resolved, batches, self.entry, self.reference, known)
             found = replace(found, target=self.target.name)
-        found = replace(found, recipe=self.recipe.name)
+        found = replace(found, recipe=self.recipe.name, search=self.search)
         if not times:
             return found
         modules = self.float_module, self.module, self.resolved

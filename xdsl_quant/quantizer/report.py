@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import SSAValue
 
 from xdsl_quant.calibration.instrumented_function import Batch
-from xdsl_quant.diagnostics import location_prefix, table
+from xdsl_quant.diagnostics import counted, location_prefix, table
 from xdsl_quant.dialects.quant import RegionOp
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
@@ -39,6 +39,7 @@ from .errors import (
     stored_bounds,
 )
 from .recording import Floats
+from .search_result import BitSearchResult
 from .times import NO_TIMES, Latency, ModelTimes, Times
 
 
@@ -128,6 +129,9 @@ class ModelReport:
     target: str = ""
     """The name of the hardware target; empty if only weights are quantized."""
 
+    search: BitSearchResult | None = field(default=None, repr=False, compare=False)
+    """What a search for bits has found, which the page shows."""
+
     @property
     def float_bytes(self) -> int:
         """The size of constants in floating point."""
@@ -148,7 +152,8 @@ class ModelReport:
         The report as JSON: objects whose keys are the fields of these classes. A ratio
         without noise, and one of what there is not, is `null`.
         """
-        content = asdict(self)
+        content = asdict(replace(self, search=None))
+        del content["search"]
         for kernel in content["kernels"]:
             del kernel["histogram"]
         return json_text(content)
@@ -184,9 +189,18 @@ class ModelReport:
         return replace(self, kernels=kernels, latency=times.latency)
 
     def __str__(self) -> str:
-        """The report as a table."""
+        """The report as a table, of a large model with the kernels that lose most."""
+        worst = worst_kernels(self.kernels)
         rows = [(*_COLUMNS, "time")]
-        rows += [(*_row(each), str(each.times)) for each in self.kernels]
+        rows += [
+            (*_row(each), str(each.times)) for _, each in sorted(worst[:MAX_SHOWN])
+        ]
+        more: list[str] = []
+        if others := worst[MAX_SHOWN:]:
+            more = [
+                f"... and {counted(len(others), 'more kernel')} that lose less, which "
+                "--report writes to a file"
+            ]
         if not self.has_times:
             rows = [row[:-1] for row in rows]
         outputs = ", ".join(
@@ -196,6 +210,7 @@ class ModelReport:
         return "\n".join(
             [
                 *table(rows),
+                *more,
                 "",
                 f"SQNR of the results: {outputs}",
                 *(
@@ -207,6 +222,20 @@ class ModelReport:
                 f"{ratio:.2f} times less",
             ]
         )
+
+
+MAX_SHOWN = 50
+"""Most kernels that a table shows."""
+
+
+def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelReport]]:
+    """The kernels with their numbers from 1, those that lose most first."""
+
+    def badness(numbered: tuple[int, KernelReport]) -> tuple[bool, float]:
+        _, own = numbered[1].shown_sqnrs
+        return math.isnan(own), own
+
+    return sorted(enumerate(kernels, 1), key=badness)
 
 
 _COLUMNS = (

@@ -14,11 +14,9 @@ from xdsl_quant.display.report_parts import STYLE, bars_svg, page, percent
 
 from .accuracy import ACCURACY
 from .errors import decibels
-from .report import KernelReport, ModelReport, storage
+from .report import MAX_SHOWN, KernelReport, ModelReport, storage, worst_kernels
+from .search_result import BitSearchResult
 from .times import Times
-
-_MAX_SHOWN = 50
-"""Most kernels that a notebook shows in the table."""
 
 _MAX_HISTOGRAMS = 6
 
@@ -26,6 +24,8 @@ _LEAST_PART = 0.01
 """The part of the values that fills a bar if no kernel has a larger one."""
 
 _BODY = template("quantizer_report.html")
+
+_TABLE = template("quantizer_table.html")
 
 _LEGEND = (
     '<span class="mark own" aria-hidden="true">●</span> own: no other kernel is quantized; '
@@ -42,34 +42,34 @@ _BARS = (
 
 def page_of(report: ModelReport, title: str) -> str:
     """The text of an HTML page with all kernels, which needs nothing else."""
-    return page(title, _html(report, len(report.kernels)))
+    return page(title, _html(report, is_page=True))
 
 
 def html_of(report: ModelReport) -> str:
     """What a notebook shows: of a large model, no more than the worst kernels."""
-    return _html(report, _MAX_SHOWN)
+    return _html(report, is_page=False)
 
 
-def _html(report: ModelReport, shown: int) -> str:
-    numbered = [*enumerate(report.kernels, 1)]
-    worst = sorted(numbered, key=_badness)
+def _html(report: ModelReport, *, is_page: bool) -> str:
+    worst = worst_kernels(report.kernels)
     caption, more = "Kernels in the order of the model", ""
-    rows = sorted(worst[:shown])
-    if (left_out := len(numbered) - len(rows)) > 0:
-        caption = f"The {len(rows)} kernels that lose most, in the order of the model"
-        more = (
-            f"<p>… and {counted(left_out, 'more kernel')}: <code>save_html</code> writes "
-            "all of them to a file.</p>"
-        )
     columns = _Columns(report)
+    if others := worst[MAX_SHOWN:]:
+        caption = f"The {MAX_SHOWN} kernels that lose most, in the order of the model"
+        more = f"… and {counted(len(others), 'more kernel')}"
+        more = (
+            f"<details><summary>{more}</summary>"
+            f"{columns.table('Kernels that lose less', others)}</details>"
+            if is_page
+            else f"<p>{more}: <code>save_html</code> writes all of them to a file.</p>"
+        )
     return _BODY.substitute(
         style=STYLE,
         tiles="\n".join(_tiles(report)),
         plot=_plot(report),
         histograms=_histograms(worst),
-        caption=f"{caption}. {_BARS}",
-        times_column=_TIMES_COLUMN if report.has_times else "",
-        rows="\n".join(columns.row(*each) for each in rows),
+        search=_search(report.search) if is_page and report.search else "",
+        table=columns.table(f"{caption}. {_BARS}", worst[:MAX_SHOWN]),
         more=more,
     )
 
@@ -80,10 +80,12 @@ _TIMES_COLUMN = (
 )
 
 
-def _badness(numbered: tuple[int, KernelReport]) -> tuple[bool, float]:
-    """What kernels are sorted by for the worst to come first."""
-    _, own = numbered[1].shown_sqnrs
-    return math.isnan(own), own
+def _search(found: BitSearchResult) -> str:
+    """The trade-off of a search for bits, and what it chose."""
+    return (
+        f"<h2>Search for bits</h2>{found.svg()}"
+        f'<pre tabindex="0">{escape(str(found))}</pre>'
+    )
 
 
 # The whole model
@@ -230,6 +232,14 @@ class _Columns:
             if not math.isnan(s)
         ]
         self.seconds = max(seconds, default=0.0)
+
+    def table(self, caption: str, kernels: Sequence[tuple[int, KernelReport]]) -> str:
+        """A table of kernels in the order of their numbers."""
+        return _TABLE.substitute(
+            caption=caption,
+            times_column=_TIMES_COLUMN if self.has_times else "",
+            rows="\n".join(self.row(*each) for each in sorted(kernels)),
+        )
 
     def row(self, number: int, kernel: KernelReport) -> str:
         """A row."""

@@ -40,9 +40,10 @@ def hide_pictures(tree: ElementTree.Element) -> None:
 
 def rows(tree: ElementTree.Element) -> list[list[str]]:
     """The texts of the cells of kernels, without titles of pictures."""
-    (body,) = tree.iter("tbody")
-    hide_pictures(body)
-    return [[text_of(cell) for cell in row] for row in body]
+    hide_pictures(tree)
+    return [
+        [text_of(cell) for cell in row] for body in tree.iter("tbody") for row in body
+    ]
 
 
 def tiles(tree: ElementTree.Element) -> dict[str, str]:
@@ -163,7 +164,11 @@ def test_many_kernels():
     kernels = [kernel(number, location) for number in range(200)]
     report = ModelReport(kernels, {"main:output:0": 20.0})
     tree = page_tree(report)
-    assert len(rows(tree)) == 200
+    worst_first = [*range(151, 201), *range(1, 151)]
+    assert [row[0] for row in rows(tree)] == [str(number) for number in worst_first]
+    (details,) = tree.iter("details")
+    assert text_of(details[0]) == "… and 150 more kernels"
+    assert len(rows(details)) == 150
     names = [div for div in tree.iter("div") if div.get("title")]
     assert names[0].get("title") == f"{'block/' * 30}{EVIL}"
     assert max(len(text_of(name)) for name in names) == 63
@@ -174,6 +179,22 @@ def test_many_kernels():
     assert text_of(paragraph) == (
         "… and 150 more kernels: save_html writes all of them to a file."
     )
+    lines = str(report).splitlines()
+    assert lines[51] == (
+        "... and 150 more kernels that lose less, which --report writes to a file"
+    )
+    assert [float(line.split()[-4]) for line in lines[1:51]] == [*range(-90, -140, -1)]
+
+
+def test_a_search_for_bits(report: ModelReport):
+    model = quantize(dense_layers(), DATA, "mixed", budget="40 B")
+    assert model.search is not None
+    page = model.report(DATA).page()
+    assert f"<h2>Search for bits</h2>{model.search.svg()}<pre" in page
+    (table,) = page_tree(model.report(DATA)).iter("pre")
+    assert text_of(table) == str(model.search)
+    assert "Search for bits" not in report.page()
+    assert '"search"' not in model.report(DATA).json()
 
 
 def test_a_kernel_that_computes_a_constant_has_no_sqnr():
