@@ -619,8 +619,10 @@ DIFFERENCES = (
         "text that is no op",
         "xDSL reports a bracket where it expects an op with its own message",
         ("}",),
-        lambda c: c.messages
-        == ("expected operation name in quotes", "Could not parse entire input!"),
+        lambda c: (
+            c.messages
+            == ("expected operation name in quotes", "Could not parse entire input!")
+        ),
         "op",
     ),
     Difference(
