@@ -9,7 +9,8 @@ from .budget import Budget
 from .quantization import QuantizedModel, quantize
 from .recipe import Override, Recipe, SearchOptions, WeightOptions
 from .recipe_files import RecipeError, parse_recipe, read_recipe
-from .report import KernelReport, ModelReport
+from .report import ModelReport
+from .report_data import KernelReport
 from .samples import DataError
 from .search_result import Assignment, BitSearchResult
 

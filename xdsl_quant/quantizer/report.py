@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -25,7 +24,7 @@ from xdsl_quant.transforms.building.arrays import constant_elements
 from xdsl_quant.transforms.propagation.module_kernels import kernels_of, ports_of
 from xdsl_quant.transforms.propagation.quant_export import needs_parameters
 
-from .accuracy import Accuracy, Labels, Scores
+from .accuracy import Labels, Scores
 from .errors import (
     OUTPUT,
     Error,
@@ -39,113 +38,14 @@ from .errors import (
     stored_bounds,
 )
 from .recording import Floats
-from .search_result import BitSearchResult
-from .times import NO_TIMES, Latency, ModelTimes, Times
+from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels
+from .report_page import html_of, page_of
+from .times import ModelTimes
 
 
 @dataclass(frozen=True)
-class KernelReport:
-    """What quantization did to a kernel."""
-
-    kernel: str
-    """The name of the kernel."""
-
-    location: str
-    """Where it is in the model; empty if that is not known."""
-
-    result_type: str
-    """The quantized type of its result; empty if the kernel stays in floating point."""
-
-    weight_type: str
-    """The quantized type of its weights; empty if it has none."""
-
-    sqnr: float
-    """
-    Signal to quantization noise ratio of the result in dB, in the quantized model; NaN if
-    no sample reaches the kernel.
-    """
-
-    own_sqnr: float
-    """The same if no other kernel is quantized."""
-
-    weight_sqnr: float
-    """That of the weights; NaN if it has none."""
-
-    saturated_part: float
-    """The part of the values of the float model that is outside of what is stored."""
-
-    float_bytes: int
-    """
-    The size of constants in floating point. What several kernels take counts for the first
-    of them.
-    """
-
-    stored_bytes: int
-    """The size of what is stored instead, without scales."""
-
-    stored_range: tuple[float, float] | None = None
-    """From where to where results can be stored; `None` in floating point."""
-
-    is_constant: bool = False
-    """
-    Whether its result is the same for all samples. It need not be an error that it differs
-    from that of the float model: correction changes biases.
-    """
-
-    times: Times = NO_TIMES
-    """How long the kernel takes alone, if that was measured."""
-
-    histogram: Histogram | None = field(default=None, repr=False, compare=False)
-    """The values of the result in the float model; `None` if they are not known."""
-
-    @property
-    def shown_sqnrs(self) -> tuple[float, float]:
-        """`sqnr` and `own_sqnr` as tables have them: NaN for constants."""
-        return _NO_SQNRS if self.is_constant else (self.sqnr, self.own_sqnr)
-
-
-_NO_SQNRS = math.nan, math.nan
-
-
-@dataclass(frozen=True)
-class ModelReport:
-    """What quantization did to a model."""
-
-    kernels: Sequence[KernelReport]
-    """The kernels in the order of the text."""
-
-    outputs: Mapping[str, float]
-    """The signal to quantization noise ratio of each result of the model in dB."""
-
-    accuracy: Accuracy | None = None
-    """That of the float and of the quantized model, if there are labels."""
-
-    latency: Latency | None = None
-    """How long the float and the quantized model take, if that was measured."""
-
-    recipe: str = ""
-    """The name of the recipe."""
-
-    target: str = ""
-    """The name of the hardware target; empty if only weights are quantized."""
-
-    search: BitSearchResult | None = field(default=None, repr=False, compare=False)
-    """What a search for bits has found, which the page shows."""
-
-    @property
-    def float_bytes(self) -> int:
-        """The size of constants in floating point."""
-        return sum(kernel.float_bytes for kernel in self.kernels)
-
-    @property
-    def stored_bytes(self) -> int:
-        """The size of what is stored instead, without scales."""
-        return sum(kernel.stored_bytes for kernel in self.kernels)
-
-    @property
-    def has_times(self) -> bool:
-        """Whether the time of a kernel is known."""
-        return any(kernel.times.is_known for kernel in self.kernels)
+class ModelReport(ReportData):
+    """What quantization did to a model, as text, JSON and HTML."""
 
     def json(self) -> str:
         """
@@ -160,8 +60,6 @@ class ModelReport:
 
     def page(self, title: str = "Quantized model") -> str:
         """The text of an HTML page with all kernels, which needs nothing else."""
-        from .report_page import page_of
-
         return page_of(self, title)
 
     def save_html(
@@ -176,8 +74,6 @@ class ModelReport:
         write_text_atomically(path, self.page(title))
 
     def _repr_html_(self) -> str:
-        from .report_page import html_of
-
         return html_of(self)
 
     def with_times(self, times: ModelTimes) -> ModelReport:
@@ -222,20 +118,6 @@ class ModelReport:
                 f"{ratio:.2f} times less",
             ]
         )
-
-
-MAX_SHOWN = 50
-"""Most kernels that a table shows."""
-
-
-def worst_kernels(kernels: Sequence[KernelReport]) -> list[tuple[int, KernelReport]]:
-    """The kernels with their numbers from 1, those that lose most first."""
-
-    def badness(numbered: tuple[int, KernelReport]) -> tuple[bool, float]:
-        _, own = numbered[1].shown_sqnrs
-        return math.isnan(own), own
-
-    return sorted(enumerate(kernels, 1), key=badness)
 
 
 _COLUMNS = (
@@ -454,9 +336,3 @@ def _weights(kernel: RegionOp, *, is_float: bool) -> Iterator[_Weight]:
             if is_float or not isinstance(spec, UniformType):
                 spec = None
             yield _Weight(value, values, spec)
-
-
-def storage(quantized_type: str) -> str:
-    """A quantized type without its parameters, e.g. `i8`."""
-    found = re.match(r"!quant\.uniform<(\w+(<[^>]*>)?)", quantized_type)
-    return found[1] if found else ""

@@ -14,7 +14,7 @@ from xdsl_quant.display.report_parts import STYLE, bars_svg, page, percent
 
 from .accuracy import ACCURACY
 from .errors import decibels
-from .report import MAX_SHOWN, KernelReport, ModelReport, storage, worst_kernels
+from .report_data import MAX_SHOWN, KernelReport, ReportData, storage, worst_kernels
 from .search_result import BitSearchResult
 from .times import Times
 
@@ -40,17 +40,17 @@ _BARS = (
 )
 
 
-def page_of(report: ModelReport, title: str) -> str:
+def page_of(report: ReportData, title: str) -> str:
     """The text of an HTML page with all kernels, which needs nothing else."""
     return page(title, _html(report, is_page=True))
 
 
-def html_of(report: ModelReport) -> str:
+def html_of(report: ReportData) -> str:
     """What a notebook shows: of a large model, no more than the worst kernels."""
     return _html(report, is_page=False)
 
 
-def _html(report: ModelReport, *, is_page: bool) -> str:
+def _html(report: ReportData, *, is_page: bool) -> str:
     worst = worst_kernels(report.kernels)
     caption, more = "Kernels in the order of the model", ""
     columns = _Columns(report)
@@ -91,7 +91,7 @@ def _search(found: BitSearchResult) -> str:
 # The whole model
 
 
-def _tiles(report: ModelReport) -> Iterator[str]:
+def _tiles(report: ReportData) -> Iterator[str]:
     """What there is to say about the whole model."""
     for name, sqnr in report.outputs.items():
         yield _tile("SQNR", _decibels(sqnr), escape(shortened_text(name)))
@@ -148,7 +148,7 @@ def _times_text(times: Times) -> str:
     return str(times).replace("->", "→").replace("us", "µs")
 
 
-def _plot(report: ModelReport) -> str:
+def _plot(report: ReportData) -> str:
     series = _series(report.kernels)
     if all(math.isnan(value) for each in series for value in each.values):
         return ""
@@ -218,7 +218,7 @@ def _figure(number: int, kernel: KernelReport) -> str:
 class _Columns:
     """Rows of a table whose pictures have one scale for each column."""
 
-    def __init__(self, report: ModelReport):
+    def __init__(self, report: ReportData):
         kernels = report.kernels
         self.scale = Scale.of(_series(kernels))
         # Few values that are saturated do not fill a bar.

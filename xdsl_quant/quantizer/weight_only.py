@@ -34,7 +34,8 @@ from .errors import OUTPUT, Error, result_key
 from .recipe import Recipe, Selector, WeightGranularity
 from .recipe_files import RecipeError
 from .recording import RecordedModule, record, record_results
-from .report import KernelReport, ModelReport
+from .report import ModelReport
+from .report_data import KernelReport
 from .selection import fail_to_select
 from .weight_products import cast_of, products_of, with_float_values
 
