@@ -180,7 +180,7 @@ def test_kernels_may_stay_in_floating_point():
         MIXED, overrides=(Override(locations=["module:8"], keep_float=True),)
     )
     model = result("100 dB", recipe)
-    assert weight_widths(model) == ["i2<-1:1>"]
+    assert weight_widths(model) == ["i2<-1:1>", ""]
 
 
 @pytest.mark.parametrize(
