@@ -51,6 +51,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.toml_tables import (
     TomlError,
     TomlFile,
@@ -109,7 +110,7 @@ def read_recipe(source: str | Path) -> Recipe:
         RecipeError: if the file cannot be read, is wrong, or there is no such recipe.
     """
     path = Path(source)
-    if isinstance(source, str) and not source.endswith(".toml"):
+    if isinstance(source, str) and not has_suffix(source, ".toml"):
         path = _RECIPES / f"{source}.toml"
         if source not in recipe_names():
             raise RecipeError(

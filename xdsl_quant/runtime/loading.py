@@ -39,6 +39,7 @@ from xdsl.utils.exceptions import (
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix, sentence_of
 
+from .file_names import has_suffix
 from .pass_options import options_mistake
 from .toml_tables import quoted
 
@@ -48,9 +49,6 @@ _UNQUOTED = r"=([^\s\"{}]*[^\s\"{}\w,+-][^\s\"{}]*)"
 
 _BLANK = r"(\s+|//.*)*"
 """Spaces and comments, of which a text may begin or consist."""
-
-
-_TFLITE = ".tflite"
 
 
 class IRError(ValueError):
@@ -180,13 +178,9 @@ def as_module(module: ModuleOp | str | Path) -> ModuleOp:
 
 def is_tflite_file(source: object) -> bool:
     """Whether something is the path of a TensorFlow Lite file, not the text of a module."""
-    if isinstance(source, Path):
-        return source.suffix.lower() == _TFLITE
-    return (
-        isinstance(source, str)
-        and "\n" not in source
-        and (source[-len(_TFLITE) :].lower() == _TFLITE)
-    )
+    if isinstance(source, str) and "\n" in source:
+        return False
+    return isinstance(source, str | Path) and has_suffix(source, ".tflite")
 
 
 def read_tflite_file(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from xdsl_quant.runtime.atomic_files import open_atomically
+from xdsl_quant.runtime.file_names import has_suffix
 
 from .failures import Failure, reported
 
@@ -40,7 +41,7 @@ def _read_input(text: str) -> list[ArrayLike]:
     path, key = _path_and_key(text)
     if path is None:
         return [_number_or_list(text)]
-    if path.endswith(".npy"):
+    if has_suffix(path, ".npy"):
         return [_load(path)]
     return _read_archive(path, key)
 
@@ -48,9 +49,9 @@ def _read_input(text: str) -> list[ArrayLike]:
 def _path_and_key(text: str) -> tuple[str | None, str | None]:
     """The file that an argument of a command names, and the array in it."""
     path, _, key = text.rpartition(":")
-    if path.endswith(".npz"):
+    if has_suffix(path, ".npz"):
         return path, key
-    return (text if text.endswith((".npy", ".npz")) else None), None
+    return (text if has_suffix(text, ".npy", ".npz") else None), None
 
 
 def _load(path: str) -> Any:
@@ -141,10 +142,9 @@ def check_output(path: str, count: int) -> None:
     Raises:
         ValueError: if the file cannot hold this many results.
     """
-    suffix = Path(path).suffix
-    if suffix not in (".npy", ".npz"):
+    if not has_suffix(path, ".npy", ".npz"):
         raise ValueError(f"'{path}' is not called .npy or .npz")
-    if suffix == ".npy" and count != 1:
+    if has_suffix(path, ".npy") and count != 1:
         raise ValueError(f"a .npy file holds one result, use .npz for {count}")
 
 
@@ -161,7 +161,7 @@ def write_results(path: str, results: Sequence[NDArray[Any]]) -> None:
     arrays = [_storable(np.asarray(result)) for result in results]
     named: dict[str, Any] = {f"result{i}": array for i, array in enumerate(arrays)}
     with open_atomically(path) as stream:
-        if path.endswith(".npy"):
+        if has_suffix(path, ".npy"):
             np.save(_Stream(stream), arrays[0])
         else:
             np.savez(stream, **named)

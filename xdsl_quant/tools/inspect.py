@@ -7,7 +7,7 @@ a bound of the storage range.
 examples:
   xdsl-quant-inspect model.tflite
   xdsl-quant-inspect model.tflite --sort bytes --json tensors.json
-  xdsl-quant-inspect model.mlir -p quant-normalize-types --sort scale
+  xdsl-quant-inspect model.mlir -p normalize-quant-types --sort scale
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from xdsl_quant.quantizer.recipe_files import RecipeError, recipe_names
 from xdsl_quant.quantizer.samples import Data, batches_of
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import is_tflite_file
 from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
 
@@ -147,13 +148,18 @@ def _run(options: argparse.Namespace) -> None:
     check_files(options, "--data", outputs, others)
     with reported("--recipe", RecipeError):
         recipe = read_recipe(options.recipe)
+    if options.checkpoint is not None and recipe.mode != "static":
+        raise Failure(
+            f"--checkpoint {options.checkpoint}: error: recipe '{recipe.name}' has mode "
+            f"'{recipe.mode}', expected no checkpoint; leave it out"
+        )
     with reported("--budget", ValueError):
         budget = None if options.budget is None else parse_budget(options.budget)
     target = None
     if options.target is not None:
         with reported("--target", TargetError):
             target = read_target(options.target)
-    if Path(options.output).suffix not in ("", ".mlir", ".tflite"):
+    if Path(options.output).suffix.lower() not in ("", ".mlir", ".tflite"):
         raise Failure(f"-o {options.output}: error: expected a .mlir or .tflite file")
     module = read_module(options)
     shown = shows_progress(options)
@@ -187,7 +193,7 @@ def _run(options: argparse.Namespace) -> None:
         report = model.report(test_batches, options.labels, times=options.times)
     if options.report is not None:
         with reported(options.report, OSError):
-            is_page = Path(options.report).suffix in (".html", ".htm")
+            is_page = has_suffix(options.report, ".html", ".htm")
             text = (
                 report.page(f"Quantized {options.module}") if is_page else report.json()
             )

@@ -131,6 +131,11 @@ def test_a_file_of_tensorflow_lite(tmp_path: Path, data: str):
             "-o model.tflit: error: expected a .mlir or .tflite file",
         ),
         (
+            ["--recipe", "int8-weights", "--checkpoint", "{other}"],
+            "--checkpoint {other}: error: recipe 'int8-weights' has mode 'weight-only', "
+            "expected no checkpoint; leave it out",
+        ),
+        (
             ["--report", "{data}"],
             "--report {data}: error: output would overwrite --data {data}; use another "
             "file",
@@ -192,6 +197,20 @@ def test_a_page_and_times(
     assert main([*arguments, "--times"]) == 0
     assert "\ntime of a call with 4 samples: " in capsys.readouterr().out
     assert "a call with 4 samples" in page.read_text()
+
+
+def test_names_of_files_in_capitals(data: str, tmp_path: Path):
+    source, output, page = (
+        tmp_path / name for name in ("T.MLIR", "Q.TFLITE", "R.HTML")
+    )
+    source.write_text(FULLY_CONNECTED)
+    recipe = tmp_path / "MINE.TOML"
+    recipe.write_text('mode = "weight-only"\n')
+    np.save(tmp_path / "x.npy", samples(4, 8))
+    arguments = [str(source), "--data", str(tmp_path / "x.npy"), "-o", str(output)]
+    assert main([*arguments, "--recipe", str(recipe), "--report", str(page)]) == 0
+    assert output.read_bytes()[4:8] == b"TFL3"
+    assert page.read_text().startswith("<!DOCTYPE html>")
 
 
 def test_labels(

@@ -86,12 +86,15 @@ def test_results(
         assert saved["result1"] == np.float32(2)
 
 
-def test_one_result_in_a_file(capsys: pytest.CaptureFixture[str]):
-    outputs(capsys, "i8.mlir", "--input", "[1, -128]", "--output", "y.npy")
-    saved = np.load("y.npy")
+@pytest.mark.parametrize("name", ["y.npy", "Y.NPY", "Y.NPZ"])
+def test_one_result_in_a_file(name: str, capsys: pytest.CaptureFixture[str]):
+    outputs(capsys, "i8.mlir", "--input", "[1, -128]", "--output", name)
+    saved = np.load(name)
+    if name == "Y.NPZ":
+        saved = saved["result0"]
     assert saved.dtype == np.int8
     assert saved.tolist() == [1, -128]
-    text = outputs(capsys, "i8.mlir", "--input", "y.npy")
+    text = outputs(capsys, "i8.mlir", "--input", name)
     assert text == "result0: int8, shape 2\n[   1 -128]\n"
 
 

@@ -43,6 +43,7 @@ from xdsl_quant.dialects.quant.traits import (
     FixedResultUniformScale,
     SameOperandsAndResultsScale,
 )
+from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.toml_tables import (
     TomlError,
     TomlFile,
@@ -118,7 +119,7 @@ def target_file(source: str | Path) -> TomlFile:
     Raises:
         TargetError: if it cannot be read, or there is no such target.
     """
-    if isinstance(source, Path) or source.endswith(".toml"):
+    if isinstance(source, Path) or has_suffix(source, ".toml"):
         path = Path(source)
     elif (extension := target_extensions().targets.get(source)) is not None:
         path = extension()
