@@ -6,9 +6,31 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal, NamedTuple
+from operator import index
+from typing import Literal, NamedTuple, SupportsIndex, cast
+
+from xdsl_quant.numerics.observers import parse_observer
+from xdsl_quant.runtime.toml_tables import TomlError, toml_kind, toml_text
 
 from .budget import Budget
+
+MAX_BITS = 16
+"""The most bits of a stored number."""
+
+
+class RecipeError(TomlError):
+    """A recipe that cannot be used, explained in one line."""
+
+    def __init__(self, message: str, key: str | None = None, found: str | None = None):
+        """
+        Args:
+            message: what is wrong.
+            key: the key of a file that is wrong, if it is one.
+            found: the string that is wrong, if it is one of several.
+        """
+        super().__init__(message)
+        self.key = key
+        self.found = found
 
 
 class Selector(NamedTuple):
@@ -29,6 +51,10 @@ class Override:
     """
     What is different for some kernels or values: those that one of the patterns selects.
     What is said of a kernel holds for its results.
+
+    Raises:
+        RecipeError: if it selects nothing or changes nothing, or a value is wrong; keys are
+            called as in files.
     """
 
     ops: Sequence[str] = ()
@@ -60,6 +86,38 @@ class Override:
     )
     """Where the patterns are in a file, e.g. `my.toml:3`; empty without one."""
 
+    def __post_init__(self):
+        for key in ("ops", "locations", "values"):
+            _check_texts(key, getattr(self, key))
+        if not self.selectors:
+            raise RecipeError(
+                "expected 'ops', 'locations' or 'values' in an override, found none; say "
+                "what it is for"
+            )
+        if self.keep_float is self.observer is self.weight_bits is None:
+            raise RecipeError(
+                "expected 'keep-float', 'observer' or 'weight-bits' in an override, found "
+                "none; say what is different"
+            )
+        check_flag("keep-float", self.keep_float)
+        check_observer(self.observer)
+        check_bits("weight-bits", self.weight_bits)
+        if self.weight_bits is not None and not (self.ops or self.locations):
+            raise RecipeError(
+                "'weight-bits' has no effect on 'values'; select kernels by 'ops' or "
+                "'locations'",
+                "weight-bits",
+            )
+        for pattern in self.locations:
+            try:
+                re.compile(pattern)
+            except re.error as e:
+                raise RecipeError(
+                    f"expected a regular expression, found '{pattern}': {e}",
+                    "locations",
+                    pattern,
+                ) from None
+
     @property
     def selectors(self) -> Sequence[Selector]:
         """All patterns."""
@@ -68,6 +126,70 @@ class Override:
             *(Selector("locations", pattern) for pattern in self.locations),
             *(Selector("values", pattern) for pattern in self.values),
         ]
+
+
+def _check_texts(key: str, values: object) -> None:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise RecipeError(
+            f"expected an array of strings for '{key}', found {toml_kind(values)}; write "
+            "an array of strings",
+            key,
+        )
+    for value in cast("Sequence[object]", values):
+        if not isinstance(value, str):
+            raise RecipeError(
+                f"expected an array of strings for '{key}', found {toml_kind(value)} in "
+                "it; write a string in its place",
+                key,
+            )
+
+
+def check_flag(key: str, value: object) -> None:
+    """
+    Raises:
+        RecipeError: if a value is there that is neither true nor false.
+    """
+    if value is not None and not isinstance(value, bool):
+        raise RecipeError(
+            f"expected true or false for '{key}', found {toml_text(value)}", key
+        )
+
+
+def check_observer(value: object) -> None:
+    """
+    Raises:
+        RecipeError: if a value is there that is no observer.
+    """
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise RecipeError(
+            f"expected a string for 'observer', found {toml_kind(value)}; write a string",
+            "observer",
+        )
+    try:
+        parse_observer(value)
+    except ValueError as e:
+        raise RecipeError(str(e), "observer") from None
+
+
+def check_bits(key: str, value: object, most: int = MAX_BITS) -> None:
+    """
+    Raises:
+        RecipeError: if a value is there that is no integer from 2 to the most.
+    """
+    if value is None:
+        return
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, SupportsIndex)
+        or not 2 <= index(value) <= most
+    ):
+        raise RecipeError(
+            f"expected a number of bits from 2 to {most} for '{key}', found "
+            f"{toml_text(value)}",
+            key,
+        )
 
 
 Mode = Literal["static", "weight-only", "dynamic-range"]

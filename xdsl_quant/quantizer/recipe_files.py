@@ -44,16 +44,14 @@ budget = "20 kB"
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from xdsl_quant.numerics.observers import parse_observer
 from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.toml_tables import (
-    TomlError,
     TomlFile,
     TomlTable,
     quoted,
@@ -62,12 +60,17 @@ from xdsl_quant.runtime.toml_tables import (
 
 from .budget import parse_budget
 from .recipe import (
+    MAX_BITS,
     Mode,
     Override,
     Recipe,
+    RecipeError,
     SearchOptions,
     WeightGranularity,
     WeightOptions,
+    check_bits,
+    check_flag,
+    check_observer,
 )
 
 _RECIPES = Path(__file__).with_name("recipes")
@@ -86,12 +89,6 @@ _SEARCH_KEYS = tuple(field.name.replace("_", "-") for field in fields(SearchOpti
 _OVERRIDE_KEYS = tuple(
     field.name.replace("_", "-") for field in fields(Override) if field.compare
 )
-
-_MAX_BITS = 16
-
-
-class RecipeError(TomlError):
-    """A recipe that cannot be used, explained in one line."""
 
 
 def recipe_names() -> Sequence[str]:
@@ -183,9 +180,9 @@ def _widths(table: TomlTable, key: str) -> Sequence[int]:
         return ()
     values = [*table.array(key)]
     for value in values:
-        if type(value) is not int or not 2 <= value <= _MAX_BITS:
+        if type(value) is not int or not 2 <= value <= MAX_BITS:
             table.fail(
-                f"expected numbers of bits from 2 to {_MAX_BITS} for '{key}', found "
+                f"expected numbers of bits from 2 to {MAX_BITS} for '{key}', found "
                 f"{toml_text(value)}",
                 key,
             )
@@ -236,41 +233,27 @@ def _word(table: TomlTable, key: str, words: Sequence[str]) -> str | None:
     return word
 
 
+@contextmanager
+def _located(table: TomlTable) -> Generator[None]:
+    """Say where in a file a recipe is wrong."""
+    try:
+        yield
+    except RecipeError as e:
+        table.fail(str(e), e.key, e.found)
+
+
 def _override(table: TomlTable) -> Override:
     table.check_keys(_OVERRIDE_KEYS, "an override")
-    override = Override(
-        table.texts("ops"),
-        table.texts("locations"),
-        table.texts("values"),
-        _bool(table, "keep-float"),
-        _observer(table),
-        _bits(table, "weight-bits"),
-    )
-    if not override.selectors:
-        table.fail(
-            "expected 'ops', 'locations' or 'values' in an override, found none; say what "
-            "it is for"
+    ops, locations, values = map(table.texts, ("ops", "locations", "values"))
+    with _located(table):
+        override = Override(
+            ops,
+            locations,
+            values,
+            table.values.get("keep-float"),
+            table.values.get("observer"),
+            table.values.get("weight-bits"),
         )
-    if override == Override(override.ops, override.locations, override.values):
-        table.fail(
-            "expected 'keep-float', 'observer' or 'weight-bits' in an override, found "
-            "none; say what is different"
-        )
-    if override.weight_bits is not None and not (override.ops or override.locations):
-        table.fail(
-            "'weight-bits' has no effect on 'values'; select kernels by 'ops' or "
-            "'locations'",
-            "weight-bits",
-        )
-    for pattern in override.locations:
-        try:
-            re.compile(pattern)
-        except re.error as e:
-            table.fail(
-                f"expected a regular expression, found '{pattern}': {e}",
-                "locations",
-                pattern,
-            )
     places = {
         each: table.location(each.kind, each.pattern) for each in override.selectors
     }
@@ -278,30 +261,21 @@ def _override(table: TomlTable) -> Override:
 
 
 def _observer(table: TomlTable) -> str | None:
-    observer = table.text("observer")
-    if observer is not None:
-        try:
-            parse_observer(observer)
-        except ValueError as e:
-            table.fail(str(e), "observer")
+    observer = table.values.get("observer")
+    with _located(table):
+        check_observer(observer)
     return observer
 
 
 def _bool(table: TomlTable, key: str) -> bool | None:
     value: Any = table.values.get(key)
-    if value is not None and not isinstance(value, bool):
-        table.fail(f"expected true or false for '{key}', found {toml_text(value)}", key)
+    with _located(table):
+        check_flag(key, value)
     return value
 
 
-def _bits(table: TomlTable, key: str, most: int = _MAX_BITS) -> int | None:
+def _bits(table: TomlTable, key: str, most: int) -> int | None:
     value: Any = table.values.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 2 <= value <= most:
-        table.fail(
-            f"expected a number of bits from 2 to {most} for '{key}', found "
-            f"{toml_text(value)}",
-            key,
-        )
+    with _located(table):
+        check_bits(key, value, most)
     return value

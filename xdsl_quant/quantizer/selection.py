@@ -88,7 +88,9 @@ def select(recipe: Recipe, module: ModuleOp) -> Selection:
             # What a float kernel returns may be quantized for others.
             for key in keys_of(kernel):
                 keys.setdefault(key, []).extend(
-                    replace(override, keep_float=None) for override in found
+                    replace(override, keep_float=None)
+                    for override in found
+                    if override.observer is not None
                 )
     for op in module.walk():
         if isinstance(op, StatisticsRefOp):

@@ -1,5 +1,8 @@
 """Recipes in files, and what is wrong with them."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from xdsl_quant.quantizer import (
@@ -285,6 +288,69 @@ def test_mistakes(text: str, message: str):
     with pytest.raises(RecipeError) as caught:
         parse_recipe(text, "my.toml")
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"locations": "tanh", "keep_float": True},
+            "expected an array of strings for 'locations', found 'tanh'; write an array "
+            "of strings",
+        ),
+        (
+            {"ops": ["tfl.add", 3], "keep_float": True},
+            "expected an array of strings for 'ops', found 3 in it; write a string in its "
+            "place",
+        ),
+        (
+            {"locations": ["("], "keep_float": True},
+            "expected a regular expression, found '(': missing ), unterminated subpattern "
+            "at position 0",
+        ),
+        (
+            {"ops": ["tfl.tanh"]},
+            "expected 'keep-float', 'observer' or 'weight-bits' in an override, found "
+            "none; say what is different",
+        ),
+        (
+            {"keep_float": True},
+            "expected 'ops', 'locations' or 'values' in an override, found none; say what "
+            "it is for",
+        ),
+        (
+            {"ops": ["tfl.tanh"], "keep_float": "yes"},
+            "expected true or false for 'keep-float', found 'yes'",
+        ),
+        (
+            {"ops": ["tfl.tanh"], "observer": 8},
+            "expected a string for 'observer', found 8; write a string",
+        ),
+        (
+            {"ops": ["tfl.tanh"], "observer": "median"},
+            "there is no observer 'median', use one of min-max, moving-average, "
+            "percentile, entropy, mse",
+        ),
+        (
+            {"ops": ["tfl.tanh"], "weight_bits": 17},
+            "expected a number of bits from 2 to 16 for 'weight-bits', found 17",
+        ),
+        (
+            {"values": ["main:*"], "weight_bits": 8},
+            "'weight-bits' has no effect on 'values'; select kernels by 'ops' or "
+            "'locations'",
+        ),
+    ],
+)
+def test_mistakes_in_python(values: dict[str, Any], message: str):
+    with pytest.raises(RecipeError) as caught:
+        Override(**values)
+    assert str(caught.value) == message
+
+
+def test_numpy_integers_are_bits():
+    bits: Any = np.int64(4)
+    assert Override(ops=["a"], weight_bits=bits) == Override(["a"], weight_bits=4)
 
 
 def test_an_unknown_recipe():
