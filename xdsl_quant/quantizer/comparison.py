@@ -10,6 +10,7 @@ only ops are matched that both functions have equally many of, and whose attribu
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -46,6 +47,8 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 
 from .accuracy import Accuracy, Labels, Scores
 from .errors import OUTPUT, Error, decibels, json_text
+from .inspection import module_of
+from .quantization import Model, QuantizedModel
 from .recording import (
     Floats,
     RecordedModule,
@@ -214,14 +217,15 @@ class _Model:
     """The number of ops by function and group."""
 
     @staticmethod
-    def of(module: ModuleOp, entry: str | None) -> _Model:
+    def of(given: Model | QuantizedModel, entry: str | None) -> _Model:
         """
         The model of a module, which is not changed.
 
         Raises:
-            ValueError: if there is no such function.
+            ValueError: if it cannot be read, or there is no such function.
+            TypeError: if it is no model.
         """
-        module = module.clone()
+        module = module_of(given)
         model = _Model(module, entry_function(module, entry))
         model.values = [*model._values()]
         return model
@@ -320,8 +324,8 @@ def _says_the_same(one: Operation, other: Operation) -> bool:
 
 
 def compare(
-    float_module: ModuleOp,
-    quantized_module: ModuleOp,
+    float_module: Model | QuantizedModel,
+    quantized_module: Model | QuantizedModel,
     data: Data,
     entry: str | None = None,
     progress: Callable[[Iterable[Batch], int | None], Iterable[Batch]] | None = None,
@@ -331,9 +335,10 @@ def compare(
     Compare the values of a quantized model with those of the float model.
 
     Args:
-        float_module: the float model.
-        quantized_module: the quantized model, with as many arguments and results. Those
-            that are quantized are converted by the parameters of their types.
+        float_module: the float model: a module, MLIR text, or the path of a file.
+        quantized_module: the quantized model, as any of these or as `quantize` returns it,
+            with as many arguments and results. Those that are quantized are converted by
+            the parameters of their types.
         data: samples for the float model: see [`Data`][xdsl_quant.quantizer.samples.Data].
         entry: the function that takes them; by default the only public one, or `main`.
         progress: is given the batches and their number, if it is known, and passes them on.
@@ -344,7 +349,7 @@ def compare(
 
     Raises:
         ValueError: if a model cannot be run, or arguments or results do not fit.
-        TypeError: if samples or labels are of the wrong type.
+        TypeError: if models, samples or labels are of the wrong type.
     """
     float_model = _Model.of(float_module, entry)
     quantized = _Model.of(quantized_module, entry)
@@ -358,6 +363,7 @@ def compare(
             "no results of ops or of the model are floats in both models; compare models "
             "with the same ops or names of locations"
         )
+    _check_roles(float_model, quantized)
     errors: dict[str, Error] = {}
     for value, pair in pairs.items():
         if pair[0].is_constant:
@@ -377,6 +383,13 @@ def compare(
         errors,
         scores,
     )
+    if not pairs and float_model.values:
+        warnings.warn(
+            f"no value of an op is in both models, found {len(float_model.values)} of the "
+            f"float model and {len(quantized.values)} of the quantized model; compare "
+            "models with the same ops or names of locations",
+            stacklevel=2,
+        )
     by_value = {value: errors[key] for value, key in keys.items() if key in errors}
     inputs = _input_sqnrs(
         float_model.module,
@@ -505,8 +518,8 @@ def _check_types(
 ) -> None:
     """
     Raises:
-        ValueError: if there are more or fewer types of the quantized model, or integers for
-            floats.
+        ValueError: if there are more or fewer types of the quantized model, integers for
+            floats, or arguments of other sizes.
     """
     if len(float_types) != len(quantized_types):
         raise ValueError(
@@ -515,12 +528,40 @@ def _check_types(
         )
     for number, types in enumerate(zip(float_types, quantized_types, strict=True)):
         if len({*map(has_floats, types)}) > 1:
-            raise ValueError(
-                f"{noun} {number} of the quantized model is of type "
-                f"'{shortened(types[1])}', that of the float model of type "
-                f"'{shortened(types[0])}'; compare models with floats or quantized types, "
-                "which have scales"
-            )
+            remedy = "floats or quantized types, which have scales"
+        elif noun == "argument" and not _may_be_equal(*map(shape_of, types)):
+            remedy = f"{noun}s of the same sizes"
+        else:
+            continue
+        raise ValueError(
+            f"{noun} {number} of the quantized model is of type '{shortened(types[1])}', "
+            f"that of the float model of type '{shortened(types[0])}'; compare models with "
+            f"{remedy}"
+        )
+
+
+def _check_roles(float_model: _Model, quantized: _Model) -> None:
+    """Warn if only the float model is quantized."""
+    found = _quantized_op(float_model)
+    if found is not None and _quantized_op(quantized) is None:
+        warnings.warn(
+            f"the float model is quantized, found '{op_name(found)}' with a quantized "
+            "result, and the quantized model is not; give the float model first",
+            stacklevel=3,
+        )
+
+
+def _quantized_op(model: _Model) -> Operation | None:
+    """The first op with a result of a quantized type."""
+    return next(
+        (
+            op
+            for op in model.module.walk()
+            for type_ in op.result_types
+            if isinstance(scalar_or_element_type(type_), UniformType)
+        ),
+        None,
+    )
 
 
 def _fewest_dynamic_sizes(*models: _Model) -> FuncOp:

@@ -39,6 +39,8 @@ from xdsl_quant.transforms.building.arrays import (
 )
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
 
+from .quantization import Model, QuantizedModel, read_model
+
 _FLOAT_BYTES = 4
 """The size of a number of type `f32`."""
 
@@ -231,12 +233,25 @@ def _range_text(low: str, high: str) -> str:
 # Inspection
 
 
-def inspect(module: ModuleOp) -> Inspection:
+def module_of(model: Model | QuantizedModel) -> ModuleOp:
+    """The module of a model: see [`quantize`][xdsl_quant.quantizer.quantize]."""
+    return read_model(model.module if isinstance(model, QuantizedModel) else model)
+
+
+def inspect(model: Model | QuantizedModel) -> Inspection:
     """
     The quantized tensors of a module: results of ops, arguments of functions and blocks,
     arguments and results of functions without a body, and results of kernels whose ports
     have a quantized type.
+
+    Args:
+        model: a module, MLIR text, the path of a file, or what `quantize` returns.
+
+    Raises:
+        IRError: if it cannot be read.
+        TypeError: if it is none of these.
     """
+    module = module_of(model)
     parameters: dict[QuantizedType, Mapping[str, Any]] = {}
     tensors: list[QuantizedTensor] = []
     stored: set[SSAValue] = set()

@@ -22,10 +22,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import is_tflite_file
 
 from .array_files import check_files
-from .failures import exit_code, read_module, reported
+from .failures import exit_code, read_module, reported, reported_data
 from .options import (
     add_entry_option,
     add_json_option,
@@ -74,8 +75,18 @@ def _run(options: argparse.Namespace) -> None:
     float_module, quantized_module = (
         _read(options, path) for path in (options.module, options.quantized)
     )
+    for path, module in (
+        (options.module, float_module),
+        (options.quantized, quantized_module),
+    ):
+        with reported(path, ValueError):
+            entry_function(module, options.entry)
     shown = shows_progress(options)
-    with reported(options.quantized, ValueError, TypeError, ImportError, OSError):
+    errors = (ValueError, TypeError, ImportError, OSError)
+    with (
+        reported(options.quantized, *errors),
+        reported_data(options.data, options.labels),
+    ):
         found = compare(
             float_module,
             quantized_module,

@@ -117,6 +117,35 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
         raise failure(place, error) from error
 
 
+@contextmanager
+def reported_data(data: str, labels: str | None) -> Generator[None]:
+    """
+    Report samples or labels that cannot be used as a mistake in a file.
+
+    Args:
+        data: the file with samples.
+        labels: the one with labels, if there is one.
+
+    Raises:
+        Failure: in place of a `DataError`.
+    """
+    from xdsl_quant.quantizer.samples import DataError
+
+    try:
+        yield
+    except DataError as error:
+        place, message = data, str(error)
+        for path in (data, labels):
+            if path is not None and message.startswith(f"{path}:"):
+                # Of an archive, also the array.
+                end = message.index(": ", len(path))
+                place, message = message[:end], message[end + 2 :]
+                break
+        if labels is not None and message.startswith("labels "):
+            place = labels
+        raise Failure(f"{place}: error: {message}") from error
+
+
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:
     """
     The module that the options of a command name, after the passes.

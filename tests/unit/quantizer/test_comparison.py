@@ -6,6 +6,8 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from xdsl_quant.numerics import quantize as quantize_values
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.quantizer.comparison import compare
 from xdsl_quant.quantizer.errors import Error
+from xdsl_quant.quantizer.inspection import inspect
 from xdsl_quant.runtime.loading import parse_module
 
 from .models import Floats, dense_layers, samples
@@ -165,7 +168,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 
 def test_ops_that_say_something_else_are_not_compared():
-    found = compare(parse_module(RELU), parse_module(FUSED), samples(4))
+    with pytest.warns(UserWarning, match="^no value of an op is in both models, "):
+        found = compare(parse_module(RELU), parse_module(FUSED), samples(4))
     assert found.values == []
     assert found.only_float == {"tfl.add": 1, "tfl.relu": 1}
     assert found.only_quantized == {
@@ -335,6 +339,15 @@ def a_function(argument: str, result: str, body: str) -> ModuleOp:
             "types, which have scales",
         ),
         (
+            "tensor<2x2xf32>",
+            "tensor<4xf32>",
+            "%y = tensor.collapse_shape %x [[0, 1]]"
+            " : tensor<2x2xf32> into tensor<4xf32>",
+            "argument 0 of the quantized model is of type 'tensor<2x2xf32>', that of the "
+            "float model of type 'tensor<4xf32>'; compare models with arguments of the "
+            "same sizes",
+        ),
+        (
             "tensor<4xf32>, %z: tensor<4xf32>",
             "tensor<4xf32>",
             "%y = arith.negf %x : tensor<4xf32>",
@@ -353,3 +366,42 @@ def a_function(argument: str, result: str, body: str) -> ModuleOp:
 def test_models_that_do_not_fit(argument: str, result: str, body: str, message: str):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         compare(parse_module(FLOAT), a_function(argument, result, body), samples(4))
+
+
+def test_models_as_text_files_and_results_of_quantize(tmp_path: Path):
+    path, x = tmp_path / "model.mlir", samples(8, 6)
+    path.write_text(dense_layers())
+    quantized = quantize(path, x)
+    expected = compare(parse_module(dense_layers()), quantized.module, x)
+    assert compare(dense_layers(), quantized, x) == expected
+    assert compare(str(path), quantized.module, x) == expected
+    assert inspect(quantized) == inspect(str(quantized.module))
+    assert inspect(quantized) == inspect(quantized.module)
+    none: Any = None
+    message = "model must be a module, MLIR text or the path of a file, not NoneType"
+    for call in (lambda: inspect(none), lambda: compare(path, none, x)):
+        with pytest.raises(TypeError, match=f"^{message}$"):
+            call()
+
+
+def test_models_that_are_swapped():
+    message = (
+        "the float model is quantized, found 'quant.qcast' with a quantized result, and "
+        "the quantized model is not; give the float model first"
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
+        compare(QDQ, FLOAT, samples(8))
+    # Two quantized models may be compared as well.
+    assert compare(QDQ, QDQ, samples(8)).results == {"main:output:0": math.inf}
+
+
+def test_models_without_a_common_value():
+    message = (
+        "no value of an op is in both models, found 3 of the float model and 1 of the "
+        "quantized model; compare models with the same ops or names of locations"
+    )
+    other = a_function(
+        "tensor<4xf32>", "tensor<4xf32>", "%y = arith.negf %x : tensor<4xf32>"
+    )
+    with pytest.warns(UserWarning, match=f"^{message}$"):
+        assert not compare(FLOAT, other, samples(8)).values

@@ -110,11 +110,11 @@ def test_tensorflow_lite_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ),
         (
             ["--entry", "other"],
-            "{output}: error: unknown function 'other'; available: 'main'",
+            "{source}: error: unknown function 'other'; available: 'main'",
         ),
         (
             ["--data", "missing.npz"],
-            "{output}: error: missing.npz: no such file or directory",
+            "missing.npz: error: no such file or directory",
         ),
     ],
 )
@@ -129,6 +129,38 @@ def test_mistakes(
     assert main([source, output, "--data", data, *texts]) == 1
     expected = message.format(source=source, output=output)
     assert capsys.readouterr().err == f"{expected}\n"
+
+
+def test_samples_that_do_not_fit(
+    models: tuple[str, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source, output, data = models
+    path, labels = tmp_path / "two.npz", tmp_path / "labels.npy"
+
+    def message(*options: str) -> str:
+        assert main([source, output, *options]) == 1
+        return capsys.readouterr().err
+
+    x = samples(16, 6)
+    np.savez(path, x=x, y=x)
+    assert message("--data", str(path)) == (
+        f"{path}: error: expected 1 array, one for each argument of function 'main', found "
+        f"2: {path}:x, {path}:y; leave out what is no argument, such as labels\n"
+    )
+    np.savez(path, x=x[:, :5])
+    assert message("--data", str(path)) == (
+        f"{path}:x: error: rows of shape [5] do not fit argument 0 of function 'main', "
+        "expected tensor<4x6xf32>\n"
+    )
+    np.save(labels, np.arange(15) % 3)
+    options = ["--data", data, "--labels", str(labels)]
+    assert message(*options) == (
+        f"{labels}: error: found 15 labels, expected 16 as {data} has samples\n"
+    )
+    np.save(labels, np.arange(16))
+    assert message(*options) == (
+        f"{labels}: error: expected indices of 3 classes, from 0 to 2, found 0 to 15\n"
+    )
 
 
 def test_a_file_that_is_no_model(
