@@ -269,8 +269,8 @@ def quantize(
         DataError: if samples cannot be used.
         ValueError: if the model is quantized already, no target has a kernel for it, none
             of its kernels can be quantized, or, in other modes than `static`, which need
-            no target, it has no products that can be; if a search has nothing to choose
-            from, or nothing that keeps the budget.
+            neither target nor checkpoint, it has no products that can be; if a search has
+            nothing to choose from, or nothing that keeps the budget.
     """
     if not isinstance(cast(object, recipe), Recipe | str | Path):
         raise TypeError(
@@ -287,6 +287,11 @@ def quantize(
         if target is not None:
             raise ValueError(
                 f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no target"
+            )
+        if checkpoint is not None:
+            raise ValueError(
+                f"recipe '{recipe.name}' has mode '{recipe.mode}', expected no checkpoint; "
+                "leave it out"
             )
         return _with_quantized_weights(module, recipe, data, entry, progress)
     if any(op_name(op) == "tfl.assign_variable" for op in module.walk()):

@@ -327,13 +327,13 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
     """How many rows of the arrays are the arguments of each call."""
     name, types = function.sym_name.data, function.function_type.inputs.data
     if len(sources) != len(types):
+        names = ", ".join(each.name for each in sources)
         remedy = "leave out what is no argument, such as labels"
         if len(sources) < len(types):
             remedy = "write all of them to a .npz file, or give a dict in Python"
         raise DataError(
             f"expected {counted(len(types), 'array')}, one for each argument of function "
-            f"'{name}', found {len(sources)}: {', '.join(each.name for each in sources)}; "
-            f"{remedy}"
+            f"'{name}', found {f'{len(sources)}: {names}' if names else 'none'}; {remedy}"
         )
     counts = {source.shape[0] for source in sources}
     if len(counts) > 1:

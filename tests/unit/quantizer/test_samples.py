@@ -126,6 +126,10 @@ def test_arrays_that_do_not_fit():
         "expected 1 array, one for each argument of function 'main', found 2: 'a', 'b'; "
         "leave out what is no argument, such as labels"
     )
+    assert _message({}) == (
+        "expected 1 array, one for each argument of function 'main', found none; write all "
+        "of them to a .npz file, or give a dict in Python"
+    )
     assert _message(np.array(2.0)) == (
         "data: expected an array of numbers with a row for each sample"
     )

@@ -136,6 +136,10 @@ def test_mistakes():
         quantize(dense_layers(), x, recipe)
     with pytest.raises(ValueError, match="has mode 'weight-only', expected no target"):
         quantize(dense_layers(), x, INT4, target="stablehlo-int8")
+    with pytest.raises(
+        ValueError, match="'weight-only', expected no checkpoint; leave"
+    ):
+        quantize(dense_layers(), x, INT4, checkpoint="x.json")
     text = "func.func @main(%x: tensor<?x2xf32>) { return }"
     message = "^no weight of a product is in the model, found no op of floats$"
     with pytest.raises(ValueError, match=message):
