@@ -6,54 +6,17 @@ costs, and write the file of the first one: `python -m examples.classifiers [FIL
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-
-from xdsl_quant.execution import compile
 from xdsl_quant.quantizer import quantize
 from xdsl_quant.runtime.loading import parse_module
 
 from .forms import tfl_text
-from .networks import Floats, Network, load_network
+from .networks import load_network
+from .recipes import results, table
 
 FILE = "build/digits_int8.tflite"
-
-RECIPES = (
-    "int8",
-    "int16x8",
-    "mixed",
-    "dynamic-range",
-    "int8-weights",
-    "int4-weights",
-)
-
-_BATCH = 29
-"""Images of a batch; 899 of them, the test half, are 31 batches."""
-
-
-def results(module: ModuleOp, samples: Floats, batch: int = 1) -> Floats:
-    """What a model gives for samples, of which it takes so many at once."""
-    run = compile(module)
-    batches = np.split(samples, len(samples) // batch)
-    return np.concatenate([run(each) for each in batches])
-
-
-def rows(network: Network) -> Iterator[str]:
-    """A line for the floats, and for each recipe."""
-    calibration, test = network.halves(0)
-    calibration = calibration[: len(calibration) // _BATCH * _BATCH]
-    samples = network.samples[test]
-    text = tfl_text(network, _BATCH)
-    accuracy = network.accuracy(results(parse_module(text), samples, _BATCH), test)
-    yield f"{'-':<13}  {'':>4}  {accuracy:.2%}"
-    for recipe in RECIPES:
-        model = quantize(text, network.samples[calibration], recipe)
-        (sqnr,) = model.report(samples).outputs.values()
-        accuracy = network.accuracy(results(model.module, samples, _BATCH), test)
-        yield f"{recipe:<13}  {sqnr:>4.1f}  {accuracy:.2%}"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -75,9 +38,7 @@ def main(arguments: Sequence[str]) -> None:
         f"{accuracy[1]:.2%} in integers"
     )
     print(f"{path}: {path.stat().st_size:,} bytes\n")
-    print("recipe         SQNR  accuracy")
-    for row in rows(network):
-        print(row)
+    print(table(network, batch=29))
 
 
 if __name__ == "__main__":
