@@ -162,9 +162,9 @@ _SHORT = 16
 
 def keep_vectors_whole(module: Any) -> None:
     """
-    Forbid vectors in loops of which LLVM would write too much: where the last vector has
-    one element to store and the elements are narrowed before, LLVM 22 for AVX-512 stores
-    that element as wide as it was, over what lies behind it.
+    Let LLVM make no vectors of short loops that narrow numbers. Where a single element is
+    left for the last vector, LLVM 22 stores it on CPUs with AVX-512 as wide as it was
+    before it was narrowed, over what lies behind it.
     """
     with module.context:
         annotation = ir.Attribute.parse(
@@ -172,7 +172,7 @@ def keep_vectors_whole(module: Any) -> None:
         )
     for loop in ops_in(module, "scf.for"):
         count = _trip_count(loop)
-        # The sizes of vectors are even.
+        # Vectors have an even number of elements: only an odd count leaves one over.
         if count % 2 and 1 < count < _SHORT and ops_in(loop, *_NARROWING):
             loop.attributes["loop_annotation"] = annotation
 

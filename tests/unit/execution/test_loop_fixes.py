@@ -1,5 +1,8 @@
 """Loops that LLVM would make wrong vectors of."""
 
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -89,3 +92,38 @@ def test_nothing_is_written_behind_a_result(channels: int, storage: str):
     np.testing.assert_array_equal(
         memory[GUARD:-GUARD].reshape(ROWS, channels), expected
     )
+
+
+@pytest.mark.parametrize("narrowing", [True, False])
+def test_short_odd_loops_that_narrow_have_no_vectors(narrowing: bool):
+    ir: Any = import_module("mlir.ir")
+    loop_fixes: Any = import_module("xdsl_quant.execution.loop_fixes")
+    value = "%n" if narrowing else "%c"
+    counts = range(1, 20)
+    loops = "".join(
+        f"""
+          %end{count} = arith.constant {2 * count} : index
+          scf.for %i = %zero to %end{count} step %two {{
+            {"%n = arith.trunci %wide : i32 to i8" if narrowing else ""}
+            memref.store {value}, %to[%i] : memref<?xi8>
+          }}"""
+        for count in counts
+    )
+    text = f"""
+        func.func @f(%to: memref<?xi8>, %wide: i32, %c: i8) {{
+          %zero = arith.constant 0 : index
+          %two = arith.constant 2 : index
+          {loops}
+          return
+        }}"""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        loop_fixes.keep_vectors_whole(module)
+        body = module.body.operations[0].regions[0].blocks[0]
+        loops_made = [op for op in body.operations if op.operation.name == "scf.for"]
+        annotated = [
+            count
+            for count, op in zip(counts, loops_made, strict=True)
+            if "loop_annotation" in op.attributes
+        ]
+    assert annotated == ([3, 5, 7, 9, 11, 13, 15] if narrowing else [])
