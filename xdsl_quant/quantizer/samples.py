@@ -24,6 +24,7 @@ from xdsl_quant.calibration.instrumented_function import Batch, as_tuple
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.numerics.arrays import check_unmasked
 from xdsl_quant.runtime.array_types import shape_of
+from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 Array: TypeAlias = "NDArray[Any]"
@@ -138,7 +139,8 @@ def batches_of(data: Data, function: FuncOp) -> tuple[Iterable[Batch], int | Non
         if isinstance(given, Sequence) and not given:
             raise DataError("expected one or more batches, found none")
         return _GivenBatches(given), len(given) if isinstance(given, Sequence) else None
-    sources = _by_name(sources, function)
+    if len(sources) == len(function.args):
+        sources = _by_name(sources, function)
     sizes = _batch_sizes(sources, function)
     return Batches(sources, sizes), len(sizes)
 
@@ -256,7 +258,7 @@ def _array_source(name: str, array: Array) -> _Source:
 
 def _file_sources(path: str) -> Sequence[_Source]:
     try:
-        if path.endswith(".npz") or zipfile.is_zipfile(path):
+        if has_suffix(path, ".npz") or zipfile.is_zipfile(path):
             return _archive_sources(path)
         return [_array_source(path, np.load(path, mmap_mode="r"))]
     except DataError:
@@ -294,11 +296,18 @@ def _archive_sources(path: str) -> Sequence[_Source]:
 
 
 def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
-    """Arrays with the names of all arguments, in the order of these; others as they are."""
+    """
+    Arrays with the names of all arguments, in the order of these; others as they are.
+
+    Raises:
+        DataError: if an array has the name of another argument than the one in its place.
+    """
     by_key = {source.key: source for source in sources}
-    for names in _names_of_arguments(function):
+    known = [*_names_of_arguments(function)]
+    for names in known:
         if {*names} == {*by_key} and len(names) == len(sources):
             return [by_key[name] for name in names]
+    for names in known:
         for index, source in enumerate(sources):
             if source.key in names and names.index(source.key) != index:
                 raise DataError(

@@ -318,6 +318,11 @@ def test_names_of_other_arguments():
         "argument 0; name all arrays like the arguments, a0, a1, or none"
     )
     assert len(batches({"x": rows(2), "a1": rows(2)}, *types)) == 2
+    # An array too many is the mistake, whatever is called like the argument.
+    with pytest.raises(
+        DataError, match=r"expected 1 array, .* found 2: 'labels', 'a0';"
+    ):
+        batches({"labels": rows(2), "a0": rows(2)}, types[0])
 
 
 @pytest.mark.parametrize("suffix", ["", ":0"])
@@ -329,5 +334,17 @@ def test_names_of_tensors_in_a_file(suffix: str):
         }"""
     function = entry_function(parse_module(text), None)
     found, _ = batches_of({f"a{suffix}": rows(1), f"b{suffix}": 5 + rows(1)}, function)
+    (batch,) = found
+    np.testing.assert_array_equal(np.array(batch), [[5], [0]])
+
+
+def test_a_whole_match_counts_before_a_name_in_another_place():
+    text = """
+        func.func @main(%x: tensor<1xf32>, %y: tensor<1xf32>)
+            attributes {tf.entry_function = {inputs = "y:0,x:0", outputs = ""}} {
+          return
+        }"""
+    function = entry_function(parse_module(text), None)
+    found, _ = batches_of({"x:0": rows(1), "y:0": 5 + rows(1)}, function)
     (batch,) = found
     np.testing.assert_array_equal(np.array(batch), [[5], [0]])
