@@ -47,8 +47,7 @@ from xdsl_quant.transforms.statistics.quant_insert_stats_refs import (
 
 from .accuracy import Accuracy, Labels, Scores
 from .errors import OUTPUT, Error, decibels, json_text
-from .inspection import module_of
-from .quantization import Model, QuantizedModel
+from .quantization import Model, QuantizedModel, module_of
 from .recording import (
     Floats,
     RecordedModule,

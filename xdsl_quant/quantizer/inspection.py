@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
-    ModuleOp,
     NameLoc,
     TensorType,
     UnrankedTensorType,
@@ -39,7 +38,7 @@ from xdsl_quant.transforms.building.arrays import (
 )
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
 
-from .quantization import Model, QuantizedModel, read_model
+from .quantization import Model, QuantizedModel, module_of
 
 _FLOAT_BYTES = 4
 """The size of a number of type `f32`."""
@@ -231,11 +230,6 @@ def _range_text(low: str, high: str) -> str:
 
 
 # Inspection
-
-
-def module_of(model: Model | QuantizedModel) -> ModuleOp:
-    """The module of a model: see [`quantize`][xdsl_quant.quantizer.quantize]."""
-    return read_model(model.module if isinstance(model, QuantizedModel) else model)
 
 
 def inspect(model: Model | QuantizedModel) -> Inspection:

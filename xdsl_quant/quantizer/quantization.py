@@ -33,6 +33,7 @@ from xdsl_quant.dialects.quant.traits import AffineOpCoefficient, quantization_t
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.runtime.atomic_files import open_atomically
 from xdsl_quant.runtime.entry_function import entry_function, functions_run
+from xdsl_quant.runtime.file_names import has_suffix
 from xdsl_quant.runtime.loading import (
     IRError,
     apply_passes,
@@ -218,13 +219,23 @@ def read_model(model: Model) -> ModuleOp:
     path = Path(model)
     if is_tflite_file(path):
         return read_tflite_file(path)
-    if path.suffix != ".mlir":
+    if not has_suffix(path, ".mlir"):
         raise IRError(f"{path}: error: unknown kind of file, expected .tflite or .mlir")
     try:
         return parse_module(path.read_text(), str(path))
     except OSError as e:
         reason = (e.strerror or str(e)).lower()
         raise IRError(f"{path}: error: {reason}") from None
+
+
+def module_of(model: Model | QuantizedModel) -> ModuleOp:
+    """
+    The module of a model, or of what a model became, which is not the one that is given.
+
+    Raises:
+        IRError, TypeError, ImportError: as `read_model`.
+    """
+    return read_model(model.module if isinstance(model, QuantizedModel) else model)
 
 
 def quantize(

@@ -317,6 +317,12 @@ def test_a_model_without_kernels():
         quantize(text, samples(8, 2))
 
 
+def test_a_suffix_in_capitals(tmp_path: Path):
+    path = tmp_path / "LAYERS.MLIR"
+    path.write_text(str(dense_layers()))
+    assert quantize(path, samples(8, 6)).kernel_count == 3
+
+
 def test_a_file_that_is_missing():
     with pytest.raises(IRError) as caught:
         quantize("missing.mlir", samples(8, 6))
