@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,14 +91,20 @@ class Labels:
         Raises:
             DataError: if labels cannot be read, are not as many as samples, or are no
                 indices although there is no metric.
-            TypeError: if labels are of another type.
+            TypeError: if labels or the metric are of another type.
         """
         source, values = labels_of(labels, batches)
+        if not callable(cast(object, metric or max)):
+            raise TypeError(
+                "metric must be a function of outputs and labels, not "
+                f"{type(metric).__name__}"
+            )
         if metric is None and values.dtype.kind not in "iu":
             remedy = "convert them with astype" if values.ndim == 1 else _ARGMAX
             raise DataError(
-                f"{source}: expected indices of classes, found dtype {values.dtype}; "
-                f"{remedy}, or give a metric in Python"
+                f"expected indices of classes, found dtype {values.dtype}; "
+                f"{remedy}, or give a metric in Python",
+                source,
             )
         return Labels(values, metric, source)
 
@@ -127,7 +134,8 @@ class Score:
         outputs = tuple(value for key, value in values.items() if OUTPUT in key)
         if not outputs or not all(output.ndim for output in outputs):
             raise DataError(
-                "labels need outputs of floats with a row for each sample; leave them out"
+                "expected outputs of floats with a row for each sample; leave labels out",
+                self.labels.source,
             )
         if self.labels.metric is None:
             # The outputs of all samples may be large.
@@ -149,20 +157,26 @@ class Score:
         count = len(outputs[0]) if outputs else 0
         if count != len(labels):
             raise DataError(
-                f"{self.labels.source}: found {len(labels)} labels, expected {count} as "
-                "outputs"
+                f"found {len(labels)} labels, expected {count} as outputs",
+                self.labels.source,
             )
         if self.labels.metric is not None:
-            value: Any = self.labels.metric(outputs, labels)
-            try:
-                return float(value)
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"metric '{self.labels.name}' must return a number, not {value!r}"
-                ) from None
+            return self._number(self.labels.metric(outputs, labels))
         return (
             np.count_nonzero(outputs[0].reshape(labels.shape) == labels) / labels.size
         )
+
+    def _number(self, value: Any) -> float:
+        """What a metric returns."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number):
+            raise TypeError(
+                f"metric '{self.labels.name}' must return a number, not {value!r}"
+            )
+        return number
 
 
 def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
@@ -177,20 +191,23 @@ def _classes(output: Floats, labels: Labels) -> NDArray[np.intp]:
     count = output.shape[-1] if output.ndim > 1 else 1
     if count < 2:
         raise DataError(
-            "labels need two or more classes in the last dimension of the first output, "
-            f"found shape {[*output.shape]}; give a metric in Python"
+            "expected two or more classes in the last dimension of the first output, "
+            f"found shape {[*output.shape]}; give a metric in Python",
+            labels.source,
         )
     shape = output.shape[1:-1]
     if prod(values.shape[1:]) != prod(shape):
         raise DataError(
-            f"{labels.source}: expected indices of classes of shape "
+            "expected indices of classes of shape "
             f"{[len(values), *shape]}, found {[*values.shape]}; {_ARGMAX}, or give a "
-            "metric in Python"
+            "metric in Python",
+            labels.source,
         )
     if values.size and not (0 <= values.min() and values.max() < count):
         raise DataError(
-            f"{labels.source}: expected indices of {count} classes, from 0 to {count - 1}, "
-            f"found {values.min()} to {values.max()}"
+            f"expected indices of {count} classes, from 0 to {count - 1}, "
+            f"found {values.min()} to {values.max()}",
+            labels.source,
         )
     return output.argmax(-1)
 

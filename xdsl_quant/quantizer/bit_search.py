@@ -8,6 +8,9 @@ Mixed precision: the widths of storage of each kernel, found by measuring on sam
    the assignments are found that no other one beats in both bytes and noise: the front.
 3. Assignments of the front are measured, and the cheapest one is taken that keeps the
    budget as measured.
+4. Errors are not quite independent, least of all where noise is as strong as the signal.
+   So the most promising assignments that differ from this one in one or two kernels are
+   measured, too, until none of them is better.
 
 Nothing is random: the same model, samples and recipe have the same result.
 """
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.calibration.instrumented_function import Batch
@@ -48,6 +52,9 @@ Choice: TypeAlias = tuple[int, ...]
 
 _CURVE = 12
 """How many assignments of the front are measured, whatever the budget."""
+
+_NEAR = 4
+"""How many assignments beside the best one are measured at a time."""
 
 _MOST = 4096
 """How many assignments the front has at most; fewer combinations are searched exactly."""
@@ -170,17 +177,23 @@ class BitSearch:
             self.measure([front[count - 1]])
         else:
             self._narrow_down(front, lambda choice: self._keeps(choice, budget))
-        kept = [choice for choice in self.measured if self._keeps(choice, budget)]
-        is_cheaper = budget.unit != "bytes"
-        chosen = min(
-            kept,
-            key=lambda c: (
-                (self._cost(c), self.measured[c].noise, c)
-                if is_cheaper
-                else (self.measured[c].noise, self._cost(c), c)
-            ),
-        )
+        chosen = self._best(budget)
+        while near := self._near(chosen, budget):
+            self.measure(near)
+            if (better := self._best(budget)) == chosen:
+                break
+            chosen = better
         return chosen, self._result(chosen, budget)
+
+    def _best(self, budget: Budget) -> Choice:
+        """The best assignment that was measured and keeps a budget."""
+
+        def order(choice: Choice) -> tuple[object, ...]:
+            noise, cost = self.measured[choice].noise, self._cost(choice)
+            is_spent = budget.unit == "bytes"
+            return (noise, cost, choice) if is_spent else (cost, noise, choice)
+
+        return min((c for c in self.measured if self._keeps(c, budget)), key=order)
 
     def all_choices(self) -> Iterator[Choice]:
         """All assignments."""
@@ -225,24 +238,31 @@ class BitSearch:
     def _with(self, kernel: int, width: int) -> Choice:
         return (*self.widest[:kernel], width, *self.widest[kernel + 1 :])
 
+    def _options(self, kernel: int) -> Sequence[tuple[int, int, float]]:
+        """
+        For each width of a kernel what it adds to the bytes of the widest assignment, the
+        width of activations, and the noise that it adds alone.
+        """
+        widest = self.measured[self.widest]
+        options: list[tuple[int, int, float]] = []
+        for number, width in enumerate(self._searched[kernel]):
+            alone = self.measured[self._with(kernel, number)]
+            size = alone.stored_bytes - widest.stored_bytes
+            noise = alone.noise - widest.noise
+            options.append((size, width.activation_bits or 0, noise))
+        return options
+
     def front(self) -> Sequence[Choice]:
         """
         The assignments that no other one beats in cost and noise, from cheap to good, if
         the noise that each width of each kernel adds alone is what it adds beside others.
         """
-        widest = self.measured[self.widest]
         # Bytes, widths of activations, noise, and the order of choices, which breaks ties.
         points = np.zeros(1, int), np.zeros(1, int), np.zeros(1), np.zeros(1, int)
         choices = np.zeros((1, 0), np.uint8)
         for kernel, widths in enumerate(self._searched):
             count = len(widths)
-            alone = [self.measured[self._with(kernel, i)] for i in range(count)]
-            options = (
-                [each.stored_bytes - widest.stored_bytes for each in alone],
-                [width.activation_bits or 0 for width in widths],
-                [each.noise - widest.noise for each in alone],
-                range(count),
-            )
+            options = (*np.transpose(self._options(kernel)), np.arange(count))
             *costs, ranks = points
             grown = [
                 np.add.outer(each, more).ravel()
@@ -258,6 +278,49 @@ class BitSearch:
             parents, numbers = np.divmod(order, count)
             choices = np.column_stack([choices[parents], numbers.astype(np.uint8)])
         return [tuple(choice) for choice in choices.tolist()]
+
+    def _near(self, choice: Choice, budget: Budget) -> Sequence[Choice]:
+        """
+        Some assignments that are not measured, differ from a given one in one or two
+        kernels, and may be better: those with the least noise, as in `front`.
+        """
+        kernels, widths, added = self._changes(choice)
+        first, second = np.triu_indices(len(kernels), 1)
+        with np.errstate(invalid="ignore"):
+            size, wide, noise = (added[first] + added[second]).T
+        if budget.unit == "bytes":
+            may_be_better = size <= budget.amount - self._bytes(choice)
+        else:
+            may_be_better = (size < 0) | ((size == 0) & (wide < 0))
+        may_be_better &= kernels[first] != kernels[second]
+        order = np.lexsort((size, noise))
+        found: list[Choice] = []
+        for i in order[may_be_better[order]]:
+            near = [0, *choice]
+            for change in (second[i], first[i]):
+                near[kernels[change]] = int(widths[change])
+            if (changed := tuple(near[1:])) not in self.measured:
+                found.append(changed)
+            if len(found) == _NEAR:
+                break
+        return found
+
+    def _changes(
+        self, choice: Choice
+    ) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.float64]]:
+        """
+        The changes of one kernel, counted from 1: kernels, their widths, and what is added
+        to bytes, widths of activations, and noise. The first one changes nothing.
+        """
+        kernels, widths, added = [0], [0], [np.zeros(3)]
+        for kernel, old in enumerate(choice):
+            options = np.array(self._options(kernel))
+            for width, option in enumerate(options):
+                if width != old:
+                    kernels.append(kernel + 1)
+                    widths.append(width)
+                    added.append(option - options[old])
+        return np.array(kernels), np.array(widths), np.array(added)
 
     def _bytes(self, choice: Choice) -> int:
         """The size of constants, which is a sum over kernels."""

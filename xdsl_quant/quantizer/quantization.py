@@ -41,6 +41,7 @@ from xdsl_quant.runtime.loading import (
     parse_module,
     read_tflite_file,
 )
+from xdsl_quant.transforms.building.type_replacement import defined_values
 from xdsl_quant.transforms.propagation.module_kernels import (
     float_ops_of,
     kernels_of,
@@ -179,9 +180,11 @@ class QuantizedModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """
-        Write the quantized model to a `.tflite` file, or else as text.
+        Write the quantized model to a `.tflite` file, or as text to a `.mlir` file or one
+        whose name has no suffix.
 
         Raises:
+            ValueError: if it is another kind of file.
             OSError: if the file cannot be written.
             TFLiteFileError: if an op has no form in a `.tflite` file.
         """
@@ -190,6 +193,8 @@ class QuantizedModel:
 
             content = write_tflite(self.module)
         else:
+            if Path(path).suffix and not has_suffix(path, ".mlir"):
+                raise ValueError(f"{path}: expected a .mlir or .tflite file")
             content = f"{self.module!s}\n".encode()
         with open_atomically(path) as file:
             file.write(content)
@@ -278,10 +283,10 @@ def quantize(
         TypeError: if the model is neither a module, text nor a path, or the recipe, the
             budget or samples are of another type than they may be.
         DataError: if samples cannot be used.
-        ValueError: if the model is quantized already, no target has a kernel for it, none
-            of its kernels can be quantized, or, in other modes than `static`, which need
-            neither target nor checkpoint, it has no products that can be; if a search has
-            nothing to choose from, or nothing that keeps the budget.
+        ValueError: if the model is quantized already or has no floats, no target has a
+            kernel for it, none of its kernels can be quantized, or, in other modes than
+            `static`, which need neither target nor checkpoint, it has no products that can
+            be; if a search has nothing to choose from, or nothing that keeps the budget.
     """
     if not isinstance(cast(object, recipe), Recipe | str | Path):
         raise TypeError(
@@ -334,6 +339,7 @@ def quantize(
 
     statistics = observed(recipe.observer, None)
     ranges = {key: statistics.ranges(key) for key in statistics.observations}
+    _check_samples_vary(float_module, ranges)
     by_observer: dict[str, list[str]] = {}
     for key in ranges:
         by_observer.setdefault(selection.observer(key, recipe.observer), []).append(key)
@@ -425,7 +431,7 @@ def _search_options(
 def _check_is_float(module: ModuleOp) -> None:
     """
     Raises:
-        ValueError: if a model is quantized.
+        ValueError: if a model is quantized or of integers.
     """
     for op in module.walk():
         if op_name(op).partition(".")[0] in ("stablehlo", "tfl") and any(
@@ -436,6 +442,25 @@ def _check_is_float(module: ModuleOp) -> None:
                 f"the model is quantized already, found '{op_name(op)}' with a quantized "
                 "result; quantize the float model that it was made of"
             )
+    values = (value for op in module.walk() for value in defined_values(op))
+    if not any(isinstance(scalar_or_element_type(v.type), AnyFloat) for v in values):
+        raise ValueError("the model has no floats, expected a float model")
+
+
+def _check_samples_vary(module: ModuleOp, ranges: Mapping[str, KeyStatistics]) -> None:
+    """Warn of samples that are all the same number."""
+    layers = [
+        ranges[op.stats_key.data].layer
+        for op in module.walk()
+        if isinstance(op, StatisticsRefOp)
+        and isinstance(op.input, BlockArgument)
+        and op.stats_key.data in ranges
+    ]
+    if layers and all(low == high for low, high in layers):
+        warnings.warn(
+            f"the samples do not vary, found {layers[0][0]:g} only; check the data",
+            stacklevel=3,
+        )
 
 
 def _with_quantized_weights(

@@ -53,7 +53,7 @@ class ModelReport(ReportData):
         without noise, and one of what there is not, is `null`.
         """
         content = asdict(replace(self, search=None))
-        del content["search"]
+        content["search"] = None if self.search is None else self.search.content()
         for kernel in content["kernels"]:
             del kernel["histogram"]
         return json_text(content)
@@ -102,7 +102,9 @@ class ModelReport(ReportData):
         outputs = ", ".join(
             f"{name} {decibels(sqnr)} dB" for name, sqnr in self.outputs.items()
         )
-        ratio = self.float_bytes / self.stored_bytes if self.stored_bytes else 1.0
+        ratio = ""
+        if self.stored_bytes:
+            ratio = f", {self.float_bytes / self.stored_bytes:.2f} times less"
         return "\n".join(
             [
                 *table(rows),
@@ -114,8 +116,7 @@ class ModelReport(ReportData):
                     for each in (self.accuracy, self.latency)
                     if each is not None
                 ),
-                f"constants: {self.float_bytes} -> {self.stored_bytes} bytes, "
-                f"{ratio:.2f} times less",
+                f"constants: {self.float_bytes} -> {self.stored_bytes} bytes{ratio}",
             ]
         )
 

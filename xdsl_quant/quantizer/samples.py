@@ -49,7 +49,20 @@ _DAMAGED = "the archive is damaged; write it again"
 
 
 class DataError(ValueError):
-    """Samples that cannot be used, explained in one sentence."""
+    """Samples or labels that cannot be used, explained in one sentence."""
+
+    message: str
+    """What is wrong with them."""
+
+    source: str
+    """What they are called: the file that they are in; empty if nothing says it."""
+
+    def __init__(self, message: str, source: str = ""):
+        super().__init__(message, source)
+        self.message, self.source = message, source
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.message}" if self.source else self.message
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ class _Source:
         try:
             yield from self._batches_of_archive(self.archive, sizes)
         except (zipfile.BadZipFile, zlib.error, EOFError):
-            raise DataError(f"{self.archive}: {_DAMAGED}") from None
+            raise DataError(_DAMAGED, self.archive) from None
 
     def _batches_of_archive(self, path: str, sizes: Sequence[int]) -> Iterator[Array]:
         row_length = prod(self.shape[1:]) * self.dtype.itemsize
@@ -96,7 +109,7 @@ class _Source:
             for size in sizes:
                 data = file.read(size * row_length)
                 if len(data) != size * row_length:
-                    raise DataError(f"{self.name}: the array ends before its last row")
+                    raise DataError("the array ends before its last row", self.name)
                 array = np.frombuffer(data, self.dtype)
                 yield array.reshape(size, *self.shape[1:])
             # The checksum is checked at the end of the file.
@@ -195,8 +208,9 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
     sources = _sources(labels, "labels") or []
     if len(sources) != 1:
         raise DataError(
-            f"{labels}: found {len(sources)} arrays, expected one of labels; write the "
-            "labels to a file of their own"
+            f"found {len(sources)} arrays, expected one of labels; write the "
+            "labels to a file of their own",
+            str(labels),
         )
     source = sources[0]
     count = source.shape[0]
@@ -204,13 +218,14 @@ def labels_of(labels: LabelData, batches: Iterable[Batch]) -> tuple[str, Array]:
         samples = batches.sources[0]
         if count != samples.shape[0]:
             raise DataError(
-                f"{source.name}: found {count} labels, expected {samples.shape[0]} as "
-                f"{samples.name} has samples"
+                f"found {count} labels, expected {samples.shape[0]} as "
+                f"{samples.name} has samples",
+                source.name,
             )
         # The last samples may be left out.
         count = sum(batches.sizes)
     if not count:
-        raise DataError(f"{source.name}: found no labels, expected one or more")
+        raise DataError("found no labels, expected one or more", source.name)
     (values,) = source.batches([count])
     return source.name, values
 
@@ -225,8 +240,9 @@ def _check_finite(name: str, argument: object, first_row: int) -> None:
         place = f"row {first_row + row} has "
     found = array[row][~is_finite[row]].flat[0]
     raise DataError(
-        f"{name}: {place or 'it is '}a value that is not finite, found {found}; leave the "
-        "sample out"
+        f"{place or 'it is '}a value that is not finite, found {found}; leave the "
+        "sample out",
+        name,
     )
 
 
@@ -250,9 +266,7 @@ def _sources(data: Data, name: str = "data") -> Sequence[_Source] | None:
 
 def _array_source(name: str, array: Array) -> _Source:
     if not array.ndim:
-        raise DataError(
-            f"{name}: expected an array of numbers with a row for each sample"
-        )
+        raise DataError("expected an array of numbers with a row for each sample", name)
     return _Source(name, array.shape, array.dtype, array)
 
 
@@ -264,12 +278,12 @@ def _file_sources(path: str) -> Sequence[_Source]:
     except DataError:
         raise
     except OSError as e:
-        raise DataError(f"{path}: {(e.strerror or str(e)).lower()}") from None
+        raise DataError((e.strerror or str(e)).lower(), path) from None
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as e:
         if isinstance(e, zipfile.BadZipFile | zlib.error) and zipfile.is_zipfile(path):
-            raise DataError(f"{path}: {_DAMAGED}") from None
+            raise DataError(_DAMAGED, path) from None
         raise DataError(
-            f"{path}: expected a NumPy file of numbers, .npy or .npz"
+            "expected a NumPy file of numbers, .npy or .npz", path
         ) from None
 
 
@@ -283,7 +297,7 @@ def _archive_sources(path: str) -> Sequence[_Source]:
                 shape, is_fortran, dtype = _header(file)
             if dtype.hasobject or not shape:
                 raise DataError(
-                    f"{name}: expected an array of numbers with a row for each sample"
+                    "expected an array of numbers with a row for each sample", name
                 )
             if is_fortran and len(shape) > 1:
                 # Rows are not together in the file.
@@ -311,10 +325,11 @@ def _by_name(sources: Sequence[_Source], function: FuncOp) -> Sequence[_Source]:
         for index, source in enumerate(sources):
             if source.key in names and names.index(source.key) != index:
                 raise DataError(
-                    f"{source.name}: the array has the name of argument "
+                    "the array has the name of argument "
                     f"{names.index(source.key)} of function '{function.sym_name.data}', "
                     f"found it as argument {index}; name all arrays like the arguments, "
-                    f"{', '.join(names)}, or none"
+                    f"{', '.join(names)}, or none",
+                    source.name,
                 )
     return sources
 
@@ -358,14 +373,16 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
             )
         if not _fits(source.shape, shape):
             raise DataError(
-                f"{source.name}: rows of shape {list(source.shape[1:])} do not fit "
-                f"argument {index} of function '{name}', expected {type_}"
+                f"rows of shape {list(source.shape[1:])} do not fit "
+                f"argument {index} of function '{name}', expected {type_}",
+                source.name,
             )
         if not _has_dtype(source.dtype, dtype := numpy_dtype(type_)):
             raise DataError(
-                f"{source.name}: numbers of dtype {source.dtype} do not fit argument "
+                f"numbers of dtype {source.dtype} do not fit argument "
                 f"{index} of function '{name}', expected {dtype}; convert them with "
-                "astype"
+                "astype",
+                source.name,
             )
         sizes.update(size for size in shape[:1] if size >= 0)
     if len(sizes) > 1:
@@ -391,8 +408,8 @@ def _batch_sizes(sources: Sequence[_Source], function: FuncOp) -> Sequence[int]:
             )
     if not sizes_of_all:
         raise DataError(
-            f"{sources[0].name}: found {count} samples, expected at least "
-            f"{max(sizes, default=1)}"
+            f"found {counted(count, 'sample')}, expected {max(sizes, default=1)} or more",
+            sources[0].name,
         )
     return sizes_of_all
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
+from typing import Any
 
 from xdsl_quant.diagnostics import shortened_text, table
 from xdsl_quant.display.trade_off_svg import Limit, Point, trade_off_svg
@@ -119,6 +120,16 @@ class BitSearchResult:
             if not curve or each.noise < curve[-1].noise:
                 curve.append(each)
         return curve
+
+    def content(self) -> dict[str, Any]:
+        """What JSON has of it."""
+        return {
+            "budget": str(self.budget),
+            "kernels": [*map(asdict, self.kernels)],
+            "chosen": asdict(self.chosen),
+            "widest": asdict(self.widest),
+            "measured": [*map(asdict, self.measured)],
+        }
 
     def __str__(self) -> str:
         """The kernels and the curve as tables."""

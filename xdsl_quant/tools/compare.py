@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> None:
     errors = (ValueError, TypeError, ImportError, OSError)
     with (
         reported(options.quantized, *errors),
-        reported_data(options.data, options.labels),
+        reported_data(options.data),
     ):
         found = compare(
             float_module,

@@ -59,7 +59,12 @@ def exit_code(
         details = f": {error}" if str(error) else ""
         return _told(f"{options.module}: error: there is not enough memory{details}")
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        checkpoint = getattr(options, "checkpoint", None)
+        is_kept = checkpoint is not None and Path(checkpoint).exists()
+        remedy = (
+            f"; to go on from {checkpoint}, run the same command" if is_kept else ""
+        )
+        print(f"interrupted{remedy}", file=sys.stderr)
         return 130
     return 0
 
@@ -118,13 +123,12 @@ def reported(place: str, *errors: type[Exception]) -> Generator[None]:
 
 
 @contextmanager
-def reported_data(data: str, labels: str | None) -> Generator[None]:
+def reported_data(data: str) -> Generator[None]:
     """
     Report samples or labels that cannot be used as a mistake in a file.
 
     Args:
-        data: the file with samples.
-        labels: the one with labels, if there is one.
+        data: the file with samples, for errors that do not say which file they are about.
 
     Raises:
         Failure: in place of a `DataError`.
@@ -134,16 +138,8 @@ def reported_data(data: str, labels: str | None) -> Generator[None]:
     try:
         yield
     except DataError as error:
-        place, message = data, str(error)
-        for path in (data, labels):
-            if path is not None and message.startswith(f"{path}:"):
-                # Of an archive, also the array.
-                end = message.index(": ", len(path))
-                place, message = message[:end], message[end + 2 :]
-                break
-        if labels is not None and message.startswith("labels "):
-            place = labels
-        raise Failure(f"{place}: error: {message}") from error
+        place = error.source or data
+        raise Failure(f"{place}: error: {error.message}") from error
 
 
 def read_module(options: argparse.Namespace, ctx: Context | None = None) -> ModuleOp:

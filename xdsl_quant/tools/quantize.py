@@ -37,7 +37,7 @@ from xdsl_quant.runtime.loading import is_tflite_file
 from xdsl_quant.transforms.propagation.target_files import TargetError, read_target
 
 from .array_files import check_files
-from .failures import Failure, exit_code, failure, read_module, reported
+from .failures import Failure, exit_code, failure, read_module, reported, reported_data
 from .options import (
     add_checkpoint_option,
     add_entry_option,
@@ -164,19 +164,22 @@ def _run(options: argparse.Namespace) -> None:
     module = read_module(options)
     shown = shows_progress(options)
     errors = (ValueError, TypeError, PassFailedException, OSError)
+    # Before the calibration, which may take long.
     with reported(options.module, *errors):
-        # Before the calibration, which may take long.
         function = entry_function(module, options.entry)
+    with reported_data(data):
         batches = test_batches = batches_of(data, function)[0]
-        if options.test_data is not None:
-            test_batches, _ = batches_of(options.test_data, function)
-        if options.labels is not None:
-            Labels.of(options.labels, test_batches)
         if options.data_labels is not None:
             Labels.of(options.data_labels, batches)
+    test_data = options.test_data or data
+    with reported_data(test_data):
+        if options.test_data is not None:
+            test_batches, _ = batches_of(test_data, function)
+        if options.labels is not None:
+            Labels.of(options.labels, test_batches)
     if is_tflite_file(options.output):
         _check_has_file(module, recipe, batches, options)
-    with reported(options.module, *errors):
+    with reported(options.module, *errors), reported_data(data):
         model = quantize(
             module,
             batches,
@@ -189,7 +192,7 @@ def _run(options: argparse.Namespace) -> None:
             progress=with_progress if shown else None,
         )
     _save(model, options)
-    with reported(options.module, *errors):
+    with reported(options.module, *errors), reported_data(test_data):
         report = model.report(test_batches, options.labels, times=options.times)
     if options.report is not None:
         with reported(options.report, OSError):

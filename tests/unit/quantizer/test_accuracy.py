@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,11 @@ def test_files_and_types_that_are_no_labels(tmp_path: Path):
         with pytest.raises(error) as caught:
             model.report(DATA, labels)  # pyright: ignore[reportArgumentType] tested
         assert str(caught.value) == message
+    with pytest.raises(TypeError) as no_function:
+        model.report(DATA, np.zeros(70), "f1")  # pyright: ignore[reportArgumentType] tested
+    assert str(no_function.value) == (
+        "metric must be a function of outputs and labels, not str"
+    )
     with pytest.raises(TypeError) as missing:
         model.report(DATA, metric=lambda outputs, labels: 0.0)
     assert (
@@ -213,12 +219,12 @@ func.func @main(%x: tensor<?x1xf32>) -> tensor<?x1xf32> {
     with pytest.raises(DataError) as caught:
         quantize(text, data).report(data, np.zeros(8, np.int64))
     assert str(caught.value) == (
-        "labels need two or more classes in the last dimension of the first output, found "
-        "shape [8, 1]; give a metric in Python"
+        "labels: expected two or more classes in the last dimension of the first output, "
+        "found shape [8, 1]; give a metric in Python"
     )
 
 
-@pytest.mark.parametrize("value", ["x", None, np.zeros(2)])
+@pytest.mark.parametrize("value", ["x", None, np.zeros(2), math.nan])
 def test_a_metric_returns_a_number(value: Any):
     def best(outputs: Outputs, labels: NDArray[Any]) -> Any:
         return value

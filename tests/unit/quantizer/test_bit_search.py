@@ -106,6 +106,27 @@ def test_decibels_choose_the_smallest_assignment(brute_force: BitSearch):
         assert found.chosen.stored_bytes == min(kept)
 
 
+@pytest.mark.parametrize("budget", [Budget(36, "bytes"), Budget(5.4, "dB")])
+def test_errors_that_are_not_independent(
+    brute_force: BitSearch, budget: Budget, monkeypatch: pytest.MonkeyPatch
+):
+    alone = np.add.outer([3, 2, 0], [8, 2, 0]) + 1.0
+    # The sum of what they add alone is 5, and so it is beaten by the 4 of (0, 2).
+    alone[1, 1] = 3
+
+    def measured(_: BitSearch, choice: tuple[int, ...]) -> Any:
+        # The kernel in the middle has one width.
+        noise = alone[choice[::2]] / 1000
+        return replace(brute_force.measured[choice], noise=noise)
+
+    monkeypatch.setattr(BitSearch, "_measured", measured)
+    search = replace(brute_force)
+    choice, found = search.run(budget)
+    assert (1, 0, 1) not in search.front()
+    assert choice == (1, 0, 1)
+    assert found.chosen.stored_bytes == 36
+
+
 def test_the_chosen_widths_are_those_of_the_model():
     model = result("40 B")
     assert model.search is not None
@@ -313,11 +334,12 @@ func.func @main(%x: {x}) -> {x} {{
   return %y : {x}
 }}
 """
-    with pytest.warns(UserWarning, match="no narrower width") as caught:
+    with pytest.warns(UserWarning, match="not vary|no narrower width") as caught:
         quantize(text, np.zeros_like(DATA), MIXED)
     assert [str(each.message) for each in caught] == [
+        "the samples do not vary, found 0 only; check the data",
         "no narrower width of a kernel loses SQNR on the samples, found inf dB with the "
-        "widest; check that results differ from sample to sample"
+        "widest; check that results differ from sample to sample",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,6 +123,8 @@ def test_a_report():
         "i8<-127:127>",
     ]
     assert lines[-1] == "constants: 288 -> 72 bytes, 4.00 times less"
+    empty = str(replace(report, kernels=[])).splitlines()
+    assert empty[-1] == "constants: 0 -> 0 bytes"
     content = json.loads(report.json())
     assert content["kernels"][0]["stored_bytes"] == 48
     # NaN is none of JSON's numbers.

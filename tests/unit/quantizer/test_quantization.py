@@ -285,6 +285,44 @@ def test_a_model_that_is_quantized_already(recipe: str):
     )
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int8-weights", "dynamic-range"])
+def test_a_model_of_integers(recipe: str):
+    text = """
+func.func @main(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
+  %y = stablehlo.add %x, %x : tensor<2x3xi8>
+  return %y : tensor<2x3xi8>
+}
+"""
+    with pytest.raises(ValueError, match="floats") as caught:
+        quantize(text, np.zeros((2, 3), np.int8), recipe)
+    assert str(caught.value) == "the model has no floats, expected a float model"
+
+
+def test_samples_that_are_all_the_same():
+    with pytest.warns(UserWarning, match="vary") as caught:
+        quantize(dense_layers(), np.full((8, 6), 0.5, np.float32))
+    assert [str(each.message) for each in caught] == [
+        "the samples do not vary, found 0.5 only; check the data"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_written"),
+    [("m.onnx", False), ("m.MLIR", True), ("m", True), ("m.txt", False)],
+)
+def test_files_of_other_kinds(name: str, is_written: bool, tmp_path: Path):
+    model = quantize(dense_layers(), samples(8, 6))
+    path = tmp_path / name
+    if is_written:
+        model.save(path)
+        assert path.read_text() == f"{model.module!s}\n"
+        return
+    with pytest.raises(ValueError, match="expected") as caught:
+        model.save(path)
+    assert str(caught.value) == f"{path}: expected a .mlir or .tflite file"
+    assert not path.exists()
+
+
 def test_an_override_that_selects_nothing():
     for override, message in (
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -194,7 +195,23 @@ def test_a_search_for_bits(report: ModelReport):
     (table,) = page_tree(model.report(DATA)).iter("pre")
     assert text_of(table) == str(model.search)
     assert "Search for bits" not in report.page()
-    assert '"search"' not in model.report(DATA).json()
+    content = json.loads(model.report(DATA).json())["search"]
+    assert content["budget"] == "40 bytes"
+    assert content["chosen"] == {
+        "weight_bits": [4, None, 4],
+        "activation_bits": [8, 8, 8],
+        "stored_bytes": 36,
+        "noise": model.search.chosen.noise,
+        "accuracy": None,
+    }
+    assert content["chosen"] in content["measured"]
+    assert len(content["measured"]) == len(model.search.measured)
+    assert [kernel["widths"] for kernel in content["kernels"]] == [
+        ["8x2", "8x4", "8x8"],
+        ["8"],
+        ["8x2", "8x4", "8x8"],
+    ]
+    assert json.loads(report.json())["search"] is None
 
 
 def test_a_kernel_that_computes_a_constant_has_no_sqnr():

@@ -133,7 +133,7 @@ def test_arrays_that_do_not_fit():
     assert _message(np.array(2.0)) == (
         "data: expected an array of numbers with a row for each sample"
     )
-    assert _message(rows(0, 3)) == "data: found 0 samples, expected at least 1"
+    assert _message(rows(0, 3)) == "data: found 0 samples, expected 1 or more"
 
 
 def test_an_array_for_each_argument(tmp_path: Path):
@@ -162,7 +162,7 @@ def test_fewer_samples_than_a_call_takes():
     text = "func.func @main(%x: tensor<8x3xf32>) { return }"
     with pytest.raises(DataError) as caught:
         batches_of(rows(4, 3), entry_function(parse_module(text), None))
-    assert str(caught.value) == "data: found 4 samples, expected at least 8"
+    assert str(caught.value) == "data: found 4 samples, expected 8 or more"
 
 
 def test_a_call_that_takes_no_samples():

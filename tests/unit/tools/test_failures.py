@@ -46,6 +46,20 @@ def test_errors(
     assert (captured.out, captured.err) == ("", message)
 
 
+def test_interruption_with_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "x.json"
+    options = argparse.Namespace(module="m.mlir", checkpoint=str(path))
+    for message in (
+        "interrupted\n",
+        f"interrupted; to go on from {path}, run the same command\n",
+    ):
+        assert exit_code(raising(KeyboardInterrupt()), options) == 130
+        assert capsys.readouterr().err == message
+        path.touch()
+
+
 def test_error_with_a_file(capsys: pytest.CaptureFixture[str]):
     error = OSError(28, "No space left on device", "y.npz")
     assert exit_code(raising(error), OPTIONS) == 1

@@ -51,6 +51,7 @@ from xdsl_quant.dialects.quant import (
     StatisticsOp,
 )
 from xdsl_quant.runtime.atomic_files import open_atomically
+from xdsl_quant.runtime.file_names import has_suffix
 
 from .module_kernels import kernels_of, warn_without_kernels
 from .resolution.axes import without_axis
@@ -111,7 +112,7 @@ class QuantPropagatePass(ModulePass):
         if stream is None or self.report is None:
             return
         report = propagation.report()
-        text = report.json() if self.report.endswith(".json") else str(report)
+        text = report.json() if has_suffix(self.report, ".json") else str(report)
         stream.write(text.encode())
 
 
