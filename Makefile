@@ -16,7 +16,7 @@ TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
 .PHONY: help venv demo tests pytest filecheck lint pages format fuzz oracles \
-	tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
+	cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, compare all tensors with LiteRT's, and quantize one"
@@ -28,6 +28,7 @@ help:
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
+	@echo "make cpus       run the tests of execution for each CPU that this machine can be taken for"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
 	@echo "make xdsl-versions  run the tests with each supported release of xDSL"
@@ -88,6 +89,11 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases tests/unit/frontends/tflite \
 		tests/unit/transforms/tfl
+
+cpus: $(READY)
+	for cpu in $$($(BIN)/python -c \
+		'from xdsl_quant.execution.cpu import available_cpus; print(*available_cpus())'); do \
+		$(BIN)/python -m pytest -q -n auto --cpu $$cpu tests/unit/execution || exit 1; done
 
 tosa-tools: $(TOSA_READY)
 

@@ -28,6 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="compile without execution.scheduling, which must change no result",
     )
     parser.addoption(
+        "--cpu",
+        help="compile for this CPU, which must change no result: avx2, for example",
+    )
+    parser.addoption(
         "--all-cases",
         action="store_true",
         help="compare all files of single ops with TensorFlow Lite, not every seventh",
@@ -36,11 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def scheduling(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whatever `--unscheduled` says, unless a test asks for one or the other."""
+    """Whatever `--unscheduled` and `--cpu` say, unless a test asks for something else."""
+    defaults: dict[str, object] = {}
+    if request.config.getoption("--unscheduled"):
+        defaults["schedule"] = False
+    if cpu := request.config.getoption("--cpu"):
+        defaults["cpu"] = cpu
     with pytest.MonkeyPatch.context() as context:
-        if request.config.getoption("--unscheduled"):
+        for option, value in defaults.items():
             compile = import_module("xdsl_quant.execution").compile
-            context.setitem(compile.__kwdefaults__, "schedule", False)
+            context.setitem(compile.__kwdefaults__, option, value)
         yield
 
 

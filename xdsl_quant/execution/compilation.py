@@ -25,6 +25,7 @@ from xdsl_quant.runtime.loading import (
 
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
+from .cpu import Cpu, CpuName, cpu_named
 from .entry_point import EntryPoint
 from .entry_wrapper import EntryWrapper
 from .lowering import lower
@@ -32,7 +33,7 @@ from .lowering import lower
 _MAX_CACHED = 256
 
 
-_Key = tuple[str, str | None, Rounding, bool, bool]
+_Key = tuple[str, str | None, Rounding, bool, bool, Cpu]
 """The text of the module, or a digest of a file, and the options."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
@@ -50,6 +51,7 @@ def compile(
     nan: NanResult = "storage-min",
     fuse: bool = True,
     schedule: bool = True,
+    cpu: CpuName = "native",
     host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
     """
@@ -78,13 +80,16 @@ def compile(
         fuse: whether each cast becomes one loop with its scales as constants.
         schedule: whether loops are made fast, which changes no number: contractions in
             tiles, stores past the cache, and min/max of values where these are computed.
+        cpu: the instructions that code may use: all of this machine (`native`), or those
+            of a CPU without some of them, which changes no number.
         host_functions: the Python functions that the module declares and calls, by name:
             see [`host_functions`][xdsl_quant.runtime.host_functions]. With these nothing
             is kept.
 
     Raises:
         TypeError: if the module or another argument is something else.
-        ValueError: if an option of the rounding is unknown.
+        ValueError: if an option of the rounding or the CPU is unknown, or this machine
+            has not all instructions of that CPU.
         CompilationError: if the module is invalid, has no such function, or contains what
             MLIR does not compile.
         ImportError: if MLIR, or a package for a type in the signature or a file, is not
@@ -99,7 +104,7 @@ def compile(
             raise TypeError(f"{option} must be True or False, not {value!r}")
     host_functions = checked_host_functions(host_functions)
     text = _text(module)
-    key = text, entry, rounding, fuse, schedule
+    key = text, entry, rounding, fuse, schedule, cpu_named(cpu)
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
@@ -114,7 +119,7 @@ def compile(
 def _compile(
     module: ModuleOp | str | Path, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
-    _, entry, rounding, fuse, schedule = key
+    _, entry, rounding, fuse, schedule, cpu = key
     parsed = _loaded(module)
     if not xdsl_patches.are_on():
         raise CompilationError(
@@ -124,7 +129,11 @@ def _compile(
     entry_point = EntryPoint.of(parsed, entry, host_functions.keys())
     lowered = lower(entry_point.module, rounding, fuse)
     return CompiledFunction(
-        EntryWrapper(entry_point), lowered, host_functions, schedule=schedule
+        EntryWrapper(entry_point),
+        lowered,
+        host_functions,
+        schedule=schedule,
+        cpu=cpu,
     )
 
 

@@ -19,6 +19,7 @@ from xdsl_quant.transforms.building.arrays import shortened
 from . import runtime_library
 from .bound_call import BoundCall
 from .boundary import Boundary
+from .cpu import Cpu
 from .entry_wrapper import EntryWrapper
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class CompiledFunction:
         host_functions: HostFunctions,
         *,
         schedule: bool,
+        cpu: Cpu,
     ):
         """
         Args:
@@ -76,6 +78,7 @@ class CompiledFunction:
             text: the entry point and all that it needs, for MLIR.
             host_functions: Python functions that the code calls.
             schedule: whether the code is made fast.
+            cpu: the instructions that it may use.
 
         Raises:
             CompilationError: if MLIR does not compile it.
@@ -91,6 +94,7 @@ class CompiledFunction:
         self._wrapper = wrapper
         self._host_functions = host_functions
         self._schedule = schedule
+        self._cpu = cpu
         self._code = code = self._compiled(stream=False)
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
         self._streaming_code: MachineCode | None = None
@@ -270,6 +274,7 @@ class CompiledFunction:
             functions,
             callbacks,
             schedule=self._schedule,
+            cpu=self._cpu,
             stream=stream,
         )
 

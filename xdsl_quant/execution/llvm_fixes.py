@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .compilation_error import CompilationError
+from .cpu import Cpu
 from .mlir_bindings import functions_in, ir, llvm, ops_in
 from .runtime_library import FAIL
 
@@ -95,3 +96,15 @@ def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:
                     for argument in function.regions[0].blocks[0].arguments
                 ]
             )
+
+
+def generate_for_cpu(module: Any, cpu: Cpu) -> None:
+    """Let LLVM use no instructions but those of a CPU."""
+    if cpu.llvm_name is None:
+        return
+    with module.context:
+        name = ir.StringAttr.get(cpu.llvm_name)
+        features = ir.Attribute.parse(f'#llvm.target_features<["{cpu.llvm_features}"]>')
+    for function in ops_in(module, "llvm.func"):
+        function.attributes["target_cpu"] = name
+        function.attributes["target_features"] = features

@@ -6,7 +6,9 @@ MLIR has no pass.
 from __future__ import annotations
 
 import ctypes
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -14,9 +16,11 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
 from .compilation_error import CompilationError
+from .cpu import Cpu
 from .float_fixes import call_libm, convert_floats_exactly, convert_integers_to_bf16
 from .llvm_fixes import (
     check_is_llvm,
+    generate_for_cpu,
     mark_buffers_as_distinct,
     move_bf16_as_integers,
     return_where_assertions_fail,
@@ -129,6 +133,7 @@ class MachineCode:
         callbacks: Mapping[str, object],
         *,
         schedule: bool,
+        cpu: Cpu,
         stream: bool = False,
     ):
         """
@@ -140,6 +145,7 @@ class MachineCode:
             host_functions: the Python functions that the module calls, by name.
             callbacks: these as ctypes callbacks, by symbols.
             schedule: whether code is made fast, beside what MLIR does.
+            cpu: the instructions that it may use.
             stream: whether the kernel streams results, where it can.
 
         Raises:
@@ -151,8 +157,9 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
-                steps = Schedule(names[0], host_functions, stream=stream)
+                steps = Schedule(names[0], host_functions, cpu, stream=stream)
                 self._lower(module, names, steps if schedule else None)
+                generate_for_cpu(module, cpu)
                 self._callbacks = {**callbacks, **steps.callbacks}
                 self.can_stream = steps.can_stream
                 self._start(module, names)
@@ -205,7 +212,7 @@ class MachineCode:
         """Let LLVM compile a module."""
         engine_class = execution_engine.ExecutionEngine
         try:
-            engine = engine_class(module, _OPT_LEVEL, enable_object_dump=False)
+            engine = engine_class(module, _OPT_LEVEL, enable_object_dump=True)
             runtime_library.register(engine, self._callbacks)
             # The first look for a function compiles the module.
             for name in names:
@@ -216,6 +223,13 @@ class MachineCode:
         except RuntimeError as e:
             raise CompilationError(f"LLVM: {e}") from None
         self._engine = engine
+
+    def object_code(self) -> bytes:
+        """The file that LLVM generated: an ELF relocatable object."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "code.o")
+            self._engine.dump_to_object_file(str(path))
+            return path.read_bytes()
 
     def function(self, name: str) -> Callable[[int], None]:
         """

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,15 +85,6 @@ def _place(memref: Any) -> tuple[str, int]:
     return str(memref.type), offset
 
 
-@cache
-def is_available() -> bool:
-    """Whether this machine has AVX-512 VNNI."""
-    try:
-        return " avx512_vnni " in f"{Path('/proc/cpuinfo').read_text()} "
-    except OSError:
-        return False
-
-
 def _constant(value: Any) -> NDArray[np.int8] | None:
     """The elements of a constant of 8-bit integers."""
     if op := made_by(value, "arith.constant"):
@@ -122,8 +111,6 @@ def _module_of(op: Any) -> Any:
 
 def _product(contraction: Contraction) -> tuple[Factor, Product] | None:
     """The factor that is not constant, and the product, if it is one that is done here."""
-    if not is_available():
-        return None
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
     factors = contraction.lhs, contraction.rhs
     if contraction.total.results[0].type != i32 or any(

@@ -6,6 +6,7 @@ from typing import Any
 
 from xdsl_quant.runtime.host_functions import HostFunctions
 
+from ..cpu import Cpu
 from ..mlir_bindings import run_passes
 from .byte_products import call_byte_products, keep_byte_products
 from .reduce_min_max import reduce_min_max
@@ -24,23 +25,28 @@ class Schedule:
     can_stream: bool
     """Whether there is a result that the kernel streams if it is told to."""
 
-    def __init__(self, kernel: str, functions: HostFunctions, *, stream: bool):
+    def __init__(
+        self, kernel: str, functions: HostFunctions, cpu: Cpu, *, stream: bool
+    ):
         """
         Args:
             kernel: the name of the function that writes the results.
             functions: the Python functions that the module calls, by name.
+            cpu: the instructions that there are.
             stream: whether the kernel streams results, where it can.
         """
         self.callbacks = {}
         self.can_stream = False
         self._kernel = kernel
         self._functions = functions
+        self._cpu = cpu
         self._stream = stream
 
     def schedule_tensors(self, module: Any) -> None:
         """Work on ops on tensors, before loops are fused."""
         self.callbacks = reduce_min_max(module, self._functions)
-        keep_byte_products(module)
+        if self._cpu.has_vnni:
+            keep_byte_products(module)
         tile_contractions(module)
 
     def schedule_fused(self, module: Any) -> None:

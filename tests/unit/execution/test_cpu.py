@@ -1,0 +1,135 @@
+"""Code for CPUs with fewer instructions than this one: what is in it, and its results."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.execution.scheduling.test_byte_products import product, some
+from xdsl_quant.execution import compile, cpu, machine_code
+from xdsl_quant.execution.cpu import CpuName, available_cpus
+from xdsl_quant.execution.machine_code import MachineCode
+
+CPUS = [*available_cpus()]
+
+AVX2 = ("avx", "avx2", "abm", "bmi1", "bmi2", "f16c", "fma", "movbe")
+AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+CASTS = """
+!q = !quant.uniform<i8:f32, 0.5:3>
+func.func @f(%x: tensor<?xf32>, %y: tensor<?xf16>) -> (tensor<?x!q>, tensor<?xf16>) {
+  %q = quant.qcast %x : tensor<?xf32> to tensor<?x!q>
+  %z = arith.addf %y, %y : tensor<?xf16>
+  return %q, %z : tensor<?x!q>, tensor<?xf16>
+}"""
+
+
+def assembly(path: Path, code: MachineCode) -> str:
+    """The instructions of all functions, the wrappers of MLIR among them."""
+    spec = find_spec("llvm")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs llvm-objdump")
+    path.write_bytes(code.object_code())
+    tool = Path(spec.origin).parent / "bin" / "llvm-objdump"
+    command = [str(tool), "-d", str(path)]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+@pytest.fixture
+def codes(monkeypatch: pytest.MonkeyPatch) -> list[MachineCode]:
+    """What a test compiles."""
+    made: list[MachineCode] = []
+
+    def make(*arguments: Any, **options: Any) -> MachineCode:
+        made.append(MachineCode(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(machine_code, "MachineCode", make)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("avx512-vnni", ["ymm", "zmm", "vpdpbusd"]),
+        ("avx512", ["ymm", "zmm"]),
+        ("avx2", ["ymm"]),
+    ],
+)
+def test_instructions(
+    name: CpuName, found: list[str], codes: list[MachineCode], tmp_path: Path
+):
+    if name not in CPUS:
+        pytest.skip(f"needs {name}")
+    compile(product((8, 63), some(63, 40), (8, 40)), cpu=name)
+    compile(CASTS, cpu=name)
+    text = "".join(assembly(tmp_path / "code.o", code) for code in codes)
+    assert [word for word in ("ymm", "zmm", "vpdpbusd") if word in text] == found
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_products(name: CpuName):
+    for rows, depth, columns in ((1, 1, 1), (7, 33, 17), (13, 64, 48), (3, 259, 100)):
+        weights, x = some(depth, columns), some(rows, depth)
+        text = product(x.shape, weights, (rows, columns), zero_points=(-128, 0))
+        sums = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+        expected = (x.astype(np.int32) + 128) @ weights.astype(np.int32) + sums
+        assert np.array_equal(compile(text, cpu=name)(x, sums), expected)
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_casts(name: CpuName):
+    function = compile(CASTS, cpu=name)
+    for size in (0, 1, 15, 16, 17, 67):
+        x = np.linspace(-70, 70, size, dtype=np.float32)
+        y = np.linspace(-9, 9, size, dtype=np.float16)
+        q, z = function(x, y)
+        assert q.tolist() == np.clip(np.rint(x * 2 + 3), -128, 127).tolist()
+        assert z.tolist() == (y + y).tolist()
+
+
+# Which there are
+
+
+@pytest.mark.parametrize(
+    ("features", "names"),
+    [
+        ((), ["native"]),
+        (AVX2, ["native", "avx2"]),
+        (AVX512[:-1], ["native", "avx2"]),
+        (AVX512, ["native", "avx512", "avx2"]),
+        (
+            (*AVX512, "avx512_vnni", "other"),
+            ["native", "avx512-vnni", "avx512", "avx2"],
+        ),
+    ],
+)
+def test_available(
+    features: tuple[str, ...], names: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cpu, "machine_features", lambda: frozenset(features))
+    available = available_cpus()
+    assert [*available] == names
+    assert {*available["native"].features} == {*features}
+    assert available["native"].has_vnni == ("avx512_vnni" in features)
+
+
+def test_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "machine_features", lambda: frozenset(AVX2))
+    for name, message in (
+        ("sse", "unknown cpu 'sse'; available: 'native', 'avx2'"),
+        (None, "unknown cpu None; available: 'native', 'avx2'"),
+        (
+            "avx512",
+            "cpu 'avx512' needs avx512f, avx512bw, avx512cd, avx512dq, avx512vl, which "
+            "this machine lacks; available: 'native', 'avx2'",
+        ),
+    ):
+        wrong: Any = name
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            compile(CASTS, cpu=wrong)

@@ -1,0 +1,79 @@
+"""The instructions that compiled code may use: those of this machine, or fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+CpuName = Literal["native", "avx512-vnni", "avx512", "avx2"]
+
+_AVX2 = ("avx", "avx2", "abm", "bmi1", "bmi2", "f16c", "fma", "movbe")
+_AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A processor for which code is generated."""
+
+    name: CpuName
+
+    features: Collection[str]
+    """What it has beyond x86-64, as Linux names it in `/proc/cpuinfo`."""
+
+    llvm_name: str | None = None
+    """How LLVM names it; `None` is the one of this machine."""
+
+    llvm_features: str = ""
+    """What LLVM may use beside that, as it names that: `+avx512vnni`."""
+
+    @property
+    def has_vnni(self) -> bool:
+        """Whether `vpdpbusd` of AVX-512 may be used."""
+        return "avx512_vnni" in self.features
+
+
+_MASKED = (
+    Cpu("avx512-vnni", (*_AVX512, "avx512_vnni"), "x86-64-v4", "+avx512vnni"),
+    Cpu("avx512", _AVX512, "x86-64-v4", "+avx512f"),
+    Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
+)
+
+
+@cache
+def machine_features() -> Collection[str]:
+    """The features of this machine, none where Linux does not list them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ()
+    flags = (line.partition(":")[2] for line in lines if line.startswith("flags"))
+    return frozenset(next(flags, "").split())
+
+
+def available_cpus() -> dict[str, Cpu]:
+    """What this machine can be taken for, by name."""
+    features = machine_features()
+    native = Cpu("native", features)
+    masked = [cpu for cpu in _MASKED if {*cpu.features} <= {*features}]
+    return {cpu.name: cpu for cpu in (native, *masked)}
+
+
+def cpu_named(name: object) -> Cpu:
+    """
+    The processor of a name.
+
+    Raises:
+        ValueError: if there is none, or this machine has not all its instructions.
+    """
+    available = available_cpus()
+    if isinstance(name, str) and name in available:
+        return available[name]
+    known = {cpu.name: cpu for cpu in _MASKED}
+    what = f"unknown cpu {name!r}"
+    if isinstance(name, str) and name in known:
+        missing = [f for f in known[name].features if f not in machine_features()]
+        what = f"cpu {name!r} needs {', '.join(missing)}, which this machine lacks"
+    raise ValueError(f"{what}; available: {', '.join(map(repr, available))}")
