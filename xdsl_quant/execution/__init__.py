@@ -8,5 +8,13 @@ from .bound_call import BoundCall
 from .compilation import compile
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
+from .profile import Profile, ProfileRow
 
-__all__ = ["BoundCall", "CompilationError", "CompiledFunction", "compile"]
+__all__ = [
+    "BoundCall",
+    "CompilationError",
+    "CompiledFunction",
+    "Profile",
+    "ProfileRow",
+    "compile",
+]

@@ -26,9 +26,9 @@ from xdsl_quant.runtime.loading import (
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
 from .cpu import Cpu, CpuName, cpu_named
-from .entry_point import EntryPoint
 from .entry_wrapper import EntryWrapper
 from .lowering import lower
+from .source_ops import Source
 
 _MAX_CACHED = 256
 
@@ -126,11 +126,15 @@ def _compile(
             f"{location_prefix(parsed.location)}error: xDSL alone does not print all "
             f"constants as MLIR reads them{xdsl_patches.explanation()}"
         )
-    entry_point = EntryPoint.of(parsed, entry, host_functions.keys())
+    # The caller may change the module that was given.
+    kept = parsed.clone() if parsed is module else parsed
+    source = Source(kept, entry, host_functions.keys(), rounding, fuse)
+    entry_point = source.entry_point()
     lowered = lower(entry_point.module, rounding, fuse)
     return CompiledFunction(
         EntryWrapper(entry_point),
         lowered,
+        source,
         host_functions,
         schedule=schedule,
         cpu=cpu,

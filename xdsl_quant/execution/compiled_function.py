@@ -21,8 +21,11 @@ from .bound_call import BoundCall
 from .boundary import Boundary
 from .cpu import Cpu
 from .entry_wrapper import EntryWrapper
+from .profile import Profile, measure_steps, rows_of
+from .source_ops import Source
 
 if TYPE_CHECKING:
+    from .clock_reads import ClockReads
     from .machine_code import MachineCode
 
 _Arrays = Sequence[NDArray[Any]]
@@ -67,6 +70,7 @@ class CompiledFunction:
         self,
         wrapper: EntryWrapper,
         text: str,
+        source: Source,
         host_functions: HostFunctions,
         *,
         schedule: bool,
@@ -76,6 +80,7 @@ class CompiledFunction:
         Args:
             wrapper: the functions around the entry point.
             text: the entry point and all that it needs, for MLIR.
+            source: what the text is made of.
             host_functions: Python functions that the code calls.
             schedule: whether the code is made fast.
             cpu: the instructions that it may use.
@@ -92,6 +97,7 @@ class CompiledFunction:
         self._arguments = entry.arguments
         self._results = entry.results
         self._wrapper = wrapper
+        self._source = source
         self._host_functions = host_functions
         self._schedule = schedule
         self._cpu = cpu
@@ -155,6 +161,33 @@ class CompiledFunction:
                 "more than the shapes of its arguments"
             )
         return self._bound(inputs, self._outputs(inputs, out))
+
+    def profile(self, *arguments: ArrayLike) -> Profile:
+        """
+        How long each op of the module takes in compiled code. The function is compiled once
+        more, with reads of the clock between loop nests, and called for a quarter of a
+        second.
+
+        Args:
+            arguments: as in a call.
+
+        Raises:
+            TypeError: as in a call.
+            ValueError: as in a call.
+            Exception: whatever a Python function raises that the code calls.
+        """
+        from .clock_reads import ClockReads
+
+        inputs = self._inputs(arguments)
+        outputs = self._outputs(inputs, None)
+        source, clock = self._source.numbered(), ClockReads()
+        stream = self._is_streamed(outputs)
+        code = self._compiled(stream=stream, text=source.text, clock=clock)
+        kernel = code.function(self._wrapper.kernel_name)
+        call = BoundCall(self.name, kernel, code, inputs, outputs)
+        seconds, count = measure_steps(call, clock.seconds)
+        rows = rows_of(source.ops, source.products, clock.steps, seconds.tolist())
+        return Profile(self.name, rows, count)
 
     def _check_can_be_bound(
         self, value: ArrayLike, array: NDArray[Any], index: int
@@ -252,14 +285,19 @@ class CompiledFunction:
         The kernel that is fastest for outputs of these sizes. The one with streaming stores
         is compiled when it is needed first.
         """
-        if not self._can_stream or sum(o.nbytes for o in outputs) < STREAMED_BYTES:
+        if not self._is_streamed(outputs):
             return self._kernel
         with self._streaming_lock:
             if self._streaming_code is None:
                 self._streaming_code = self._compiled(stream=True)
         return self._streaming_code.function(self._wrapper.kernel_name)
 
-    def _compiled(self, *, stream: bool) -> MachineCode:
+    def _is_streamed(self, outputs: _Arrays) -> bool:
+        return self._can_stream and sum(o.nbytes for o in outputs) >= STREAMED_BYTES
+
+    def _compiled(
+        self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None
+    ) -> MachineCode:
         from .machine_code import MachineCode
 
         functions = self._host_functions
@@ -269,13 +307,14 @@ class CompiledFunction:
             for name, arguments in declarations.items()
         }
         return MachineCode(
-            f"{self.text}\n{self._wrapper.text}",
+            f"{self.text if text is None else text}\n{self._wrapper.text}",
             self._wrapper.names,
             functions,
             callbacks,
             schedule=self._schedule,
             cpu=self._cpu,
             stream=stream,
+            clock=clock,
         )
 
 

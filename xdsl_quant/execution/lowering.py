@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from io import StringIO
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseResourceAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
+from xdsl.printer import Printer
 from xdsl.rewriter import Rewriter
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.utils.exceptions import PassFailedException
@@ -38,7 +40,9 @@ from xdsl_quant.xdsl_patches.resources import replace_resources, resource_data
 from .compilation_error import CompilationError
 
 
-def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
+def lower(
+    module: ModuleOp, rounding: Rounding, fuse: bool, *, print_locations: bool = False
+) -> str:
     """
     Lower a module, which is changed, and return the text of what is in it.
 
@@ -71,11 +75,21 @@ def lower(module: ModuleOp, rounding: Rounding, fuse: bool) -> str:
     CanonicalizePass().apply(ctx, module)
     # Ops are printed without the resources beside them.
     replace_resources(module, _resource_data)
-    text = "\n".join(map(str, module.ops))
+    text = _text(module, print_locations=print_locations)
     # MLIR with assertions ends the process at some types that are valid here.
     if "!quant." in text:
         raise CompilationError("an attribute contains a quantized type")
     return text
+
+
+def _text(module: ModuleOp, *, print_locations: bool) -> str:
+    """The text of what is in a module."""
+    stream = StringIO()
+    for op in module.ops:
+        # Each op begins with the first name again.
+        Printer(stream, print_debuginfo=print_locations).print_op(op)
+        stream.write("\n")
+    return stream.getvalue()
 
 
 def _lower_tfl(ctx: Context, module: ModuleOp) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
+from .clock_reads import ClockReads
 from .compilation_error import CompilationError
 from .cpu import Cpu
 from .float_fixes import call_libm, convert_floats_exactly, convert_integers_to_bf16
@@ -135,6 +136,7 @@ class MachineCode:
         schedule: bool,
         cpu: Cpu,
         stream: bool = False,
+        clock: ClockReads | None = None,
     ):
         """
         Compile a module; `names` are its public functions, the kernel first.
@@ -147,6 +149,7 @@ class MachineCode:
             schedule: whether code is made fast, beside what MLIR does.
             cpu: the instructions that it may use.
             stream: whether the kernel streams results, where it can.
+            clock: what reads the clock in the kernel.
 
         Raises:
             CompilationError: if MLIR does not compile the module.
@@ -158,16 +161,24 @@ class MachineCode:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
                 steps = Schedule(names[0], host_functions, cpu, stream=stream)
-                self._lower(module, names, steps if schedule else None)
+                self._lower(module, names, steps if schedule else None, clock)
                 generate_for_cpu(module, cpu)
                 self._callbacks = {**callbacks, **steps.callbacks}
+                # Code writes to the memory of the times.
+                self._clock = clock
+                if clock:
+                    self._callbacks |= clock.callbacks
                 self.can_stream = steps.can_stream
                 self._start(module, names)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
 
     def _lower(
-        self, module: Any, names: Sequence[str], schedule: Schedule | None
+        self,
+        module: Any,
+        names: Sequence[str],
+        schedule: Schedule | None,
+        clock: ClockReads | None,
     ) -> None:
         """Make a module one of the LLVM dialect."""
         check_has_no_llvm(module)
@@ -201,6 +212,8 @@ class MachineCode:
         store_whole_bytes(module)
         convert_floats_exactly(module)
         keep_vectors_whole(module)
+        if clock:
+            clock.insert(module, names[0])
         outlined = outline_loops(module, names[0])
         run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)

@@ -1,0 +1,195 @@
+"""The ops of a module before it is lowered, and which code comes from which of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    ShapedType,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.affine import AffineDimExpr
+from xdsl.traits import IsTerminator
+
+from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.dialects.quant import StoredQuantizedType
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.building.arrays import shortened
+
+from .entry_point import EntryPoint
+from .lowering import lower
+
+_FILE = "xdsl_quant.op"
+"""The name of the file in locations that say which op of a module code comes from."""
+
+_SUMS, _PRODUCTS = ("arith.addf", "arith.addi"), ("arith.mulf", "arith.muli")
+
+_NUMBERS = re.compile(rf'"{re.escape(_FILE)}":(\d+):')
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is compiled, and how it is lowered."""
+
+    module: ModuleOp
+    entry: str | None
+    host_names: Collection[str]
+    rounding: Rounding
+    fuse: bool
+
+    def entry_point(self) -> EntryPoint:
+        """
+        The function that is compiled, with all that it needs.
+
+        Raises:
+            CompilationError: see `EntryPoint.of`.
+            ImportError: if a type needs a package that is not installed.
+        """
+        return EntryPoint.of(self.module, self.entry, self.host_names)
+
+    def numbered(self) -> NumberedSource:
+        """The same with numbers for ops."""
+        module = self.entry_point().module
+        ops = number_ops(module)
+        text = lower(module, self.rounding, self.fuse, print_locations=True)
+        return NumberedSource(text, ops, count_products(module))
+
+
+@dataclass(frozen=True)
+class NumberedSource:
+    """A lowered module in which locations are numbers of ops."""
+
+    text: str
+    """The text for MLIR."""
+
+    ops: Sequence[SourceOp]
+    """The ops before they were lowered, in the order of their numbers."""
+
+    products: Mapping[int, int]
+    """The number of products that are added up, by the numbers of ops."""
+
+
+@dataclass(frozen=True)
+class SourceOp:
+    """An op of a module."""
+
+    name: str
+    """The name of the op."""
+
+    location: str
+    """Where it is, e.g. `model.mlir:3:5`; empty if that is not known."""
+
+    result_type: str
+    """The types of its results as stored, shortened if they are long."""
+
+    @staticmethod
+    def of(op: Operation) -> SourceOp:
+        """What there is to say about an op."""
+        return SourceOp(
+            op_name(op),
+            location_prefix(op.location).removesuffix(": "),
+            ", ".join(map(_stored_type, op.result_types)),
+        )
+
+
+def _stored_type(type_: Attribute) -> str:
+    storage = StoredQuantizedType.cast_to_signless_storage_type(type_)
+    return shortened(type_ if storage is None else storage)
+
+
+def number_ops(module: ModuleOp) -> Sequence[SourceOp]:
+    """
+    Number the ops that compute something on tensors, or at the top of a function, and let
+    locations be the numbers. Ops inside of them, like those on the elements of a
+    `linalg.generic`, have their numbers, and constants have none.
+    """
+    found: list[SourceOp] = []
+
+    def visit(op: Operation, number: int | None) -> None:
+        if not isinstance(op, ModuleOp | FuncOp):
+            if _is_counted(op):
+                number = len(found)
+                found.append(SourceOp.of(op))
+            if number is not None:
+                place = IntAttr(number), IntAttr(0)
+                op.location = FileLineColLoc(StringAttr(_FILE), *place)
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    visit(inner, number)
+
+    visit(module, None)
+    return found
+
+
+def _is_counted(op: Operation) -> bool:
+    # Without operands, it is a constant.
+    if op.has_trait(IsTerminator) or not (op.operands or op.regions):
+        return False
+    is_on_tensors = any(
+        isinstance(value.type, ShapedType) for value in (*op.operands, *op.results)
+    )
+    return is_on_tensors or isinstance(op.parent_op(), FuncOp)
+
+
+def numbers_in(location: str) -> Iterator[int]:
+    """The numbers of the ops in the text of a location, the one for the whole first."""
+    return map(int, _NUMBERS.findall(location))
+
+
+def count_products(module: ModuleOp) -> Mapping[int, int]:
+    """
+    The number of products that are added up, by the numbers of ops in locations. Ops of
+    dynamic sizes are left out.
+
+    Args:
+        module: ops of linalg.
+    """
+    counts: Counter[int] = Counter()
+    for op in module.walk():
+        if isinstance(op, LinalgStructuredOperation) and _sums_products(op):
+            for number in numbers_in(str(op.location)):
+                counts[number] += prod(_loop_sizes(op))
+    return {number: count for number, count in counts.items() if count}
+
+
+def _loop_sizes(op: LinalgStructuredOperation) -> Sequence[int]:
+    """The sizes of the loops; 0 for those that are not known."""
+    sizes = [0] * len(op.get_iterator_types())
+    for map_, value in zip(op.get_indexing_maps(), op.operands, strict=True):
+        if not isinstance(type_ := value.type, ShapedType):
+            continue
+        for index, size in zip(map_.data.results, type_.get_shape(), strict=True):
+            if isinstance(index, AffineDimExpr):
+                sizes[index.position] = max(0, size)
+    return sizes
+
+
+def _sums_products(op: LinalgStructuredOperation) -> bool:
+    """Whether an op adds products to its result."""
+    if all(kind.data is IteratorType.PARALLEL for kind in op.get_iterator_types()):
+        return False
+    total = op.regions[0].block.last_op
+    while total is not None and op_name(total) not in _SUMS:
+        total = _operand_op(total, -1)
+    factors = [] if total is None else [_operand_op(total, i) for i in range(2)]
+    return any(
+        factor is not None and op_name(factor) in _PRODUCTS for factor in factors
+    )
+
+
+def _operand_op(op: Operation, index: int) -> Operation | None:
+    """The op that makes an operand."""
+    owner = op.operands[index].owner if op.operands else None
+    return owner if isinstance(owner, Operation) else None
