@@ -16,6 +16,7 @@ from tests.conformance.real_mlir import Mlir
 from tests.unit.frontends.tflite.models import DTYPES, model_of
 from tests.unit.numerics.tflite.cases import Case, Tensor
 from xdsl_quant.execution.compiled_function import CompiledFunction
+from xdsl_quant.execution.cpu import cpu_named
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
 from xdsl_quant.frontends.tflite import read_tflite
@@ -54,7 +55,8 @@ def executable(mlir: Mlir, module: ModuleOp) -> CompiledFunction:
     aliases, _, rest = answer.text.partition("module {\n")
     functions = rest.rpartition("}")[0]
     wrapper = EntryWrapper(entry_point)
-    return CompiledFunction(wrapper, aliases + functions, {}, schedule=False)
+    text, cpu = aliases + functions, cpu_named("native")
+    return CompiledFunction(wrapper, text, {}, schedule=False, cpu=cpu)
 
 
 def group_of(case: Case) -> str:
