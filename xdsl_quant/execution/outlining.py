@@ -19,6 +19,7 @@ _VIEWS = (
     "memref.collapse_shape",
     "memref.expand_shape",
     "memref.reinterpret_cast",
+    "memref.reshape",
     "memref.subview",
 )
 
@@ -53,7 +54,7 @@ def _can_be_outlined(nest: Any) -> bool:
     if nest.results or ops_in(nest, "cf.assert"):
         return False
     memrefs = [v for v in _captured(nest) if isinstance(v.type, ir.MemRefType)]
-    buffers = [_buffer(memref) for memref in memrefs]
+    buffers = [buffer_of(memref) for memref in memrefs]
     return len({*buffers}) == len(buffers) and all(map(_is_whole, buffers))
 
 
@@ -94,7 +95,7 @@ def _captured(nest: Any) -> list[Any]:
     return [value for value in used if value not in defined]
 
 
-def _buffer(memref: Any) -> Any:
+def buffer_of(memref: Any) -> Any:
     """What a memref is a view of."""
     while view := made_by(memref, *_VIEWS):
         memref = view.operands[0]

@@ -12,18 +12,19 @@ flipped. What that and the zero point make too much of a column is a constant.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..building import is_dynamic
 from ..mlir_bindings import func, ir, made_by, ops_in
 from .contractions import Contraction, Factor, contraction_of
-from .vnni_code import Loop, Product, merged, product_text
+from .epilogues import epilogue_of
+from .memrefs import constant_of, steps_of
+from .vnni_code import Loop, Memref, Product, merged, product_text
 
 _MARK = "xdsl_quant.bytes"
 
@@ -31,16 +32,40 @@ _MARK = "xdsl_quant.bytes"
 def keep_byte_products(module: Any) -> None:
     """
     Keep products on tensors as they are, so that `call_byte_products` finds them: mark them
-    and have what they multiply in memory.
+    and have what they multiply in memory. What is made of their sums element by element is
+    kept out of other loops.
     """
-    for op in ops_in(module, "linalg.generic"):
+    generic = ops_in(module, "linalg.generic")
+    for op in generic:
         contraction = contraction_of(op)
         if contraction is None or _product(contraction) is None:
             continue
         op.attributes[_MARK] = ir.UnitAttr.get(module.context)
         for factor in (contraction.lhs, contraction.rhs):
             if factor.is_computed:
-                _keep_in_memory(op, factor)
+                _keep_in_memory(op, [*op.operands].index(factor.value))
+    for op in generic:
+        if not is_kept(op) and not _is_elementwise(op):
+            inputs = op.attributes["operandSegmentSizes"][0]
+            for i, value in enumerate([*op.operands][:inputs]):
+                if _is_made_of_sums(value):
+                    _keep_in_memory(op, i)
+
+
+def _is_elementwise(op: Any) -> bool:
+    return all("parallel" in str(kind) for kind in op.attributes["iterator_types"])
+
+
+def _is_made_of_sums(value: Any) -> bool:
+    """Whether an elementwise op makes a tensor of the sums of a product."""
+    op = made_by(value, "linalg.generic")
+    if not op or not _is_elementwise(op):
+        return False
+    return any(
+        (made := made_by(operand, "linalg.generic"))
+        and (is_kept(made) or _is_made_of_sums(operand))
+        for operand in op.operands
+    )
 
 
 def is_kept(op: Any) -> bool:
@@ -48,69 +73,99 @@ def is_kept(op: Any) -> bool:
     return _MARK in op.attributes
 
 
-def _keep_in_memory(op: Any, factor: Factor) -> None:
-    index = [*op.operands].index(factor.value)
-    with ir.InsertionPoint(op), op.location:
-        kept = factor.in_memory()
-    op.operands[index] = kept.value
+def _keep_in_memory(op: Any, operand: int) -> None:
+    """Have an operand in memory before the loops of an op."""
     maps = [*op.attributes["indexing_maps"]]
-    loops = maps[index].value.n_dims
-    maps[index] = ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [*kept.indices]))
+    indices = maps[operand].value.results
+    with ir.InsertionPoint(op), op.location:
+        kept = Factor(op.operands[operand], indices, None).in_memory()
+    op.operands[operand] = kept.value
+    loops = maps[operand].value.n_dims
+    maps[operand] = ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, [*kept.indices]))
     op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
 
 
 def call_byte_products(module: Any) -> None:
-    """Replace the products on memrefs by calls of functions that compute them."""
+    """
+    Replace the products on memrefs, and what only makes something of each of their sums, by
+    calls of functions that compute them.
+    """
     taken = {op.attributes["sym_name"].value for op in module.body.operations}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
-    for op in filter(is_kept, ops_in(module, "linalg.generic")):
+    for op in [*filter(is_kept, ops_in(module, "linalg.generic"))]:
         contraction = contraction_of(op)
         found = _product(contraction) if contraction is not None else None
-        if found is None:
+        if contraction is None or found is None:
             continue
-        lhs, product = found
-        result, name = op.operands[2], next(names)
+        product, values = found.product, [found.lhs.value, op.operands[2]]
+        epilogue = epilogue_of(op, found.column)
+        if epilogue is not None:
+            types = [memref.type.element_type for memref in epilogue.memrefs]
+            results = [*zip(epilogue.steps, types, strict=True)]
+            product = replace(product, rows=found.rows(contraction, results))
+            values = [found.lhs.value, *epilogue.memrefs]
+        last, name = epilogue.op if epilogue else op, next(names)
         with op.location:
-            text = product_text(name, _place(lhs.value), _place(result), product)
+            text = product_text(name, [*map(_memref, values)], product, epilogue)
             for part in ir.Module.parse(text).body.operations:
                 module.body.append(part.detach_from_parent())
-            with ir.InsertionPoint(op):
-                func.call([], name, [lhs.value, result])
+            with ir.InsertionPoint(last):
+                func.call([], name, values)
         op.erase()
+        if epilogue is not None:
+            epilogue.erase()
 
 
-def _place(memref: Any) -> tuple[str, int]:
-    """The text of the type of a memref, and its offset."""
-    _, offset = memref.type.get_strides_and_offset()
-    return str(memref.type), offset
+def _memref(value: Any) -> Memref:
+    """What a function needs to know of a memref."""
+    _, offset = value.type.get_strides_and_offset()
+    element = value.type.element_type
+    return Memref(str(value.type), str(element), offset * element.width // 8)
 
 
-def _constant(value: Any) -> NDArray[np.int8] | None:
-    """The elements of a constant of 8-bit integers."""
-    if op := made_by(value, "arith.constant"):
-        attribute = op.attributes["value"]
-    elif op := made_by(value, "memref.get_global"):
-        name = op.attributes["name"].value
-        symbols = ir.SymbolTable(_module_of(op))
-        attribute = symbols[name].attributes["initial_value"]
-    else:
-        return None
-    if not isinstance(attribute, ir.DenseElementsAttr):
-        return None
-    if attribute.is_splat:
-        splat = ir.IntegerAttr(attribute.get_splat_value()).value
-        return np.full(attribute.type.shape, splat).astype(np.int8)
-    return np.array(attribute).view(np.int8)
+class _Found(NamedTuple):
+    """A contraction as a product of bytes with a constant."""
+
+    lhs: Factor
+    """The bytes."""
+
+    product: Product
+
+    column: int
+    """The dimension of the sums with columns."""
+
+    def rows(
+        self, contraction: Contraction, results: Sequence[tuple[Mapping[int, int], Any]]
+    ) -> Sequence[Loop]:
+        """
+        The loops over rows.
+
+        Args:
+            contraction: the contraction.
+            results: of the bytes that are read and written beside the factors: for each
+                dimension of the sums the distance of neighbours, and the element type.
+        """
+        lhs_steps = steps_of(self.lhs.indices, self.lhs.value.type) or {}
+        sizes = contraction.op.operands[2].type.shape
+        loops = [
+            Loop(
+                size,
+                [
+                    lhs_steps.get(contraction.result[dimension], 0),
+                    *(
+                        steps.get(dimension, 0) * element.width // 8
+                        for steps, element in results
+                    ),
+                ],
+            )
+            for dimension, size in enumerate(sizes)
+            if dimension != self.column
+        ]
+        return merged(loops, 1 + len(results))
 
 
-def _module_of(op: Any) -> Any:
-    while op.name != "builtin.module":
-        op = op.parent
-    return op
-
-
-def _product(contraction: Contraction) -> tuple[Factor, Product] | None:
-    """The factor that is not constant, and the product, if it is one that is done here."""
+def _product(contraction: Contraction) -> _Found | None:
+    """A contraction as a product, if it is one that is done here."""
     i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
     factors = contraction.lhs, contraction.rhs
     if contraction.total.results[0].type != i32 or any(
@@ -118,25 +173,22 @@ def _product(contraction: Contraction) -> tuple[Factor, Product] | None:
     ):
         return None
     for lhs, rhs in (factors, factors[::-1]):
-        if (weights := _constant(rhs.value)) is not None:
-            product = _with_constant(contraction, lhs, rhs, weights)
-            return None if product is None else (lhs, product)
+        if (weights := constant_of(rhs.value)) is not None:
+            return _with_constant(contraction, lhs, rhs, weights)
     return None
 
 
 def _with_constant(
-    contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int8]
-) -> Product | None:
+    contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
+) -> _Found | None:
     """The product with a constant, if it is one that is done here."""
     result = contraction.op.operands[2]
-    lhs_steps = _steps(lhs.indices, lhs.value.type)
-    result_steps = _steps(map(ir.AffineExpr.get_dim, contraction.result), result.type)
+    lhs_steps = steps_of(lhs.indices, lhs.value.type)
+    identity = ir.AffineMap.get_identity(result.type.rank)
+    result_steps = steps_of(identity.results, result.type)
     dimensions = _dimensions(rhs.indices, weights.shape)
-    if None in (lhs_steps, result_steps, dimensions):
+    if lhs_steps is None or result_steps is None or dimensions is None:
         return None
-    assert lhs_steps is not None
-    assert result_steps is not None
-    assert dimensions is not None
     sizes = dict(zip(contraction.result, result.type.shape, strict=True))
     reductions = [i for i in range(contraction.count) if i not in sizes]
     columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
@@ -145,30 +197,30 @@ def _with_constant(
     if 0 in (*weights.shape, *sizes.values()):
         return None
     (column,) = columns
-    if lhs_steps.get(column) or result_steps[column] != 1:
+    dimension = contraction.result.index(column)
+    if lhs_steps.get(column) or result_steps[dimension] != 1:
         return None
     reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
     sums = merged(
         [
-            Loop(weights.shape[dimensions[loop]], lhs_steps.get(loop, 0), 0)
+            Loop(weights.shape[dimensions[loop]], [lhs_steps.get(loop, 0)])
             for loop in reductions
-        ]
+        ],
+        1,
     )
-    numbers = weights.view(np.uint8) if rhs.is_unsigned else weights
+    numbers = weights & 0xFF if rhs.is_unsigned else weights
     order = [dimensions[loop] for loop in (*reductions, column)]
     others = [i for i in range(weights.ndim) if i not in order]
     matrix = numbers.transpose(*others, *order).reshape(-1, sizes[column])
-    matrix = matrix.astype(np.int64) - rhs.zero_point
-    if sums[-1].lhs != 1 or matrix.min() < -128 or matrix.max() > 127:
+    matrix = matrix - rhs.zero_point
+    if sums[-1].steps != [1] or matrix.min() < -128 or matrix.max() > 127:
         return None
-    rows = [
-        Loop(size, lhs_steps.get(loop, 0), result_steps[loop])
-        for loop, size in sizes.items()
-        if loop != column
-    ]
-    return Product(
-        merged(rows), sums, matrix.astype(np.int8), not lhs.is_unsigned, lhs.zero_point
+    product = Product(
+        [], sums, matrix.astype(np.int8), not lhs.is_unsigned, lhs.zero_point
     )
+    found = _Found(lhs, product, dimension)
+    rows = found.rows(contraction, [(result_steps, result.type.element_type)])
+    return found._replace(product=replace(product, rows=rows))
 
 
 def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] | None:
@@ -180,47 +232,3 @@ def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] 
     }
     others = {*range(len(shape))} - {*positions.values()}
     return positions if all(shape[dimension] == 1 for dimension in others) else None
-
-
-def _steps(indices: Iterable[Any], type_: Any) -> dict[int, int] | None:
-    """
-    For each loop the distance in memory of what two iterations need; `None` if that is not
-    constant. Tensors will be contiguous.
-    """
-    if any(map(is_dynamic, type_.shape)):
-        return None
-    if isinstance(type_, ir.MemRefType):
-        strides, offset = type_.get_strides_and_offset()
-        if any(is_dynamic(number) for number in (*strides, offset)):
-            return None
-    else:
-        sizes = [*type_.shape]
-        strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    steps: dict[int, int] = {}
-    for index, stride in zip(indices, strides, strict=True):
-        if (terms := _linear(index)) is None:
-            return None
-        for loop, factor in terms:
-            steps[loop] = steps.get(loop, 0) + factor * stride
-    return steps
-
-
-def _linear(index: Any) -> list[tuple[int, int]] | None:
-    """
-    The loops that an expression adds up, with their factors; `None` if it is another
-    expression.
-    """
-    match index:
-        case ir.AffineDimExpr():
-            return [(index.position, 1)]
-        case ir.AffineConstantExpr() if not index.value:
-            return []
-        case ir.AffineAddExpr():
-            terms = _linear(index.lhs), _linear(index.rhs)
-            return None if None in terms else [*(terms[0] or ()), *(terms[1] or ())]
-        case ir.AffineMulExpr() if isinstance(index.rhs, ir.AffineConstantExpr):
-            terms = _linear(index.lhs)
-            factor = index.rhs.value
-            return terms and [(loop, n * factor) for loop, n in terms]
-        case _:
-            return None

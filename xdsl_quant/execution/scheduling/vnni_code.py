@@ -2,21 +2,22 @@
 The text of functions that compute products of bytes with `vpdpbusd`.
 
 A function has loops over rows of the result, around tiles of some rows times some vectors
-of 16 columns. The sums of a tile are in registers while loops go over what is summed up.
+of 16 columns. The sums of a tile are in registers while loops go over what is summed up,
+and until what follows is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LANES = 16
-"""The number of sums in a vector."""
+from .epilogues import Epilogue
+from .vector_bodies import BodyCode, Interval
+from .vector_code import LANES, Code, ColumnTable, Globals
 
 _REGISTERS = 24
 """How many vectors of sums there may be; other registers are for the factors."""
@@ -29,25 +30,24 @@ class Loop(NamedTuple):
 
     size: int
 
-    lhs: int
-    """The distance in memory of what two iterations need of the left factor."""
-
-    result: int
-    """That of the sums."""
+    steps: Sequence[int]
+    """For each memref the distance of what two iterations need, in bytes."""
 
 
-def merged(loops: Sequence[Loop]) -> list[Loop]:
-    """Nested loops, the outermost first, with those as one that can be one."""
+def merged(loops: Sequence[Loop], memrefs: int) -> list[Loop]:
+    """
+    Nested loops over so many memrefs, the outermost first, with those as one that can be
+    one.
+    """
     found: list[Loop] = []
     for loop in loops:
         if loop.size == 1:
             continue
-        size, lhs, result = loop
-        if found and found[-1][1:] == (lhs * size, result * size):
-            found[-1] = Loop(found[-1].size * size, lhs, result)
+        if found and [*found[-1].steps] == [loop.size * step for step in loop.steps]:
+            found[-1] = Loop(found[-1].size * loop.size, loop.steps)
         else:
             found.append(loop)
-    return found or [Loop(1, 1, 1)]
+    return found or [Loop(1, [1] * memrefs)]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ class Product:
     """A product of bytes in memory with a constant matrix of bytes."""
 
     rows: Sequence[Loop]
-    """The loops over rows of the result, the outermost first."""
+    """
+    The loops over rows of the result, the outermost first. The first memref are the bytes,
+    the next one is the result, and others are what else is read for each element.
+    """
 
     reductions: Sequence[Loop]
     """The loops that sum up, the last one over bytes beside each other."""
@@ -75,20 +78,27 @@ class Product:
         return -(-self.reductions[-1].size // 4)
 
     @property
-    def excess(self) -> NDArray[np.int32]:
+    def excess(self) -> NDArray[np.int64]:
         """What is added to the sums of a column for 128 and the zero point."""
         offset = self.zero_point + 128 * self.is_signed
-        sums = self.weights.sum(0, dtype=np.int64)
-        return (-offset * sums).astype(np.int32)
+        return -offset * self.weights.sum(0, dtype=np.int64)
+
+    @property
+    def sums(self) -> Interval:
+        """What sums can be."""
+        low = -128 * self.is_signed - self.zero_point
+        most = max(abs(low), abs(low + 255))
+        bound = most * int(np.abs(self.weights.astype(np.int64)).sum(0).max())
+        return Interval(-bound, bound)
 
     def packed(self, vectors: int) -> NDArray[np.int8]:
         """The bytes of the matrix in the order in which they are needed."""
         depth, width = self.weights.shape
         run = self.reductions[-1].size
-        count = -(-width // _LANES)
-        padded = np.zeros((depth // run, 4 * self.steps, count * _LANES), np.int8)
+        count = -(-width // LANES)
+        padded = np.zeros((depth // run, 4 * self.steps, count * LANES), np.int8)
         padded[:, :run, :width] = self.weights.reshape(-1, run, width)
-        parts = padded.reshape(depth // run, self.steps, 4, count, _LANES)
+        parts = padded.reshape(depth // run, self.steps, 4, count, LANES)
         parts = parts.transpose(0, 1, 3, 4, 2)
         tiles = [
             parts[:, :, start : start + vectors].ravel()
@@ -97,151 +107,86 @@ class Product:
         return np.concatenate(tiles)
 
 
-class _Code:
-    """Lines of a function."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._count = 0
-
-    def add(self, text: str) -> str:
-        """Add an op with a result, whose name is returned."""
-        self._count += 1
-        self.lines.append(f"%{self._count} = {text}")
-        return f"%{self._count}"
-
-    def constant(self, value: int, type_: str = "i64") -> str:
-        return self.add(f"arith.constant {value} : {type_}")
-
-    def sum(self, value: str, index: str, step: int) -> str:
-        """A value plus a number of steps."""
-        if not step:
-            return value
-        product = self.add(f"arith.muli {index}, {self.constant(step)} : i64")
-        return self.add(f"arith.addi {value}, {product} : i64")
-
-    def at(self, pointer: str, offset: str | int) -> str:
-        """The pointer to what is so many bytes behind another one."""
-        if isinstance(offset, int):
-            type_ = "(!llvm.ptr) -> !llvm.ptr"
-        else:
-            type_ = "(!llvm.ptr, i64) -> !llvm.ptr"
-        return self.add(f"llvm.getelementptr {pointer}[{offset}] : {type_}, i8")
-
-    def pointer(self, memref: str, type_: str, offset: int) -> str:
-        """The pointer to the first element of a memref."""
-        index = self.add(
-            f"memref.extract_aligned_pointer_as_index {memref} : {type_} -> index"
-        )
-        address = self.add(f"arith.index_cast {index} : index to i64")
-        pointer = self.add(f"llvm.inttoptr {address} : i64 to !llvm.ptr")
-        return self.at(pointer, offset)
-
-    @contextmanager
-    def loop(self, size: int, step: int = 1) -> Generator[str]:
-        """A loop from 0 on; its body is what is added inside."""
-        bounds = [self.constant(n) for n in (0, size, step)]
-        self._count += 1
-        index = f"%{self._count}"
-        self.lines.append(
-            f"scf.for {index} = {bounds[0]} to {bounds[1]} step {bounds[2]} : i64 {{"
-        )
-        yield index
-        self.lines.append("}")
-
-    def summed(
-        self,
-        size: int,
-        sums: Sequence[str],
-        body: Callable[[str, Sequence[str]], Sequence[str]],
-    ) -> Sequence[str]:
-        """A loop that carries vectors of sums."""
-        if size == 1:
-            return body(self.constant(0), sums)
-        bounds = [self.constant(n) for n in (0, size, 1)]
-        self._count += 1
-        index, name = f"%{self._count}", f"%s{self._count}"
-        carried = [f"{name}_{i}" for i in range(len(sums))]
-        starts = ", ".join(f"{c} = {s}" for c, s in zip(carried, sums, strict=True))
-        types = ", ".join([_SUMS] * len(sums))
-        self.lines.append(
-            f"{name}:{len(sums)} = scf.for {index} = {bounds[0]} to {bounds[1]} step "
-            f"{bounds[2]} iter_args({starts}) -> ({types}) : i64 {{"
-        )
-        results = body(index, carried)
-        self.lines += [f"scf.yield {', '.join(results)} : {types}", "}"]
-        return [f"{name}#{i}" for i in range(len(sums))]
-
-
 _SUMS = "vector<16xi32>"
 _BYTES = "vector<64xi8>"
+
+
+class _Pointers(NamedTuple):
+    """Where a tile begins."""
+
+    weights: str
+    columns: str
+    """The table of constants."""
+
+    memrefs: Sequence[str]
+    """The bytes, the result, and what else is read."""
 
 
 @dataclass(frozen=True)
 class _Tile:
     """Some rows and vectors of columns."""
 
-    product: Product
-    code: _Code
+    function: _Function
     rows: int
     vectors: int
     rest: int
     """How many columns the last vector has, if they are less than 16; otherwise 0."""
 
-    def compute(self, lhs: str, weights: str, excess: str, result: str) -> None:
-        """Add what there is at these pointers to the sums at the last one."""
-        code, row = self.code, self.product.rows[-1]
+    @property
+    def product(self) -> Product:
+        """What is computed."""
+        return self.function.product
+
+    @property
+    def code(self) -> Code:
+        """The lines of the function."""
+        return self.function.code
+
+    def compute(self, pointers: _Pointers) -> None:
+        """Compute the results for what there is at these pointers."""
+        code, row, function = self.code, self.product.rows[-1], self.function
         start = [
-            code.add(
-                f"llvm.load {code.at(excess, 64 * v)} {{alignment = 4 : i64}} : "
-                f"!llvm.ptr -> {_SUMS}"
-            )
+            code.load(code.at(pointers.columns, 64 * v), _SUMS, 64)
             for v in range(self.vectors)
         ]
+        lhs, *others = pointers.memrefs
         places = [
-            (code.at(result, 4 * row.result * r + 64 * v), v)
+            (
+                [
+                    code.at(pointer, step * r + LANES * size * v)
+                    for pointer, step, size in zip(
+                        others, row.steps[1:], function.sizes, strict=True
+                    )
+                ],
+                v,
+                self.rest if self.rest and v + 1 == self.vectors else LANES,
+            )
             for r in range(self.rows)
             for v in range(self.vectors)
         ]
-        sums = [
-            code.add(f"arith.addi {self._load(place, v)}, {start[v]} : {_SUMS}")
-            for place, v in places
-        ]
+        sums: Sequence[str] = [start[v] for _, v, _ in places]
+        if function.body is None:
+            sums = [
+                code.add(
+                    f"arith.addi {code.load_lanes(memrefs[0], 'i32', count)}, {value} "
+                    f": {_SUMS}"
+                )
+                for (memrefs, _, count), value in zip(places, sums, strict=True)
+            ]
         zero = code.constant(0)
-        sums = self._reduced(0, sums, lhs, zero, weights, zero)
-        for (place, v), value in zip(places, sums, strict=True):
-            self._store(place, v, value)
-
-    def _mask(self, vector: int) -> str | None:
-        if not self.rest or vector + 1 < self.vectors:
-            return None
-        bits = ", ".join(str(i < self.rest).lower() for i in range(_LANES))
-        return self.code.add(f"arith.constant dense<[{bits}]> : vector<16xi1>")
-
-    def _load(self, place: str, vector: int) -> str:
-        code = self.code
-        if (mask := self._mask(vector)) is None:
-            return code.add(
-                f"llvm.load {place} {{alignment = 4 : i64}} : !llvm.ptr -> {_SUMS}"
-            )
-        zeros = code.add(f"arith.constant dense<0> : {_SUMS}")
-        return code.add(
-            f"llvm.intr.masked.load {place}, {mask}, {zeros} {{alignment = 4 : i32}} : "
-            f"(!llvm.ptr, vector<16xi1>, {_SUMS}) -> {_SUMS}"
-        )
-
-    def _store(self, place: str, vector: int, value: str) -> None:
-        if (mask := self._mask(vector)) is None:
-            line = (
-                f"llvm.store {value}, {place} {{alignment = 4 : i64}} : {_SUMS}, "
-                "!llvm.ptr"
-            )
-        else:
-            line = (
-                f"llvm.intr.masked.store {value}, {place}, {mask} {{alignment = 4 : i32}} "
-                f": {_SUMS}, vector<16xi1> into !llvm.ptr"
-            )
-        self.code.lines.append(line)
+        sums = self._reduced(0, sums, lhs, zero, pointers.weights, zero)
+        for (memrefs, v, count), value in zip(places, sums, strict=True):
+            place, *inputs = memrefs
+            if function.body is not None:
+                columns = code.at(pointers.columns, 64 * v)
+                vectors = [
+                    code.load_lanes(pointer, element, count)
+                    for pointer, element in zip(
+                        inputs, function.elements[1:], strict=True
+                    )
+                ]
+                value = function.body.call(code, columns, [value, *vectors])
+            code.store_lanes(place, value, function.elements[0], count)
 
     def _reduced(
         self,
@@ -267,12 +212,12 @@ class _Tile:
                     depth + 1,
                     sums,
                     lhs,
-                    code.sum(lhs_offset, index, outer[depth].lhs),
+                    code.sum(lhs_offset, index, outer[depth].steps[0]),
                     weights,
                     code.sum(weights_offset, index, inside),
                 )
 
-            return code.summed(outer[depth].size, sums, iteration)
+            return code.carrying(outer[depth].size, sums, _SUMS, iteration)
 
         def group(index: str, sums: Sequence[str]) -> Sequence[str]:
             at_lhs = code.at(lhs, code.sum(lhs_offset, index, 4))
@@ -281,7 +226,7 @@ class _Tile:
 
         whole, rest = divmod(run.size, 4)
         if whole:
-            sums = code.summed(whole, sums, group)
+            sums = code.carrying(whole, sums, _SUMS, group)
         if rest:
             at_lhs = code.at(code.at(lhs, lhs_offset), 4 * whole)
             at_weights = code.at(code.at(weights, weights_offset), step * whole)
@@ -294,15 +239,11 @@ class _Tile:
         """The sums with the products of up to four bytes of each row added."""
         code, row = self.code, self.product.rows[-1]
         right = [
-            code.add(
-                f"llvm.load {code.at(weights, 64 * v)} {{alignment = 64 : i64}} : "
-                f"!llvm.ptr -> {_BYTES}"
-            )
-            for v in range(self.vectors)
+            code.load(code.at(weights, 64 * v), _BYTES, 64) for v in range(self.vectors)
         ]
         results: list[str] = []
         for r in range(self.rows):
-            left = self._broadcast(code.at(lhs, r * row.lhs), count)
+            left = self._broadcast(code.at(lhs, r * row.steps[0]), count)
             for v in range(self.vectors):
                 results.append(
                     code.add(
@@ -317,26 +258,23 @@ class _Tile:
         """A vector of equal groups of four bytes, of which only some are read."""
         code = self.code
         value = self._group(place, count)
-        if self.product.is_signed:
-            value = code.add(
-                f"arith.xori {value}, {code.constant(-0x7F7F7F80, 'i32')} : i32"
-            )
         poison = code.add(f"llvm.mlir.poison : {_SUMS}")
         zero = code.constant(0, "i32")
         first = code.add(
             f"llvm.insertelement {value}, {poison}[{zero} : i32] : {_SUMS}"
         )
-        zeros = ", ".join(["0"] * _LANES)
+        zeros = ", ".join(["0"] * LANES)
         all_ = code.add(f"llvm.shufflevector {first}, {poison} [{zeros}] : {_SUMS}")
+        if self.product.is_signed:
+            signs = code.splat(-0x7F7F7F80, _SUMS)
+            all_ = code.add(f"arith.xori {all_}, {signs} : {_SUMS}")
         return code.add(f"llvm.bitcast {all_} : {_SUMS} to {_BYTES}")
 
     def _group(self, place: str, count: int) -> str:
         code = self.code
 
         def loaded(place: str, bits: int) -> str:
-            value = code.add(
-                f"llvm.load {place} {{alignment = 1 : i64}} : !llvm.ptr -> i{bits}"
-            )
+            value = code.load(place, f"i{bits}")
             return (
                 value
                 if bits == 32
@@ -350,119 +288,170 @@ class _Tile:
         return code.add(f"arith.ori {low}, {shifted} : i32")
 
 
+class BodyFunction:
+    """The function of vectors that computes what follows sums."""
+
+    def __init__(
+        self, name: str, epilogue: Epilogue, sums: Interval, table: ColumnTable
+    ):
+        """
+        Args:
+            name: that of the function.
+            epilogue: what follows.
+            sums: what the sums can be.
+            table: where constants of columns are.
+        """
+        self._name = f"{name}_body"
+        self._code = Code()
+        body = epilogue.body(sums)
+        arguments = [epilogue.sums, *epilogue.inputs]
+        block_arguments = epilogue.op.regions[0].blocks[0].arguments
+        types = [f"vector<16x{block_arguments[i].type}>" for i in arguments]
+        made = BodyCode(body, self._code, table, "%columns")
+        for place, i in enumerate(arguments):
+            made.set(block_arguments[i], f"%a{place}")
+        result_type = f"vector<16x{body.result.type}>"
+        result = made.vector(body.result)
+        parameters = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(types))
+        self.lines = [
+            f"func.func private @{self._name}(%columns: !llvm.ptr, {parameters}) "
+            f'-> {result_type} attributes {{passthrough = ["alwaysinline"]}} {{',
+            *self._code.lines,
+            f"return {result} : {result_type}",
+            "}",
+        ]
+        self._type = f"(!llvm.ptr, {', '.join(types)}) -> {result_type}"
+
+    def call(self, code: Code, columns: str, vectors: Sequence[str]) -> str:
+        """The result for vectors of sums and of what else is read."""
+        arguments = ", ".join([columns, *vectors])
+        return code.add(f"func.call @{self._name}({arguments}) : {self._type}")
+
+
 class _Function:
     """The function that computes a product."""
 
-    def __init__(self, name: str, product: Product):
-        self.name = name
+    def __init__(
+        self, name: str, elements: Sequence[str], product: Product, start: int
+    ):
         self.product = product
-        self.code = _Code()
-        self.constants: list[str] = []
+        self.elements = elements
+        self.sizes = [int(element[1:]) // 8 for element in elements]
+        self.code = Code()
+        self.body: BodyFunction | None = None
+        self.globals = Globals(name)
         width = product.weights.shape[1]
-        self.whole, self.rest = divmod(width, _LANES)
-        count, row = self.whole + bool(self.rest), product.rows[-1].size
+        self.table = ColumnTable(width)
+        self.table.add(_wrapped(product.excess + start))
+        self.whole, self.rest = divmod(width, LANES)
+        count, row = self.table.vectors, product.rows[-1].size
         self.vectors = min(count, 8 if row == 1 else 4)
         # Tiles of about the same size.
         most = min(_REGISTERS // self.vectors, _MOST_ROWS)
         self.tile_rows = -(-row // -(-row // most))
 
-    def constant(self, kind: str, array: NDArray[np.integer], element: str) -> str:
-        """The pointer to a new constant."""
-        type_ = f"memref<{array.size}x{element}>"
-        dense = f'"0x{array.tobytes().hex()}"' if array.any() else "0"
-        symbol = f"@{self.name}_{kind}"
-        self.constants.append(
-            f'memref.global "private" constant {symbol} : {type_} = dense<{dense}> '
-            "{alignment = 64 : i64}"
-        )
-        value = self.code.add(f"memref.get_global {symbol} : {type_}")
-        return self.code.pointer(value, type_, 0)
-
-    def add_columns(self, lhs: str, result: str) -> None:
+    def add_columns(self, memrefs: Sequence[str]) -> None:
         """Add the loops over all columns."""
         code, product = self.code, self.product
-        packed = product.packed(self.vectors)
-        excess = np.zeros((self.whole + 1) * _LANES, np.int32)
-        excess[: product.excess.size] = product.excess
-        weights = self.constant("weights", packed, "i8")
-        sums = self.constant("excess", excess, "i32")
-        zero = code.constant(0)
+        packed, table = product.packed(self.vectors), self.table.data
+        weights = self.globals.pointer(code, "weights", packed.size)
+        columns = self.globals.pointer(code, "columns", table.size)
+        self.globals.define("weights", packed)
+        self.globals.define("columns", table)
+        pointers = [weights, columns, *memrefs]
         tiles, more = divmod(self.whole, self.vectors)
         tile_bytes = len(product.weights) // product.reductions[-1].size
         tile_bytes *= 64 * product.steps * self.vectors
+        lanes = LANES * self.vectors
+        steps = [tile_bytes, 64 * self.vectors, 0, *(lanes * n for n in self.sizes)]
         if tiles:
             with code.loop(tiles) as index:
-                offset = code.sum(zero, index, 64 * self.vectors)
-                at_weights = code.at(weights, code.sum(zero, index, tile_bytes))
-                tile = at_weights, code.at(sums, offset), self.vectors, 0
-                self.add_rows(lhs, code.at(result, offset), product.rows, tile)
+                moved = code.moved(pointers, index, steps)
+                self.add_rows(moved, product.rows, self.vectors, 0)
         if more or self.rest:
-            offset = 64 * self.vectors * tiles
-            at_weights = code.at(weights, tile_bytes * tiles)
-            count = more + bool(self.rest)
-            tile = at_weights, code.at(sums, offset), count, self.rest
-            self.add_rows(lhs, code.at(result, offset), product.rows, tile)
+            moved = code.moved(pointers, tiles, steps)
+            self.add_rows(moved, product.rows, more + bool(self.rest), self.rest)
 
     def add_rows(
-        self,
-        lhs: str,
-        result: str,
-        loops: Sequence[Loop],
-        tile: tuple[str, str, int, int],
+        self, pointers: Sequence[str], loops: Sequence[Loop], vectors: int, rest: int
     ) -> None:
         """Add the loops over rows, for some columns."""
         code = self.code
         loop, *inner = loops
-        step = 1 if inner else self.tile_rows
-        count, left = divmod(loop.size, step)
-        with code.loop(count) as index:
-            zero = code.constant(0)
-            at_lhs = code.at(lhs, code.sum(zero, index, step * loop.lhs))
-            at_result = code.at(result, code.sum(zero, index, 4 * step * loop.result))
-            if inner:
-                self.add_rows(at_lhs, at_result, inner, tile)
-            else:
-                self.add_tile(at_lhs, at_result, step, tile)
-        if left:
-            at_lhs = code.at(lhs, count * step * loop.lhs)
-            at_result = code.at(result, 4 * count * step * loop.result)
-            self.add_tile(at_lhs, at_result, left, tile)
+        size = 1 if inner else self.tile_rows
+        count, left = divmod(loop.size, size)
+        steps = [0, 0, *(size * step for step in loop.steps)]
 
-    def add_tile(
-        self, lhs: str, result: str, rows: int, tile: tuple[str, str, int, int]
-    ) -> None:
-        """Add what computes a tile."""
-        weights, sums, vectors, rest = tile
-        computed = _Tile(self.product, self.code, rows, vectors, rest)
-        computed.compute(lhs, weights, sums, result)
+        def add(pointers: Sequence[str], rows: int) -> None:
+            if inner:
+                self.add_rows(pointers, inner, vectors, rest)
+                return
+            weights, columns, *memrefs = pointers
+            tile = _Tile(self, rows, vectors, rest)
+            tile.compute(_Pointers(weights, columns, memrefs))
+
+        with code.loop(count) as index:
+            add(code.moved(pointers, index, steps), size)
+        if left:
+            add(code.moved(pointers, count, steps), left)
+
+
+def _wrapped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    return numbers.astype(np.int32).astype(np.int64)
+
+
+class Memref(NamedTuple):
+    """What a function needs to know of a memref."""
+
+    type: str
+
+    element: str
+    """The type of its elements."""
+
+    offset: int
+    """The distance of the first element, in bytes."""
 
 
 def product_text(
-    name: str, lhs: tuple[str, int], result: tuple[str, int], product: Product
+    name: str, memrefs: Sequence[Memref], product: Product, epilogue: Epilogue | None
 ) -> str:
     """
-    The text of a private function that adds a product to the sums in a memref, and of its
-    constants.
+    The text of a private function that computes a product, and of its constants.
 
     Args:
         name: that of the function; those of constants begin with it.
-        lhs: the memref type of its first argument, the bytes in memory, and its offset in
-            elements.
-        result: those of its second argument, the sums.
+        memrefs: the arguments: the bytes, the result, and what else is read for each
+            element. Without an epilogue the product is added to the result.
         product: the loops, and the right factor.
+        epilogue: what is made of the sums.
     """
-    function = _Function(name, product)
+    elements = [memref.element for memref in memrefs[1:]]
+    function = _Function(name, elements, product, epilogue.start if epilogue else 0)
+    if epilogue is not None:
+        sums = _moved(product.sums, epilogue.start)
+        function.body = BodyFunction(name, epilogue, sums, function.table)
     code = function.code
+    arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
     function.add_columns(
-        code.pointer("%lhs", *lhs), code.pointer("%result", result[0], 4 * result[1])
+        [
+            code.pointer(f"%m{i}", memref.type, memref.offset)
+            for i, memref in enumerate(memrefs)
+        ]
     )
     return "\n".join(
         [
-            *function.constants,
-            f"func.func private @{name}(%lhs: {lhs[0]}, %result: {result[0]})",
+            *function.globals.lines,
+            *(function.body.lines if function.body else ()),
+            f"func.func private @{name}({', '.join(arguments)})",
             'attributes {passthrough = ["noinline"]} {',
             *code.lines,
             "return",
             "}",
         ]
     )
+
+
+def _moved(interval: Interval, by: int) -> Interval:
+    """All numbers with one added, if they are still 32-bit integers."""
+    moved = Interval(interval.low + by, interval.high + by)
+    return moved if moved.fits(32) else Interval.of_width(32)

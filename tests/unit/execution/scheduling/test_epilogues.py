@@ -1,0 +1,341 @@
+"""What is made of sums in registers: the same numbers, and nothing else is written."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xdsl_quant.execution import compile
+from xdsl_quant.execution.cpu import available_cpus
+from xdsl_quant.execution.scheduling import byte_products
+
+pytestmark = pytest.mark.skipif(
+    "avx512-vnni" not in available_cpus(), reason="needs AVX-512 VNNI"
+)
+
+RNG = np.random.default_rng(0)
+GUARD = 64
+"""Bytes before and behind a result."""
+
+Integers = NDArray[np.int64]
+
+
+@pytest.fixture
+def epilogues(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each product that is compiled: is what follows its sums computed with it?"""
+    found: list[bool] = []
+    original = byte_products.product_text
+
+    def product_text(*args: object) -> str:
+        found.append(args[3] is not None)
+        return original(*args)  # pyright: ignore[reportArgumentType] passed on
+
+    monkeypatch.setattr(byte_products, "product_text", product_text)
+    return found
+
+
+def dense(numbers: NDArray[np.integer], element: str) -> str:
+    shape = "x".join(map(str, numbers.shape))
+    return f"arith.constant dense<{numbers.tolist()}> : tensor<{shape}x{element}>"
+
+
+def requantized(
+    weights: NDArray[np.int8],
+    rows: int,
+    body: str,
+    columns: Sequence[tuple[Integers, str]] = (),
+    *,
+    result: str = "i8",
+    start: int = 0,
+    other: str | None = None,
+    between: str = "",
+) -> str:
+    """
+    A function of bytes, whose sums of products `%s` are made something of by a body.
+
+    Args:
+        weights: the right factor.
+        rows: those of the left factor.
+        body: yields `%y`.
+        columns: constants of columns with their element types, `%c0` and so on in the body.
+        result: the element type of the result.
+        start: with what sums begin.
+        other: the element type of a second argument `%o` of the shape of the result.
+        between: ops between the sums and what is made of them.
+    """
+    depth, width = weights.shape
+    names = [f"%c{i}" for i in range(len(columns))]
+    constants = "\n".join(
+        f"%k{i} = {dense(numbers, element)}"
+        for i, (numbers, element) in enumerate(columns)
+    )
+    other_type = f"tensor<{rows}x{width}x{other}>"
+    inputs = ["%sums", *(f"%k{i}" for i in range(len(columns)))]
+    types = [
+        f"tensor<{rows}x{width}xi32>",
+        *(f"tensor<{width}x{element}>" for _, element in columns),
+    ]
+    maps = ["(m, n) -> (m, n)", *["(m, n) -> (n)"] * len(columns)]
+    arguments = [
+        "%s: i32",
+        *(f"{n}: {e}" for n, (_, e) in zip(names, columns, strict=True)),
+    ]
+    if other:
+        inputs.append("%b")
+        types.append(other_type)
+        maps.append("(m, n) -> (m, n)")
+        arguments.append(f"%o: {other}")
+    maps.append("(m, n) -> (m, n)")
+    map_list = ", ".join(f"affine_map<{m}>" for m in maps)
+    result_type = f"tensor<{rows}x{width}x{result}>"
+    return f"""
+func.func @f(%a: tensor<{rows}x{depth}xi8>{f", %b: {other_type}" if other else ""})
+    -> {result_type} {{
+  %w = {dense(weights, "i8")}
+  {constants}
+  %start = arith.constant {start} : i32
+  %c31 = arith.constant 31 : i64
+  %half = arith.constant 1073741824 : i64
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i64
+  %low = arith.constant -100 : i32
+  %high = arith.constant 127 : i32
+  %es = tensor.empty() : tensor<{rows}x{width}xi32>
+  %i = linalg.fill ins(%start : i32) outs(%es : tensor<{rows}x{width}xi32>)
+      -> tensor<{rows}x{width}xi32>
+  %sums = linalg.generic {{indexing_maps = [
+      affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%a, %w : tensor<{rows}x{depth}xi8>, tensor<{depth}x{width}xi8>)
+      outs(%i : tensor<{rows}x{width}xi32>) {{
+  ^bb0(%l: i8, %r: i8, %t: i32):
+    %le = arith.extsi %l : i8 to i32
+    %re = arith.extsi %r : i8 to i32
+    %p = arith.muli %le, %re : i32
+    %u = arith.addi %t, %p : i32
+    linalg.yield %u : i32
+  }} -> tensor<{rows}x{width}xi32>
+  {between}
+  %e = tensor.empty() : {result_type}
+  %result = linalg.generic {{indexing_maps = [{map_list}],
+      iterator_types = ["parallel", "parallel"]}}
+      ins({", ".join(inputs)} : {", ".join(types)}) outs(%e : {result_type}) {{
+  ^bb0({", ".join(arguments)}, %before: {result}):
+    {body}
+    linalg.yield %y : {result}
+  }} -> {result_type}
+  return %result : {result_type}
+}}"""
+
+
+CLAMPED = """
+    %high_enough = arith.maxsi %v, %low : i32
+    %clamped = arith.minsi %high_enough, %high : i32
+    %y = arith.trunci %clamped : i32 to i8"""
+
+ROUNDED_TWICE = """
+    %x = arith.addi %s, %c0 : i32
+    %wide = arith.extsi %x : i32 to i64
+    %multiplier = arith.extsi %c1 : i32 to i64
+    %product = arith.muli %wide, %multiplier : i64
+    %nudged = arith.addi %product, %half : i64
+    %shifted = arith.shrsi %nudged, %c31 : i64
+    %h = arith.trunci %shifted : i64 to i32
+    %up = arith.addi %h, %c2 : i32
+    %is_negative = arith.cmpi slt, %h, %zero : i32
+    %less = arith.extui %is_negative : i1 to i32
+    %rounded = arith.subi %up, %less : i32
+    %shift = arith.extsi %c3 : i8 to i32
+    %v = arith.shrsi %rounded, %shift : i32"""
+
+ROUNDED_ONCE = """
+    %x = arith.addi %s, %c0 : i32
+    %wide = arith.extsi %x : i32 to i64
+    %multiplier = arith.extsi %c1 : i32 to i64
+    %product = arith.muli %wide, %multiplier : i64
+    %shift = arith.subi %c2, %one : i64
+    %first = arith.shrsi %product, %shift : i64
+    %added = arith.addi %first, %one : i64
+    %second = arith.shrsi %added, %one : i64
+    %v = arith.trunci %second : i64 to i32"""
+
+
+def in_memory(text: str, *arguments: NDArray[np.integer], result: NDArray[np.integer]):
+    """Compute a result in the middle of memory of which nothing else is written."""
+    memory = np.full(2 * GUARD + result.nbytes, 0x5A, np.uint8)
+    out = memory[GUARD:-GUARD].view(result.dtype).reshape(result.shape)
+    compile(text)(*arguments, out=out)
+    assert (memory[:GUARD] == 0x5A).all()
+    assert (memory[-GUARD:] == 0x5A).all()
+    np.testing.assert_array_equal(out, result)
+
+
+def numbers(width: int) -> tuple[Integers, Integers, Integers]:
+    """Offsets, multipliers and shifts, of which many give ties."""
+    offsets = RNG.integers(-(1 << 28), 1 << 28, width)
+    offsets[::3] = RNG.integers(-300, 300, offsets[::3].size)
+    multipliers = RNG.integers(1 << 30, 1 << 31, width)
+    multipliers[::2] = 1 << 30
+    shifts = RNG.integers(1, 25, width)
+    shifts[::3] = RNG.integers(1, 9, shifts[::3].size)
+    return offsets, multipliers, shifts
+
+
+@pytest.mark.parametrize("width", [2, 3, 9, 16, 17, 31, 64, 95, 200])
+@pytest.mark.parametrize("rows", [1, 5, 300])
+def test_rounded_twice(width: int, rows: int, epilogues: list[bool]):
+    weights = RNG.integers(-128, 128, (3, width)).astype(np.int8)
+    x = RNG.integers(-128, 128, (rows, 3)).astype(np.int8)
+    offsets, multipliers, shifts = numbers(width)
+    halves = 1 << (shifts - 1)
+    columns = [
+        (offsets, "i32"),
+        (multipliers, "i32"),
+        (halves, "i32"),
+        (shifts, "i8"),
+    ]
+    sums = x.astype(np.int64) @ weights.astype(np.int64) + offsets + 7
+    high = (sums * multipliers + (1 << 30)) >> 31
+    expected = np.clip((high + halves - (high < 0)) >> shifts, -100, 127)
+    text = requantized(weights, rows, ROUNDED_TWICE + CLAMPED, columns, start=7)
+    in_memory(text, x, result=expected.astype(np.int8))
+    assert epilogues == [True]
+
+
+@pytest.mark.parametrize("least", [3, 33])
+@pytest.mark.parametrize("width", [2, 9, 16, 31, 200])
+def test_rounded_once(width: int, least: int, epilogues: list[bool]):
+    weights = RNG.integers(-128, 128, (3, width)).astype(np.int8)
+    x = RNG.integers(-128, 128, (40, 3)).astype(np.int8)
+    offsets, multipliers, shifts = numbers(width)
+    shifts = np.minimum(shifts + 30, 62)
+    multipliers[0], shifts[0] = 3, least
+    multipliers[-1], shifts[-1] = (1 << 31) - 1, 62
+    offsets[0] = 5
+    sums = x.astype(np.int64) @ weights.astype(np.int64) + offsets
+    products = [
+        (sums[:, i].astype(object) * int(multipliers[i]) + (1 << int(shifts[i]) - 1))
+        >> int(shifts[i])
+        for i in range(width)
+    ]
+    expected = np.clip(np.array(products, np.int64).T, -100, 127)
+    columns = [(offsets, "i32"), (multipliers, "i32"), (shifts, "i64")]
+    text = requantized(weights, 40, ROUNDED_ONCE + CLAMPED, columns)
+    in_memory(text, x, result=expected.astype(np.int8))
+    assert epilogues == [True]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # Shifts of 0, and halves that are others
+        ROUNDED_TWICE + CLAMPED,
+        # Numbers that may wrap around
+        """
+    %q = arith.muli %s, %s : i32
+    %wide = arith.extsi %q : i32 to i64
+    %square = arith.muli %wide, %wide : i64
+    %moved = arith.shrsi %square, %c31 : i64
+    %t = arith.addi %moved, %wide : i64
+    %v = arith.trunci %t : i64 to i32"""
+        + CLAMPED,
+        # Comparisons, bits and choices
+        """
+    %is_less = arith.cmpi ult, %s, %c0 : i32
+    %b = arith.xori %s, %c1 : i32
+    %d = arith.andi %b, %c2 : i32
+    %g = arith.ori %d, %zero : i32
+    %chosen = arith.select %is_less, %g, %s : i32
+    %small = arith.trunci %chosen : i32 to i8
+    %big = arith.extui %small : i8 to i64
+    %three = arith.extsi %c3 : i8 to i64
+    %left = arith.shli %big, %three : i64
+    %t = arith.shrsi %left, %one : i64
+    %v = arith.trunci %t : i64 to i32"""
+        + CLAMPED,
+    ],
+)
+def test_other_bodies(body: str, epilogues: list[bool]):
+    width = 21
+    weights = RNG.integers(-128, 128, (9, width)).astype(np.int8)
+    x = RNG.integers(-128, 128, (30, 9)).astype(np.int8)
+    columns = [
+        (RNG.integers(-(1 << 31), 1 << 31, width), "i32"),
+        (RNG.integers(-(1 << 31), 1 << 31, width), "i32"),
+        (RNG.integers(-(1 << 31), 1 << 31, width), "i32"),
+        (RNG.integers(0, 31, width), "i8"),
+    ]
+    text = requantized(weights, 30, body, columns)
+    in_memory(text, x, result=compile(text, schedule=False)(x))
+    assert epilogues == [True]
+
+
+@pytest.mark.parametrize("other", ["i8", "i16", "i32"])
+@pytest.mark.parametrize("result", ["i8", "i16", "i32"])
+@pytest.mark.parametrize("width", [2, 13, 16, 40])
+def test_other_operands(other: str, result: str, width: int, epilogues: list[bool]):
+    weights = RNG.integers(-128, 128, (5, width)).astype(np.int8)
+    x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
+    y = RNG.integers(-128, 128, (7, width)).astype(other.replace("i", "int"))
+    extended = "%o" if other == "i32" else "%oe"
+    body = f"%sum = arith.subi %s, {extended} : i32\n"
+    if other != "i32":
+        body = f"%oe = arith.extsi %o : {other} to i32\n{body}"
+    if result == "i32":
+        body += "%y = arith.muli %sum, %high : i32"
+    else:
+        body += f"%y = arith.trunci %sum : i32 to {result}"
+    sums = x.astype(np.int32) @ weights.astype(np.int32) - y
+    expected = sums * 127 if result == "i32" else sums
+    text = requantized(weights, 7, body, other=other, result=result)
+    in_memory(text, x, y, result=expected.astype(result.replace("i", "int")))
+    assert epilogues == [True]
+
+
+def test_what_stays_in_memory(epilogues: list[bool]):
+    weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
+    x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
+    division = "%v = arith.divsi %s, %high : i32" + CLAMPED
+    text = requantized(weights, 7, division)
+    in_memory(text, x, result=compile(text, schedule=False)(x))
+    # Sums that are results, too
+    both = requantized(weights, 7, "%v = arith.addi %s, %low : i32" + CLAMPED)
+    both = both.replace(
+        "-> tensor<7x20xi8> {\n  %w", "-> (tensor<7x20xi8>, tensor<7x20xi32>) {\n  %w"
+    ).replace(
+        "return %result : tensor<7x20xi8>",
+        "return %result, %sums : tensor<7x20xi8>, tensor<7x20xi32>",
+    )
+    for actual, expected in zip(
+        compile(both)(x), compile(both, schedule=False)(x), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)
+    assert epilogues == [False, False]
+
+
+def test_reductions_of_results_stay_on_their_own(epilogues: list[bool]):
+    weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
+    x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
+    text = requantized(weights, 7, "%v = arith.addi %s, %low : i32" + CLAMPED)
+    text = text.replace(
+        "-> tensor<7x20xi8> {\n  %w", "-> tensor<20xi32> {\n  %w"
+    ).replace(
+        "return %result : tensor<7x20xi8>",
+        """
+  %e2 = arith.constant dense<0> : tensor<20xi32>
+  %total = linalg.generic {indexing_maps = [
+      affine_map<(m, n) -> (n, m)>, affine_map<(m, n) -> (m)>],
+      iterator_types = ["parallel", "reduction"]}
+      ins(%result : tensor<7x20xi8>) outs(%e2 : tensor<20xi32>) {
+  ^bb0(%r: i8, %t: i32):
+    %re = arith.extsi %r : i8 to i32
+    %u = arith.addi %t, %re : i32
+    linalg.yield %u : i32
+  } -> tensor<20xi32>
+  return %total : tensor<20xi32>""",
+    )
+    sums = np.clip(x.astype(np.int32) @ weights.astype(np.int32) - 100, -100, 127)
+    in_memory(text, x, result=sums.sum(0, dtype=np.int32))
+    assert epilogues == [True]

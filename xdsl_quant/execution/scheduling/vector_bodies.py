@@ -1,0 +1,416 @@
+"""
+Bodies of elementwise ops as functions of vectors.
+
+Numbers that are known to have 32 bits are computed in 32 bits. A product with a constant
+that is rounded, once or twice, takes few instructions: products of 64 bits are made of the
+lanes with even numbers and of those with odd ones, as `vpmuldq` multiplies, and one shift
+follows one addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mlir_bindings import ir, made_by
+from .vector_code import LANES, Code, ColumnTable
+
+_Numbers = NDArray[np.int64]
+
+
+class Interval(NamedTuple):
+    """The least and the largest number that a value can be."""
+
+    low: int
+    high: int
+
+    def fits(self, width: int) -> bool:
+        """Whether all numbers are signed integers of so many bits."""
+        return -(1 << width - 1) <= self.low and self.high < 1 << width - 1
+
+    @classmethod
+    def of_width(cls, width: int) -> Interval:
+        """All signed integers of so many bits."""
+        return cls(-(1 << width - 1), (1 << width - 1) - 1)
+
+
+class _Rounded(NamedTuple):
+    """
+    `(number * multiplier + addend) >> shift` in 64 bits; a negative product has 2**31
+    subtracted, if it is rounded twice.
+    """
+
+    number: Any
+    multiplier: _Numbers
+    addend: _Numbers
+    shift: _Numbers
+    is_twice: bool
+
+
+_PLAIN = {
+    f"arith.{name}"
+    for name in (
+        "addi",
+        "andi",
+        "cmpi",
+        "extsi",
+        "extui",
+        "maxsi",
+        "minsi",
+        "muli",
+        "ori",
+        "select",
+        "shli",
+        "shrsi",
+        "subi",
+        "trunci",
+        "xori",
+    )
+}
+"""The ops whose operands can be vectors."""
+
+
+class VectorBody:
+    """The body of an elementwise op of integers."""
+
+    def __init__(
+        self,
+        block: Any,
+        constants: Mapping[int, _Numbers],
+        intervals: Mapping[int, Interval],
+    ):
+        """
+        Args:
+            block: the body.
+            constants: of the arguments that are constants of columns their numbers.
+            intervals: of others what is known of their numbers.
+        """
+        self._block = block
+        self._constants = {block.arguments[i]: n for i, n in constants.items()}
+        self._intervals = {block.arguments[i]: n for i, n in intervals.items()}
+        self._scaled: dict[Any, _Rounded | None] = {}
+
+    @cached_property
+    def result(self) -> Any:
+        """What the body yields."""
+        (result,) = self._block.operations[len(self._block.operations) - 1].operands
+        return result
+
+    def is_supported(self) -> bool:
+        """Whether the body can be computed in vectors."""
+        return self._is_supported(self.result) and self.result.type.width in (8, 16, 32)
+
+    def _is_supported(self, value: Any) -> bool:
+        if not isinstance(value.type, ir.IntegerType) or value.type.width > 64:
+            return False
+        if (numbers := self.constant(value)) is not None:
+            return bool(np.all(numbers == numbers.astype(np.int32)))
+        if isinstance(value, ir.BlockArgument):
+            return value.owner == self._block and value.type.width in (8, 16, 32)
+        op = value.owner.operation
+        return op.name in _PLAIN and all(map(self._is_supported, op.operands))
+
+    # What is known
+
+    def constant(self, value: Any) -> _Numbers | None:
+        """The number of a value, or those of all columns, if it is constant."""
+        if isinstance(value, ir.BlockArgument):
+            return self._constants.get(value)
+        if op := made_by(value, "arith.constant"):
+            attribute = op.attributes["value"]
+            is_integer = isinstance(attribute, ir.IntegerAttr)
+            return np.array(attribute.value, np.int64) if is_integer else None
+        if op := made_by(value, "arith.extsi", "arith.trunci"):
+            numbers = self.constant(op.operands[0])
+            return numbers if numbers is None else _wrapped(numbers, value.type.width)
+        if op := made_by(value, "arith.addi", "arith.subi", "arith.muli"):
+            left, right = map(self.constant, op.operands)
+            if left is None or right is None:
+                return None
+            functions = {"addi": np.add, "subi": np.subtract, "muli": np.multiply}
+            result = functions[op.name.removeprefix("arith.")](left, right)
+            return _wrapped(result, value.type.width)
+        return None
+
+    def interval(self, value: Any) -> Interval:
+        """All numbers that a value can be, as signed integers."""
+        if value not in self._intervals:
+            width = value.type.width
+            found = self._interval(value)
+            all_ = Interval.of_width(width)
+            self._intervals[value] = found if found and found.fits(width) else all_
+        return self._intervals[value]
+
+    def _interval(self, value: Any) -> Interval | None:
+        if (numbers := self.constant(value)) is not None:
+            return Interval(int(numbers.min()), int(numbers.max()))
+        if isinstance(value, ir.BlockArgument):
+            return None
+        op = value.owner.operation
+        return self._exact_interval(op)
+
+    def _exact_interval(self, op: Any) -> Interval | None:
+        """The numbers of a result, if it were not wrapped to its width."""
+        operands = [*map(self.interval, op.operands)]
+        ends = [(a, b) for a in operands[0] for b in operands[-1]]
+        match op.name.removeprefix("arith."):
+            case "addi":
+                numbers = [a + b for a, b in ends]
+            case "subi":
+                numbers = [a - b for a, b in ends]
+            case "muli":
+                numbers = [a * b for a, b in ends]
+            case "shrsi" if min(operands[1]) >= 0:
+                numbers = [a >> b for a, b in ends]
+            case "extsi" | "trunci":
+                numbers = [*operands[0]]
+            case "extui" if operands[0].low >= 0:
+                numbers = [*operands[0]]
+            case "extui":
+                numbers = [0, (1 << op.operands[0].type.width) - 1]
+            case "maxsi":
+                numbers = [*map(max, *operands)]
+            case "minsi":
+                numbers = [*map(min, *operands)]
+            case "select":
+                numbers = [*operands[1], *operands[2]]
+            case _:
+                return None
+        return Interval(min(numbers), max(numbers))
+
+    def rounded(self, value: Any) -> _Rounded | None:
+        """A value as a rounded product, if it is one."""
+        if value not in self._scaled:
+            found = self._rounded_twice(value) or self._rounded_once(value)
+            is_right = (
+                found is not None
+                and self.interval(value).fits(32)
+                and found.number.type.width == 64
+                and self.interval(found.number).fits(32)
+                and bool(np.all((found.multiplier >= 0) & (found.multiplier < 1 << 31)))
+                and bool(np.all((found.shift > 0) & (found.shift < 63)))
+                and bool(np.all(abs(found.addend) < 1 << 62))
+            )
+            self._scaled[value] = found if is_right else None
+        return self._scaled[value]
+
+    def _with_constant(self, value: Any, name: str) -> tuple[Any, _Numbers] | None:
+        """The other operand and the constant one of an op, the second if order matters."""
+        if not (op := made_by(value, f"arith.{name}")):
+            return None
+        left, right = op.operands
+        if (numbers := self.constant(right)) is not None:
+            return left, numbers
+        is_commutative = name in ("addi", "muli")
+        if is_commutative and (numbers := self.constant(left)) is not None:
+            return right, numbers
+        return None
+
+    def _rounded_once(self, value: Any) -> _Rounded | None:
+        if not (last := self._with_constant(value, "shrsi")):
+            return None
+        if not (added := self._with_constant(last[0], "addi")):
+            return None
+        total, shift = added
+        if product := self._with_constant(total, "muli"):
+            return _Rounded(*product, shift, last[1], False)
+        # Half of the shift comes before the addition, so that nothing overflows.
+        if not (first := self._with_constant(total, "shrsi")):
+            return None
+        if not (product := self._with_constant(first[0], "muli")):
+            return None
+        if (first[1] < 0).any() or (last[1] <= 0).any():
+            return None
+        addend = shift << np.minimum(first[1], 61)
+        return _Rounded(*product, addend, first[1] + last[1], False)
+
+    def _rounded_twice(self, value: Any) -> _Rounded | None:
+        if not (last := self._with_constant(value, "shrsi")):
+            return None
+        if not (difference := made_by(last[0], "arith.subi")):
+            return None
+        added = self._with_constant(difference.operands[0], "addi")
+        extended = made_by(difference.operands[1], "arith.extui")
+        compared = extended and made_by(extended.operands[0], "arith.cmpi")
+        if not added or not compared:
+            return None
+        high, half = added
+        zero = self.constant(compared.operands[1])
+        narrowed = made_by(high, "arith.trunci")
+        if (
+            compared.operands[0] != high
+            or compared.attributes["predicate"].value != _SLT
+            or zero is None
+            or zero.any()
+            or not narrowed
+        ):
+            return None
+        once = self._rounded_once(narrowed.operands[0])
+        sums = self._exact_interval(difference.operands[0].owner.operation)
+        if (
+            once is None
+            or not (once.shift == 31).all()
+            or not (once.addend == 1 << 30).all()
+            or not self.interval(narrowed.operands[0]).fits(32)
+            or not sums
+            or not sums.fits(32)
+            or not ((last[1] > 0) & (last[1] < 31)).all()
+            # Then it is the same whether a product that is rounded to 0 is negative.
+            or not (half == 1 << (last[1] - 1)).all()
+        ):
+            return None
+        return _Rounded(
+            once.number,
+            once.multiplier,
+            once.addend + (half << 31),
+            last[1] + 31,
+            True,
+        )
+
+
+def _wrapped(numbers: _Numbers, width: int) -> _Numbers:
+    unused = 64 - width
+    return numbers << unused >> unused
+
+
+class BodyCode:
+    """Adds the ops of a body to a function of vectors."""
+
+    def __init__(
+        self, body: VectorBody, code: Code, table: ColumnTable, columns: str
+    ) -> None:
+        """
+        Args:
+            body: the body.
+            code: the lines of the function.
+            table: where constants of columns are.
+            columns: the pointer to those of the first column.
+        """
+        self._body = body
+        self._code = code
+        self._table = table
+        self._columns = columns
+        self._names: dict[Any, str] = {}
+
+    def set(self, value: Any, name: str) -> None:
+        """Name the vector of an argument."""
+        self._names[value] = name
+
+    def width(self, value: Any) -> int:
+        """With how many bits a value is computed."""
+        width = value.type.width
+        return 32 if width > 32 and self._body.interval(value).fits(32) else width
+
+    def vector(self, value: Any, width: int | None = None) -> str:
+        """The vector of a value, signed with more bits if that is needed."""
+        if value not in self._names:
+            self._names[value] = self._made(value)
+        has, name = self.width(value), self._names[value]
+        if width is None or width == has:
+            return name
+        return self._converted(name, has, width)
+
+    def _converted(self, name: str, has: int, width: int, extend: str = "extsi") -> str:
+        if has == width:
+            return name
+        op = extend if has < width else "trunci"
+        return self._code.add(f"arith.{op} {name} : {_type(has)} to {_type(width)}")
+
+    def _made(self, value: Any) -> str:
+        body, code, width = self._body, self._code, self.width(value)
+        if (numbers := body.constant(value)) is not None:
+            if numbers.size == 1 or (numbers == numbers.flat[0]).all():
+                number = int(numbers.flat[0])
+                text = str(bool(number)).lower() if width == 1 else number
+                return code.splat(text, _type(width))
+            offset = self._table.add(numbers)
+            loaded = code.load(code.at(self._columns, offset), _type(32), 64)
+            return self._converted(loaded, 32, width)
+        if rounded := body.rounded(value):
+            return self._converted(self._rounded(rounded), 32, width)
+        op = value.owner.operation
+        name = op.name.removeprefix("arith.")
+        operands = [*op.operands]
+        if name in ("extsi", "extui", "trunci"):
+            (operand,) = operands
+            is_unsigned = name == "extui" and body.interval(operand).low < 0
+            extend = "extui" if is_unsigned else "extsi"
+            has = operand.type.width if is_unsigned else self.width(operand)
+            return self._converted(self.vector(operand, has), has, width, extend)
+        numbered = operands[1:] if name == "select" else operands
+        computed = max(
+            map(self.width, numbered if name == "cmpi" else [*numbered, value])
+        )
+        if name in ("shli", "shrsi") and self._body.interval(operands[1]).high >= 32:
+            computed = value.type.width
+        vectors = [self.vector(operand, computed) for operand in numbered]
+        type_ = _type(computed)
+        if name == "select":
+            vectors = [self.vector(operands[0]), *vectors]
+            type_ = f"vector<{LANES}xi1>, {type_}"
+        if name == "cmpi":
+            name = f"cmpi {_PREDICATES[op.attributes['predicate'].value]},"
+        made = code.add(f"arith.{name} {', '.join(vectors)} : {type_}")
+        return made if value.type.width == 1 else self._converted(made, computed, width)
+
+    def _rounded(self, rounded: _Rounded) -> str:
+        code, wide = self._code, f"vector<{LANES // 2}xi64>"
+        number = self.vector(rounded.number, 32)
+        both = code.add(f"llvm.bitcast {number} : {_type(32)} to {wide}")
+        bits = code.splat(32, wide)
+
+        def op(name: str, left: str, right: str) -> str:
+            return code.add(f"arith.{name} {left}, {right} : {wide}")
+
+        def low(value: str) -> str:
+            """The lower halves with their signs."""
+            return op("shrsi", op("shli", value, bits), bits)
+
+        def constant(numbers: _Numbers, lanes: int) -> str:
+            if numbers.size == 1 or (numbers == numbers.flat[0]).all():
+                return code.splat(int(numbers.flat[0]), wide)
+            offset = self._table.add_halves(numbers)[lanes]
+            return code.load(code.at(self._columns, offset), wide, 64)
+
+        def sums(factor: str, lanes: int) -> str:
+            multiplier = low(constant(rounded.multiplier, lanes))
+            product = op("muli", factor, multiplier)
+            total = op("addi", product, constant(rounded.addend, lanes))
+            if not rounded.is_twice:
+                return total
+            less = op("subi", total, code.splat(1 << 31, wide))
+            zero = code.splat(0, wide)
+            is_negative = code.add(f"arith.cmpi slt, {product}, {zero} : {wide}")
+            half = f"vector<{LANES // 2}xi1>"
+            return code.add(
+                f"arith.select {is_negative}, {less}, {total} : {half}, {wide}"
+            )
+
+        lower = op("shrsi", sums(low(both), 0), constant(rounded.shift, 0))
+        upper = sums(op("shrsi", both, bits), 1)
+        if (rounded.shift >= 32).all():
+            upper = op("shrsi", upper, constant(rounded.shift - 32, 1))
+        else:
+            upper = op("shli", op("shrsi", upper, constant(rounded.shift, 1)), bits)
+        parts = [
+            code.add(f"llvm.bitcast {part} : {wide} to {_type(32)}")
+            for part in (lower, upper)
+        ]
+        lanes = ", ".join(str(i + LANES * (i % 2)) for i in range(LANES))
+        return code.add(
+            f"llvm.shufflevector {parts[0]}, {parts[1]} [{lanes}] : {_type(32)}"
+        )
+
+
+_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+"""The names of the predicates of `arith.cmpi`, in the order of their numbers."""
+
+_SLT = _PREDICATES.index("slt")
+
+
+def _type(width: int) -> str:
+    return f"vector<{LANES}xi{width}>"

@@ -1,0 +1,214 @@
+"""The text of functions of vectors, which MLIR parses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+LANES = 16
+"""The number of elements in a vector."""
+
+
+class Code:
+    """Lines of a function."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._count = 0
+
+    def add(self, text: str) -> str:
+        """Add an op with a result, whose name is returned."""
+        self._count += 1
+        self.lines.append(f"%{self._count} = {text}")
+        return f"%{self._count}"
+
+    def constant(self, value: int, type_: str = "i64") -> str:
+        """A number."""
+        return self.add(f"arith.constant {value} : {type_}")
+
+    def splat(self, value: object, type_: str) -> str:
+        """A vector of equal numbers."""
+        return self.add(f"arith.constant dense<{value}> : {type_}")
+
+    def sum(self, value: str, index: str, step: int) -> str:
+        """A value plus a number of steps."""
+        if not step:
+            return value
+        product = self.add(f"arith.muli {index}, {self.constant(step)} : i64")
+        return self.add(f"arith.addi {value}, {product} : i64")
+
+    def at(self, pointer: str, offset: str | int) -> str:
+        """The pointer to what is so many bytes behind another one."""
+        if isinstance(offset, int):
+            type_ = "(!llvm.ptr) -> !llvm.ptr"
+        else:
+            type_ = "(!llvm.ptr, i64) -> !llvm.ptr"
+        return self.add(f"llvm.getelementptr {pointer}[{offset}] : {type_}, i8")
+
+    def moved(
+        self, pointers: Sequence[str], index: str | int, steps: Sequence[int]
+    ) -> list[str]:
+        """Pointers after a number of steps, each of so many bytes."""
+        if isinstance(index, int):
+            return [self.at(p, index * s) for p, s in zip(pointers, steps, strict=True)]
+        zero = self.constant(0)
+        return [
+            self.at(pointer, self.sum(zero, index, step)) if step else pointer
+            for pointer, step in zip(pointers, steps, strict=True)
+        ]
+
+    def pointer(self, memref: str, type_: str, offset: int) -> str:
+        """The pointer to a byte of a memref."""
+        index = self.add(
+            f"memref.extract_aligned_pointer_as_index {memref} : {type_} -> index"
+        )
+        address = self.add(f"arith.index_cast {index} : index to i64")
+        pointer = self.add(f"llvm.inttoptr {address} : i64 to !llvm.ptr")
+        return self.at(pointer, offset)
+
+    def load(self, pointer: str, type_: str, alignment: int = 1) -> str:
+        """What is at a pointer."""
+        return self.add(
+            f"llvm.load {pointer} {{alignment = {alignment} : i64}} : !llvm.ptr -> {type_}"
+        )
+
+    def load_lanes(self, pointer: str, element: str, count: int = LANES) -> str:
+        """A vector of elements, of which only some are read."""
+        vector = f"vector<{LANES}x{element}>"
+        if count == LANES:
+            return self.load(pointer, vector)
+        bits = ", ".join(str(i < count).lower() for i in range(LANES))
+        mask = self.splat(f"[{bits}]", f"vector<{LANES}xi1>")
+        zeros = self.splat(0, vector)
+        return self.add(
+            f"llvm.intr.masked.load {pointer}, {mask}, {zeros} {{alignment = 1 : i32}} : "
+            f"(!llvm.ptr, vector<{LANES}xi1>, {vector}) -> {vector}"
+        )
+
+    def store_lanes(
+        self, pointer: str, value: str, element: str, count: int = LANES
+    ) -> None:
+        """
+        Store some elements of a vector. Those of a part of a vector are stored in parts, as
+        LLVM 22 stores single elements of narrowed vectors under a mask too wide.
+        """
+        vector = f"vector<{LANES}x{element}>"
+        size, start, part = LANES, 0, value
+        while start < count:
+            while size > count - start:
+                size //= 2
+            if size < LANES:
+                lanes = ", ".join(str(start + i) for i in range(size))
+                part = self.add(
+                    f"llvm.shufflevector {value}, {value} [{lanes}] : {vector}"
+                )
+            place = self.at(pointer, start * int(element[1:]) // 8)
+            self.lines.append(
+                f"llvm.store {part}, {place} {{alignment = 1 : i64}} : "
+                f"vector<{size}x{element}>, !llvm.ptr"
+            )
+            start += size
+
+    @contextmanager
+    def loop(self, size: int, step: int = 1) -> Generator[str]:
+        """A loop from 0 on; its body is what is added inside."""
+        bounds = [self.constant(n) for n in (0, size, step)]
+        self._count += 1
+        index = f"%{self._count}"
+        self.lines.append(
+            f"scf.for {index} = {bounds[0]} to {bounds[1]} step {bounds[2]} : i64 {{"
+        )
+        yield index
+        self.lines.append("}")
+
+    def carrying(
+        self,
+        size: int,
+        values: Sequence[str],
+        type_: str,
+        body: Callable[[str, Sequence[str]], Sequence[str]],
+    ) -> Sequence[str]:
+        """A loop that carries values of one type."""
+        if size == 1:
+            return body(self.constant(0), values)
+        bounds = [self.constant(n) for n in (0, size, 1)]
+        self._count += 1
+        index, name = f"%{self._count}", f"%s{self._count}"
+        carried = [f"{name}_{i}" for i in range(len(values))]
+        starts = ", ".join(f"{c} = {s}" for c, s in zip(carried, values, strict=True))
+        types = ", ".join([type_] * len(values))
+        self.lines.append(
+            f"{name}:{len(values)} = scf.for {index} = {bounds[0]} to {bounds[1]} step "
+            f"{bounds[2]} iter_args({starts}) -> ({types}) : i64 {{"
+        )
+        results = body(index, carried)
+        self.lines += [f"scf.yield {', '.join(results)} : {types}", "}"]
+        return [f"{name}#{i}" for i in range(len(values))]
+
+
+class ColumnTable:
+    """
+    Constants of columns in memory: for each constant 64 bytes for each vector of columns,
+    those of the first vector first.
+    """
+
+    def __init__(self, width: int):
+        """`width` is the number of columns."""
+        self.vectors = -(-width // LANES)
+        self._width = width
+        self._rows: list[bytes] = []
+
+    def add(self, numbers: NDArray[np.int64], dtype: str = "<i4") -> int:
+        """
+        Add a number for each column, or one for all.
+
+        Returns:
+            the distance of the bytes of a vector from those of the first constant.
+        """
+        columns = np.zeros(self.vectors * LANES, np.int64)
+        columns[: self._width] = numbers
+        return self._add(columns.reshape(self.vectors, LANES).astype(dtype))
+
+    def add_halves(self, numbers: NDArray[np.int64]) -> tuple[int, int]:
+        """The same for 64-bit integers: those in even columns, and those in odd ones."""
+        columns = np.zeros(self.vectors * LANES, np.int64)
+        columns[: self._width] = numbers
+        even, odd = columns.reshape(self.vectors, -1, 2).transpose(2, 0, 1)
+        return self._add(even), self._add(odd)
+
+    def _add(self, rows: NDArray[np.integer]) -> int:
+        data = np.ascontiguousarray(rows).tobytes()
+        if data not in self._rows:
+            self._rows.append(data)
+        return self._rows.index(data) * 4 * LANES * self.vectors
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """All bytes."""
+        return np.frombuffer(b"".join(self._rows), np.uint8)
+
+
+class Globals:
+    """Constants that a function reads."""
+
+    def __init__(self, name: str):
+        """The names of the constants begin with `name`."""
+        self.lines: list[str] = []
+        self._name = name
+
+    def pointer(self, code: Code, kind: str, size: int) -> str:
+        """The pointer to a constant of so many bytes, which is defined afterwards."""
+        type_ = f"memref<{size}xi8>"
+        value = code.add(f"memref.get_global @{self._name}_{kind} : {type_}")
+        return code.pointer(value, type_, 0)
+
+    def define(self, kind: str, data: NDArray[np.integer]) -> None:
+        """Define a constant."""
+        dense = f'"0x{data.tobytes().hex()}"' if data.any() else "0"
+        self.lines.append(
+            f'memref.global "private" constant @{self._name}_{kind} : '
+            f"memref<{data.nbytes}xi8> = dense<{dense}> {{alignment = 64 : i64}}"
+        )
