@@ -17,6 +17,7 @@ from benchmarks import (
     propagation,
     start_up,
     tflite_fallback,
+    tflite_files,
 )
 from benchmarks.report import Options, Report, add_options, environment
 from xdsl_quant.runtime.atomic_files import write_text_atomically
@@ -25,6 +26,7 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Casts in one function", casts_in_one_function, casts_in_one_function.report),
     ("Large types", large_types, large_types.report),
     ("Passes on types", passes, passes.report),
+    ("Files of TensorFlow Lite", tflite_files, tflite_files.report),
     ("Propagation", propagation, propagation.report),
     ("Start-up", start_up, start_up.report),
     ("Kernels", kernels, kernels.report),
