@@ -45,6 +45,7 @@ from .tensor_fixes import (
     may_write_results_at_once,
     read_initial_values_as_inputs,
     reshape_where_sizes_are_dynamic,
+    separate_destinations,
 )
 
 _TO_ONE_FUNCTION = (
@@ -194,6 +195,7 @@ class MachineCode:
             schedule.schedule_fused(module)
         reshape_where_sizes_are_dynamic(module)
         copy_what_while_loops_carry(module)
+        separate_destinations(module)
         # Or what one branch computes is written to a result of the size of another.
         if not has_dynamic_branches(module) and may_write_results_at_once(module):
             run_passes(module, ("eliminate-empty-tensors",))

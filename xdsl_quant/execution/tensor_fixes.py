@@ -7,7 +7,7 @@ from typing import Any
 
 from .building import is_dynamic, mixed_sizes_of, reshaped
 from .compilation_error import CompilationError
-from .mlir_bindings import bufferization, ir, linalg, ops_in, tensor
+from .mlir_bindings import bufferization, ir, linalg, made_by, ops_in, tensor
 
 
 def check_has_no_llvm(module: Any) -> None:
@@ -180,3 +180,45 @@ def reshape_where_sizes_are_dynamic(module: Any) -> None:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(reshaped(source, sizes))
         op.erase()
+
+
+def separate_destinations(module: Any) -> None:
+    """
+    Let each op that writes to an empty tensor, or to one of equal elements, have one of its
+    own. MLIR merges the ops that make them, and would copy the tensor for all but the last
+    of those that write to it.
+    """
+    for names in (("linalg.fill", "linalg.generic"), ("tensor.empty",)):
+        for op in filter(_has_equal_elements, ops_in(module, *names)):
+            uses = [use for use in op.results[0].uses if _writes_to(use)]
+            for use in uses:
+                with ir.InsertionPoint(use.owner):
+                    copy = op.operation.clone()
+                if len(uses) > 1:
+                    # It is merged from ops of several locations.
+                    copy.location = use.owner.location
+                use.owner.operands[use.operand_number] = copy.results[0]
+            if not any(op.results[0].uses):
+                op.operation.erase()
+
+
+def _has_equal_elements(op: Any) -> bool:
+    """Whether an op makes one tensor, whose elements are one constant or undefined."""
+    if len(op.results) != 1 or op.name == "tensor.empty":
+        return len(op.results) == 1
+    if op.name == "linalg.fill":
+        return made_by(op.operands[0], "arith.constant") is not None
+    block = op.regions[0].blocks[0]
+    (value,) = [*block.operations][-1].operands
+    is_read = any(any(argument.uses) for argument in block.arguments)
+    return not is_read and made_by(value, "arith.constant") is not None
+
+
+def _writes_to(use: Any) -> bool:
+    """Whether an op writes its result to an operand, if it may."""
+    op, number = use.owner, use.operand_number
+    if op.name == "tensor.insert_slice":
+        return number == 1
+    if not op.name.startswith("linalg."):
+        return False
+    return number >= len(op.operands) - len(op.results)
