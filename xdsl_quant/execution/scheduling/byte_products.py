@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from ..mlir_bindings import func, ir, made_by, ops_in
 from .contractions import Contraction, Factor, contraction_of
-from .epilogues import epilogue_of
+from .epilogues import Epilogue, epilogue_of
 from .memrefs import constant_of, steps_of
-from .vnni_code import Loop, Memref, Product, merged, product_text
+from .vector_code import LANES
+from .vnni_code import ChannelProduct, Loop, Memref, Product, merged, product_text
 
 _MARK = "xdsl_quant.bytes"
 
@@ -104,7 +105,11 @@ def call_byte_products(module: Any) -> None:
             results = [*zip(epilogue.steps, types, strict=True)]
             product = replace(product, rows=found.rows(contraction, results))
             values = [found.lhs.value, *epilogue.memrefs]
-        last, name = epilogue.op if epilogue else op, next(names)
+        if isinstance(product, ChannelProduct):
+            sizes = [value.type.element_type.width // 8 for value in values]
+            product, epilogue = _with_pixels(product, epilogue, sizes)
+        name = next(names)
+        last = epilogue.op if epilogue else op
         with op.location:
             text = product_text(name, [*map(_memref, values)], product, epilogue)
             for part in ir.Module.parse(text).body.operations:
@@ -114,6 +119,27 @@ def call_byte_products(module: Any) -> None:
         op.erase()
         if epilogue is not None:
             epilogue.erase()
+
+
+def _with_pixels(
+    product: ChannelProduct, epilogue: Epilogue | None, sizes: Sequence[int]
+) -> tuple[ChannelProduct, Epilogue | None]:
+    """
+    The same with several pixels as columns, if they are beside each other and have few
+    channels. `sizes` are the bytes of elements of the memrefs.
+    """
+    width, row = product.weights.shape[1], product.rows[-1]
+    count, rest = divmod(LANES, width)
+    is_contiguous = [*row.steps] == [width * size for size in sizes]
+    if count < 2 or rest or row.size % count or not is_contiguous:
+        return product, epilogue
+    pixels = Loop(row.size // count, [count * step for step in row.steps])
+    product = replace(
+        product,
+        rows=[*product.rows[:-1], pixels],
+        weights=np.tile(product.weights, count),
+    )
+    return product, epilogue and epilogue.repeated(count)
 
 
 def _memref(value: Any) -> Memref:
@@ -129,7 +155,7 @@ class _Found(NamedTuple):
     lhs: Factor
     """The bytes."""
 
-    product: Product
+    product: Product | ChannelProduct
 
     column: int
     """The dimension of the sums with columns."""
@@ -198,29 +224,59 @@ def _with_constant(
         return None
     (column,) = columns
     dimension = contraction.result.index(column)
-    if lhs_steps.get(column) or result_steps[dimension] != 1:
+    if lhs_steps.get(column, 0) not in (0, 1) or result_steps[dimension] != 1:
         return None
     reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
-    sums = merged(
-        [
-            Loop(weights.shape[dimensions[loop]], [lhs_steps.get(loop, 0)])
-            for loop in reductions
-        ],
-        1,
-    )
+    loops = [
+        Loop(weights.shape[dimensions[loop]], [lhs_steps.get(loop, 0)])
+        for loop in reductions
+    ]
     numbers = weights & 0xFF if rhs.is_unsigned else weights
     order = [dimensions[loop] for loop in (*reductions, column)]
     others = [i for i in range(weights.ndim) if i not in order]
     matrix = numbers.transpose(*others, *order).reshape(-1, sizes[column])
     matrix = matrix - rhs.zero_point
-    if sums[-1].steps != [1] or matrix.min() < -128 or matrix.max() > 127:
+    if matrix.min() < -128 or matrix.max() > 127:
         return None
-    product = Product(
-        [], sums, matrix.astype(np.int8), not lhs.is_unsigned, lhs.zero_point
-    )
+    signs = not lhs.is_unsigned, lhs.zero_point
+    stored = matrix.astype(np.int8)
+    if lhs_steps.get(column):
+        product = _of_channels(ChannelProduct([], stored, *signs, []), loops)
+    else:
+        product = Product([], stored, *signs, merged(loops, 1))
+        product = product if product.reductions[-1].steps == [1] else None
+    if product is None:
+        return None
     found = _Found(lhs, product, dimension)
     rows = found.rows(contraction, [(result_steps, result.type.element_type)])
     return found._replace(product=replace(product, rows=rows))
+
+
+_MOST_GROUPS = 32
+"""More groups of products make more code than a window is worth."""
+
+
+def _of_channels(
+    product: ChannelProduct, loops: Sequence[Loop]
+) -> ChannelProduct | None:
+    """A product with bytes in groups that neighbouring rows of the result share."""
+    loops = [loop for loop in loops if loop.size > 1] or [Loop(1, [0])]
+    offsets: NDArray[np.int64] = np.zeros((), np.int64)
+    for size, (step,) in loops:
+        offsets = np.add.outer(offsets, step * np.arange(size))
+    taps = np.arange(offsets.size).reshape([loop.size for loop in loops])
+    # Windows overlap along the last loop.
+    lines = taps.T.reshape(loops[-1].size if len(loops) > 1 else 1, -1)
+    groups = [
+        line[start : start + 4] for line in lines for start in range(0, line.size, 4)
+    ]
+    if len(groups) > _MOST_GROUPS:
+        return None
+    return replace(
+        product,
+        weights=product.weights[np.concatenate(groups)],
+        groups=[offsets.ravel()[group].tolist() for group in groups],
+    )
 
 
 def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] | None:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ..mlir_bindings import ir, made_by, ops_in
 from ..outlining import buffer_of
-from .fills import fill_of
 from .memrefs import constant_of, steps_of
 from .vector_bodies import Interval, VectorBody
+
+_FILLS = "linalg.fill", "linalg.generic"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ class Epilogue:
         (block,) = self.op.regions[0]
         return VectorBody(block, self.constants, {self.sums: sums})
 
+    def repeated(self, count: int) -> Epilogue:
+        """The op for columns that come so many times, one after the other."""
+        constants = {i: np.tile(n, count) for i, n in self.constants.items()}
+        return replace(self, constants=constants)
+
     def erase(self) -> None:
         """Erase what the op was, with its sums in memory."""
         sums = self.op.operands[self.sums].owner
@@ -82,7 +88,7 @@ def epilogue_of(op: Any, column: int) -> Epilogue | None:
     if not made_by(sums, "memref.alloc"):
         return None
     users = [use.owner.operation for use in sums.uses]
-    fills = [user for user in users if user != op and fill_of(user) is not None]
+    fills = [user for user in users if user != op and _fill_of(user) is not None]
     others = [
         user
         for user in users
@@ -93,13 +99,28 @@ def epilogue_of(op: Any, column: int) -> Epilogue | None:
     (filled,), (last,) = fills, others
     if last.name != "linalg.generic" or not _in_order([filled, op, last]):
         return None
-    start = fill_of(filled)
+    start = _fill_of(filled)
     found = _elementwise(last, sums, column)
     if start is None or found is None or not _can_be_delayed(op, found):
         return None
     epilogue = replace(found, start=start, filled=filled)
     is_supported = epilogue.body(Interval.of_width(32)).is_supported()
     return epilogue if is_supported else None
+
+
+def _fill_of(op: Any) -> int | None:
+    """The integer that an op stores in all elements of its only memref."""
+    if op.name not in _FILLS or len(op.regions) != 1:
+        return None
+    block = op.regions[0].blocks[0]
+    (yielded, *_) = block.operations[len(block.operations) - 1].operands
+    if op.name == "linalg.fill":
+        yielded = op.operands[0]
+    elif len(op.operands) != 1:
+        return None
+    constant = made_by(yielded, "arith.constant")
+    attribute = constant and constant.attributes["value"]
+    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
 
 
 def _in_order(ops: Sequence[Any]) -> bool:

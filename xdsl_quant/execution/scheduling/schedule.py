@@ -9,7 +9,6 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 from ..cpu import Cpu
 from ..mlir_bindings import run_passes
 from .byte_products import call_byte_products, keep_byte_products
-from .fills import separate_fills
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_while_converting
 from .shared_loops import share_loops
@@ -55,7 +54,6 @@ class Schedule:
         if self.callbacks:
             share_loops(module)
             run_passes(module, ("canonicalize", "cse"))
-        separate_fills(module)
 
     def schedule_buffers(self, module: Any) -> None:
         """Work on ops on memrefs, before they become loops."""

@@ -396,14 +396,11 @@ class BodyCode:
             upper = op("shrsi", upper, constant(rounded.shift - 32, 1))
         else:
             upper = op("shli", op("shrsi", upper, constant(rounded.shift, 1)), bits)
-        parts = [
-            code.add(f"llvm.bitcast {part} : {wide} to {_type(32)}")
-            for part in (lower, upper)
-        ]
-        lanes = ", ".join(str(i + LANES * (i % 2)) for i in range(LANES))
-        return code.add(
-            f"llvm.shufflevector {parts[0]}, {parts[1]} [{lanes}] : {_type(32)}"
-        )
+        narrow = f"{wide} to {_type(32)}"
+        evens = code.add(f"llvm.bitcast {lower} : {narrow}")
+        odds = code.add(f"llvm.bitcast {upper} : {narrow}")
+        lanes = (i + LANES * (i % 2) for i in range(LANES))
+        return code.shuffled(evens, odds, _type(32), lanes)
 
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -101,16 +101,18 @@ class Code:
             while size > count - start:
                 size //= 2
             if size < LANES:
-                lanes = ", ".join(str(start + i) for i in range(size))
-                part = self.add(
-                    f"llvm.shufflevector {value}, {value} [{lanes}] : {vector}"
-                )
+                part = self.shuffled(value, value, vector, range(start, start + size))
             place = self.at(pointer, start * int(element[1:]) // 8)
             self.lines.append(
                 f"llvm.store {part}, {place} {{alignment = 1 : i64}} : "
                 f"vector<{size}x{element}>, !llvm.ptr"
             )
             start += size
+
+    def shuffled(self, a: str, b: str, type_: str, lanes: Iterable[int]) -> str:
+        """Elements of two vectors of one type."""
+        indices = ", ".join(map(str, lanes))
+        return self.add(f"llvm.shufflevector {a}, {b} [{indices}] : {type_}")
 
     @contextmanager
     def loop(self, size: int, step: int = 1) -> Generator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,12 @@ _REGISTERS = 24
 """How many vectors of sums there may be; other registers are for the factors."""
 
 _MOST_ROWS = 12
+
+_CHANNEL_ROWS = 8
+"""The most rows in a tile of channels on their own."""
+
+_MOST_PRODUCTS = 128
+"""About how many instructions a tile has at most for products of such."""
 
 
 class Loop(NamedTuple):
@@ -51,8 +57,8 @@ def merged(loops: Sequence[Loop], memrefs: int) -> list[Loop]:
 
 
 @dataclass(frozen=True)
-class Product:
-    """A product of bytes in memory with a constant matrix of bytes."""
+class Weighted:
+    """Sums of bytes in memory times those of a constant matrix."""
 
     rows: Sequence[Loop]
     """
@@ -60,11 +66,8 @@ class Product:
     the next one is the result, and others are what else is read for each element.
     """
 
-    reductions: Sequence[Loop]
-    """The loops that sum up, the last one over bytes beside each other."""
-
     weights: NDArray[np.int8]
-    """The matrix: a row for each iteration of the loops that sum up."""
+    """The matrix: a row for each byte that is summed up."""
 
     is_signed: bool
     """Whether bytes in memory are signed."""
@@ -72,10 +75,8 @@ class Product:
     zero_point: int
     """What is subtracted from these bytes."""
 
-    @property
-    def steps(self) -> int:
-        """The number of groups of four bytes in the innermost loop."""
-        return -(-self.reductions[-1].size // 4)
+    lhs_step: ClassVar[int] = 0
+    """The distance of the bytes of neighbouring columns."""
 
     @property
     def excess(self) -> NDArray[np.int64]:
@@ -92,7 +93,26 @@ class Product:
         return Interval(-bound, bound)
 
     def packed(self, vectors: int) -> NDArray[np.int8]:
-        """The bytes of the matrix in the order in which they are needed."""
+        """
+        The bytes of the matrix in the order in which they are needed, those for so many
+        vectors of columns first.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Product(Weighted):
+    """A product of matrices: bytes are those of all columns."""
+
+    reductions: Sequence[Loop]
+    """The loops that sum up, the last one over bytes beside each other."""
+
+    @property
+    def steps(self) -> int:
+        """The number of groups of four bytes in the innermost loop."""
+        return -(-self.reductions[-1].size // 4)
+
+    def packed(self, vectors: int) -> NDArray[np.int8]:
         depth, width = self.weights.shape
         run = self.reductions[-1].size
         count = -(-width // LANES)
@@ -107,8 +127,36 @@ class Product:
         return np.concatenate(tiles)
 
 
+@dataclass(frozen=True)
+class ChannelProduct(Weighted):
+    """Sums for each column of bytes of its own, which are beside those of other columns."""
+
+    groups: Sequence[Sequence[int]]
+    """
+    The distances of the bytes that are summed up, in the order of the matrix: up to four
+    in each group.
+    """
+
+    lhs_step: ClassVar[int] = 1
+
+    def packed(self, vectors: int) -> NDArray[np.int8]:
+        width = self.weights.shape[1]
+        count = -(-width // LANES)
+        padded = np.zeros((len(self.groups), 4, count * LANES), np.int8)
+        start = 0
+        for group, rows in zip(self.groups, padded, strict=True):
+            end = start + len(group)
+            rows[: len(group), :width] = self.weights[start:end]
+            start = end
+        parts = padded.reshape(len(self.groups), 4, count, LANES)
+        return parts.transpose(2, 0, 3, 1).ravel()
+
+
 _SUMS = "vector<16xi32>"
 _BYTES = "vector<64xi8>"
+
+_SIGNS = -0x7F7F7F80
+"""The highest bits of four bytes."""
 
 
 class _Pointers(NamedTuple):
@@ -134,8 +182,8 @@ class _Tile:
 
     @property
     def product(self) -> Product:
-        """What is computed."""
-        return self.function.product
+        """What is computed, if it is a product of matrices."""
+        return cast(Product, self.function.product)
 
     @property
     def code(self) -> Code:
@@ -144,7 +192,8 @@ class _Tile:
 
     def compute(self, pointers: _Pointers) -> None:
         """Compute the results for what there is at these pointers."""
-        code, row, function = self.code, self.product.rows[-1], self.function
+        code, function = self.code, self.function
+        row = function.product.rows[-1]
         start = [
             code.load(code.at(pointers.columns, 64 * v), _SUMS, 64)
             for v in range(self.vectors)
@@ -173,8 +222,11 @@ class _Tile:
                 )
                 for (memrefs, _, count), value in zip(places, sums, strict=True)
             ]
-        zero = code.constant(0)
-        sums = self._reduced(0, sums, lhs, zero, pointers.weights, zero)
+        if isinstance(self.function.product, ChannelProduct):
+            sums = self._windowed(self.function.product, sums, lhs, pointers.weights)
+        else:
+            zero = code.constant(0)
+            sums = self._reduced(0, sums, lhs, zero, pointers.weights, zero)
         for (memrefs, v, count), value in zip(places, sums, strict=True):
             place, *inputs = memrefs
             if function.body is not None:
@@ -245,14 +297,65 @@ class _Tile:
         for r in range(self.rows):
             left = self._broadcast(code.at(lhs, r * row.steps[0]), count)
             for v in range(self.vectors):
-                results.append(
-                    code.add(
-                        f'llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"('
-                        f"{sums[r * self.vectors + v]}, {left}, {right[v]}) : "
-                        f"({_SUMS}, {_BYTES}, {_BYTES}) -> {_SUMS}"
-                    )
-                )
+                so_far = sums[r * self.vectors + v]
+                results.append(self._with_products(so_far, left, right[v]))
         return results
+
+    def _with_products(self, sums: str, lhs: str, rhs: str) -> str:
+        """Sums with groups of four products added."""
+        return self.code.add(
+            f'llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"({sums}, {lhs}, {rhs}) : '
+            f"({_SUMS}, {_BYTES}, {_BYTES}) -> {_SUMS}"
+        )
+
+    def _windowed(
+        self, product: ChannelProduct, sums: Sequence[str], lhs: str, weights: str
+    ) -> Sequence[str]:
+        """The sums of channels on their own. Rows share bytes where windows overlap."""
+        code, step = self.code, product.rows[-1].steps[0]
+        right = [
+            code.load(code.at(weights, 64 * g), _BYTES, 64)
+            for g in range(len(product.groups))
+        ]
+        gathered: dict[Sequence[int], str] = {}
+        results = [*sums]
+        for r in range(self.rows):
+            for group, factor in zip(product.groups, right, strict=True):
+                offsets = tuple(offset + r * step for offset in group)
+                if offsets not in gathered:
+                    gathered[offsets] = self._gathered(lhs, offsets)
+                results[r] = self._with_products(results[r], gathered[offsets], factor)
+        return results
+
+    def _gathered(self, lhs: str, offsets: Sequence[int]) -> str:
+        """For each column the bytes at up to four distances, beside each other."""
+        code, part = self.code, f"vector<{LANES}xi8>"
+        parts = [
+            code.load_lanes(code.at(lhs, offset), "i8", self.rest or LANES)
+            for offset in offsets
+        ]
+        if len(parts) < 4:
+            parts += [code.splat(0, part)] * (4 - len(parts))
+        first, second, third, last = parts
+        low = code.shuffled(first, second, part, range(2 * LANES))
+        high = code.shuffled(third, last, part, range(2 * LANES))
+        half = f"vector<{2 * LANES}xi8>"
+        all_ = code.shuffled(low, high, half, range(4 * LANES))
+        # Groups of four columns, and then the bytes of each column in them
+        all_ = code.add(f"llvm.bitcast {all_} : {_BYTES} to {_SUMS}")
+        all_ = code.shuffled(
+            all_, all_, _SUMS, [4 * row + i for i in range(4) for row in range(4)]
+        )
+        if self.function.product.is_signed:
+            all_ = code.add(f"arith.xori {all_}, {code.splat(_SIGNS, _SUMS)} : {_SUMS}")
+        all_ = code.add(f"llvm.bitcast {all_} : {_SUMS} to {_BYTES}")
+        lanes = [
+            16 * i + 4 * row + column
+            for i in range(4)
+            for column in range(4)
+            for row in range(4)
+        ]
+        return code.shuffled(all_, all_, _BYTES, lanes)
 
     def _broadcast(self, place: str, count: int) -> str:
         """A vector of equal groups of four bytes, of which only some are read."""
@@ -263,11 +366,9 @@ class _Tile:
         first = code.add(
             f"llvm.insertelement {value}, {poison}[{zero} : i32] : {_SUMS}"
         )
-        zeros = ", ".join(["0"] * LANES)
-        all_ = code.add(f"llvm.shufflevector {first}, {poison} [{zeros}] : {_SUMS}")
+        all_ = code.shuffled(first, poison, _SUMS, [0] * LANES)
         if self.product.is_signed:
-            signs = code.splat(-0x7F7F7F80, _SUMS)
-            all_ = code.add(f"arith.xori {all_}, {signs} : {_SUMS}")
+            all_ = code.add(f"arith.xori {all_}, {code.splat(_SIGNS, _SUMS)} : {_SUMS}")
         return code.add(f"llvm.bitcast {all_} : {_SUMS} to {_BYTES}")
 
     def _group(self, place: str, count: int) -> str:
@@ -332,7 +433,7 @@ class _Function:
     """The function that computes a product."""
 
     def __init__(
-        self, name: str, elements: Sequence[str], product: Product, start: int
+        self, name: str, elements: Sequence[str], product: Weighted, start: int
     ):
         self.product = product
         self.elements = elements
@@ -345,9 +446,13 @@ class _Function:
         self.table.add(_wrapped(product.excess + start))
         self.whole, self.rest = divmod(width, LANES)
         count, row = self.table.vectors, product.rows[-1].size
-        self.vectors = min(count, 8 if row == 1 else 4)
+        if isinstance(product, ChannelProduct):
+            self.vectors = 1
+            most = max(1, min(_CHANNEL_ROWS, _MOST_PRODUCTS // len(product.groups)))
+        else:
+            self.vectors = min(count, 8 if row == 1 else 4)
+            most = min(_REGISTERS // self.vectors, _MOST_ROWS)
         # Tiles of about the same size.
-        most = min(_REGISTERS // self.vectors, _MOST_ROWS)
         self.tile_rows = -(-row // -(-row // most))
 
     def add_columns(self, memrefs: Sequence[str]) -> None:
@@ -360,10 +465,10 @@ class _Function:
         self.globals.define("columns", table)
         pointers = [weights, columns, *memrefs]
         tiles, more = divmod(self.whole, self.vectors)
-        tile_bytes = len(product.weights) // product.reductions[-1].size
-        tile_bytes *= 64 * product.steps * self.vectors
         lanes = LANES * self.vectors
-        steps = [tile_bytes, 64 * self.vectors, 0, *(lanes * n for n in self.sizes)]
+        sizes = [product.lhs_step, *self.sizes]
+        tile_bytes = packed.size // self.table.vectors * self.vectors
+        steps = [tile_bytes, 64 * self.vectors, *(lanes * size for size in sizes)]
         if tiles:
             with code.loop(tiles) as index:
                 moved = code.moved(pointers, index, steps)
@@ -413,7 +518,7 @@ class Memref(NamedTuple):
 
 
 def product_text(
-    name: str, memrefs: Sequence[Memref], product: Product, epilogue: Epilogue | None
+    name: str, memrefs: Sequence[Memref], product: Weighted, epilogue: Epilogue | None
 ) -> str:
     """
     The text of a private function that computes a product, and of its constants.

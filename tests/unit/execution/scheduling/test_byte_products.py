@@ -1,13 +1,12 @@
 """Products of bytes with constants: what is one, and that sums are exact."""
 
-import ctypes
-import mmap
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
 from xdsl_quant.execution.mlir_bindings import ir, ops_in
@@ -185,8 +184,8 @@ def test_windows(channels: int, stride: int, dilation: int):
             ("(m, k)", "(k, n, o)", "(m, n, o)"),
             "m, n, o, k",
         ),
-        # What is computed for each column on its own
-        ((3, 5, 7), (5, 7), (3, 7), ("(m, k, n)", "(k, n)", "(m, n)"), "m, n, k"),
+        # Bytes of each column that are not beside those of the next one
+        ((3, 7, 5), (5, 7), (3, 7), ("(m, n, k)", "(k, n)", "(m, n)"), "m, n, k"),
         # A loop that only one factor depends on, a part of a dimension, a diagonal
         ((3, 5, 2), (5, 7), (3, 7), ("(m, k, j)", "(k, n)", "(m, n)"), "m, n, k, j"),
         ((3, 5), (9, 7), (3, 7), ("(m, k)", "(k + 2, n)", "(m, n)"), "m, n, k"),
@@ -205,6 +204,17 @@ def test_other_contractions_stay(
     x, start = some(*shape), np.zeros(result, np.int32)
     plain = compile(text, schedule=False)(x, start)
     assert compile(text)(x, start).tolist() == plain.tolist()
+
+
+@needs_vnni
+@pytest.mark.parametrize("columns", [2, 7, 16, 33])
+def test_columns_on_their_own(columns: int):
+    x, weights, start = some(3, 5, columns), some(5, columns), np.ones((3, columns))
+    maps = "(m, k, n)", "(k, n)", "(m, n)"
+    text = product(x.shape, weights, (3, columns), maps)
+    assert kept(text) == 1
+    expected = 1 + (x.astype(np.int32) * weights).sum(1)
+    assert compile(text)(x, start.astype(np.int32)).tolist() == expected.tolist()
 
 
 @needs_vnni
@@ -233,19 +243,13 @@ def test_equal_weights():
 @needs_vnni
 def test_nothing_behind_the_bytes_is_read():
     """The last byte is the last one of a page, behind which nothing may be read."""
-    size, shape = mmap.PAGESIZE, (5, 7)
-    pages = mmap.mmap(-1, 2 * size)
-    behind = ctypes.addressof(ctypes.c_char.from_buffer(pages, size))
-    protect = ctypes.CDLL(None).mprotect
-    assert protect(ctypes.c_void_p(behind), size, 0) == 0
-    x = np.frombuffer(pages, np.int8, 35, size - 35).reshape(shape)
-    values = some(*shape)
-    ctypes.memmove(behind - 35, values.tobytes(), 35)
-    weights = some(7, 20)
-    actual = compile(product(shape, weights, (5, 20)))(x, np.zeros((5, 20), np.int32))
+    values, weights = some(5, 7), some(7, 20)
+    with before_no_page(values) as x:
+        actual = compile(product((5, 7), weights, (5, 20)))(
+            x, np.zeros((5, 20), np.int32)
+        )
     expected = values.astype(np.int32) @ weights.astype(np.int32)
     assert actual.tolist() == expected.tolist()
-    assert protect(ctypes.c_void_p(behind), size, 3) == 0
 
 
 @needs_vnni

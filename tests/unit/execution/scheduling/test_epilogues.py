@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
 from xdsl_quant.execution.scheduling import byte_products
@@ -339,3 +340,146 @@ def test_reductions_of_results_stay_on_their_own(epilogues: list[bool]):
     sums = np.clip(x.astype(np.int32) @ weights.astype(np.int32) - 100, -100, 127)
     in_memory(text, x, result=sums.sum(0, dtype=np.int32))
     assert epilogues == [True]
+
+
+def depthwise(
+    shape: tuple[int, ...],
+    weights: NDArray[np.int8],
+    steps: tuple[int, int],
+    columns: Sequence[tuple[Integers, str]],
+    extend: str = "extsi",
+) -> str:
+    """
+    A function of an image and the offset of its zero point, whose channels are summed up in
+    windows and rounded twice. `steps` are the stride and the dilation.
+    """
+    images, height, width, channels = shape
+    (h, w), (stride, dilation) = weights.shape[:2], steps
+    out_height = (height - dilation * (h - 1) - 1) // stride + 1
+    out_width = (width - dilation * (w - 1) - 1) // stride + 1
+    sums = f"{images}x{out_height}x{out_width}x{channels}"
+    constants = "\n".join(
+        f"%k{i} = {dense(numbers, element)}"
+        for i, (numbers, element) in enumerate(columns)
+    )
+    types = ", ".join(f"tensor<{channels}x{element}>" for _, element in columns)
+    arguments = ", ".join(f"%c{i}: {element}" for i, (_, element) in enumerate(columns))
+    maps = ", ".join(["affine_map<(n, h, w, c) -> (c)>"] * len(columns))
+    return f"""
+func.func @f(%a: tensor<{"x".join(map(str, shape))}xi8>) -> tensor<{sums}xi8> {{
+  %w = {dense(weights, "i8")}
+  {constants}
+  %start = arith.constant 0 : i32
+  %zp = arith.constant -3 : i32
+  %c31 = arith.constant 31 : i64
+  %half = arith.constant 1073741824 : i64
+  %zero = arith.constant 0 : i32
+  %low = arith.constant -100 : i32
+  %high = arith.constant 127 : i32
+  %es = tensor.empty() : tensor<{sums}xi32>
+  %i = linalg.fill ins(%start : i32) outs(%es : tensor<{sums}xi32>)
+      -> tensor<{sums}xi32>
+  %sums = linalg.generic {{indexing_maps = [
+      affine_map<(n, h, w, c, i, j) ->
+        (n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c)>,
+      affine_map<(n, h, w, c, i, j) -> (i, j, c)>,
+      affine_map<(n, h, w, c, i, j) -> (n, h, w, c)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction",
+        "reduction"]}}
+      ins(%a, %w : tensor<{"x".join(map(str, shape))}xi8>,
+        tensor<{h}x{w}x{channels}xi8>)
+      outs(%i : tensor<{sums}xi32>) {{
+  ^bb0(%l: i8, %r: i8, %t: i32):
+    %le = arith.{extend} %l : i8 to i32
+    %ld = arith.subi %le, %zp : i32
+    %re = arith.extsi %r : i8 to i32
+    %p = arith.muli %ld, %re : i32
+    %u = arith.addi %t, %p : i32
+    linalg.yield %u : i32
+  }} -> tensor<{sums}xi32>
+  %e = tensor.empty() : tensor<{sums}xi8>
+  %result = linalg.generic {{indexing_maps = [
+      affine_map<(n, h, w, c) -> (n, h, w, c)>, {maps},
+      affine_map<(n, h, w, c) -> (n, h, w, c)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%sums, {", ".join(f"%k{i}" for i in range(len(columns)))}
+        : tensor<{sums}xi32>, {types}) outs(%e : tensor<{sums}xi8>) {{
+  ^bb0(%s: i32, {arguments}, %before: i8):
+    {ROUNDED_TWICE + CLAMPED}
+    linalg.yield %y : i8
+  }} -> tensor<{sums}xi8>
+  return %result : tensor<{sums}xi8>
+}}"""
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4, 8, 16, 17, 24, 40])
+@pytest.mark.parametrize(
+    ("window", "steps", "size"),
+    [
+        ((3, 3), (1, 1), (6, 18)),
+        ((3, 3), (2, 1), (7, 9)),
+        ((3, 2), (1, 2), (9, 12)),
+        ((1, 5), (1, 1), (3, 20)),
+        ((6, 1), (1, 1), (8, 16)),
+        ((5, 5), (1, 1), (7, 7)),
+        ((1, 1), (1, 1), (3, 8)),
+    ],
+)
+def test_channels_on_their_own(
+    channels: int,
+    window: tuple[int, int],
+    steps: tuple[int, int],
+    size: tuple[int, int],
+    epilogues: list[bool],
+):
+    shape = (2, *size, channels)
+    weights = RNG.integers(-128, 128, (*window, channels)).astype(np.int8)
+    x = RNG.integers(-128, 128, shape).astype(np.int8)
+    _, multipliers, shifts = numbers(channels)
+    offsets = RNG.integers(-3000, 3000, channels)
+    shifts = np.minimum(shifts, 12)
+    halves = 1 << (shifts - 1)
+    columns = [
+        (offsets, "i32"),
+        (multipliers, "i32"),
+        (halves, "i32"),
+        (shifts, "i8"),
+    ]
+    stride, dilation = steps
+    rows, cols = (
+        (n - dilation * (k - 1) - 1) // stride + 1
+        for n, k in zip(size, window, strict=True)
+    )
+    sums = np.zeros((2, rows, cols, channels), np.int64) + offsets
+    extend = "extui" if channels == 17 else "extsi"
+    stored = x.view(np.uint8) if extend == "extui" else x
+    for i in range(window[0]):
+        for j in range(window[1]):
+            part = stored[:, i * dilation :, j * dilation :][:, ::stride, ::stride]
+            part = part[:, :rows, :cols].astype(np.int64) + 3
+            sums += part * weights[i, j].astype(np.int64)
+    high = (sums * multipliers + (1 << 30)) >> 31
+    expected = np.clip((high + halves - (high < 0)) >> shifts, -100, 127)
+    text = depthwise(shape, weights, steps, columns, extend)
+    in_memory(text, x, result=expected.astype(np.int8))
+    assert epilogues == [True]
+
+
+@pytest.mark.parametrize("channels", [3, 8, 16, 24])
+def test_nothing_behind_channels_is_read(channels: int):
+    """The last byte is the last one of a page, behind which nothing may be read."""
+    weights = RNG.integers(-128, 128, (3, 3, channels)).astype(np.int8)
+    zeros = np.zeros(channels, np.int64)
+    columns = [
+        (zeros, "i32"),
+        (zeros + (1 << 30), "i32"),
+        (zeros + 4, "i32"),
+        (zeros + 3, "i8"),
+    ]
+    shape = (1, 5, 6, channels)
+    text = depthwise(shape, weights, (1, 1), columns)
+    values = RNG.integers(-128, 128, shape).astype(np.int8)
+    with before_no_page(values) as x:
+        actual = compile(text)(x)
+    expected = compile(text, schedule=False)(values)
+    np.testing.assert_array_equal(actual, expected)
