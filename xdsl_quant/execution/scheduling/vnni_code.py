@@ -368,7 +368,7 @@ class _Tile:
         )
         all_ = code.shuffled(first, poison, _SUMS, [0] * LANES)
         if self.product.is_signed:
-            all_ = code.add(f"arith.xori {all_}, {code.splat(_SIGNS, _SUMS)} : {_SUMS}")
+            all_ = code.add(f"arith.xori {all_}, {self.function.signs} : {_SUMS}")
         return code.add(f"llvm.bitcast {all_} : {_SUMS} to {_BYTES}")
 
     def _group(self, place: str, count: int) -> str:
@@ -439,6 +439,12 @@ class _Function:
         self.elements = elements
         self.sizes = [int(element[1:]) // 8 for element in elements]
         self.code = Code()
+        self.signs = ""
+        """
+        The highest bits of all bytes, in a vector that LLVM knows nothing of: what it knows
+        to be equal in all lanes it flips before it broadcasts, which needs an instruction
+        more.
+        """
         self.body: BodyFunction | None = None
         self.globals = Globals(name)
         width = product.weights.shape[1]
@@ -461,8 +467,13 @@ class _Function:
         packed, table = product.packed(self.vectors), self.table.data
         weights = self.globals.pointer(code, "weights", packed.size)
         columns = self.globals.pointer(code, "columns", table.size)
+        signs = self.globals.pointer(code, "signs", 64)
+        self.signs = code.add(
+            f"llvm.load volatile {signs} {{alignment = 64 : i64}} : !llvm.ptr -> {_SUMS}"
+        )
         self.globals.define("weights", packed)
         self.globals.define("columns", table)
+        self.globals.define("signs", np.full(LANES, _SIGNS, np.int32))
         pointers = [weights, columns, *memrefs]
         tiles, more = divmod(self.whole, self.vectors)
         lanes = LANES * self.vectors
