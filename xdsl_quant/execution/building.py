@@ -18,6 +18,11 @@ def is_dynamic(size: int) -> bool:
     return size == ir.ShapedType.get_dynamic_size()
 
 
+def has_identity_layout(type_: Any) -> bool:
+    """Whether the elements of a memref are one after the other, from its beginning."""
+    return type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+
+
 def sizes_of(value: Any) -> list[Any]:
     """The sizes of a tensor as values of type `index`."""
     sizes = mixed_sizes_of(value)

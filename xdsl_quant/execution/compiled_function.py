@@ -66,6 +66,12 @@ class CompiledFunction:
     text: str
     """The function and all that it needs, as it was handed to MLIR."""
 
+    temporary_bytes: int
+    """
+    The bytes of intermediate values that a call has in memory at once. Those of dynamic
+    sizes, or inside of loops and branches, are not counted.
+    """
+
     def __init__(
         self,
         wrapper: EntryWrapper,
@@ -102,6 +108,7 @@ class CompiledFunction:
         self._schedule = schedule
         self._cpu = cpu
         self._code = code = self._compiled(stream=False)
+        self.temporary_bytes = code.temporary_bytes
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
         self._streaming_code: MachineCode | None = None
         self._streaming_lock = Lock()

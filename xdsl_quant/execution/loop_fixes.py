@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .mlir_bindings import arith, cf, functions_in, ir, made_by, memref, ops_in
+from .building import has_identity_layout
+from .mlir_bindings import arith, cf, functions_in, ir, linalg, made_by, memref, ops_in
 
 _OF_SHAPES = (
     "arith.",
@@ -35,17 +36,28 @@ def depends_on_shapes_alone(module: Any, names: Collection[str]) -> bool:
     )
 
 
-def erase_self_copies(module: Any) -> None:
+def copy_in_loops(module: Any) -> None:
     """
-    Erase copies of a memref to itself.
+    Erase copies of a memref to itself, and let copies be loops where memory has gaps: MLIR
+    calls a function for these.
 
-    They are left where results are computed in place, but a memref has become more static
-    than the one that it was written to.
+    Copies to themselves are left where results are computed in place, but a memref has
+    become more static than the one that it was written to.
     """
     for copy in ops_in(module, "memref.copy"):
-        source, target = map(_uncast, copy.operands)
-        if source == target:
+        source, target = copy.operands
+        if _uncast(source) == _uncast(target):
             copy.erase()
+        elif not all(map(_is_contiguous, copy.operands)):
+            with ir.InsertionPoint(copy), copy.location:
+                linalg.copy(source, outs=[target])
+            copy.erase()
+
+
+def _is_contiguous(buffer: Any) -> bool:
+    # Without a rank, there are no loops.
+    is_ranked = isinstance(buffer.type, ir.MemRefType)
+    return not is_ranked or has_identity_layout(buffer.type)
 
 
 def _uncast(buffer: Any) -> Any:

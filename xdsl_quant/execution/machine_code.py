@@ -15,6 +15,7 @@ from typing import Any
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
+from .buffer_planning import plan_buffers
 from .clock_reads import ClockReads
 from .compilation_error import CompilationError
 from .cpu import Cpu
@@ -28,8 +29,8 @@ from .llvm_fixes import (
 )
 from .loop_fixes import (
     check_divisions,
+    copy_in_loops,
     depends_on_shapes_alone,
-    erase_self_copies,
     keep_vectors_whole,
     store_whole_bytes,
 )
@@ -124,6 +125,9 @@ class MachineCode:
     can_stream: bool
     """Whether there is a result that the kernel streams if it is told to."""
 
+    temporary_bytes: int
+    """The bytes of intermediate values of static sizes that a call allocates."""
+
     has_sizes_of_shapes: bool
     """Whether all but the kernel do the same for all arguments of the same shapes."""
 
@@ -202,13 +206,13 @@ class MachineCode:
         run_passes(module, _TENSORS_TO_BUFFERS)
         if schedule:
             schedule.schedule_buffers(module)
+        copy_in_loops(module)
         run_passes(module, _BUFFERS_TO_LOOPS)
         self.has_sizes_of_shapes = depends_on_shapes_alone(module, names[1:])
         convert_integers_to_bf16(module)
         run_passes(module, _TO_SUPPORTED_FLOATS)
         if schedule:
             schedule.schedule_loops(module)
-        erase_self_copies(module)
         check_divisions(module)
         call_libm(module)
         store_whole_bytes(module)
@@ -217,6 +221,7 @@ class MachineCode:
         if clock:
             clock.insert(module, names[0])
         outlined = outline_loops(module, names[0])
+        self.temporary_bytes = plan_buffers(module, names[0])
         run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
         move_bf16_as_integers(module)

@@ -1,0 +1,107 @@
+"""One block of memory for the intermediate values of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from .building import has_identity_layout, index, is_dynamic
+from .memory_plan import ALIGNMENT, Lifetime, plan_memory
+from .mlir_bindings import functions_in, ir, memref
+from .outlining import VIEWS
+
+_USES = ("func.call", "memref.copy", "memref.load", "memref.store")
+"""Ops that use a buffer and keep no hold of it."""
+
+
+def plan_buffers(module: Any, name: str) -> int:
+    """
+    Let buffers of a function be parts of one that is allocated once a call: those of static
+    sizes that only calls, copies, loads and stores of its outermost block use. Buffers
+    whose lifetimes do not overlap share memory.
+
+    Returns:
+        the bytes that the function allocates for buffers of static sizes in this block.
+    """
+    (function,) = functions_in(module, [name])
+    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    positions = {op: position for position, op in enumerate(ops)}
+    planned: dict[Any, Lifetime] = {}
+    apart = 0
+    for op in ops:
+        if op.name != "memref.alloc" or not (size := _size(op.results[0].type)):
+            continue
+        if (steps := _steps(op.results[0], positions)) is None:
+            apart += size
+        else:
+            position = positions[op]
+            planned[op] = Lifetime(size, position, max(steps, default=position))
+    offsets, size = plan_memory([*planned.values()])
+    if not size:
+        return apart
+    with function.location:
+        with ir.InsertionPoint(ops[0]):
+            i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
+            alignment = ir.IntegerAttr.get(i64, ALIGNMENT)
+            type_ = ir.MemRefType.get([size], i8)
+            block = memref.alloc(type_, [], [], alignment=alignment)
+        with ir.InsertionPoint(ops[-1]):
+            memref.dealloc(block)
+    for op, offset in zip(planned, offsets, strict=True):
+        (buffer,) = op.results
+        for use in buffer.uses:
+            if use.owner.name == "memref.dealloc":
+                use.owner.operation.erase()
+        with ir.InsertionPoint(op), op.location:
+            view = memref.view(buffer.type, block, index(offset), [])
+        buffer.replace_all_uses_with(view)
+        op.erase()
+    return apart + size
+
+
+def _size(type_: Any) -> int:
+    """The bytes of a memref; 0 if they are not known."""
+    if not has_identity_layout(type_) or any(map(is_dynamic, type_.shape)):
+        return 0
+    return prod(type_.shape) * _element_size(type_.element_type)
+
+
+def _element_size(type_: Any) -> int:
+    """The bytes of a number, which are whole ones by now; 0 for what is no number."""
+    if isinstance(type_, ir.IndexType):
+        return 8
+    is_number = isinstance(type_, ir.IntegerType | ir.FloatType)
+    return type_.width // 8 if is_number else 0
+
+
+def _steps(buffer: Any, positions: dict[Any, int]) -> Sequence[int] | None:
+    """
+    The positions of the ops that use a buffer or views of it; `None` if they are not known,
+    or if the buffer is not freed in the block in which it is allocated.
+
+    Args:
+        buffer: the result of an allocation.
+        positions: the positions of all ops of the block.
+    """
+    steps: list[int] = []
+    freed = 0
+    todo = [buffer]
+    while todo:
+        for use in todo.pop().uses:
+            op = use.owner.operation
+            if op not in positions:
+                return None
+            if op.name in VIEWS:
+                todo += op.results
+            elif op.name == "memref.dealloc":
+                freed += 1
+            elif op.name in _USES and not any(map(_is_memref, op.results)):
+                steps.append(positions[op])
+            else:
+                return None
+    return steps if freed == 1 else None
+
+
+def _is_memref(value: Any) -> bool:
+    return isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)
