@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnknownLoc,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
@@ -142,6 +142,28 @@ def parse_module(
         # it comes from is not in the sentence.
         raise IRError(f"{file_name}: error: {' '.join(map(str, e.args))}") from e
     return parsed
+
+
+def parse_type(text: str, ctx: Context | None = None) -> Attribute:
+    """
+    The type of a text, e.g. `!quant.uniform<i8:f32, 0.5>`.
+
+    Args:
+        text: MLIR text.
+        ctx: the dialects; all that `xdsl-opt` finds by default.
+
+    Raises:
+        IRError: if the text is not one valid type.
+    """
+    parser = Parser(ctx or multiverse_context(), text)
+    try:
+        type_ = parser.parse_type()
+    except (ParseError, VerifyException) as e:
+        reason = e.msg.strip() if isinstance(e, ParseError) else sentence_of(e)
+        raise IRError(f"{text}: error: {reason}") from None
+    if rest := text[parser.pos :].strip():
+        raise IRError(f"{text}: error: expected one type, found '{rest}' behind it")
+    return type_
 
 
 def as_module(module: ModuleOp | str | Path) -> ModuleOp:

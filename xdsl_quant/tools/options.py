@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any, get_args
 
 from xdsl_quant import __version__
+from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
+
+_ROUNDING = {
+    "rounding_mode": (RoundingMode, "how they round (default: nearest-even)"),
+    "zero_point_order": (
+        ZeroPointOrder,
+        "when they add the zero point (default: before-rounding)",
+    ),
+    "nan": (
+        NanResult,
+        "the stored value that NaN becomes where they do not say it (default: "
+        "storage-min)",
+    ),
+}
+"""The options of casts, which are fields of `Rounding`."""
 
 
 def command_parser(prog: str, description: str | None) -> argparse.ArgumentParser:
@@ -135,6 +151,20 @@ def add_checkpoint_option(parser: argparse.ArgumentParser, samples: str) -> None
         help="where to keep what was observed, so that an interrupted run of the same "
         f"{samples} is resumed",
     )
+
+
+def add_rounding_options(parser: argparse.ArgumentParser, title: str) -> None:
+    """Add the options of casts as a group with a title."""
+    group = parser.add_argument_group(title)
+    for name, (values, description) in _ROUNDING.items():
+        option = f"--{name.replace('_', '-')}"
+        group.add_argument(option, choices=get_args(values), help=description)
+
+
+def given_rounding(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of casts that are given."""
+    values = {name: getattr(options, name) for name in _ROUNDING}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def add_progress_option(parser: argparse.ArgumentParser) -> None:

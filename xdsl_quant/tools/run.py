@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,6 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.tfl.state import state_arguments
 from xdsl_quant.interpreters import StatefulModel, run_function
-from xdsl_quant.rounding_mode import NanResult, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.array_types import shape_text
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.stateful_function import StatefulFunction
@@ -40,21 +39,7 @@ from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization impor
 
 from .array_files import check_files, check_output, read_values, write_results
 from .failures import drop_output, exit_code, read_module, reported
-from .options import module_parser
-
-_ROUNDING = {
-    "rounding_mode": (RoundingMode, "how they round (default: nearest-even)"),
-    "zero_point_order": (
-        ZeroPointOrder,
-        "when they add the zero point (default: before-rounding)",
-    ),
-    "nan": (
-        NanResult,
-        "the stored value that NaN becomes where they do not say it (default: "
-        "storage-min)",
-    ),
-}
-"""Options for casts that are not lowered, and arguments of `run_function`."""
+from .options import add_rounding_options, given_rounding, module_parser
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -72,10 +57,7 @@ def main(args: Sequence[str] | None = None) -> int:
         help="call the function once for each index of the first dimension of the inputs, "
         "with the state that the call before has left; results have this dimension, too",
     )
-    casts = parser.add_argument_group("casts that are not lowered")
-    for name, (values, description) in _ROUNDING.items():
-        option = f"--{name.replace('_', '-')}"
-        casts.add_argument(option, choices=get_args(values), help=description)
+    add_rounding_options(parser, "casts that are not lowered")
     return exit_code(_run, parser.parse_args(args))
 
 
@@ -108,8 +90,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _rounding(options: argparse.Namespace, module: ModuleOp) -> dict[str, Any]:
     """The rounding of casts; a warning if one is asked for and there are no casts."""
-    given = {name: getattr(options, name) for name in _ROUNDING}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = given_rounding(options)
     casts = QuantizeCastOp | DequantizeCastOp | FakeQuantOp
     if given and not any(isinstance(op, casts) for op in module.walk()):
         print(

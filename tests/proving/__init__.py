@@ -1,0 +1,1 @@
+"""Theorems about casts of many types."""

@@ -1,0 +1,1 @@
+"""What holds for all inputs."""

@@ -1,0 +1,224 @@
+"""What is proved of casts, and what is refuted."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.proving import CastProver, Theorem, UnsupportedError, provers
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import parse_module
+
+I8 = "!quant.uniform<i8:f32, 0.3:5>"
+TRUNCATE = Rounding("truncate")
+
+
+def prover(type_: str, rounding: Rounding = Rounding(), **options: Any) -> CastProver:
+    (found,) = provers(type_, rounding, **options)
+    return found
+
+
+def verdicts(theorems: Any) -> list[str]:
+    return [theorem.verdict for theorem in theorems]
+
+
+@pytest.mark.parametrize(
+    ("type_", "rounding", "fuse"),
+    [
+        ("!quant.uniform<i8:f32, 0.5:-128>", Rounding(), True),
+        (
+            "!quant.uniform<u8:f16, 0.3:255>",
+            Rounding("nearest-away", "after-rounding", "stored-zero"),
+            False,
+        ),
+        ("!quant.uniform<i4<-7:7>:bf16, 0.3>", Rounding("nearest-away"), False),
+        ("!quant.uniform<u4:f16, 1.7:3>", Rounding(nan="stored-zero"), True),
+    ],
+)
+def test_all_claims_are_proved(type_: str, rounding: Rounding, fuse: bool):
+    found = prover(type_, rounding, fuse=fuse)
+    assert verdicts(found.theorems()) == ["proved"] * 5
+
+
+def test_claims():
+    found = [*prover("!quant.uniform<i2:f16, 1.0>").theorems()]
+    assert [theorem.claim for theorem in found] == [
+        "qcast(x) is defined for all x",
+        "qcast(x) is the formula for all x",
+        "qcast(x) <= qcast(y) for all x <= y",
+        "dcast(q) is the formula for all q",
+        "qcast(dcast(q)) = q for all q",
+    ]
+    assert {theorem.method for theorem in found} == {"solver"}
+    assert str(found[0]).startswith("proved: qcast(x) is defined for all x (solver, ")
+
+
+def shown(theorem: Theorem) -> str:
+    """What the command of a counterexample prints."""
+    result = subprocess.run(
+        ["bash", "-c", theorem.command], capture_output=True, text=True, check=True
+    )
+    return result.stdout
+
+
+def test_truncation_is_not_defined_for_all_inputs():
+    found = prover(I8, TRUNCATE).is_defined()
+    assert found.verdict == "refuted"
+    name, _, value = found.details.partition(", ")[0].partition(" = ")
+    assert (name, found.details.partition(", ")[2]) == ("x", "found = undefined")
+    x = np.float32(value)
+    assert not -129 < x / np.float32(0.3) + 5 < 128
+
+
+def test_a_counterexample_is_what_the_command_shows():
+    found = prover(I8, TRUNCATE).stores_what_it_expresses()
+    assert found.verdict == "refuted"
+    values = dict(pair.split(" = ") for pair in found.details.split(", "))
+    assert shown(found).strip().endswith(values["found"])
+    assert values["found"] != values["q"]
+    assert f"--input={values['q']}" in shlex.split(found.command)
+
+
+def test_stored_values_that_are_not_expressed():
+    found = prover("!quant.uniform<i16:f16, 1.0>").stores_what_it_expresses()
+    values = dict(pair.split(" = ") for pair in found.details.split(", "))
+    q = int(values["q"])
+    assert int(np.float16(q)) == int(values["found"]) != q
+
+
+def test_all_scales():
+    found = prover("!quant.uniform<i8:f32, 1.0>", scales=(1e-30, 1e30), seconds=120)
+    theorem = found.stores_what_it_expresses()
+    assert theorem.claim == "qcast(dcast(q)) = q for all q and scale"
+    assert theorem.verdict == "proved"
+    wide = prover("!quant.uniform<i8:f32, 1.0>", scales=(1e30, 3e38))
+    refuted = wide.stores_what_it_expresses()
+    assert refuted.verdict == "refuted"
+    values = dict(pair.split(" = ") for pair in refuted.details.split(", "))
+    # The product with the scale is infinite.
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(values["q"]) * np.float32(values["scale"]))
+
+
+def test_a_scale_that_is_multiplied_by_as_its_reciprocal():
+    with pytest.raises(UnsupportedError) as caught:
+        prover("!quant.uniform<i8:f32, 0.5>", fuse=True, scales=(0.5, 1.0)).is_defined()
+    assert str(caught.value) == "the lowered code has no constant that is the scale"
+
+
+def test_what_takes_too_long_is_unknown():
+    found = prover("!quant.uniform<i16:f64, 0.3:7>", seconds=0.01).is_monotone()
+    assert found.verdict == "unknown"
+    assert found.details == "the solver has found nothing in 0.01 s"
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "!quant.uniform<i8:f16, 0.3:5>",
+        "!quant.uniform<i4:bf16, 0.3:2>",
+        "!quant.uniform<i32:f16, 1.0e-3:1>",
+    ],
+)
+def test_all_inputs(type_: str):
+    found = [*prover(type_, Rounding("nearest-away")).all_inputs()]
+    assert [(t.claim, t.verdict, t.method) for t in found[:2]] == [
+        (f"qcast(x) is the formula for all x, {name}", "proved", "65,536 inputs")
+        for name in ("compiled", "numerics")
+    ]
+
+
+def test_all_stored_values():
+    assert prover("!quant.uniform<i8:f16, 0.3:5>").cast.width == 8
+    *_, found = prover("!quant.uniform<u8<3:200>:f16, 0.3:5>").all_inputs()
+    assert (found.claim, found.verdict, found.method) == (
+        "qcast(dcast(q)) = q for all q, compiled",
+        "proved",
+        "198 inputs",
+    )
+    *_, found = prover("!quant.uniform<i16:f16, 1.0>").all_inputs()
+    assert (found.verdict, found.details) == (
+        "refuted",
+        "input = -32767, found = -32768, expected = -32767",
+    )
+    # All inputs of 32 bits would be too many.
+    assert len([*prover("!quant.uniform<i32:f16, 1.0>").all_inputs()]) == 2
+
+
+def test_unsigned_counterexamples():
+    found = prover("!quant.uniform<u8:f16, 0.3:255>", TRUNCATE)
+    theorem = found.stores_what_it_expresses()
+    values = dict(pair.split(" = ") for pair in theorem.details.split(", "))
+    assert 0 <= int(values["found"]) < int(values["q"]) < 256
+    assert shown(theorem).strip().endswith(values["found"])
+
+
+def test_all_inputs_of_numerics_that_are_wrong(monkeypatch: pytest.MonkeyPatch):
+    def wrong(values: Any, parameters: QuantizationParameters, **rounding: Any) -> Any:
+        found = quantize(values, parameters, **rounding)
+        return np.where(values == np.float16(1.5), found + 1, found)
+
+    monkeypatch.setattr("xdsl_quant.proving.casts.quantize", wrong)
+    _, found, _ = prover("!quant.uniform<i8:f16, 0.3:5>").all_inputs()
+    assert found.verdict == "refuted"
+    assert found.details == "input = 1.5, found = 11, expected = 10"
+
+
+@pytest.mark.parametrize(
+    "type_", ["!quant.uniform<i8:f64, 0.3>", "!quant.uniform<i32:f32, 0.3>"]
+)
+def test_too_many_inputs(type_: str):
+    with pytest.raises(UnsupportedError, match="all inputs are tried"):
+        next(prover(type_).all_inputs())
+
+
+LOWERED = """
+func.func @main(%x: f32) -> i8 {{
+  %scale = arith.constant 0.3 : f32
+  %zero_point = arith.constant 5.0 : f32
+  %a = arith.divf %x, %scale : f32
+  %b = arith.addf %a, %zero_point : f32
+  %c = math.roundeven %b : f32
+  %low = arith.constant -128.0 : f32
+  %high = arith.constant 127.0 : f32
+  %d = arith.maxnumf %c, %low : f32
+  %e = arith.minnumf %d, %high : f32
+  %f = arith.fptosi %e : f32 to i32
+  %g = arith.trunci %f : i32 to i8
+  return %g : i8
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("roundeven", "round"),
+        ("roundeven", "floor"),
+        ("addf %a", "subf %a"),
+        ("divf %x", "mulf %x"),
+        ("maxnumf %c", "maximumf %c"),
+        ("constant 127.0", "constant 126.0"),
+        ("constant 127.0", "constant 128.0"),
+        ("constant 0.3 ", "constant 0.30000004 "),
+        ("constant 5.0", "constant 4.0"),
+        ("%e : f32 to i32", "%d : f32 to i32"),
+    ],
+)
+def test_wrong_lowerings_are_refuted(before: str, after: str):
+    text = LOWERED.format()
+    assert before in text
+    for source, expected in (
+        (text, "proved"),
+        (text.replace(before, after), "refuted"),
+    ):
+        found = prover(I8)
+        functions = {"q": entry_function(parse_module(source))}
+        found.__dict__["_functions"] = functions
+        assert found.quantizes_by_the_formula().verdict == expected

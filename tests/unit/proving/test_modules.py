@@ -1,0 +1,66 @@
+"""The casts of types and of modules."""
+
+from __future__ import annotations
+
+import pytest
+
+from xdsl_quant.proving import UnsupportedError, provers
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.loading import IRError, parse_module
+
+
+def types(source: str) -> list[str]:
+    return [str(prover.cast.type) for prover in provers(source)]
+
+
+def test_types():
+    assert types("!quant.uniform<u8<0:100>:f32, 0.5:3>") == [
+        "!quant.uniform<u8<0:100>:f32, 5.000000e-01:3>"
+    ]
+    assert types("tensor<4x3x!quant.uniform<i8:f16:0, {0.5, 0.25:3, 0.5, 0.5:1}>>") == [
+        "!quant.uniform<i8:f16, 5.000000e-01>",
+        "!quant.uniform<i8:f16, 2.500000e-01:3>",
+        "!quant.uniform<i8:f16, 5.000000e-01:1>",
+    ]
+
+
+def test_modules():
+    module = parse_module("""
+!q = !quant.uniform<i8:f32, 0.5>
+!p = !quant.uniform<i4:f32, 0.25:1>
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %a = quant.qcast %x : tensor<2xf32> to tensor<2x!q>
+  %b = quant.qcast %x {quant.nan = "stored-zero"} : tensor<2xf32> to tensor<2x!q>
+  %c = quant.dcast %a : tensor<2x!q> to tensor<2xf32>
+  %d = quant.qcast %c : tensor<2xf32> to tensor<2x!p>
+  %e = quant.dcast %d : tensor<2x!p> to tensor<2xf32>
+  return %e : tensor<2xf32>
+}
+""")
+    found = provers(module, Rounding("nearest-away"), fuse=True, seconds=3)
+    assert [(str(each.cast.type), each.cast.rounding.nan) for each in found] == [
+        ("!quant.uniform<i8:f32, 5.000000e-01>", "storage-min"),
+        ("!quant.uniform<i8:f32, 5.000000e-01>", "stored-zero"),
+        ("!quant.uniform<i4:f32, 2.500000e-01:1>", "storage-min"),
+    ]
+    assert {each.cast.rounding.mode for each in found} == {"nearest-away"}
+    assert {(each.fuse, each.seconds) for each in found} == {(True, 3)}
+
+
+def test_mistakes():
+    with pytest.raises(UnsupportedError) as none:
+        provers(parse_module("func.func private @f()"))
+    assert str(none.value) == "the module has no casts, nothing to prove"
+    with pytest.raises(UnsupportedError) as other:
+        provers("!quant.any<i8:f32>")
+    assert str(other.value) == "'!quant.any<i8:f32>' is no '!quant.uniform' type"
+    with pytest.raises(IRError) as rest:
+        provers("!quant.uniform<i8:f32, 0.5> f32")
+    assert str(rest.value) == (
+        "!quant.uniform<i8:f32, 0.5> f32: error: expected one type, found 'f32' behind it"
+    )
+    with pytest.raises(UnsupportedError) as wide:
+        next(provers("!quant.uniform<i8:f80, 0.5>")[0].theorems())
+    assert str(wide.value) == "'f80' is no type of a number that has terms"
+    with pytest.raises(ValueError, match="zero point order"):
+        provers("!quant.uniform<i8:f32, 0.5>", Rounding("truncate", "after-rounding"))

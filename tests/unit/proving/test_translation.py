@@ -1,0 +1,329 @@
+"""Functions as terms, compared with what the interpreter computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.proving.terms import Terms, UnsupportedError
+from xdsl_quant.proving.translation import Number, translated
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import parse_module
+
+DTYPES: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "i1": np.bool_,
+    "i4": np.int8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+}
+FLOATS = ["f16", "bf16", "f32", "f64"]
+NUMBERS = [
+    *(0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.3, 127.5, -128.5, 255.5),
+    *(np.inf, -np.inf, np.nan, 32767.6, 65504.0, 2e9, -2147483648.0, 9.3e18, 1e-7),
+]
+
+
+def values(type_: str, random: np.random.Generator) -> NDArray[Any]:
+    """Values of a type, with those at which something changes."""
+    dtype = np.dtype(DTYPES[type_])
+    if type_ in FLOATS:
+        bits = random.integers(0, 256, (30, dtype.itemsize), np.uint8)
+        with np.errstate(all="ignore"):
+            known = np.array(NUMBERS).astype(dtype)
+        return np.concatenate([known, bits.view(dtype).ravel()])
+    if type_ == "i1":
+        return np.array([False, True])
+    width = int(type_[1:])
+    low, high = -(1 << width - 1), (1 << width - 1) - 1
+    some = [low, low + 1, -2, -1, 0, 1, 2, high - 1, high]
+    return np.array([*some, *random.integers(low, high, 20, endpoint=True)], dtype)
+
+
+def bits_of(value: Any, type_: str) -> int:
+    if type_ in FLOATS or type_ == "i1":
+        return int.from_bytes(np.asarray(value).tobytes(), "little")
+    return int(value)
+
+
+def function_of(op: str, types: str, result: str, spelled: str = "") -> FuncOp:
+    """A function of one op."""
+    sources = types.split()
+    arguments = ", ".join(f"%{i}: {type_}" for i, type_ in enumerate(sources))
+    operands = ", ".join(f"%{i}" for i in range(len(sources)))
+    text = spelled or f"{operands} : {result}"
+    return entry_function(
+        parse_module(
+            f"func.func @main({arguments}) -> {result} {{\n"
+            f"  %r = {op} {text}\n  return %r : {result}\n}}"
+        )
+    )
+
+
+def of_arguments(terms: Terms, function: FuncOp, arguments: Any) -> Number:
+    constants = [
+        Number(
+            terms.of_bits(argument.type, bits_of(value, str(argument.type))),
+            terms.true(),
+        )
+        for argument, value in zip(function.args, arguments, strict=True)
+    ]
+    (number,) = translated(terms, function, constants)
+    return number
+
+
+def check_equal(function: FuncOp, seed: int) -> int:
+    """Compare terms with the interpreter; how often the result is defined."""
+    random = np.random.default_rng(seed)
+    terms = Terms()
+    columns = [values(str(argument.type), random) for argument in function.args]
+    rows = [[random.choice(column) for column in columns] for _ in range(150)]
+    type_: Attribute = function.function_type.outputs.data[0]
+    module = function.parent_op()
+    conditions: list[Any] = []
+    for row in rows:
+        number = of_arguments(terms, function, row)
+        if terms.counterexample(number.is_defined, [], 10).verdict != "holds":
+            continue
+        with np.errstate(all="ignore"):
+            (result,) = run_function(module, "main", *row)  # pyright: ignore[reportArgumentType] a module
+        expected = terms.of_bits(type_, bits_of(result, str(type_)))
+        conditions.append(terms.equal(number.term, expected))
+    assert terms.counterexample(terms.all(*conditions), [], 60).verdict == "holds"
+    return len(conditions)
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("arith.addf", "arith.subf", "arith.mulf", "arith.divf"),
+        *("arith.maximumf", "arith.minimumf"),
+    ],
+)
+def test_float_arithmetic(op: str, type_: str):
+    assert check_equal(function_of(op, f"{type_} {type_}", type_), 0) == 150
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("arith.negf", "math.absf", "math.roundeven", "math.round"),
+        *("math.floor", "math.ceil", "math.trunc"),
+    ],
+)
+def test_ops_on_one_float(op: str, type_: str):
+    assert check_equal(function_of(op, type_, type_), 1) == 150
+
+
+@pytest.mark.parametrize("op", ["arith.maxnumf", "arith.minnumf"])
+def test_min_and_max_ignore_nan(op: str):
+    function = function_of(op, "f32 f32", "f32")
+    terms = Terms()
+    for arguments, smallest in (
+        ((np.nan, 2.0), 2.0),
+        ((2.0, np.nan), 2.0),
+        ((2.0, 3.0), 2.0),
+    ):
+        expected = 3.0 if op == "arith.maxnumf" and 3.0 in arguments else smallest
+        number = of_arguments(terms, function, np.array(arguments, np.float32))
+        right = terms.of_bits(
+            function.args[0].type, bits_of(np.float32(expected), "f32")
+        )
+        assert (
+            terms.counterexample(terms.equal(number.term, right), [], 10).verdict
+            == "holds"
+        )
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@pytest.mark.parametrize(
+    "predicate",
+    "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split(),
+)
+def test_comparisons_of_floats(predicate: str, type_: str):
+    spelled = f"{predicate}, %0, %1 : {type_}"
+    function = function_of("arith.cmpf", f"{type_} {type_}", "i1", spelled)
+    assert check_equal(function, 2) == 150
+
+
+@pytest.mark.parametrize(
+    ("op", "source", "target"),
+    [
+        *(
+            ("arith.extf", a, b)
+            for a, b in (("f16", "f32"), ("bf16", "f32"), ("f32", "f64"))
+        ),
+        *(
+            ("arith.truncf", a, b)
+            for a, b in (("f32", "f16"), ("f32", "bf16"), ("f64", "f32"))
+        ),
+        *(
+            ("arith.sitofp", a, b)
+            for a in ("i8", "i16", "i32")
+            for b in ("f16", "f32", "f64")
+        ),
+        *(
+            ("arith.uitofp", a, b)
+            for a in ("i8", "i16", "i32")
+            for b in ("f16", "f32", "f64")
+        ),
+        ("arith.sitofp", "i8", "bf16"),
+        ("arith.uitofp", "i16", "bf16"),
+        ("arith.sitofp", "i64", "bf16"),
+        ("arith.uitofp", "i64", "bf16"),
+        ("arith.truncf", "f64", "bf16"),
+        *(
+            ("arith.extsi", a, b)
+            for a, b in (("i4", "i8"), ("i8", "i32"), ("i32", "i64"))
+        ),
+        *(
+            ("arith.extui", a, b)
+            for a, b in (("i4", "i8"), ("i8", "i32"), ("i32", "i64"))
+        ),
+        *(
+            ("arith.trunci", a, b)
+            for a, b in (("i32", "i8"), ("i64", "i32"), ("i8", "i4"))
+        ),
+    ],
+)
+def test_conversions(op: str, source: str, target: str):
+    function = function_of(op, source, target, f"%0 : {source} to {target}")
+    assert check_equal(function, 3) == 150
+
+
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("target", ["i4", "i8", "i16", "i32", "i64"])
+@pytest.mark.parametrize("op", ["arith.fptosi", "arith.fptoui"])
+def test_floats_to_integers(op: str, source: str, target: str):
+    function = function_of(op, source, target, f"%0 : {source} to {target}")
+    assert check_equal(function, 4) >= 20
+
+
+@pytest.mark.parametrize(
+    ("op", "source", "target", "limits"),
+    [
+        # The last number that is defined, and the first one that is not.
+        ("arith.fptosi", "f32", "i8", [(127.99999, 128.0), (-128.99998, -129.0)]),
+        ("arith.fptoui", "f32", "i8", [(255.99998, 256.0), (-0.99999994, -1.0)]),
+        (
+            "arith.fptosi",
+            "f32",
+            "i32",
+            [(2147483520.0, 2147483648.0), (-2147483648.0, -2147483904.0)],
+        ),
+        ("arith.fptosi", "f16", "i16", [(32752.0, 32768.0), (-32768.0, -32800.0)]),
+        ("arith.fptosi", "f16", "i32", [(65504.0, np.inf), (-65504.0, -np.inf)]),
+        ("arith.fptoui", "f16", "i32", [(65504.0, np.inf), (0.0, np.nan)]),
+    ],
+)
+def test_where_conversions_are_defined(
+    op: str, source: str, target: str, limits: list[tuple[float, float]]
+):
+    function = function_of(op, source, target, f"%0 : {source} to {target}")
+    terms = Terms()
+    for pair in limits:
+        defined = [
+            terms.counterexample(
+                of_arguments(terms, function, [DTYPES[source](value)]).is_defined,
+                [],
+                10,
+            ).verdict
+            for value in pair
+        ]
+        assert defined == ["holds", "fails"], pair
+
+
+@pytest.mark.parametrize("type_", ["i4", "i8", "i32", "i64"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        *("addi", "subi", "muli", "andi", "ori", "xori", "maxsi", "minsi", "maxui"),
+        *("minui", "shli", "shrsi", "shrui"),
+    ],
+)
+def test_integer_arithmetic(op: str, type_: str):
+    count = check_equal(function_of(f"arith.{op}", f"{type_} {type_}", type_), 5)
+    assert count >= 10 if op.startswith("sh") else count == 150
+
+
+@pytest.mark.parametrize(
+    "predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
+)
+def test_comparisons_of_integers(predicate: str):
+    function = function_of("arith.cmpi", "i8 i8", "i1", f"{predicate}, %0, %1 : i8")
+    assert check_equal(function, 6) == 150
+
+
+def test_selection():
+    function = function_of("arith.select", "i1 f32 f32", "f32")
+    assert check_equal(function, 7) == 150
+
+
+def verdict(text: str, arguments: list[Any]) -> str:
+    terms, function = Terms(), entry_function(parse_module(text))
+    return terms.counterexample(
+        of_arguments(terms, function, arguments).is_defined, [], 10
+    ).verdict
+
+
+def test_poison_spreads_but_not_from_what_is_not_selected():
+    text = """
+func.func @main(%c: i1, %x: f32, %n: i8) -> i8 {{
+  %y = arith.fptosi %x : f32 to i8
+  %z = arith.select %c, %y, %n : i8
+  %w = arith.addi %{}, %n : i8
+  return %w : i8
+}}"""
+    huge = np.float32(1e9)
+    assert verdict(text.format("z"), [True, huge, np.int8(1)]) == "fails"
+    assert verdict(text.format("z"), [False, huge, np.int8(1)]) == "holds"
+    assert verdict(text.format("y"), [False, huge, np.int8(1)]) == "fails"
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments", "expected"),
+    [
+        ("nsw", (100, 27), "holds"),
+        ("nsw", (100, 28), "fails"),
+        ("nuw", (100, 28), "holds"),
+        ("nuw", (-1, 1), "fails"),
+        ("none", (-1, 1), "holds"),
+    ],
+)
+def test_overflow(flags: str, arguments: tuple[int, int], expected: str):
+    text = f"""
+func.func @main(%a: i8, %b: i8) -> i8 {{
+  %c = arith.addi %a, %b overflow<{flags}> : i8
+  return %c : i8
+}}"""
+    assert verdict(text, [*map(np.int8, arguments)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "func.func @main(%x: f32) -> f32 {\n  %y = math.exp %x : f32\n"
+            "  return %y : f32\n}",
+            "'math.exp' op has no term",
+        ),
+    ],
+)
+def test_what_has_no_term(text: str, message: str):
+    with pytest.raises(UnsupportedError) as caught:
+        verdict(text, [0.0])
+    assert str(caught.value) == message

@@ -1,0 +1,89 @@
+"""The command xdsl-quant-prove."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from xdsl_quant.tools.prove import main
+
+U4 = "!quant.uniform<u4:f16, 0.5:3>"
+
+
+def lines(text: str) -> list[str]:
+    """The lines without times."""
+    return re.sub(r", \d+\.\d s\)", ")", text).splitlines()
+
+
+def test_a_type(capsys: pytest.CaptureFixture[str]):
+    assert main([U4, "--all-inputs"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert lines(captured.out) == [
+        "!quant.uniform<u4:f16, 5.000000e-01:3>: lower-quant-ops{"
+        "rounding-mode=nearest-even keep-qdq=true},strip-func-quant-types,canonicalize",
+        "  proved: qcast(x) is defined for all x (solver)",
+        "  proved: qcast(x) is the formula for all x (solver)",
+        "  proved: qcast(x) <= qcast(y) for all x <= y (solver)",
+        "  proved: dcast(q) is the formula for all q (solver)",
+        "  proved: qcast(dcast(q)) = q for all q (solver)",
+        "  proved: qcast(x) is the formula for all x, compiled (65,536 inputs)",
+        "  proved: qcast(x) is the formula for all x, numerics (65,536 inputs)",
+        "  proved: qcast(dcast(q)) = q for all q, compiled (16 inputs)",
+    ]
+
+
+def test_what_is_refuted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "m.mlir"
+    path.write_text(
+        "func.func @f(%x: f16) -> !quant.uniform<i2:f16, 1.0> {\n"
+        "  %q = quant.qcast %x : f16 to !quant.uniform<i2:f16, 1.0>\n"
+        "  return %q : !quant.uniform<i2:f16, 1.0>\n}\n"
+    )
+    assert main([str(path), "--rounding-mode", "truncate", "--fuse"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == f"{path}: error: 1 claim not proved\n"
+    found = lines(captured.out)
+    assert found[0].endswith(
+        "lower-quant-ops{rounding-mode=truncate keep-qdq=true fuse=true},"
+        "strip-func-quant-types,canonicalize"
+    )
+    assert found[1].startswith(
+        "  refuted: qcast(x) is defined for all x (solver): x = "
+    )
+    assert found[2].startswith("echo 'func.func @main(%0: f16)")
+    assert [line[:9] for line in found[3:]] == ["  proved:"] * 4
+
+
+def test_all_scales(capsys: pytest.CaptureFixture[str]):
+    arguments = ["!quant.uniform<i2:f16, 1.0>", "--scales", "0.5", "2"]
+    assert main([*arguments, "--seconds", "0.0001"]) == 1
+    captured = capsys.readouterr()
+    assert "  unknown: " in captured.out
+    assert main(arguments) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["!quant.any<i8>"],
+            "!quant.any<i8>: error: '!quant.any<i8>' is no '!quant.uniform' type",
+        ),
+        (["!quant.uniform<i8:f32>"], "!quant.uniform<i8:f32>: error: expected ','"),
+        (["missing.mlir"], "missing.mlir: error: no such file or directory"),
+        (
+            [U4, "--rounding-mode", "truncate", "--zero-point-order", "after-rounding"],
+            f"{U4}: error: zero point order 'after-rounding' needs rounding to nearest",
+        ),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[0].startswith(message)

@@ -1,0 +1,19 @@
+"""
+What holds of casts for all inputs, decided by a solver or by trying all of them.
+
+```python
+for prover in provers("!quant.uniform<i8:f32, 0.3:5>"):
+    for theorem in prover.theorems():
+        print(theorem.verdict, theorem.claim, theorem.details)
+```
+
+It needs the extra `prove`; trying all inputs needs `mlir`, too.
+"""
+
+from .casts import CastProver
+from .formula import Cast
+from .modules import provers
+from .terms import UnsupportedError
+from .theorems import Theorem, Verdict
+
+__all__ = ["Cast", "CastProver", "Theorem", "UnsupportedError", "Verdict", "provers"]

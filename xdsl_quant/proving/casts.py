@@ -1,0 +1,384 @@
+"""
+What holds of the casts of a quantized type, for all inputs.
+
+`lower-quant-ops` lowers a cast of a scalar, and the lowered function becomes terms. What
+these are compared with is the [formula][xdsl_quant.proving.formula] of the cast.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+from xdsl_quant.transforms.building.arrays import numpy_dtype
+
+from .exhaustion import Bits, FloatOrder, Steps, first_difference
+from .formula import Cast, Formula
+from .terms import Term, Terms, UnsupportedError, float_sizes
+from .theorems import Show, Theorem, Value, decided, number, results
+from .translation import Number, bits_of, translated
+
+
+@dataclass(frozen=True)
+class CastProver:
+    """
+    Proves what holds of the casts of a type.
+
+    A cast of a tensor does with each element what that of a scalar does, so that scalars
+    are enough.
+    """
+
+    cast: Cast
+
+    fuse: bool = False
+    """The option of `lower-quant-ops`."""
+
+    scales: tuple[float, float] | None = None
+    """
+    From where to where scales are, all of which it is proved for in place of that of the
+    type; floats of the expressed type.
+    """
+
+    seconds: float = 60.0
+    """How long the solver may take for a claim."""
+
+    _terms: Terms = field(default_factory=Terms, repr=False)
+
+    # Code
+
+    @cached_property
+    def passes(self) -> str:
+        """The pipeline that lowers a cast."""
+        names = ("rounding-mode", "zero-point-order", "nan")
+        values = zip(names, self.cast.rounding, Rounding(), strict=True)
+        # In these passes truncation is the default.
+        options = [
+            f"{name}={value}"
+            for name, value, default in values
+            if name == "rounding-mode" or value != default
+        ]
+        options += ["keep-qdq=true", *(["fuse=true"] if self.fuse else [])]
+        lower = f"lower-quant-ops{{{' '.join(options)}}}"
+        return f"{lower},strip-func-quant-types,canonicalize"
+
+    def text(self, ops: str, container: str = "{}") -> str:
+        """
+        A module with a function of casts.
+
+        Args:
+            ops: `q`, `d` or `dq`: what it does, in this order.
+            container: the type of values, with `{}` for that of their elements.
+        """
+        quantized, expressed = (
+            container.format(type_) for type_ in (self.cast.type, self.cast.expressed)
+        )
+        pairs = {"q": (expressed, quantized), "d": (quantized, expressed)}
+        source, target = pairs[ops[0]][0], pairs[ops[-1]][1]
+        lines = [
+            f"%{i + 1} = quant.{op}cast %{i} : {pairs[op][0]} to {pairs[op][1]}"
+            for i, op in enumerate(ops)
+        ]
+        return " ".join(
+            [
+                f"func.func @main(%0: {source}) -> {target} {{",
+                *lines,
+                f"return %{len(ops)} : {target}",
+                "}",
+            ]
+        )
+
+    @cached_property
+    def _functions(self) -> dict[str, FuncOp]:
+        """Both casts of scalars, lowered."""
+        functions: dict[str, FuncOp] = {}
+        for op in ("q", "d"):
+            module = parse_module(self.text(op))
+            apply_passes(module, self.passes)
+            functions[op] = entry_function(module)
+        return functions
+
+    # Terms
+
+    def _symbol(self, name: str, *, is_stored: bool = False) -> Value:
+        type_ = self.cast.storage if is_stored else self.cast.expressed
+        return Value(name, type_, self._terms.symbol(type_, name))
+
+    @cached_property
+    def _x(self) -> Value:
+        return self._symbol("x")
+
+    @cached_property
+    def _q(self) -> Value:
+        return self._symbol("q", is_stored=True)
+
+    @cached_property
+    def _scale(self) -> Value:
+        """The scale, or a symbol for all of them."""
+        if self.scales is not None:
+            return self._symbol("scale")
+        return Value("scale", self.cast.expressed, self._float(self._rounded_scale))
+
+    def _float(self, value: float) -> Term:
+        """A float of the expressed type."""
+        type_ = self.cast.expressed
+        return self._terms.of_bits(type_, bits_of(FloatAttr(value, type_)))
+
+    @cached_property
+    def formula(self) -> Formula:
+        """What is right."""
+        return Formula(self._terms, self.cast, self._scale.term)
+
+    def _returned(self, op: str, argument: Term) -> Number:
+        """What lowered code returns."""
+        terms, function = self._terms, self._functions[op]
+        known: dict[SSAValue, Number] = {}
+        if self.scales is not None:
+            scale = self.formula.in_compute_type(self._scale.term)
+            known[self._scale_in(function)] = Number(scale, terms.true())
+        arguments = [Number(argument, terms.true())]
+        (result,) = translated(terms, function, arguments, known)
+        return result
+
+    @cached_property
+    def _rounded_scale(self) -> float:
+        type_ = self.cast.expressed
+        (scale,) = type_.unpack(type_.pack([self.cast.type.scale.data]), 1)
+        return scale
+
+    def _scale_in(self, function: FuncOp) -> SSAValue:
+        """
+        The constant that is the scale.
+
+        Raises:
+            UnsupportedError: if there is none.
+        """
+        for op in function.body.block.ops:
+            if op.name not in ("arith.divf", "arith.mulf"):
+                continue
+            constant = op.operands[1].owner
+            if (
+                isinstance(constant, ConstantOp)
+                and isinstance(value := constant.value, FloatAttr)
+                and value.value.data == self._rounded_scale
+            ):
+                return constant.result
+        raise UnsupportedError("the lowered code has no constant that is the scale")
+
+    # What the solver decides
+
+    def theorems(self) -> Iterator[Theorem]:
+        """What holds of both casts, one claim after the other."""
+        yield self.is_defined()
+        yield self.quantizes_by_the_formula()
+        yield self.is_monotone()
+        yield self.dequantizes_by_the_formula()
+        yield self.stores_what_it_expresses()
+
+    def is_defined(self) -> Theorem:
+        """`qcast` is defined for all expressed values, whatever they are."""
+        found = self._returned("q", self._x.term)
+        values = [self._x, *self._results(found)]
+        claim = "qcast(x) is defined for all x"
+        return self._decided(claim, found.is_defined, values, "q")
+
+    def quantizes_by_the_formula(self) -> Theorem:
+        """`qcast` is its formula where that is defined."""
+        x = self._x.term
+        found, right = self._returned("q", x), self.formula.stored(x)
+        condition = self._implies(right.is_defined, self._same(found, right.term))
+        values = [self._x, *self._results(found, right.term)]
+        return self._decided(
+            "qcast(x) is the formula for all x", condition, values, "q"
+        )
+
+    def is_monotone(self) -> Theorem:
+        """`qcast` of a larger expressed value is no smaller stored value."""
+        terms, x, y = self._terms, self._x, self._symbol("y")
+        first, second = (self._returned("q", each.term) for each in (x, y))
+        are_defined = (self.formula.stored(each.term).is_defined for each in (x, y))
+        premise = terms.all(terms.op("FP_LEQ", x.term, y.term), *are_defined)
+        condition = self._implies(premise, self._at_most(first.term, second.term))
+        values = [x, y, *self._results(first)]
+        claim = "qcast(x) <= qcast(y) for all x <= y"
+        return self._decided(claim, condition, values, "q")
+
+    def dequantizes_by_the_formula(self) -> Theorem:
+        """`dcast` is its formula for all stored values."""
+        found = self._returned("d", self._q.term)
+        right = self.formula.expressed(self._q.term)
+        values = [self._q, *results(self._terms, self.cast.expressed, found, right)]
+        claim = "dcast(q) is the formula for all q"
+        return self._decided(claim, self._same(found, right), values, "d")
+
+    def stores_what_it_expresses(self) -> Theorem:
+        """A stored value in range is what its expressed value is stored as."""
+        q = self._q
+        low, high = (self._terms.of_bits(q.type, bound) for bound in self.cast.bounds)
+        in_range = self._at_most(low, q.term), self._at_most(q.term, high)
+        found = self._returned("q", self._returned("d", q.term).term)
+        condition = self._implies(self._terms.all(*in_range), self._same(found, q.term))
+        values = [q, *self._results(found)]
+        claim = "qcast(dcast(q)) = q for all q"
+        return self._decided(claim, condition, values, "dq")
+
+    def _results(self, found: Number, right: Term | None = None) -> Sequence[Value]:
+        return results(self._terms, self.cast.storage, found, right)
+
+    def _at_most(self, first: Term, second: Term) -> Term:
+        """Whether a stored value is at most another one."""
+        kind = "BV_SLE" if self.cast.type.is_signed else "BV_ULE"
+        return self._terms.op(kind, first, second)
+
+    def _implies(self, premise: Term, claim: Term) -> Term:
+        return self._terms.op("IMPLIES", premise, claim)
+
+    def _same(self, found: Number, right: Term) -> Term:
+        """Whether a number is defined and the right one."""
+        return self._terms.all(found.is_defined, self._terms.equal(found.term, right))
+
+    def _decided(
+        self, claim: str, condition: Term, values: Sequence[Value], ops: str
+    ) -> Theorem:
+        if self.scales is None:
+            show = Show(self.text(ops), self.passes)
+            return decided(self._terms, claim, condition, values, self.seconds, show)
+        low, high = map(self._float, self.scales)
+        scale = self._scale
+        in_range = (
+            self._terms.op("FP_LEQ", *pair)
+            for pair in ((low, scale.term), (scale.term, high))
+        )
+        condition = self._implies(self._terms.all(*in_range), condition)
+        claim += " and scale"
+        first, *others = values
+        values = [first, scale, *others]
+        return decided(self._terms, claim, condition, values, self.seconds)
+
+    # All inputs
+
+    def all_inputs(
+        self, progress: Callable[[Iterable[int]], Iterable[int]] = iter
+    ) -> Iterator[Theorem]:
+        """
+        Compiled code and `numerics` quantize by the formula: all expressed values are
+        tried, so many as there are. Compiled code stores again what it expresses: all
+        stored values of up to 16 bits are tried.
+
+        Args:
+            progress: is given the chunks of values, and passes them on.
+
+        Raises:
+            UnsupportedError: if the expressed type has 64 bits, it and the storage type
+                have more than 16, or the cast truncates.
+        """
+        steps = self._steps()
+        for name, function in (
+            ("compiled", self._compiled_quantization()),
+            ("numerics", self._in_numpy()),
+        ):
+            start = time.perf_counter()
+            found = first_difference(steps, function, progress)
+            yield self._tried(
+                f"qcast(x) is the formula for all x, {name}",
+                1 << steps.order.width,
+                time.perf_counter() - start,
+                found and (number(self.cast.expressed, found[0]), *found[1:]),
+            )
+        if self.cast.width <= 16:
+            yield self._stores_what_it_expresses_compiled()
+
+    def _steps(self) -> Steps:
+        cast, sizes = self.cast, float_sizes(self.cast.expressed)
+        if (
+            sizes is None
+            or sum(sizes) > 32
+            or min(sum(sizes), cast.width) > 16
+            or cast.rounding.mode == "truncate"
+        ):
+            raise UnsupportedError(
+                "all inputs are tried of casts to nearest between floats and integers of "
+                "which one has up to 16 bits"
+            )
+        clamped = self.formula.clamped(self._x.term)
+
+        def stored(bits: int) -> int:
+            x = self._terms.of_bits(cast.expressed, bits)
+            found = self._terms.evaluated(clamped, {self._x.term: x})
+            return round(float(number(cast.compute, found)))
+
+        return Steps.of(FloatOrder(*sizes), stored)
+
+    def _stores_what_it_expresses_compiled(self) -> Theorem:
+        low, high = self.cast.bounds
+        stored = np.arange(low, high + 1)
+        function = self._compiled("dq")
+        start = time.perf_counter()
+        found = function(stored.astype(numpy_dtype(self.cast.storage)))
+        seconds = time.perf_counter() - start
+        places = np.flatnonzero(found != stored)
+        first = None
+        if places.size:
+            place = int(places[0])
+            first = int(stored[place]), int(found[place]), int(stored[place])
+        claim = "qcast(dcast(q)) = q for all q, compiled"
+        return self._tried(claim, stored.size, seconds, first)
+
+    @staticmethod
+    def _tried(
+        claim: str,
+        count: int,
+        seconds: float,
+        difference: tuple[float | str, int, int] | None,
+    ) -> Theorem:
+        """What is known when so many inputs are tried."""
+        method = f"{count:,} inputs"
+        if difference is None:
+            return Theorem(claim, "proved", method, seconds)
+        value, found, expected = difference
+        details = f"input = {value}, found = {found}, expected = {expected}"
+        return Theorem(claim, "refuted", method, seconds, details)
+
+    @cached_property
+    def _dtype(self) -> np.dtype[Any]:
+        return numpy_dtype(self.cast.expressed)
+
+    def _compiled(self, ops: str) -> Callable[[NDArray[Any]], NDArray[np.integer]]:
+        from xdsl_quant.execution import compile
+
+        mode, order, nan = self.cast.rounding
+        return compile(
+            self.text(ops, "tensor<?x{}>"),
+            rounding_mode=mode,
+            zero_point_order=order,
+            nan=nan,
+            fuse=self.fuse,
+        )
+
+    def _compiled_quantization(self) -> Callable[[Bits], NDArray[np.integer]]:
+        function = self._compiled("q")
+        return lambda bits: function(bits.view(self._dtype))
+
+    def _in_numpy(self) -> Callable[[Bits], NDArray[np.integer]]:
+        parameters = QuantizationParameters.from_type(self.cast.type)
+        mode, order, nan = self.cast.rounding
+        return lambda bits: quantize(
+            bits.view(self._dtype),
+            parameters,
+            rounding_mode=mode,
+            zero_point_order=order,
+            nan=nan,
+        )

@@ -1,0 +1,156 @@
+"""
+All inputs of a cast, through compiled code and through `numerics`.
+
+A quantization to nearest is monotone, so what it is for all floats is what it is where it
+steps up: for 8 bits at 255 floats. These are found by bisection of the formula, and what
+lies between them needs no formula.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Bits = NDArray[np.unsignedinteger]
+
+_CHUNK = 1 << 22
+"""How many inputs are in memory at a time, for each thread."""
+
+
+@dataclass(frozen=True)
+class FloatOrder:
+    """The numbers of a float type from -inf to inf, counted from 0, and then all NaNs."""
+
+    exponent_bits: int
+    precision: int
+
+    @property
+    def width(self) -> int:
+        """The bits of a float."""
+        return self.exponent_bits + self.precision
+
+    @property
+    def infinity(self) -> int:
+        """The bits of inf."""
+        return (1 << self.exponent_bits) - 1 << self.precision - 1
+
+    @property
+    def count(self) -> int:
+        """How many floats are numbers; both zeros are."""
+        return 2 * (self.infinity + 1)
+
+    def bits(self, start: int, stop: int) -> Bits:
+        """The bits of the floats at some places, with as many bits as they have."""
+        half, sign = self.infinity + 1, 1 << self.width - 1
+        # From -inf to -0, from 0 to inf, positive and negative NaNs.
+        runs = (
+            (half, sign + half - 1, -1),
+            (half, 0, 1),
+            (sign - half, half, 1),
+            (sign - half, sign + half, 1),
+        )
+        parts: list[Integers] = []
+        for size, first, step in runs:
+            low, high = max(start, 0), min(stop, size)
+            if low < high:
+                parts.append(np.arange(first + step * low, first + step * high, step))
+            start, stop = start - size, stop - size
+        return np.concatenate(parts).astype(f"u{self.width // 8}")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A monotone function from floats to integers."""
+
+    order: FloatOrder
+    starts: Integers
+    """The places of the floats from which on it is something else, the first one 0."""
+
+    results: Integers
+    """What it is from there on."""
+
+    nan: int
+    """What it is for NaN."""
+
+    @staticmethod
+    def of(order: FloatOrder, function: Callable[[int], int]) -> Steps:
+        """
+        The steps of a function.
+
+        Args:
+            order: that of its arguments.
+            function: the integer for the bits of a float.
+        """
+
+        def value(place: int) -> int:
+            return function(int(order.bits(place, place + 1)[0]))
+
+        first, last = value(0), value(order.count - 1)
+        found = {0: first}
+        pending = [(0, first, order.count - 1, last)]
+        while pending:
+            low, below, high, above = pending.pop()
+            if below == above:
+                continue
+            if high - low == 1:
+                found[high] = above
+                continue
+            middle = (low + high) // 2
+            between = value(middle)
+            pending += [(low, below, middle, between), (middle, between, high, above)]
+        starts = np.array(sorted(found))
+        results = np.array([found[start] for start in starts.tolist()])
+        return Steps(order, starts, results, value(order.count))
+
+    def values(
+        self, start: int, stop: int, dtype: np.dtype[np.integer]
+    ) -> NDArray[np.integer]:
+        """What it is for the floats at some places."""
+        first, behind = map(
+            int, np.searchsorted(self.starts, [start, stop - 1], "right")
+        )
+        edges = np.append(self.starts[first - 1 : behind], stop)
+        edges[0] = start
+        results = self.results[first - 1 : behind].astype(dtype)
+        found = np.repeat(results, np.diff(edges))
+        found[max(self.order.count - start, 0) :] = self.nan
+        return found
+
+
+def first_difference(
+    steps: Steps,
+    function: Callable[[Bits], NDArray[np.integer]],
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> tuple[int, int, int] | None:
+    """
+    The first float for which a function is not what it should be: its bits, what the
+    function is, and what it should be. All floats are tried, in parallel.
+
+    Args:
+        steps: what it should be.
+        function: takes the bits of floats, and may be called by several threads.
+        progress: is given the chunks, and passes them on.
+    """
+    total = 1 << steps.order.width
+
+    def compared(start: int) -> tuple[int, int, int] | None:
+        stop = min(start + _CHUNK, total)
+        bits = steps.order.bits(start, stop)
+        found = function(bits)
+        expected = steps.values(start, stop, found.dtype)
+        if np.array_equal(found, expected):
+            return None
+        place = int(np.argmax(found != expected))
+        return int(bits[place]), int(found[place]), int(expected[place])
+
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        for found in executor.map(compared, progress(range(0, total, _CHUNK))):
+            if found is not None:
+                return found
+    return None

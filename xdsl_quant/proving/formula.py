@@ -1,0 +1,190 @@
+"""
+What casts compute, as terms, from their definition alone: nothing here is shared with the
+lowering or with `numerics`.
+
+A stored value is `clamp(round(x / scale + zero_point), min, max)`, or with the zero point
+added last `clamp(round(x / scale) + zero_point, min, max)`. An expressed value is
+`(q - zero_point) * scale`. Each operation rounds to the nearest float of one type, the
+type of the computation: the expressed type, if it has 16 bits or more and all integers that
+occur are exact in it, with two more bits for halves where there is a zero point; or else
+f32, or f64 if these are not exact in f32, either. With `truncate` it is the expressed type,
+and what does not fit the storage type is not defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f32, f64
+
+from xdsl_quant.dialects.quant import UniformQuantizedType
+from xdsl_quant.rounding_mode import Rounding, RoundingMode
+
+from .terms import RoundingName, Term, Terms, UnsupportedError, float_sizes
+from .translation import Number
+
+_DIRECTIONS: Mapping[RoundingMode, RoundingName] = {
+    "nearest-even": "RNE",
+    "nearest-away": "RNA",
+    "truncate": "RTZ",
+}
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A quantized type with one scale, and how it rounds."""
+
+    type: UniformQuantizedType
+    rounding: Rounding
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest stored value."""
+        return self.type.storage_type_min.data, self.type.storage_type_max.data
+
+    @property
+    def width(self) -> int:
+        """The bits of a stored value."""
+        return self.type.storage_type.width.data
+
+    @property
+    def storage(self) -> IntegerType:
+        """The type of stored values, which says if they are unsigned."""
+        is_signed = self.type.is_signed
+        return IntegerType(
+            self.width, Signedness.SIGNLESS if is_signed else Signedness.UNSIGNED
+        )
+
+    @property
+    def zero_point(self) -> int:
+        """The stored value of 0."""
+        return self.type.zero_point.data
+
+    @property
+    def expressed(self) -> AnyFloat:
+        """The type of expressed values."""
+        return self.type.expressed_type
+
+    @cached_property
+    def compute(self) -> AnyFloat:
+        """
+        The float type that is computed in.
+
+        Raises:
+            UnsupportedError: if the expressed type has no terms.
+        """
+        if (sizes := float_sizes(self.expressed)) is None:
+            raise UnsupportedError(f"type '{self.expressed}' has no terms")
+        if self.rounding.mode == "truncate":
+            return self.expressed
+        numbers = [*self.bounds, self.zero_point]
+        numbers += [bound - self.zero_point for bound in self.bounds]
+        largest = max(map(abs, numbers))
+        halves = 2 if self.zero_point else 0
+        known: Sequence[tuple[AnyFloat, int]] = ((self.expressed, sizes[1]), (f32, 24))
+        for type_, precision in known:
+            if largest <= 2 ** (precision - halves):
+                return type_
+        return f64
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The formulas of a cast as terms."""
+
+    terms: Terms
+    cast: Cast
+    scale: Term
+    """A value of the expressed type."""
+
+    # Of floats
+
+    def _number(self, value: int) -> Term:
+        """An integer as a float to compute with."""
+        return self._float(value, self.cast.compute)
+
+    def _float(self, value: int, type_: AnyFloat) -> Term:
+        source = IntegerType(max(value.bit_length() + 1, 8))
+        return self.terms.converted(source, type_, self.terms.of_bits(source, value))
+
+    def _computed(self, kind: str, *operands: Term) -> Term:
+        return self.terms.rounded(kind, self.cast.compute, *operands)
+
+    def in_compute_type(self, value: Term) -> Term:
+        """An expressed value as a float to compute with."""
+        return self.terms.converted(self.cast.expressed, self.cast.compute, value)
+
+    # Quantization
+
+    def rounded(self, x: Term) -> Term:
+        """
+        The integer that an expressed value is rounded to, as a float; NaN for NaN, unless
+        it stores 0.
+        """
+        terms, (mode, order, nan) = self.terms, self.cast.rounding
+        value = self._computed("FP_DIV", *map(self.in_compute_type, (x, self.scale)))
+        direction = terms.rounding(_DIRECTIONS[mode])
+        if order == "after-rounding":
+            value = terms.op("FP_RTI", direction, value)
+        if self.cast.zero_point:
+            value = self._computed("FP_ADD", value, self._number(self.cast.zero_point))
+        if order == "before-rounding":
+            value = terms.op("FP_RTI", direction, value)
+        if nan == "storage-min":
+            return value
+        return terms.choice(terms.op("FP_IS_NAN", value), self._number(0), value)
+
+    def clamped(self, x: Term) -> Term:
+        """The float of the stored value of an expressed one, if it does not truncate."""
+        terms, value = self.terms, self.rounded(x)
+        low, high = map(self._number, self.cast.bounds)
+        # The comparison is false for NaN.
+        value = terms.choice(terms.op("FP_GEQ", value, low), value, low)
+        return terms.choice(terms.op("FP_LEQ", value, high), value, high)
+
+    def stored(self, x: Term) -> Number:
+        """The stored value of an expressed one."""
+        terms, cast = self.terms, self.cast
+        width = cast.width
+        if cast.rounding.mode != "truncate":
+            return Number(self._integer(self.clamped(x), width), terms.true())
+        value = self.rounded(x)
+        # Bits enough for the sign and for what comes next in both directions.
+        low, high = -1 << width - 1, 1 << width - cast.type.is_signed
+        if not cast.type.is_signed:
+            low = 0
+        in_range = self._lies_in(value, low, high)
+        integer = self._integer(value, width + 2)
+        for bound, kind in zip(cast.bounds, ("BV_SLT", "BV_SGT"), strict=True):
+            limit = terms.of_bits(IntegerType(width + 2), bound)
+            is_beyond = terms.op(kind, integer, limit)
+            integer = terms.choice(is_beyond, limit, integer)
+        return Number(terms.op("BV_EXTRACT", integer, indices=[width - 1, 0]), in_range)
+
+    def _lies_in(self, value: Term, low: int, high: int) -> Term:
+        """Whether an integer is from one number to less than another."""
+        terms = self.terms
+        wide = terms.converted(self.cast.compute, f64, value)
+        first, last = (self._float(bound, f64) for bound in (low, high))
+        return terms.all(terms.op("FP_GEQ", wide, first), terms.op("FP_LT", wide, last))
+
+    def _integer(self, value: Term, width: int) -> Term:
+        """A float that is an integer, with so many bits."""
+        # One more for unsigned numbers.
+        wide = self.terms.op(
+            "FP_TO_SBV", self.terms.rounding("RTZ"), value, indices=[width + 1]
+        )
+        return self.terms.op("BV_EXTRACT", wide, indices=[width - 1, 0])
+
+    # Dequantization
+
+    def expressed(self, q: Term) -> Term:
+        """The expressed value of a stored one."""
+        terms, cast = self.terms, self.cast
+        value = terms.converted(cast.storage, cast.compute, q)
+        if cast.zero_point:
+            value = self._computed("FP_SUB", value, self._number(cast.zero_point))
+        value = self._computed("FP_MUL", value, self.in_compute_type(self.scale))
+        return terms.converted(cast.compute, cast.expressed, value)

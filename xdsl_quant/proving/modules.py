@@ -1,0 +1,90 @@
+"""The casts of a type, or of all types that a module casts to or from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    QuantizeCastOp,
+    UniformQuantizedType,
+)
+from xdsl_quant.dialects.quant.nan_result import nan_result
+from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.loading import parse_type
+
+from .casts import CastProver
+from .formula import Cast
+from .terms import UnsupportedError
+
+_NEAREST = Rounding()
+
+
+def provers(
+    source: ModuleOp | Attribute | str,
+    rounding: Rounding = _NEAREST,
+    *,
+    fuse: bool = False,
+    scales: tuple[float, float] | None = None,
+    seconds: float = 60.0,
+) -> Sequence[CastProver]:
+    """
+    One for each pair of scale and zero point, and each result for NaN.
+
+    Args:
+        source: a quantized type or its text; or a module, for all its casts.
+        rounding: how casts are lowered.
+        fuse: the option of `lower-quant-ops`.
+        scales: from where to where scales are, in place of those of the types.
+        seconds: how long the solver may take for a claim.
+
+    Raises:
+        UnsupportedError: if a type is no `!quant.uniform`, or there are no casts.
+        IRError: if a text is no type.
+        ValueError: if there is no such rounding.
+    """
+    if (mistake := rounding.mistake()) is not None:
+        raise ValueError(mistake)
+    if isinstance(source, ModuleOp):
+        casts = [*dict.fromkeys(_casts_in(source, rounding))]
+        if not casts:
+            raise UnsupportedError("the module has no casts, nothing to prove")
+    else:
+        type_ = parse_type(source) if isinstance(source, str) else source
+        casts = [*dict.fromkeys(_casts_of(type_, rounding))]
+    return [CastProver(cast, fuse, scales, seconds) for cast in casts]
+
+
+def _casts_in(module: ModuleOp, rounding: Rounding) -> Iterator[Cast]:
+    for op in module.walk():
+        if isinstance(op, QuantizeCastOp):
+            own = rounding._replace(nan=nan_result(op, rounding.nan))
+            yield from _casts_of(op.result.type, own)
+        elif isinstance(op, DequantizeCastOp):
+            yield from _casts_of(op.input.type, rounding)
+
+
+def _casts_of(type_: Attribute, rounding: Rounding) -> Iterator[Cast]:
+    element = scalar_or_element_type(type_)
+    if not isinstance(element, UniformType):
+        raise UnsupportedError(f"'{element}' is no '!quant.uniform' type")
+    bounds = element.storage_range
+    for scale, zero_point in zip(
+        element.scale_array(), element.zero_point_array(), strict=True
+    ):
+        yield Cast(
+            UniformQuantizedType(
+                element.storage_type,
+                element.expressed_type,
+                scale,
+                zero_point,
+                is_signed=element.is_signed,
+                storage_type_min=bounds[0],
+                storage_type_max=bounds[1],
+            ),
+            rounding,
+        )

@@ -1,0 +1,137 @@
+"""Claims about all inputs, and what became of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, f32, i1
+from xdsl.ir import Attribute
+
+from .terms import UNSIGNED, Term, Terms, bit_count
+from .translation import Number
+
+Verdict = Literal["proved", "refuted", "unknown"]
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A claim about all inputs, and whether it holds."""
+
+    claim: str
+    verdict: Verdict
+
+    method: str
+    """How it was decided: by the solver, or by trying so many inputs."""
+
+    seconds: float
+
+    details: str = ""
+    """The inputs for which it does not hold; or what was too hard."""
+
+    command: str = ""
+    """A shell command that shows what they give."""
+
+    def __str__(self) -> str:
+        """E.g. `proved: qcast(x) is defined for all x (solver, 0.1 s)`."""
+        details = f": {self.details}" if self.details else ""
+        lines = [
+            f"{self.verdict}: {self.claim} ({self.method}, {self.seconds:.1f} s){details}"
+        ]
+        return "\n".join([*lines, *([self.command] if self.command else [])])
+
+
+class Value(NamedTuple):
+    """What a claim is about, and a counterexample tells."""
+
+    name: str
+    type: Attribute
+    term: Term
+
+
+class Show(NamedTuple):
+    """What shows a counterexample."""
+
+    text: str
+    """A module with a function of the first input."""
+
+    passes: str
+    """The pipeline that lowers it."""
+
+    def command(self, argument: float) -> str:
+        """The shell command for an input."""
+        return (
+            f"echo {shlex.quote(self.text)} | xdsl-quant-run - --input={argument!r} -p "
+            f"{shlex.quote(self.passes)}"
+        )
+
+
+def results(
+    terms: Terms, type_: Attribute, found: Number, expected: Term | None = None
+) -> Sequence[Value]:
+    """What there is, whether it is defined, and what there should be."""
+    one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
+    values = [
+        Value("found", type_, found.term),
+        Value("is defined", i1, terms.choice(found.is_defined, one, zero)),
+    ]
+    return values if expected is None else [*values, Value("expected", type_, expected)]
+
+
+def decided(
+    terms: Terms,
+    claim: str,
+    condition: Term,
+    values: Sequence[Value],
+    seconds: float,
+    show: Show | None = None,
+) -> Theorem:
+    """
+    Ask the solver.
+
+    Args:
+        terms: has made the condition.
+        claim: what is claimed, for a person.
+        condition: the same as a term.
+        values: what a counterexample tells, the input first.
+        seconds: how long it may take.
+        show: what shows a counterexample.
+    """
+    answer = terms.counterexample(condition, [v.term for v in values], seconds)
+    if answer.verdict == "holds":
+        return Theorem(claim, "proved", "solver", answer.seconds)
+    if answer.verdict == "unknown":
+        details = f"the solver has found nothing in {seconds:g} s"
+        return Theorem(claim, "unknown", "solver", answer.seconds, details)
+    found = {
+        value.name: number(value.type, bits)
+        for value, bits in zip(values, answer.values, strict=True)
+    }
+    if not found.pop("is defined", 1):
+        found["found"] = "undefined"
+    first = found[values[0].name]
+    assert not isinstance(first, str)
+    return Theorem(
+        claim,
+        "refuted",
+        "solver",
+        answer.seconds,
+        ", ".join(f"{name} = {value}" for name, value in found.items()),
+        "" if show is None else show.command(first),
+    )
+
+
+def number(type_: Attribute, bits: int) -> float | str:
+    """The number of a type with these bits: an `int` unless the type is a float one."""
+    if isinstance(type_, BFloat16Type):
+        # Its terms are those of f32.
+        type_ = f32
+    if isinstance(type_, AnyFloat):
+        data = bits.to_bytes(bit_count(type_) // 8, "little")
+        (value,) = type_.unpack(data, 1)
+        return value
+    width = bit_count(type_)
+    is_signed = type_ != i1 and getattr(type_, "signedness", None) != UNSIGNED
+    return bits - (1 << width) if is_signed and bits >> width - 1 else bits
