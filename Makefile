@@ -15,7 +15,7 @@ READY := .venv/.ready
 TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint pages format fuzz oracles \
+.PHONY: help venv demo tests pytest filecheck lint pages format fuzz prove oracles \
 	cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
+	@echo "make prove      prove what holds of casts of many types (half an hour)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
 	@echo "make cpus       run the tests of execution for each CPU that this machine can be taken for"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
@@ -82,6 +83,9 @@ format: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+prove: $(READY)
+	$(BIN)/python -m tests.proving
 
 oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.oracles $(ORACLES)

@@ -93,7 +93,9 @@ def main() -> int:
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         results = [r for some in executor.map(theorems_of, choices) for r in some]
     print(f"{len(choices)} types with options, {len(results)} claims\n")
-    rows = [("claim", "proved", "refuted", "unknown", "seconds", "longest")]
+    rows: list[tuple[str, ...]] = [
+        ("claim", "proved", "refuted", "unknown", "seconds", "longest")
+    ]
     claims = {theorem.claim: theorem for theorem, _, _ in results}
     for claim in claims:
         some = [theorem for theorem, _, _ in results if theorem.claim == claim]

@@ -12,7 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdsl_quant.tools import calibrate, compare, import_model, inspect, run, target
+from xdsl_quant.tools import (
+    calibrate,
+    compare,
+    import_model,
+    inspect,
+    prove,
+    run,
+    target,
+)
 from xdsl_quant.tools.failures import Failure, exit_code, read_text
 
 OPTIONS = argparse.Namespace(module="m.mlir")
@@ -232,6 +240,7 @@ def test_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("xdsl-quant-compare", compare.main),
         ("xdsl-quant-import", import_model.main),
         ("xdsl-quant-target", target.main),
+        ("xdsl-quant-prove", prove.main),
     ],
 )
 def test_version(
