@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conformance.real_mlir import Mlir
+
+# What is compiled is tested, by processes that tests start, too.
+os.environ.setdefault("XDSL_QUANT_CACHE", "off")
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
 
 from xdsl_quant import xdsl_patches
 from xdsl_quant.diagnostics import location_prefix
@@ -22,19 +25,23 @@ from xdsl_quant.runtime.loading import (
     read_tflite_file,
     verify_module,
 )
+from xdsl_quant.xdsl_patches.resources import resource_data
 
+from . import disk_cache
 from .compilation_error import CompilationError
 from .compiled_function import CompiledFunction
 from .cpu import Cpu, CpuName, cpu_named
 from .entry_wrapper import EntryWrapper
-from .lowering import lower
-from .source_ops import Source
+from .stored_lowering import Lowered, is_known, read_lowered, write_lowered
+
+if TYPE_CHECKING:
+    from .source_ops import Source
 
 _MAX_CACHED = 256
 
 
 _Key = tuple[str, str | None, Rounding, bool, bool, Cpu]
-"""The text of the module, or a digest of a file, and the options."""
+"""A digest of the module and the options."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
 """The functions that were asked for last, the very last one at the end."""
@@ -64,7 +71,8 @@ def compile(
     [`StatefulFunction`][xdsl_quant.runtime.stateful_function]. The module is not changed.
 
     The last 256 results are kept: the same module with the same options is not compiled
-    again. Any thread may call this.
+    again. Other processes find the code in the folder
+    `XDSL_QUANT_CACHE`, by default `~/.cache/xdsl-quant`. Any thread may call this.
 
     Args:
         module: a module or its text, in which all dialects that `xdsl-opt` finds may
@@ -103,8 +111,7 @@ def compile(
         if not isinstance(cast(object, value), bool):
             raise TypeError(f"{option} must be True or False, not {value!r}")
     host_functions = checked_host_functions(host_functions)
-    text = _text(module)
-    key = text, entry, rounding, fuse, schedule, cpu_named(cpu)
+    key = _digest(module), entry, rounding, fuse, schedule, cpu_named(cpu)
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
@@ -119,37 +126,79 @@ def compile(
 def _compile(
     module: ModuleOp | str | Path, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
-    _, entry, rounding, fuse, schedule, cpu = key
-    parsed = _loaded(module)
-    if not xdsl_patches.are_on():
-        raise CompilationError(
-            f"{location_prefix(parsed.location)}error: xDSL alone does not print all "
-            f"constants as MLIR reads them{xdsl_patches.explanation()}"
-        )
+    digest, entry, rounding, fuse, schedule, cpu = key
     # The caller may change the module that was given.
-    kept = parsed.clone() if parsed is module else parsed
-    source = Source(kept, entry, host_functions.keys(), rounding, fuse)
-    entry_point = source.entry_point()
-    lowered = lower(entry_point.module, rounding, fuse)
+    given = module.clone() if isinstance(module, ModuleOp) else module
+
+    @cache
+    def load() -> ModuleOp:
+        loaded = _loaded(given)
+        if is_tflite_file(given) and _digest(given) != digest:
+            raise CompilationError(
+                f"{given}: error: the file has changed; compile it again"
+            )
+        return loaded
+
+    def source() -> Source:
+        # What is in the cache needs none of all that it imports.
+        from .source_ops import Source
+
+        return Source(load, entry, host_functions.keys(), rounding, fuse)
+
+    lowered = _lowered(source, key, is_kept=not host_functions)
     return CompiledFunction(
-        EntryWrapper(entry_point),
-        lowered,
-        source,
+        EntryWrapper(lowered.entry_point),
+        lowered.text,
+        lambda: source().numbered(),
         host_functions,
         schedule=schedule,
         cpu=cpu,
     )
 
 
-def _text(module: ModuleOp | str | Path) -> str:
-    """The text of a module, or a digest of a file, which may change."""
-    if not is_tflite_file(module):
-        return module if isinstance(module, str) else str(module)
-    try:
-        return sha256(Path(cast("str | Path", module)).read_bytes()).hexdigest()
-    except OSError:
-        # Loading the file says what is wrong.
-        return str(module)
+def _lowered(source: Callable[[], Source], key: _Key, *, is_kept: bool) -> Lowered:
+    """What is handed to MLIR, from the cache if it is there."""
+    digest, entry, rounding, fuse, *_ = key
+    stored = None
+    if is_kept and xdsl_patches.are_on():
+        stored = disk_cache.key_of("lowered", digest, repr(entry), rounding, fuse)
+    if stored and (found := read_lowered(stored)):
+        return found
+    module = source().load()
+    if not xdsl_patches.are_on():
+        raise CompilationError(
+            f"{location_prefix(module.location)}error: xDSL alone does not print all "
+            f"constants as MLIR reads them{xdsl_patches.explanation()}"
+        )
+    entry_point = source().entry_point()
+    lowered = Lowered(entry_point, source().lower(entry_point))
+    if stored and is_known(module):
+        write_lowered(stored, lowered)
+    return lowered
+
+
+def _digest(module: ModuleOp | str | Path) -> str:
+    """A digest of all that is in a module, a text or a file."""
+    if is_tflite_file(module):
+        # If it is not there, loading says so.
+        with suppress(OSError):
+            content = Path(cast("str | Path", module)).read_bytes()
+            return f"file {sha256(content).hexdigest()}"
+    digest = sha256(str(module).encode(errors="surrogatepass"))
+    if isinstance(module, ModuleOp):
+        for data in _resources(module):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _resources(module: ModuleOp) -> Iterator[bytes]:
+    """The data of constants that are printed as names."""
+    for op in module.walk():
+        for value in (*op.properties.values(), *op.attributes.values()):
+            if isinstance(value, DenseResourceAttr):
+                # If it is damaged, lowering says so.
+                with suppress(ValueError):
+                    yield resource_data(value) or b""
 
 
 def _loaded(module: ModuleOp | str | Path) -> ModuleOp:

@@ -22,11 +22,12 @@ from .boundary import Boundary
 from .cpu import Cpu
 from .entry_wrapper import EntryWrapper
 from .profile import Profile, measure_steps, rows_of
-from .source_ops import Source
+from .stored_code import StoredCode, code_of
 
 if TYPE_CHECKING:
     from .clock_reads import ClockReads
     from .machine_code import MachineCode
+    from .source_ops import NumberedSource
 
 _Arrays = Sequence[NDArray[Any]]
 _Shapes = Sequence[tuple[int, ...]]
@@ -76,7 +77,7 @@ class CompiledFunction:
         self,
         wrapper: EntryWrapper,
         text: str,
-        source: Source,
+        source: Callable[[], NumberedSource],
         host_functions: HostFunctions,
         *,
         schedule: bool,
@@ -86,7 +87,7 @@ class CompiledFunction:
         Args:
             wrapper: the functions around the entry point.
             text: the entry point and all that it needs, for MLIR.
-            source: what the text is made of.
+            source: returns the text again, with numbers for ops.
             host_functions: Python functions that the code calls.
             schedule: whether the code is made fast.
             cpu: the instructions that it may use.
@@ -110,7 +111,7 @@ class CompiledFunction:
         self._code = code = self._compiled(stream=False)
         self.temporary_bytes = code.temporary_bytes
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
-        self._streaming_code: MachineCode | None = None
+        self._streaming_code: MachineCode | StoredCode | None = None
         self._streaming_lock = Lock()
         self._kernel = code.function(wrapper.kernel_name)
         self._sizes = code.function(wrapper.sizes_name) if wrapper.sizes_name else None
@@ -187,7 +188,7 @@ class CompiledFunction:
 
         inputs = self._inputs(arguments)
         outputs = self._outputs(inputs, None)
-        source, clock = self._source.numbered(), ClockReads()
+        source, clock = self._source(), ClockReads()
         stream = self._is_streamed(outputs)
         code = self._compiled(stream=stream, text=source.text, clock=clock)
         kernel = code.function(self._wrapper.kernel_name)
@@ -304,18 +305,23 @@ class CompiledFunction:
 
     def _compiled(
         self, *, stream: bool, text: str | None = None, clock: ClockReads | None = None
-    ) -> MachineCode:
+    ) -> MachineCode | StoredCode:
+        functions, names = self._host_functions, self._wrapper.names
+        text = f"{self.text if text is None else text}\n{self._wrapper.text}"
+        if not functions and clock is None:
+            return code_of(
+                text, names, schedule=self._schedule, cpu=self._cpu, stream=stream
+            )
         from .machine_code import MachineCode
 
-        functions = self._host_functions
         declarations = self._wrapper.entry.host_declarations
         callbacks = {
             f"_mlir_ciface_{name}": _host_callback(arguments, functions[name])
             for name, arguments in declarations.items()
         }
         return MachineCode(
-            f"{self.text if text is None else text}\n{self._wrapper.text}",
-            self._wrapper.names,
+            text,
+            names,
             functions,
             callbacks,
             schedule=self._schedule,

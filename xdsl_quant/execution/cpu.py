@@ -53,6 +53,28 @@ def machine_features() -> Collection[str]:
     return frozenset(next(flags, "").split())
 
 
+_DESCRIPTION = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "stepping",
+    "flags",
+    "CPU ",
+    "Features",
+)
+
+
+@cache
+def machine_description() -> str | None:
+    """What LLVM may know of this machine; `None` where Linux does not say it."""
+    try:
+        processor, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
+    except OSError:
+        return None
+    lines = processor.splitlines()
+    return "\n".join(line for line in lines if line.startswith(_DESCRIPTION))
+
+
 def available_cpus() -> dict[str, Cpu]:
     """What this machine can be taken for, by name."""
     features = machine_features()

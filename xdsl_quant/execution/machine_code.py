@@ -244,6 +244,11 @@ class MachineCode:
             raise CompilationError(f"LLVM: {e}") from None
         self._engine = engine
 
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether it calls functions beside those of `runtime_library`."""
+        return bool(self._callbacks)
+
     def object_code(self) -> bytes:
         """The file that LLVM generated: an ELF relocatable object."""
         with tempfile.TemporaryDirectory() as folder:

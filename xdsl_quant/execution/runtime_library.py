@@ -192,6 +192,17 @@ _CALLBACKS = {
 }
 
 
+def _address(callback: Any) -> int:
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def addresses() -> dict[str, int]:
+    """The addresses of the functions that all code may call, by their names."""
+    return {name: _address(callback) for name, callback in _CALLBACKS.items()}
+
+
 def register(engine: Any, more: Mapping[str, Any]) -> None:
     """
     Let the code of an `ExecutionEngine` call the functions by their names, and `more` of
@@ -199,7 +210,6 @@ def register(engine: Any, more: Mapping[str, Any]) -> None:
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)
-    callbacks: dict[str, Any] = {**_CALLBACKS, **more}
-    for name, callback in callbacks.items():
-        pointer = ctypes.cast(callback, ctypes.c_void_p)
-        engine.raw_register_runtime(name, pointer)
+    added = {name: _address(callback) for name, callback in more.items()}
+    for name, address in (addresses() | added).items():
+        engine.raw_register_runtime(name, ctypes.c_void_p(address))

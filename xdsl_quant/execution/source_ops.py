@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -42,7 +42,9 @@ _NUMBERS = re.compile(rf'"{re.escape(_FILE)}":(\d+):')
 class Source:
     """What is compiled, and how it is lowered."""
 
-    module: ModuleOp
+    load: Callable[[], ModuleOp]
+    """Returns the module, which may not be changed."""
+
     entry: str | None
     host_names: Collection[str]
     rounding: Rounding
@@ -56,7 +58,16 @@ class Source:
             CompilationError: see `EntryPoint.of`.
             ImportError: if a type needs a package that is not installed.
         """
-        return EntryPoint.of(self.module, self.entry, self.host_names)
+        return EntryPoint.of(self.load(), self.entry, self.host_names)
+
+    def lower(self, entry_point: EntryPoint) -> str:
+        """
+        The text of an entry point for MLIR. Its module is changed.
+
+        Raises:
+            CompilationError: if there is no lowering.
+        """
+        return lower(entry_point.module, self.rounding, self.fuse)
 
     def numbered(self) -> NumberedSource:
         """The same with numbers for ops."""

@@ -19,6 +19,7 @@ from xdsl_quant.execution.compiled_function import CompiledFunction
 from xdsl_quant.execution.cpu import cpu_named
 from xdsl_quant.execution.entry_point import EntryPoint
 from xdsl_quant.execution.entry_wrapper import EntryWrapper
+from xdsl_quant.execution.source_ops import NumberedSource
 from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.numerics import dequantize
@@ -46,6 +47,11 @@ def validated(mlir: Mlir, module: ModuleOp) -> Any:
     return mlir.run(str(module), VALIDATE)
 
 
+def no_source() -> NumberedSource:
+    """The ops of TOSA have no numbers in what MLIR makes of them."""
+    raise NotImplementedError
+
+
 def executable(mlir: Mlir, module: ModuleOp) -> CompiledFunction:
     """The function `main` of a module of TOSA, as MLIR lowers it, for arrays."""
     entry_point = EntryPoint.of(module, "main", ())
@@ -56,7 +62,7 @@ def executable(mlir: Mlir, module: ModuleOp) -> CompiledFunction:
     functions = rest.rpartition("}")[0]
     wrapper = EntryWrapper(entry_point)
     text, cpu = aliases + functions, cpu_named("native")
-    return CompiledFunction(wrapper, text, {}, schedule=False, cpu=cpu)
+    return CompiledFunction(wrapper, text, no_source, {}, schedule=False, cpu=cpu)
 
 
 def group_of(case: Case) -> str:

@@ -1,0 +1,158 @@
+"""Links machine code in this process, with the library of LLVM that MLIR uses."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_size_t, c_void_p
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_TARGETS = {"x86_64": "X86", "aarch64": "AArch64"}
+"""LLVM's names of targets, by those of machines."""
+
+_EXPORTED = 1
+"""A flag of symbols that other code can use."""
+
+
+class LinkError(Exception):
+    """The reason why LLVM does not link code."""
+
+
+def _folder(package: str) -> Path | None:
+    """The folder of a package, which is not imported."""
+    spec = find_spec(package)
+    places = (spec and spec.submodule_search_locations) or ()
+    return next(map(Path, places), None)
+
+
+def libraries() -> Sequence[Path]:
+    """The files of LLVM and of MLIR; none if the extra `mlir` is not installed."""
+    llvm, mlir = _folder("llvm"), _folder("mlir")
+    if llvm is None or mlir is None:
+        return ()
+    paths = (
+        llvm / "lib" / "libLLVM.so",
+        mlir / "_mlir_libs" / "libMLIRPythonCAPI.so",
+    )
+    return paths if all(path.is_file() for path in paths) else ()
+
+
+class _Symbol(Structure):
+    """`LLVMOrcCSymbolMapPair`"""
+
+    _fields_ = (
+        ("name", c_void_p),
+        ("address", ctypes.c_uint64),
+        ("generic_flags", ctypes.c_uint8),
+        ("target_flags", ctypes.c_uint8),
+    )
+
+
+class _Llvm:
+    """The functions of LLVM's C API that link code."""
+
+    def __init__(self, library: Path, target: str):
+        self._library = ctypes.CDLL(str(library))
+        for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
+            self._function(f"LLVMInitialize{target}{part}")()
+        handle, out = c_void_p, POINTER(c_void_p)
+        orc = self._function
+        self.create = orc("LLVMOrcCreateLLJIT", handle, out, handle)
+        self.dispose = orc("LLVMOrcDisposeLLJIT", handle, handle)
+        self.dylib = orc("LLVMOrcLLJITGetMainJITDylib", handle, handle)
+        self.process_symbols = orc(
+            "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess",
+            *(handle, out, c_char, handle, handle),
+        )
+        self.add_generator = orc("LLVMOrcJITDylibAddGenerator", None, handle, handle)
+        self.intern = orc("LLVMOrcLLJITMangleAndIntern", handle, handle, c_char_p)
+        self.absolute_symbols = orc(
+            "LLVMOrcAbsoluteSymbols", handle, POINTER(_Symbol), c_size_t
+        )
+        self.define = orc("LLVMOrcJITDylibDefine", handle, handle, handle)
+        self.memory_buffer = orc(
+            "LLVMCreateMemoryBufferWithMemoryRangeCopy",
+            *(handle, c_char_p, c_size_t, c_char_p),
+        )
+        self.add_object = orc(
+            "LLVMOrcLLJITAddObjectFile", handle, handle, handle, handle
+        )
+        self.lookup = orc(
+            "LLVMOrcLLJITLookup", handle, handle, POINTER(ctypes.c_uint64), c_char_p
+        )
+        self._message = orc("LLVMGetErrorMessage", handle, handle)
+        self._dispose_message = orc("LLVMDisposeErrorMessage", None, handle)
+
+    def _function(
+        self, name: str, result: Any = None, *arguments: Any
+    ) -> Callable[..., Any]:
+        function = getattr(self._library, name)
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def check(self, error: int | None) -> None:
+        """
+        Raises:
+            LinkError: if there is an error.
+        """
+        if error is None:
+            return
+        message = self._message(error)
+        text = ctypes.string_at(message).decode(errors="replace")
+        self._dispose_message(message)
+        raise LinkError(text)
+
+
+@cache
+def _llvm() -> _Llvm:
+    paths, target = libraries(), _TARGETS.get(platform.machine())
+    if not paths or target is None:
+        raise LinkError("there is no LLVM for this machine")
+    return _Llvm(paths[0], target)
+
+
+class LinkedObject:
+    """An ELF relocatable object that is linked in this process."""
+
+    def __init__(self, file: bytes, symbols: Mapping[str, int]):
+        """
+        Args:
+            file: the object.
+            symbols: the addresses of what it uses beside the symbols of this process.
+
+        Raises:
+            LinkError: if LLVM does not link it.
+        """
+        self._llvm = llvm = _llvm()
+        jit, generator = c_void_p(), c_void_p()
+        llvm.check(llvm.create(byref(jit), None))
+        self._jit = jit
+        # Errors of the end of the process are of no interest.
+        weakref.finalize(self, llvm.dispose, jit).atexit = False
+        dylib = llvm.dylib(jit)
+        llvm.check(llvm.process_symbols(byref(generator), b"\0", None, None))
+        llvm.add_generator(dylib, generator)
+        pairs = [
+            _Symbol(llvm.intern(jit, name.encode()), address, _EXPORTED, 0)
+            for name, address in symbols.items()
+        ]
+        array = (_Symbol * len(pairs))(*pairs)
+        llvm.check(llvm.define(dylib, llvm.absolute_symbols(array, len(pairs))))
+        buffer = llvm.memory_buffer(file, len(file), b"object")
+        llvm.check(llvm.add_object(jit, dylib, buffer))
+
+    def address(self, symbol: str) -> int:
+        """
+        The address of a symbol of the object.
+
+        Raises:
+            LinkError: if there is none, or something that the object uses is missing.
+        """
+        address = ctypes.c_uint64()
+        self._llvm.check(self._llvm.lookup(self._jit, byref(address), symbol.encode()))
+        return address.value

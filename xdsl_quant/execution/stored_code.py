@@ -1,0 +1,63 @@
+"""Machine code that is taken from the cache, or compiled and kept there."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from . import disk_cache, runtime_library
+from .cpu import Cpu
+from .llvm_library import LinkedObject, LinkError
+
+if TYPE_CHECKING:
+    from .machine_code import MachineCode
+
+
+class StoredCode:
+    """Functions that another process compiled: see `MachineCode`."""
+
+    def __init__(self, entry: disk_cache.Entry, names: Sequence[str]):
+        """
+        Raises:
+            LinkError: if LLVM does not link them.
+        """
+        self.can_stream: bool = entry.header["can_stream"]
+        self.has_sizes_of_shapes: bool = entry.header["has_sizes_of_shapes"]
+        self.temporary_bytes: int = entry.header["temporary_bytes"]
+        self._object = LinkedObject(entry.content, runtime_library.addresses())
+        self._addresses = {
+            name: self._object.address(f"_mlir__mlir_ciface_{name}") for name in names
+        }
+
+    def function(self, name: str) -> Callable[[int], None]:
+        """A function, as of `MachineCode`."""
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._addresses[name])
+
+
+def code_of(
+    text: str, names: Sequence[str], *, schedule: bool, cpu: Cpu, stream: bool
+) -> MachineCode | StoredCode:
+    """
+    The code of a module without Python functions. The arguments are those of `MachineCode`.
+
+    Raises:
+        CompilationError: if MLIR does not compile the module.
+        ImportError: if MLIR is not installed.
+    """
+    key = disk_cache.key_of("code", text, names, schedule, cpu.name, stream)
+    if key and (entry := disk_cache.read(key)):
+        with suppress(LinkError):
+            return StoredCode(entry, names)
+    from .machine_code import MachineCode
+
+    code = MachineCode(text, names, {}, {}, schedule=schedule, cpu=cpu, stream=stream)
+    if key and not code.has_callbacks:
+        header = {
+            "can_stream": code.can_stream,
+            "has_sizes_of_shapes": code.has_sizes_of_shapes,
+            "temporary_bytes": code.temporary_bytes,
+        }
+        disk_cache.write(key, disk_cache.Entry(header, code.object_code()))
+    return code
