@@ -13,9 +13,6 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import ReduceOp
 from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.runtime.entry_function import entry_function, symbols_reached
@@ -87,7 +84,7 @@ class EntryPoint:
             _boundaries(type_.inputs, "argument", entry_name),
             _boundaries(type_.outputs, "result", entry_name),
             {name: _host_arguments(op) for name, op in declarations.items()},
-            any(map(_is_reduction, own_module.walk())),
+            _has_reductions(own_module),
         )
 
 
@@ -100,11 +97,17 @@ def _boundaries(
     ]
 
 
-def _is_reduction(op: Operation) -> bool:
-    if not isinstance(op, LinalgStructuredOperation):
-        return isinstance(op, ReduceOp)
+def _has_reductions(module: ModuleOp) -> bool:
+    # Not needed for what is in the cache.
+    from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+    from xdsl.dialects.linalg.attrs import IteratorType
+    from xdsl.dialects.linalg.ops import ReduceOp
+
     return any(
-        iterator.data is IteratorType.REDUCTION for iterator in op.get_iterator_types()
+        IteratorType.REDUCTION in {kind.data for kind in op.get_iterator_types()}
+        if isinstance(op, LinalgStructuredOperation)
+        else isinstance(op, ReduceOp)
+        for op in module.walk()
     )
 
 

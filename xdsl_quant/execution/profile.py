@@ -6,13 +6,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.diagnostics import counted, shortened_text, table
 
-from .source_ops import SourceOp
+if TYPE_CHECKING:
+    from .source_ops import SourceOp
 
 _SECONDS, _MIN_CALLS, _MAX_CALLS = 0.25, 5, 1000
 """A profile takes so long, unless these are too few or too many calls."""
