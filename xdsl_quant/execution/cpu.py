@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-CpuName = Literal["native", "avx512-vnni", "avx512", "avx2"]
+CpuName = Literal["native", "avx512-vnni", "avx512", "avx-vnni", "avx2"]
 
 _AVX2 = ("avx", "avx2", "abm", "bmi1", "bmi2", "f16c", "fma", "movbe")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -30,14 +30,17 @@ class Cpu:
     """What LLVM may use beside that, as it names that: `+avx512vnni`."""
 
     @property
-    def has_vnni(self) -> bool:
-        """Whether `vpdpbusd` of AVX-512 may be used."""
-        return "avx512_vnni" in self.features
+    def vnni_bits(self) -> int:
+        """The bits of the widest vectors on which `vpdpbusd` may be used, or 0."""
+        if "avx512_vnni" in self.features:
+            return 512
+        return 256 if "avx_vnni" in self.features else 0
 
 
 _MASKED = (
     Cpu("avx512-vnni", (*_AVX512, "avx512_vnni"), "x86-64-v4", "+avx512vnni"),
     Cpu("avx512", _AVX512, "x86-64-v4", "+avx512f"),
+    Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
 )
 

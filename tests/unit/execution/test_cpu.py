@@ -58,6 +58,7 @@ def codes(monkeypatch: pytest.MonkeyPatch) -> list[MachineCode]:
     [
         ("avx512-vnni", ["ymm", "zmm", "vpdpbusd"]),
         ("avx512", ["ymm", "zmm"]),
+        ("avx-vnni", ["ymm", "vpdpbusd"]),
         ("avx2", ["ymm"]),
     ],
 )
@@ -101,6 +102,7 @@ def test_casts(name: CpuName):
     [
         ((), ["native"]),
         (AVX2, ["native", "avx2"]),
+        ((*AVX2, "avx_vnni"), ["native", "avx-vnni", "avx2"]),
         (AVX512[:-1], ["native", "avx2"]),
         (AVX512, ["native", "avx512", "avx2"]),
         (
@@ -116,7 +118,8 @@ def test_available(
     available = available_cpus()
     assert [*available] == names
     assert {*available["native"].features} == {*features}
-    assert available["native"].has_vnni == ("avx512_vnni" in features)
+    bits = 512 if "avx512_vnni" in features else 256 * ("avx_vnni" in features)
+    assert available["native"].vnni_bits == bits
 
 
 def test_refused(monkeypatch: pytest.MonkeyPatch):

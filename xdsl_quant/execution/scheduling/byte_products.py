@@ -1,5 +1,5 @@
 """
-Products of 8-bit integers with constants, by the instructions of AVX-512 VNNI.
+Products of 8-bit integers with constants, by the instructions of AVX-512 VNNI or AVX-VNNI.
 
 `vpdpbusd` multiplies 64 unsigned bytes by 64 signed ones and adds the products, four by
 four, to 16 sums of 32 bits. Here four consecutive bytes of the left factor meet those of 16
@@ -86,10 +86,10 @@ def _keep_in_memory(op: Any, operand: int) -> None:
     op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
 
 
-def call_byte_products(module: Any) -> None:
+def call_byte_products(module: Any, bits: int) -> None:
     """
     Replace the products on memrefs, and what only makes something of each of their sums, by
-    calls of functions that compute them.
+    calls of functions that compute them, in registers of so many bits.
     """
     taken = {op.attributes["sym_name"].value for op in module.body.operations}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
@@ -111,7 +111,8 @@ def call_byte_products(module: Any) -> None:
         name = next(names)
         last = epilogue.op if epilogue else op
         with op.location:
-            text = product_text(name, [*map(_memref, values)], product, epilogue)
+            memrefs = [*map(_memref, values)]
+            text = product_text(name, memrefs, product, epilogue, bits)
             for part in ir.Module.parse(text).body.operations:
                 module.body.append(part.detach_from_parent())
             with ir.InsertionPoint(last):

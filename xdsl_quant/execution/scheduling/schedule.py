@@ -45,7 +45,7 @@ class Schedule:
     def schedule_tensors(self, module: Any) -> None:
         """Work on ops on tensors, before loops are fused."""
         self.callbacks = reduce_min_max(module, self._functions)
-        if self._cpu.has_vnni:
+        if self._cpu.vnni_bits:
             keep_byte_products(module)
         tile_contractions(module)
 
@@ -57,7 +57,7 @@ class Schedule:
 
     def schedule_buffers(self, module: Any) -> None:
         """Work on ops on memrefs, before they become loops."""
-        call_byte_products(module)
+        call_byte_products(module, self._cpu.vnni_bits)
         streamable = streamable_ops(module, self._kernel)
         self.can_stream = bool(streamable)
         if self._stream:

@@ -1,5 +1,6 @@
 """
-The text of functions that compute products of bytes with `vpdpbusd`.
+The text of functions that compute products of bytes with `vpdpbusd`, on vectors of 512 bits
+or, twice as often, of 256.
 
 A function has loops over rows of the result, around tiles of some rows times some vectors
 of 16 columns. The sums of a tile are in registers while loops go over what is summed up,
@@ -19,8 +20,11 @@ from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
 from .vector_code import LANES, Code, ColumnTable, Globals
 
-_REGISTERS = 24
-"""How many vectors of sums there may be; other registers are for the factors."""
+_REGISTERS = {512: 24, 256: 6}
+"""
+How many vectors of sums there may be, by the bits of registers; other registers are for the
+factors. Each vector needs two of 256 bits, of which there are 16.
+"""
 
 _MOST_ROWS = 12
 
@@ -302,11 +306,21 @@ class _Tile:
         return results
 
     def _with_products(self, sums: str, lhs: str, rhs: str) -> str:
-        """Sums with groups of four products added."""
-        return self.code.add(
-            f'llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"({sums}, {lhs}, {rhs}) : '
-            f"({_SUMS}, {_BYTES}, {_BYTES}) -> {_SUMS}"
+        """Sums with groups of four products added, as one vector or as two halves."""
+        code, bits = self.code, self.function.bits
+        if bits == 512:
+            return _vpdpbusd(code, bits, sums, lhs, rhs)
+        low, high = (
+            _vpdpbusd(
+                code,
+                bits,
+                code.shuffled(sums, sums, _SUMS, range(start, start + 8)),
+                code.shuffled(lhs, lhs, _BYTES, range(4 * start, 4 * start + 32)),
+                code.shuffled(rhs, rhs, _BYTES, range(4 * start, 4 * start + 32)),
+            )
+            for start in (0, 8)
         )
+        return code.shuffled(low, high, "vector<8xi32>", range(LANES))
 
     def _windowed(
         self, product: ChannelProduct, sums: Sequence[str], lhs: str, weights: str
@@ -389,6 +403,14 @@ class _Tile:
         return code.add(f"arith.ori {low}, {shifted} : i32")
 
 
+def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
+    sums, bytes_ = f"vector<{bits // 32}xi32>", f"vector<{bits // 8}xi8>"
+    return code.add(
+        f'llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.{bits}"({total}, {left}, {right}) '
+        f": ({sums}, {bytes_}, {bytes_}) -> {sums}"
+    )
+
+
 class BodyFunction:
     """The function of vectors that computes what follows sums."""
 
@@ -433,9 +455,15 @@ class _Function:
     """The function that computes a product."""
 
     def __init__(
-        self, name: str, elements: Sequence[str], product: Weighted, start: int
+        self,
+        name: str,
+        elements: Sequence[str],
+        product: Weighted,
+        start: int,
+        bits: int,
     ):
         self.product = product
+        self.bits = bits
         self.elements = elements
         self.sizes = [int(element[1:]) // 8 for element in elements]
         self.code = Code()
@@ -456,8 +484,9 @@ class _Function:
             self.vectors = 1
             most = max(1, min(_CHANNEL_ROWS, _MOST_PRODUCTS // len(product.groups)))
         else:
-            self.vectors = min(count, 8 if row == 1 else 4)
-            most = min(_REGISTERS // self.vectors, _MOST_ROWS)
+            registers = _REGISTERS[bits]
+            self.vectors = min(count, registers // (3 if row == 1 else 6))
+            most = min(registers // self.vectors, _MOST_ROWS)
         # Tiles of about the same size.
         self.tile_rows = -(-row // -(-row // most))
 
@@ -529,7 +558,11 @@ class Memref(NamedTuple):
 
 
 def product_text(
-    name: str, memrefs: Sequence[Memref], product: Weighted, epilogue: Epilogue | None
+    name: str,
+    memrefs: Sequence[Memref],
+    product: Weighted,
+    epilogue: Epilogue | None,
+    bits: int,
 ) -> str:
     """
     The text of a private function that computes a product, and of its constants.
@@ -540,9 +573,11 @@ def product_text(
             element. Without an epilogue the product is added to the result.
         product: the loops, and the right factor.
         epilogue: what is made of the sums.
+        bits: those of a register, 256 or 512.
     """
     elements = [memref.element for memref in memrefs[1:]]
-    function = _Function(name, elements, product, epilogue.start if epilogue else 0)
+    start = epilogue.start if epilogue else 0
+    function = _Function(name, elements, product, start, bits)
     if epilogue is not None:
         sums = _moved(product.sums, epilogue.start)
         function.body = BodyFunction(name, epilogue, sums, function.table)
