@@ -180,6 +180,8 @@ class CompiledFunction:
             arguments: as in a call.
 
         Raises:
+            CompilationError: if it was compiled from a file that has changed since, or is
+                not there any more.
             TypeError: as in a call.
             ValueError: as in a call.
             Exception: whatever a Python function raises that the code calls.

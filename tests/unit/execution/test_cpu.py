@@ -12,7 +12,12 @@ import pytest
 
 from tests.unit.execution.scheduling.test_byte_products import product, some
 from xdsl_quant.execution import compile, cpu, machine_code
-from xdsl_quant.execution.cpu import CpuName, available_cpus
+from xdsl_quant.execution.cpu import (
+    CpuName,
+    available_cpus,
+    machine_description,
+    machine_features,
+)
 from xdsl_quant.execution.machine_code import MachineCode
 
 CPUS = [*available_cpus()]
@@ -136,3 +141,45 @@ def test_refused(monkeypatch: pytest.MonkeyPatch):
         wrong: Any = name
         with pytest.raises(ValueError, match=f"^{message}$"):
             compile(CASTS, cpu=wrong)
+
+
+ARM = """\
+processor\t: 0
+BogoMIPS\t: 50.00
+Features\t: fp asimd
+CPU part\t: 0xd40
+
+processor\t: 1
+CPU part\t: 0xd41
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "features", "description"),
+    [
+        (ARM, (), "Features\t: fp asimd\nCPU part\t: 0xd40"),
+        (
+            "cpu MHz\t: 2000\nmodel name\t: A\nflags\t\t: fma avx2\n",
+            ("avx2", "fma"),
+            "model name\t: A\nflags\t\t: fma avx2",
+        ),
+        (None, (), None),
+    ],
+)
+def test_what_linux_says(
+    text: str | None,
+    features: tuple[str, ...],
+    description: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    path = tmp_path / "cpuinfo"
+    if text is not None:
+        path.write_text(text)
+
+    def file(_: str) -> Path:
+        return path
+
+    monkeypatch.setattr(cpu, "Path", file)
+    assert sorted(machine_features.__wrapped__()) == [*features]
+    assert machine_description.__wrapped__() == description
