@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ..mlir_bindings import ir, made_by, ops_in
 from ..outlining import buffer_of
 from .memrefs import constant_of, steps_of
-from .vector_bodies import Interval, VectorBody
+from .vector_bodies import VectorBody
 
 _FILLS = "linalg.fill", "linalg.generic"
 
@@ -55,10 +56,23 @@ class Epilogue:
         """The result and the other memrefs."""
         return [self.result, *(self.op.operands[i] for i in self.inputs)]
 
-    def body(self, sums: Interval) -> VectorBody:
-        """What is computed of sums within an interval."""
+    @cached_property
+    def body(self) -> VectorBody:
+        """What is computed."""
         (block,) = self.op.regions[0]
-        return VectorBody(block, self.constants, {self.sums: sums})
+        return VectorBody(block, self.constants)
+
+    @cached_property
+    def first(self) -> tuple[Any, NDArray[np.int64]]:
+        """
+        The value in the body that sums are, and what they begin with: a constant that is
+        added to them is added before.
+        """
+        value, start = self.body.argument(self.sums), np.array(self.start)
+        if (added := self.body.only_use(value, "addi")) is not None:
+            total, numbers = added
+            return total, start + numbers
+        return value, start
 
     def repeated(self, count: int) -> Epilogue:
         """The op for columns that come so many times, one after the other."""
@@ -104,8 +118,7 @@ def epilogue_of(op: Any, column: int) -> Epilogue | None:
     if start is None or found is None or not _can_be_delayed(op, found):
         return None
     epilogue = replace(found, start=start, filled=filled)
-    is_supported = epilogue.body(Interval.of_width(32)).is_supported()
-    return epilogue if is_supported else None
+    return epilogue if epilogue.body.is_supported() else None
 
 
 def _fill_of(op: Any) -> int | None:

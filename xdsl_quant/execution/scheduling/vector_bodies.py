@@ -77,21 +77,15 @@ _PLAIN = {
 class VectorBody:
     """The body of an elementwise op of integers."""
 
-    def __init__(
-        self,
-        block: Any,
-        constants: Mapping[int, _Numbers],
-        intervals: Mapping[int, Interval],
-    ):
+    def __init__(self, block: Any, constants: Mapping[int, _Numbers]):
         """
         Args:
             block: the body.
             constants: of the arguments that are constants of columns their numbers.
-            intervals: of others what is known of their numbers.
         """
         self._block = block
         self._constants = {block.arguments[i]: n for i, n in constants.items()}
-        self._intervals = {block.arguments[i]: n for i, n in intervals.items()}
+        self._intervals: dict[Any, Interval] = {}
         self._scaled: dict[Any, _Rounded | None] = {}
 
     @cached_property
@@ -99,6 +93,23 @@ class VectorBody:
         """What the body yields."""
         (result,) = self._block.operations[len(self._block.operations) - 1].operands
         return result
+
+    def argument(self, number: int) -> Any:
+        """An argument of the body."""
+        return self._block.arguments[number]
+
+    def only_use(self, value: Any, name: str) -> tuple[Any, _Numbers] | None:
+        """The result of an op of a value and a constant, if nothing else uses the value."""
+        users = [use.owner.operation for use in value.uses]
+        if len(users) != 1 or not users[0].results:
+            return None
+        (result,) = users[0].results
+        found = self._with_constant(result, name)
+        return (result, found[1]) if found and found[0] == value else None
+
+    def set_interval(self, value: Any, interval: Interval) -> None:
+        """Say what is known of the numbers of a value."""
+        self._intervals[value] = interval
 
     def is_supported(self) -> bool:
         """Whether the body can be computed in vectors."""
@@ -166,6 +177,8 @@ class VectorBody:
                 numbers = [a * b for a, b in ends]
             case "shrsi" if min(operands[1]) >= 0:
                 numbers = [a >> b for a, b in ends]
+            case "shli" if 0 <= operands[1].low and operands[1].high < 64:
+                numbers = [a << b for a, b in ends]
             case "extsi" | "trunci":
                 numbers = [*operands[0]]
             case "extui" if operands[0].low >= 0:
@@ -185,7 +198,11 @@ class VectorBody:
     def rounded(self, value: Any) -> _Rounded | None:
         """A value as a rounded product, if it is one."""
         if value not in self._scaled:
-            found = self._rounded_twice(value) or self._rounded_once(value)
+            found = (
+                self._rounded_twice(value)
+                or self._rounded_once(value)
+                or self._rounded_and_moved(value)
+            )
             is_right = (
                 found is not None
                 and self.interval(value).fits(32)
@@ -209,6 +226,18 @@ class VectorBody:
         if is_commutative and (numbers := self.constant(left)) is not None:
             return right, numbers
         return None
+
+    def _rounded_and_moved(self, value: Any) -> _Rounded | None:
+        """A rounded product with a constant added, such as a zero point."""
+        if not (added := self._with_constant(value, "addi")):
+            return None
+        rounded, constant = added
+        exact = self._exact_interval(value.owner.operation)
+        if not (found := self.rounded(rounded)) or not exact or not exact.fits(32):
+            return None
+        if (np.ldexp(np.abs(constant), found.shift) >= 1 << 61).any():
+            return None
+        return found._replace(addend=found.addend + (constant << found.shift))
 
     def _rounded_once(self, value: Any) -> _Rounded | None:
         if not (last := self._with_constant(value, "shrsi")):
@@ -358,6 +387,8 @@ class BodyCode:
         return made if value.type.width == 1 else self._converted(made, computed, width)
 
     def _rounded(self, rounded: _Rounded) -> str:
+        if halved := self._halved(rounded):
+            return halved
         code, wide = self._code, f"vector<{LANES // 2}xi64>"
         number = self.vector(rounded.number, 32)
         both = code.add(f"llvm.bitcast {number} : {_type(32)} to {wide}")
@@ -401,6 +432,25 @@ class BodyCode:
         odds = code.add(f"llvm.bitcast {upper} : {narrow}")
         lanes = (i + LANES * (i % 2) for i in range(LANES))
         return code.shuffled(evens, odds, _type(32), lanes)
+
+    def _halved(self, rounded: _Rounded) -> str | None:
+        """The vector, if the multiplier is a power of two and 32 bits are enough."""
+        code, type_ = self._code, _type(32)
+        arrays = rounded.multiplier, rounded.addend, rounded.shift
+        if rounded.is_twice or any((array != array.flat[0]).any() for array in arrays):
+            return None
+        multiplier, addend, shift = (int(array.flat[0]) for array in arrays)
+        shift -= max(multiplier.bit_length() - 1, 0)
+        added, rest = divmod(addend, max(multiplier, 1))
+        low, high = self._body.interval(rounded.number)
+        if multiplier & (multiplier - 1) or not multiplier or rest:
+            return None
+        sums = Interval(min(low, low + added), max(high, high + added))
+        if not 0 <= shift < 32 or not sums.fits(32):
+            return None
+        number = self.vector(rounded.number, 32)
+        total = code.add(f"arith.addi {number}, {code.splat(added, type_)} : {type_}")
+        return code.add(f"arith.shrsi {total}, {code.splat(shift, type_)} : {type_}")
 
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")

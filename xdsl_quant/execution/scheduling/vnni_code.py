@@ -421,18 +421,18 @@ class BodyFunction:
         Args:
             name: that of the function.
             epilogue: what follows.
-            sums: what the sums can be.
+            sums: what the sums can be if they begin with 0.
             table: where constants of columns are.
         """
         self._name = f"{name}_body"
         self._code = Code()
-        body = epilogue.body(sums)
-        arguments = [epilogue.sums, *epilogue.inputs]
-        block_arguments = epilogue.op.regions[0].blocks[0].arguments
-        types = [f"vector<16x{block_arguments[i].type}>" for i in arguments]
+        body, (first, start) = epilogue.body, epilogue.first
+        body.set_interval(first, _moved(sums, start))
+        values = [first, *map(body.argument, epilogue.inputs)]
+        types = [f"vector<16x{value.type}>" for value in values]
         made = BodyCode(body, self._code, table, "%columns")
-        for place, i in enumerate(arguments):
-            made.set(block_arguments[i], f"%a{place}")
+        for i, value in enumerate(values):
+            made.set(value, f"%a{i}")
         result_type = f"vector<16x{body.result.type}>"
         result = made.vector(body.result)
         parameters = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(types))
@@ -459,7 +459,7 @@ class _Function:
         name: str,
         elements: Sequence[str],
         product: Weighted,
-        start: int,
+        start: NDArray[np.int64],
         bits: int,
     ):
         self.product = product
@@ -576,11 +576,10 @@ def product_text(
         bits: those of a register, 256 or 512.
     """
     elements = [memref.element for memref in memrefs[1:]]
-    start = epilogue.start if epilogue else 0
+    start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
     function = _Function(name, elements, product, start, bits)
     if epilogue is not None:
-        sums = _moved(product.sums, epilogue.start)
-        function.body = BodyFunction(name, epilogue, sums, function.table)
+        function.body = BodyFunction(name, epilogue, product.sums, function.table)
     code = function.code
     arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
     function.add_columns(
@@ -602,7 +601,7 @@ def product_text(
     )
 
 
-def _moved(interval: Interval, by: int) -> Interval:
-    """All numbers with one added, if they are still 32-bit integers."""
-    moved = Interval(interval.low + by, interval.high + by)
+def _moved(interval: Interval, by: NDArray[np.int64]) -> Interval:
+    """All numbers with others added, if they are still 32-bit integers."""
+    moved = Interval(interval.low + int(by.min()), interval.high + int(by.max()))
     return moved if moved.fits(32) else Interval.of_width(32)

@@ -295,6 +295,19 @@ def test_other_operands(other: str, result: str, width: int, epilogues: list[boo
     assert epilogues == [True]
 
 
+def test_sums_that_are_stored(epilogues: list[bool]):
+    weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
+    x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
+    text = requantized(weights, 7, "", start=-5, result="i32").replace("%y :", "%s :")
+    expected = x.astype(np.int32) @ weights.astype(np.int32) - 5
+    np.testing.assert_array_equal(compile(text)(x), expected)
+    plus = "%y = arith.addi %s, %c0 : i32"
+    offsets = RNG.integers(-(1 << 31), 1 << 31, 20)
+    text = requantized(weights, 7, plus, [(offsets, "i32")], start=-5, result="i32")
+    in_memory(text, x, result=expected + offsets.astype(np.int32))
+    assert epilogues[-1]
+
+
 def test_what_stays_in_memory(epilogues: list[bool]):
     weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
     x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
