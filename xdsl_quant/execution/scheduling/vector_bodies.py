@@ -212,8 +212,57 @@ class VectorBody:
                 and bool(np.all((found.shift > 0) & (found.shift < 63)))
                 and bool(np.all(abs(found.addend) < 1 << 62))
             )
-            self._scaled[value] = found if is_right else None
+            self._scaled[value] = (
+                self._simpler(value, found) if found and is_right else None
+            )
         return self._scaled[value]
+
+    def _simpler(self, value: Any, rounded: _Rounded) -> _Rounded:
+        """
+        The same rounded once, if that is the same in the range to which it is clamped.
+
+        Both grow with the number that is multiplied: they are the same if they reach each
+        result at the same number, which bounds what is to be added.
+        """
+        low, high = self.interval(rounded.number)
+        bounds = self._clamped(value)
+        multiplier, shift = rounded.multiplier, rounded.shift
+        if (
+            not rounded.is_twice
+            or bounds is None
+            or not self.interval(value).fits(31)
+            or (multiplier == 0).any()
+            or (shift > 54).any()
+        ):
+            return rounded
+        results = np.arange(bounds.low + 1, bounds.high + 1)[:, np.newaxis] << shift
+        # The least numbers with these results, if they are negative and if they are not
+        below = -((rounded.addend - (1 << 31) - results) // multiplier)
+        above = -((rounded.addend - results) // multiplier)
+        first = np.where(below < 0, below, np.maximum(above, 0))
+        least = results - np.maximum(first, low) * multiplier
+        most = results - np.minimum(first - 1, high) * multiplier
+        least = np.where(first <= high, least, _LEAST).max(0)
+        most = np.where(first > low, most, _MOST).min(0)
+        if (least >= most).any() or (abs(least) >= _MOST).any():
+            return rounded
+        return rounded._replace(addend=least, is_twice=False)
+
+    def _clamped(self, value: Any) -> Interval | None:
+        """The range of stored values to which a value is clamped before any other use."""
+        bounds: dict[str, int] = {}
+        for _ in range(2):
+            for name in ("maxsi", "minsi"):
+                if (found := self.only_use(value, name)) is not None:
+                    value, (bounds[name], *others) = found[0], found[1].ravel().tolist()
+                    if others:
+                        return None
+                    break
+        if {*bounds} != {"maxsi", "minsi"}:
+            return None
+        clamped = Interval(bounds["maxsi"], bounds["minsi"])
+        is_small = clamped.fits(9) and clamped.low < clamped.high
+        return clamped if is_small else None
 
     def _with_constant(self, value: Any, name: str) -> tuple[Any, _Numbers] | None:
         """The other operand and the constant one of an op, the second if order matters."""
@@ -222,7 +271,7 @@ class VectorBody:
         left, right = op.operands
         if (numbers := self.constant(right)) is not None:
             return left, numbers
-        is_commutative = name in ("addi", "muli")
+        is_commutative = name in ("addi", "maxsi", "minsi", "muli")
         if is_commutative and (numbers := self.constant(left)) is not None:
             return right, numbers
         return None
@@ -452,6 +501,8 @@ class BodyCode:
         total = code.add(f"arith.addi {number}, {code.splat(added, type_)} : {type_}")
         return code.add(f"arith.shrsi {total}, {code.splat(shift, type_)} : {type_}")
 
+
+_LEAST, _MOST = -(1 << 62), 1 << 62
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 """The names of the predicates of `arith.cmpi`, in the order of their numbers."""

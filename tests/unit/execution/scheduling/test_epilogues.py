@@ -23,17 +23,23 @@ Integers = NDArray[np.int64]
 
 
 @pytest.fixture
-def epilogues(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each product that is compiled: is what follows its sums computed with it?"""
-    found: list[bool] = []
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions of the products that are compiled."""
+    found: list[str] = []
     original = byte_products.product_text
 
     def product_text(*args: object) -> str:
-        found.append(args[3] is not None)
-        return original(*args)  # pyright: ignore[reportArgumentType] passed on
+        text = original(*args)  # pyright: ignore[reportArgumentType] passed on
+        found.append(text)
+        return text
 
     monkeypatch.setattr(byte_products, "product_text", product_text)
     return found
+
+
+def has_epilogues(texts: Sequence[str]) -> list[bool]:
+    """For each product: is what follows its sums computed with it?"""
+    return ["_body(" in text for text in texts]
 
 
 def dense(numbers: NDArray[np.integer], element: str) -> str:
@@ -186,7 +192,7 @@ def numbers(width: int) -> tuple[Integers, Integers, Integers]:
 
 @pytest.mark.parametrize("width", [2, 3, 9, 16, 17, 31, 64, 95, 200])
 @pytest.mark.parametrize("rows", [1, 5, 300])
-def test_rounded_twice(width: int, rows: int, epilogues: list[bool]):
+def test_rounded_twice(width: int, rows: int, texts: list[str]):
     weights = RNG.integers(-128, 128, (3, width)).astype(np.int8)
     x = RNG.integers(-128, 128, (rows, 3)).astype(np.int8)
     offsets, multipliers, shifts = numbers(width)
@@ -202,12 +208,47 @@ def test_rounded_twice(width: int, rows: int, epilogues: list[bool]):
     expected = np.clip((high + halves - (high < 0)) >> shifts, -100, 127)
     text = requantized(weights, rows, ROUNDED_TWICE + CLAMPED, columns, start=7)
     in_memory(text, x, result=expected.astype(np.int8))
-    assert epilogues == [True]
+    assert has_epilogues(texts) == [True]
+
+
+@pytest.mark.parametrize("zero_point", [-100, 5])
+@pytest.mark.parametrize("has_ties", [False, True])
+def test_all_sums_of_a_range(has_ties: bool, zero_point: int, texts: list[str]):
+    """
+    Rounding once is the same as twice, unless some results are made of negative numbers,
+    and others of positive ones.
+    """
+    width = 48
+    low, high = np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))
+    x = np.stack([low.ravel(), high.ravel()], 1).astype(np.int8)
+    weights = np.repeat([[1], [127]], width, 1).astype(np.int8)
+    offsets = RNG.integers(-500, 500, width)
+    multipliers = RNG.integers(1 << 30, 1 << 31, width) | 1
+    multipliers[::2] = 1 << 30 if has_ties else multipliers[1::2]
+    shifts = RNG.integers(4, 9, width)
+    halves = 1 << (shifts - 1)
+    columns = [
+        (offsets, "i32"),
+        (multipliers, "i32"),
+        (halves, "i32"),
+        (shifts, "i8"),
+        (np.full(width, zero_point), "i32"),
+    ]
+    high_half = (
+        (x.astype(np.int64) @ weights + offsets) * multipliers + (1 << 30)
+    ) >> 31
+    rounded = (high_half + halves - (high_half < 0)) >> shifts
+    expected = np.clip(rounded + zero_point, -100, 127)
+    moved = ROUNDED_TWICE.replace("%v =", "%before_zp =")
+    moved += "\n    %v = arith.addi %before_zp, %c4 : i32"
+    text = requantized(weights, len(x), moved + CLAMPED, columns)
+    in_memory(text, x, result=expected.astype(np.int8))
+    assert ["arith.cmpi" in text for text in texts] == [zero_point != -100]
 
 
 @pytest.mark.parametrize("least", [3, 33])
 @pytest.mark.parametrize("width", [2, 9, 16, 31, 200])
-def test_rounded_once(width: int, least: int, epilogues: list[bool]):
+def test_rounded_once(width: int, least: int, texts: list[str]):
     weights = RNG.integers(-128, 128, (3, width)).astype(np.int8)
     x = RNG.integers(-128, 128, (40, 3)).astype(np.int8)
     offsets, multipliers, shifts = numbers(width)
@@ -225,7 +266,7 @@ def test_rounded_once(width: int, least: int, epilogues: list[bool]):
     columns = [(offsets, "i32"), (multipliers, "i32"), (shifts, "i64")]
     text = requantized(weights, 40, ROUNDED_ONCE + CLAMPED, columns)
     in_memory(text, x, result=expected.astype(np.int8))
-    assert epilogues == [True]
+    assert has_epilogues(texts) == [True]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +299,7 @@ def test_rounded_once(width: int, least: int, epilogues: list[bool]):
         + CLAMPED,
     ],
 )
-def test_other_bodies(body: str, epilogues: list[bool]):
+def test_other_bodies(body: str, texts: list[str]):
     width = 21
     weights = RNG.integers(-128, 128, (9, width)).astype(np.int8)
     x = RNG.integers(-128, 128, (30, 9)).astype(np.int8)
@@ -270,13 +311,13 @@ def test_other_bodies(body: str, epilogues: list[bool]):
     ]
     text = requantized(weights, 30, body, columns)
     in_memory(text, x, result=compile(text, schedule=False)(x))
-    assert epilogues == [True]
+    assert has_epilogues(texts) == [True]
 
 
 @pytest.mark.parametrize("other", ["i8", "i16", "i32"])
 @pytest.mark.parametrize("result", ["i8", "i16", "i32"])
 @pytest.mark.parametrize("width", [2, 13, 16, 40])
-def test_other_operands(other: str, result: str, width: int, epilogues: list[bool]):
+def test_other_operands(other: str, result: str, width: int, texts: list[str]):
     weights = RNG.integers(-128, 128, (5, width)).astype(np.int8)
     x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
     y = RNG.integers(-128, 128, (7, width)).astype(other.replace("i", "int"))
@@ -292,10 +333,10 @@ def test_other_operands(other: str, result: str, width: int, epilogues: list[boo
     expected = sums * 127 if result == "i32" else sums
     text = requantized(weights, 7, body, other=other, result=result)
     in_memory(text, x, y, result=expected.astype(result.replace("i", "int")))
-    assert epilogues == [True]
+    assert has_epilogues(texts) == [True]
 
 
-def test_sums_that_are_stored(epilogues: list[bool]):
+def test_sums_that_are_stored(texts: list[str]):
     weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
     x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
     text = requantized(weights, 7, "", start=-5, result="i32").replace("%y :", "%s :")
@@ -305,10 +346,10 @@ def test_sums_that_are_stored(epilogues: list[bool]):
     offsets = RNG.integers(-(1 << 31), 1 << 31, 20)
     text = requantized(weights, 7, plus, [(offsets, "i32")], start=-5, result="i32")
     in_memory(text, x, result=expected + offsets.astype(np.int32))
-    assert epilogues[-1]
+    assert has_epilogues(texts)[-1]
 
 
-def test_what_stays_in_memory(epilogues: list[bool]):
+def test_what_stays_in_memory(texts: list[str]):
     weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
     x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
     division = "%v = arith.divsi %s, %high : i32" + CLAMPED
@@ -326,10 +367,10 @@ def test_what_stays_in_memory(epilogues: list[bool]):
         compile(both)(x), compile(both, schedule=False)(x), strict=True
     ):
         np.testing.assert_array_equal(actual, expected)
-    assert epilogues == [False, False]
+    assert has_epilogues(texts) == [False, False]
 
 
-def test_reductions_of_results_stay_on_their_own(epilogues: list[bool]):
+def test_reductions_of_results_stay_on_their_own(texts: list[str]):
     weights = RNG.integers(-128, 128, (5, 20)).astype(np.int8)
     x = RNG.integers(-128, 128, (7, 5)).astype(np.int8)
     text = requantized(weights, 7, "%v = arith.addi %s, %low : i32" + CLAMPED)
@@ -352,7 +393,7 @@ def test_reductions_of_results_stay_on_their_own(epilogues: list[bool]):
     )
     sums = np.clip(x.astype(np.int32) @ weights.astype(np.int32) - 100, -100, 127)
     in_memory(text, x, result=sums.sum(0, dtype=np.int32))
-    assert epilogues == [True]
+    assert has_epilogues(texts) == [True]
 
 
 def depthwise(
@@ -443,7 +484,7 @@ def test_channels_on_their_own(
     window: tuple[int, int],
     steps: tuple[int, int],
     size: tuple[int, int],
-    epilogues: list[bool],
+    texts: list[str],
 ):
     shape = (2, *size, channels)
     weights = RNG.integers(-128, 128, (*window, channels)).astype(np.int8)
@@ -475,7 +516,7 @@ def test_channels_on_their_own(
     expected = np.clip((high + halves - (high < 0)) >> shifts, -100, 127)
     text = depthwise(shape, weights, steps, columns, extend)
     in_memory(text, x, result=expected.astype(np.int8))
-    assert epilogues == [True]
+    assert has_epilogues(texts) == [True]
 
 
 @pytest.mark.parametrize("channels", [3, 8, 16, 24])
