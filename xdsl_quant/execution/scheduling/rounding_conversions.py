@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..mlir_bindings import arith, ir, llvm, made_by, ops_in
+from ..mlir_bindings import arith, ir, llvm, made_by, math, ops_in
 
 _CLAMPS = ("arith.maxnumf", "arith.minnumf")
 
@@ -39,13 +39,84 @@ def round_while_converting(module: Any) -> None:
         conversion.erase()
 
 
+def round_in_f32(module: Any) -> None:
+    """
+    Round numbers of f32 half away from zero in f32, where that is done in f64.
+
+    They are clamped before, to integers of which f32 has all halves. Then the sum with the
+    largest number below a half is truncated to the same integer.
+    """
+    f32, i32 = (
+        ir.F32Type.get(module.context),
+        ir.IntegerType.get_signless(32, module.context),
+    )
+    for conversion in ops_in(module, "arith.fptosi"):
+        (clamped,), (result,) = conversion.operands, conversion.results
+        if result.type != i32 or (found := _rounded_away(clamped)) is None:
+            continue
+        value, clamps, moved = found
+        with ir.InsertionPoint(conversion), conversion.location:
+            for name, bound in clamps:
+                value = getattr(arith, name)(
+                    value, arith.constant(f32, float(bound - moved))
+                )
+            half = math.copysign(arith.constant(f32, _BELOW_HALF), value)
+            rounded = arith.fptosi(i32, arith.addf(value, half))
+            integer = arith.addi(rounded, arith.constant(i32, moved))
+            result.replace_all_uses_with(integer)
+        conversion.erase()
+
+
+_BELOW_HALF = 0.5 - 2.0**-25
+
+_MOST = 1 << 20
+
+
+def _rounded_away(value: Any) -> tuple[Any, list[tuple[str, int]], int] | None:
+    """
+    What is rounded half away from zero, the ops that clamp it then and their bounds, and
+    what is added before these, if a value is made so of one of f32.
+    """
+    if not isinstance(value.type, ir.F64Type):
+        return None
+    clamps: list[tuple[str, int]] = []
+    while clamp := made_by(value, *_CLAMPS):
+        if (bound := _integer(clamp.operands[1])) is None:
+            return None
+        clamps.insert(0, (clamp.name.removeprefix("arith."), bound))
+        value = clamp.operands[0]
+    moved = 0
+    if sum_ := made_by(value, "arith.addf"):
+        if (number := _integer(sum_.operands[1])) is None:
+            return None
+        value, moved = sum_.operands[0], number
+    if not (signed := made_by(value, "math.copysign")):
+        return None
+    magnitude, value = signed.operands
+    floored = made_by(magnitude, "math.floor")
+    raised = floored and made_by(floored.operands[0], "arith.addf")
+    positive = raised and made_by(raised.operands[0], "math.absf")
+    extended = made_by(value, "arith.extf")
+    if not positive or not extended or positive.operands[0] != value:
+        return None
+    half = made_by(raised.operands[1], "arith.constant")
+    (narrow,) = extended.operands
+    if not half or half.attributes["value"].value != 0.5:
+        return None
+    if sorted(name for name, _ in clamps) != ["maxnumf", "minnumf"] or any(
+        abs(bound - moved) > _MOST for _, bound in clamps
+    ):
+        return None
+    return (narrow, clamps, moved) if isinstance(narrow.type, ir.F32Type) else None
+
+
 def _rounded_and_clamped(value: Any) -> tuple[Any, list[Any]] | None:
     """What is rounded, and the ops that clamp it after that, if a value is made so."""
     if not isinstance(value.type, ir.F32Type | ir.F64Type):
         return None
     clamps: list[Any] = []
     while clamp := made_by(value, *_CLAMPS):
-        if not _is_integer_constant(clamp.operands[1]):
+        if _integer(clamp.operands[1]) is None:
             return None
         clamps.insert(0, clamp)
         value = clamp.operands[0]
@@ -55,10 +126,11 @@ def _rounded_and_clamped(value: Any) -> tuple[Any, list[Any]] | None:
     return (rounding.operands[0], clamps) if rounding else None
 
 
-def _is_integer_constant(value: Any) -> bool:
-    """Whether a value is a constant, without fraction and in the range of an i32."""
+def _integer(value: Any) -> int | None:
+    """The number of a constant without fraction and in the range of an i32."""
     if not (constant := made_by(value, "arith.constant")):
-        return False
+        return None
     number = constant.attributes["value"].value
     # NaN and infinities are not in range.
-    return -_LIMIT <= number < _LIMIT and number.is_integer()
+    is_integer = -_LIMIT <= number < _LIMIT and number.is_integer()
+    return int(number) if is_integer else None

@@ -10,7 +10,7 @@ from ..cpu import Cpu
 from ..mlir_bindings import run_passes
 from .byte_products import call_byte_products, keep_byte_products
 from .reduce_min_max import reduce_min_max
-from .rounding_conversions import round_while_converting
+from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
 from .streaming_stores import mark_results, stream_marked_results, streamable_ops
 from .tiling import tile_contractions
@@ -68,3 +68,4 @@ class Schedule:
         if self._stream:
             stream_marked_results(module, self._kernel)
         round_while_converting(module)
+        round_in_f32(module)
