@@ -121,7 +121,12 @@ class Product(Weighted):
         run = self.reductions[-1].size
         count = -(-width // LANES)
         padded = np.zeros((depth // run, 4 * self.steps, count * LANES), np.int8)
-        padded[:, :run, :width] = self.weights.reshape(-1, run, width)
+        # The last group has four bytes, too, if there are as many: some for the second time.
+        whole = run // 4 * 4 if run > 4 else run
+        numbers = self.weights.reshape(-1, run, width)
+        padded[:, :whole, :width] = numbers[:, :whole]
+        if whole < run:
+            padded[:, whole - run :, :width] = numbers[:, whole:]
         parts = padded.reshape(depth // run, self.steps, 4, count, LANES)
         parts = parts.transpose(0, 1, 3, 4, 2)
         tiles = [
@@ -284,9 +289,10 @@ class _Tile:
         if whole:
             sums = code.carrying(whole, sums, _SUMS, group)
         if rest:
-            at_lhs = code.at(code.at(lhs, lhs_offset), 4 * whole)
+            start, count = (run.size - 4, 4) if whole else (0, rest)
+            at_lhs = code.at(code.at(lhs, lhs_offset), start)
             at_weights = code.at(code.at(weights, weights_offset), step * whole)
-            sums = self._added(sums, at_lhs, at_weights, rest)
+            sums = self._added(sums, at_lhs, at_weights, count)
         return sums
 
     def _added(
