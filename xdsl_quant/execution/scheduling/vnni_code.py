@@ -121,7 +121,7 @@ class Product(Weighted):
         run = self.reductions[-1].size
         count = -(-width // LANES)
         padded = np.zeros((depth // run, 4 * self.steps, count * LANES), np.int8)
-        # The last group has four bytes, too, if there are as many: some for the second time.
+        # The last group has four bytes, too, if there are as many: some come again.
         whole = run // 4 * 4 if run > 4 else run
         numbers = self.weights.reshape(-1, run, width)
         padded[:, :whole, :width] = numbers[:, :whole]
