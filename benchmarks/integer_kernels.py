@@ -12,12 +12,15 @@ else, and with `u8`. One thread on one core; kernels run alternately, and *times
 median of the quotients with *integers* of each round. A multiplication and an addition are
 two operations (OP).
 
+*Layers* are the convolutions of the [models](#models), with random weights, as quantized
+`tfl` ops and as `QLinearConv` with activations of `u8`; results differ by one unit at most.
+
 *Verification* is the CPU time for a module of 20,000 quantized ops (100,000 with `--all`),
 divided by that of parsing it without verification.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -29,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import Kernel, Timings, in_fresh_process, in_turns, measure
+from benchmarks.models import MODELS, Layer
 from benchmarks.peers import onnx_value, onnxruntime_kernel
 from benchmarks.report import Options, Target, main, number, table, targets
 
@@ -135,41 +139,59 @@ class Case:
 
     def onnx_model(self, offset: int) -> bytes:
         """The same for onnxruntime; `offset` is added to activations to make them `u8`."""
-        onnx: Any = import_module("onnx")
-        dtype = np.uint8 if offset else np.int8
         shape, weights, name = self.shape, self.weights, "QLinearMatMul"
         attributes: dict[str, Any] = {}
         if self.is_convolution:
             shape = (1, self.channels, self.size, self.size)
             weights = np.ascontiguousarray(weights.transpose(3, 2, 0, 1))
             name, attributes = "QLinearConv", {"pads": [1, 1, 1, 1]}
-        constants = {
-            "source_scale": np.float32(_INPUT_SCALE),
-            "source_zero_point": dtype(_INPUT_ZERO_POINT + offset),
-            "weights": weights,
-            "scales": self.scales,
-            "zero_points": np.zeros(self.channels, np.int8),
-            "result_scale": np.float32(self.result_scale),
-            "result_zero_point": dtype(_RESULT_ZERO_POINT + offset),
-        }
-        graph = onnx.helper.make_graph(
-            [
-                onnx.helper.make_node(
-                    name, ["source", *constants], ["result"], **attributes
-                )
-            ],
-            "kernel",
-            [onnx_value(onnx, "source", np.empty(shape, dtype))],
-            [onnx_value(onnx, "result", np.empty(shape, dtype))],
-            [
-                onnx.numpy_helper.from_array(np.asarray(value), key)
-                for key, value in constants.items()
-            ],
-        )
-        model = onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
-        )
-        return model.SerializeToString()
+        constants = _onnx_constants(weights, self.scales, self.result_scale, offset)
+        return _onnx_model(name, attributes, constants, shape, shape)
+
+
+def _onnx_constants(
+    weights: NDArray[np.int8],
+    scales: NDArray[np.float32],
+    result_scale: float,
+    offset: int,
+) -> Mapping[str, Any]:
+    """The operands of an op after the first; `offset` is added to activations."""
+    dtype = np.uint8 if offset else np.int8
+    return {
+        "source_scale": np.float32(_INPUT_SCALE),
+        "source_zero_point": dtype(_INPUT_ZERO_POINT + offset),
+        "weights": weights,
+        "scales": scales,
+        "zero_points": np.zeros(scales.size, np.int8),
+        "result_scale": np.float32(result_scale),
+        "result_zero_point": dtype(_RESULT_ZERO_POINT + offset),
+    }
+
+
+def _onnx_model(
+    name: str,
+    attributes: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    source: Sequence[int],
+    result: Sequence[int],
+) -> bytes:
+    """A model of one op, of activations of these shapes."""
+    onnx: Any = import_module("onnx")
+    dtype = constants["source_zero_point"].dtype
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(name, ["source", *constants], ["result"], **attributes)],
+        "kernel",
+        [onnx_value(onnx, "source", np.empty(source, dtype))],
+        [onnx_value(onnx, "result", np.empty(result, dtype))],
+        [
+            onnx.numpy_helper.from_array(np.asarray(value), key)
+            for key, value in constants.items()
+        ],
+    )
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+    )
+    return model.SerializeToString()
 
 
 def _compiled(case: Case, passes: str, result: NDArray[np.int8]) -> Kernel:
@@ -242,12 +264,6 @@ _LIMITS = {
     "onnxruntime, u8": "matrix instructions (AMX), if the processor has them",
 }
 
-_WHYS = {
-    "onnxruntime, u8": "Both use the same instruction; here sums are written to memory "
-    "before they are requantized.",
-}
-"""Why integers are slower than something."""
-
 
 def _kernel_report(options: Options) -> Iterator[str]:
     rounds = 3 if options.quick else 15
@@ -271,10 +287,216 @@ def _kernel_report(options: Options) -> Iterator[str]:
                 1 / times,
                 1.0,
                 "x",
-                _WHYS.get(name, ""),
             )
             for name, (_, times) in speeds.items()
             if name != "integers"
+        )
+
+
+# Layers
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """A convolution of a model."""
+
+    layer: Layer
+
+    def __str__(self) -> str:
+        (height, width, channels), (h, w), (stride, _), features, is_depthwise = (
+            self.layer
+        )
+        name = f"depthwise {h} x {w}" if is_depthwise else f"{h} x {w}"
+        step = f", stride {stride}" if stride > 1 else ""
+        return f"{name}, {height} x {width}, {channels} to {features}{step}"
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of channels that are summed up on their own."""
+        return self.layer.channels if self.layer.is_depthwise else 1
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Batch, height, width and channels of the result."""
+        (height, width, _), _, stride, features, _ = self.layer
+        return (1, -(-height // stride[0]), -(-width // stride[1]), features)
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions."""
+        depth = int(np.prod(self.weights.shape[1:]))
+        return 2 * int(np.prod(self.result_shape)) * depth
+
+    @cached_property
+    def weights(self) -> NDArray[np.int8]:
+        """Stored weights: channels of the result, window, channels of a group."""
+        shape = (
+            self.layer.channels,
+            *self.layer.window,
+            self.layer.shape[-1] // self.groups,
+        )
+        return np.random.default_rng(0).integers(-127, 128, shape, np.int8)
+
+    @cached_property
+    def scales(self) -> NDArray[np.float32]:
+        """Those of the weights."""
+        random = np.random.default_rng(1)
+        return random.uniform(0.001, 0.003, self.layer.channels).astype(np.float32)
+
+    @property
+    def result_scale(self) -> float:
+        """With it results have all stored values."""
+        return 0.005 * float(self.weights[0].size ** 0.5)
+
+    @cached_property
+    def source(self) -> NDArray[np.int8]:
+        """Stored values of the input."""
+        shape = (1, *self.layer.shape)
+        return np.random.default_rng(2).integers(-128, 128, shape, np.int8)
+
+    @property
+    def padding(self) -> tuple[list[int], list[int]]:
+        """Rows and columns before and behind the image."""
+        sizes = zip(
+            self.layer.shape[:2],
+            self.result_shape[1:3],
+            self.layer.window,
+            self.layer.stride,
+            strict=True,
+        )
+        totals = [
+            max((result - 1) * stride + window - size, 0)
+            for size, result, window, stride in sizes
+        ]
+        return [total // 2 for total in totals], [-(-total // 2) for total in totals]
+
+    def text(self) -> str:
+        """The function `main` of a module of `tfl` ops."""
+
+        def tensor(shape: Sequence[int], element: str) -> str:
+            return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
+
+        def constant(name: str, array: NDArray[np.integer], type_: str) -> str:
+            bits = 8 * array.itemsize
+            value = tensor(array.shape, f"i{bits}")
+            data = f'dense<"0x{array.tobytes().hex()}"> : {value}'
+            if not array.any():
+                data = f"dense<0> : {value}"
+            return (
+                f'{name} = "tfl.pseudo_qconst"() '
+                f"{{qtype = {type_}, value = {data}}} : () -> {type_}"
+            )
+
+        name, multiplier, array = "conv_2d", "", self.weights
+        if self.layer.is_depthwise:
+            name, multiplier = "depthwise_conv_2d", "depth_multiplier = 1 : i32, "
+            array = np.ascontiguousarray(array.transpose(3, 1, 2, 0))
+        axis = 3 if self.layer.is_depthwise else 0
+        scales = ",".join(map(repr, self.scales.tolist()))
+        products = ",".join(
+            map(repr, (self.scales * np.float32(_INPUT_SCALE)).tolist())
+        )
+        weights = tensor(
+            array.shape, f"!quant.uniform<i8<-127:127>:f32:{axis}, {{{scales}}}>"
+        )
+        count = self.layer.channels
+        bias = tensor([count], f"!quant.uniform<i32:f32:0, {{{products}}}>")
+        source = tensor(
+            self.source.shape,
+            f"!quant.uniform<i8:f32, {_INPUT_SCALE}:{_INPUT_ZERO_POINT}>",
+        )
+        result = tensor(
+            self.result_shape,
+            f"!quant.uniform<i8:f32, {self.result_scale}:{_RESULT_ZERO_POINT}>",
+        )
+        stride = self.layer.stride
+        return f"""
+        func.func @main(%x: {source}) -> {result} {{
+          {constant("%w", array, weights)}
+          {constant("%b", np.zeros(count, np.int32), bias)}
+          %y = "tfl.{name}"(%x, %w, %b) {{{multiplier}
+            dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
+            stride_h = {stride[0]} : i32, stride_w = {stride[1]} : i32,
+            padding = "SAME", fused_activation_function = "NONE"
+          }} : ({source}, {weights}, {bias}) -> {result}
+          func.return %y : {result}
+        }}"""
+
+    def onnx_model(self) -> bytes:
+        """The same for onnxruntime, with activations of `u8`."""
+        (before, behind), (height, width, channels) = self.padding, self.layer.shape
+        _, *size, features = self.result_shape
+        constants = _onnx_constants(
+            np.ascontiguousarray(self.weights.transpose(0, 3, 1, 2)),
+            self.scales,
+            self.result_scale,
+            128,
+        )
+        attributes = {
+            "pads": [*before, *behind],
+            "strides": [*self.layer.stride],
+            "group": self.groups,
+        }
+        shapes = (1, channels, height, width), (1, features, *size)
+        return _onnx_model("QLinearConv", attributes, constants, *shapes)
+
+
+def _layer_kernels(case: LayerCase) -> dict[str, Kernel]:
+    from xdsl_quant import execution
+
+    ours = np.empty(case.result_shape, np.int8)
+    source = (case.source.astype(np.int16) + 128).astype(np.uint8)
+    source = np.ascontiguousarray(source.transpose(0, 3, 1, 2))
+    theirs = np.empty((1, ours.shape[3], *ours.shape[1:3]), np.uint8)
+    kernels = {
+        "ours": execution.compile(case.text()).bind(case.source, out=ours),
+        "theirs": onnxruntime_kernel(case.onnx_model(), source, theirs),
+    }
+    for kernel in kernels.values():
+        kernel()
+    stored = theirs.transpose(0, 2, 3, 1).astype(np.int16) - 128
+    _check({"ours": ours, "theirs": stored.astype(np.int8)})
+    return kernels
+
+
+def _layer_speeds(
+    layers: Sequence[Layer], rounds: int
+) -> list[tuple[LayerCase, float, float]]:
+    """For each layer our seconds, and those of onnxruntime as a multiple."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    found: list[tuple[LayerCase, float, float]] = []
+    for case in map(LayerCase, layers):
+        seconds = in_turns(_layer_kernels(case), rounds)
+        pairs = zip(seconds["theirs"], seconds["ours"], strict=True)
+        times = median(theirs / ours for theirs, ours in pairs)
+        found.append((case, median(seconds["ours"]), times))
+    return found
+
+
+def _layer_report(options: Options) -> Iterator[str]:
+    if not find_spec("onnxruntime") or not find_spec("onnx"):
+        return
+    for name, network in MODELS.items():
+        layers = [*dict.fromkeys(network().layers)]
+        layers = layers[-2:] if options.quick else layers
+        results = in_fresh_process(_layer_speeds, layers, 3 if options.quick else 15)
+        yield table(
+            [f"layers of {name}", "us", "GOP/s", "onnxruntime u8, times as long"],
+            (
+                [
+                    str(case),
+                    number(1e6 * seconds),
+                    number(case.operations / seconds / 1e9),
+                    f"{number(times)}x",
+                ]
+                for case, seconds, times in results
+            ),
+        )
+        yield targets(
+            Target(
+                f"{name}, {case}: at most as long as onnxruntime", 1 / times, 1.0, "x"
+            )
+            for case, _, times in results
         )
 
 
@@ -358,6 +580,7 @@ def _verification_report(options: Options) -> Iterator[str]:
 def report(options: Options) -> Iterator[str]:
     """All tables and targets."""
     yield from _kernel_report(options)
+    yield from _layer_report(options)
     yield from _verification_report(options)
 
 

@@ -29,7 +29,7 @@ from math import prod
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,22 @@ def _tensor(shape: Sequence[int]) -> str:
     return f"tensor<{''.join(f'{size}x' for size in shape)}f32>"
 
 
+class Layer(NamedTuple):
+    """A convolution whose results have the stride-th part of the pixels."""
+
+    shape: tuple[int, int, int]
+    """Height, width and channels of the input."""
+
+    window: tuple[int, int]
+
+    stride: tuple[int, int]
+
+    channels: int
+    """Those of the result."""
+
+    is_depthwise: bool = False
+
+
 class Network:
     """A float model of `tfl` ops that grows layer by layer."""
 
@@ -75,6 +91,9 @@ class Network:
 
         self.products = 0
         """The number of multiplications of an inference."""
+
+        self.layers: list[Layer] = []
+        """The convolutions."""
 
         self._input_shape = self.shape
         self._lines: list[str] = []
@@ -132,6 +151,8 @@ class Network:
         activation: str = "RELU",
     ) -> None:
         """Add a convolution."""
+        _, *size = self.shape
+        self.layers.append(Layer((size[0], size[1], size[2]), window, stride, channels))
         weights = (channels, *window, self.shape[-1])
         attributes = _WINDOW.format(*stride, activation)
         shape = (1, *self._moved(stride), channels)
@@ -139,7 +160,10 @@ class Network:
 
     def depthwise(self, stride: int = 1) -> None:
         """Add a depthwise convolution with a window of 3 x 3."""
-        channels = self.shape[-1]
+        _, height, width, channels = self.shape
+        self.layers.append(
+            Layer((height, width, channels), (3, 3), (stride, stride), channels, True)
+        )
         attributes = _WINDOW.format(stride, stride, "RELU")
         self._weighted(
             "depthwise_conv_2d",
@@ -406,8 +430,8 @@ def _targets(results: Mapping[str, Result]) -> Iterator[Target]:
     for name, result in results.items():
         times = result.seconds["ours"] / result.seconds["XNNPACK"]
         why = (
-            "XNNPACK requantizes sums while they are in registers, with one rounding in "
-            "floating point; the reference kernels, and ours, round twice in integers."
+            "The reference kernels, and ours, round twice in integers, XNNPACK once in "
+            "floating point."
         )
         yield Target(f"{name}: at most as long as XNNPACK", times, 1.0, "x", why)
         yield Target(f"{name}: different values", result.different, 0, "")
