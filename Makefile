@@ -27,7 +27,7 @@ help:
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
-	@echo "make prove      prove what holds of casts of many types (half an hour)"
+	@echo "make prove      prove what holds of casts of many types (five minutes)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
 	@echo "make cpus       run the tests of execution for each CPU that this machine can be taken for"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"

@@ -13,7 +13,16 @@ It needs the extra `prove`; trying all inputs needs `mlir`, too.
 from .casts import CastProver
 from .formula import Cast
 from .modules import provers
+from .requantization import RequantizationProver
 from .terms import UnsupportedError
 from .theorems import Theorem, Verdict
 
-__all__ = ["Cast", "CastProver", "Theorem", "UnsupportedError", "Verdict", "provers"]
+__all__ = [
+    "Cast",
+    "CastProver",
+    "RequantizationProver",
+    "Theorem",
+    "UnsupportedError",
+    "Verdict",
+    "provers",
+]

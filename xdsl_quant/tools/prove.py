@@ -11,6 +11,8 @@ examples:
   xdsl-quant-prove '!quant.uniform<i8:f32, 0.3:5>' --rounding-mode truncate
   xdsl-quant-prove '!quant.uniform<i8:f32, 1.0>' --scales 1e-30 1e30
   xdsl-quant-prove model.mlir --all-inputs
+  xdsl-quant-prove '!quant.fixed_point<i32:f32, 1518500250p-37>' \\
+      --to '!quant.fixed_point<i8:f32, 1173741824p-30:3>'
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from xdsl_quant.diagnostics import counted
-from xdsl_quant.rounding_mode import Rounding
-from xdsl_quant.runtime.loading import IRError
+from xdsl_quant.rounding_mode import Rounding, ScaleRounding
+from xdsl_quant.runtime.loading import IRError, parse_type
 
 from .failures import Failure, exit_code, read_module, reported
 from .options import (
@@ -33,6 +37,9 @@ from .options import (
     shows_progress,
 )
 from .progress import with_progress
+
+if TYPE_CHECKING:
+    from xdsl_quant.proving import Theorem
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -68,6 +75,17 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also give compiled code and NumPy all expressed values, 4,294,967,296 of f32",
     )
+    parser.add_argument(
+        "--to",
+        metavar="TYPE",
+        help="prove what holds of requantization from one !quant.fixed_point type to this",
+    )
+    parser.add_argument(
+        "--scale-rounding",
+        choices=get_args(ScaleRounding),
+        default="single",
+        help="how requantization rounds (default: %(default)s)",
+    )
     add_rounding_options(parser, "casts")
     add_passes_option(parser)
     add_progress_option(parser)
@@ -77,40 +95,53 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> None:
     with reported(options.module, ImportError):
-        from xdsl_quant.proving import CastProver, Theorem, UnsupportedError, provers
+        from xdsl_quant.proving import UnsupportedError
 
     errors = (UnsupportedError, IRError, ValueError, ImportError)
-    is_type = options.module.startswith("!")
-    source = options.module if is_type else read_module(options)
-    given = given_rounding(options)
-    if "rounding_mode" in given:
-        given["mode"] = given.pop("rounding_mode")
-    scales = None if options.scales is None else tuple(options.scales)
-    with reported(options.module, *errors):
-        found = provers(
-            source,
-            Rounding(**given),
-            fuse=options.fuse,
-            scales=scales,
-            seconds=options.seconds,
-        )
-
-    def claims(prover: CastProver) -> Iterator[Theorem]:
-        yield from prover.theorems()
-        if options.all_inputs:
-            yield from prover.all_inputs(_chunks if shows_progress(options) else iter)
-
     open_count = 0
-    for prover in found:
-        print(f"{prover.cast.type}: {prover.passes}")
-        with reported(options.module, *errors):
-            for theorem in claims(prover):
+    with reported(options.module, *errors):
+        for title, theorems in _claims(options):
+            print(title)
+            for theorem in theorems:
                 print(f"  {theorem}", flush=True)
                 open_count += theorem.verdict != "proved"
     if open_count:
         raise Failure(
             f"{options.module}: error: {counted(open_count, 'claim')} not proved"
         )
+
+
+def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem]]]:
+    """The claims about each type, and what they are about."""
+    from xdsl_quant.proving import RequantizationProver, provers
+
+    if options.to is not None:
+        # The prover checks that they are fixed-point types.
+        source, target = map(cast(Any, parse_type), (options.module, options.to))
+        prover = RequantizationProver(
+            source, target, options.scale_rounding, options.seconds
+        )
+        yield f"{source} to {target}: {prover.passes}", prover.theorems()
+        return
+    is_type = options.module.startswith("!")
+    source = options.module if is_type else read_module(options)
+    given = given_rounding(options)
+    if "rounding_mode" in given:
+        given["mode"] = given.pop("rounding_mode")
+    scales = None if options.scales is None else tuple(options.scales)
+    found = provers(
+        source,
+        Rounding(**given),
+        fuse=options.fuse,
+        scales=scales,
+        seconds=options.seconds,
+    )
+    progress = _chunks if shows_progress(options) else iter
+    for prover in found:
+        theorems = prover.theorems()
+        if options.all_inputs:
+            theorems = chain(theorems, prover.all_inputs(progress))
+        yield f"{prover.cast.type}: {prover.passes}", theorems
 
 
 def _chunks(chunks: Iterable[int]) -> Iterator[int]:

@@ -65,6 +65,22 @@ def test_all_scales(capsys: pytest.CaptureFixture[str]):
     assert main(arguments) == 0
 
 
+def test_requantization(capsys: pytest.CaptureFixture[str]):
+    source = "!quant.fixed_point<i8:f32, 1518500250p-37:-5>"
+    target = "!quant.fixed_point<i4:f32, 1173741824p-35>"
+    assert main([source, "--to", target, "--scale-rounding", "double"]) == 0
+    assert lines(capsys.readouterr().out) == [
+        f"{source} to {target}: lower-quant-ops{{rounding-mode=nearest-even keep-qdq=true "
+        "scale-rounding=double},strip-func-quant-types,canonicalize",
+        "  proved: requantized q is within 1 + |x| / 2**31 of x + z2 for all q (solver)",
+    ]
+    assert main([source, "--to", "!quant.uniform<i8:f32, 0.5>"]) == 1
+    assert capsys.readouterr().err == (
+        f"{source}: error: '!quant.uniform<i8:f32, 5.000000e-01>' is no "
+        "'!quant.fixed_point' type with one scale\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

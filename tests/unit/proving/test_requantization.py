@@ -1,0 +1,62 @@
+"""What is proved of requantization between fixed-point scales."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from xdsl_quant.proving import RequantizationProver, UnsupportedError
+from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes, parse_module, parse_type
+
+SOURCE = "!quant.fixed_point<i8:f32, 1518500250p-37:-5>"
+TARGET = "!quant.fixed_point<u8<10:200>:f32, 1173741824p-38:13>"
+
+
+def prover(
+    source: str = SOURCE, target: str = TARGET, rounding: ScaleRounding = "single"
+) -> RequantizationProver:
+    types: list[Any] = [parse_type(source), parse_type(target)]
+    return RequantizationProver(types[0], types[1], rounding)
+
+
+@pytest.mark.parametrize(("rounding", "bound"), [("single", "1/2"), ("double", "1")])
+def test_requantization_is_near_what_is_exact(rounding: ScaleRounding, bound: str):
+    (found,) = prover(rounding=rounding).theorems()
+    assert found.verdict == "proved"
+    assert found.claim == (
+        f"requantized q is within {bound} + |x| / 2**31 of x + z2 for all q"
+    )
+
+
+def test_the_bound_is_least():
+    narrow = prover()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RequantizationProver, "bound", Fraction(49, 100))
+        assert narrow.is_near().verdict == "refuted"
+
+
+@pytest.mark.parametrize(
+    "change", [("shrsi", "shrui"), ("addi", "subi"), ("maxsi", "minsi")]
+)
+def test_wrong_requantization_is_refuted(change: tuple[str, str]):
+    right = prover()
+    module = parse_module(right.text)
+    apply_passes(module, right.passes)
+    text = str(module)
+    assert f"arith.{change[0]} " in text
+    wrong = parse_module(text.replace(f"arith.{change[0]} ", f"arith.{change[1]} "))
+    right.__dict__["_function"] = entry_function(wrong)
+    assert right.is_near().verdict == "refuted"
+
+
+def test_other_types():
+    with pytest.raises(UnsupportedError) as caught:
+        prover(target="!quant.uniform<i8:f32, 0.5>")
+    assert str(caught.value) == (
+        "'!quant.uniform<i8:f32, 5.000000e-01>' is no '!quant.fixed_point' type with one "
+        "scale"
+    )
