@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from benchmarks.measuring import Kernel, in_fresh_process, in_turns
 from benchmarks.report import Options, Target, main, number, ratio, table, targets
 from xdsl_quant.execution import CompiledFunction, compile
-from xdsl_quant.execution.memory_plan import Lifetime, plan_memory
+from xdsl_quant.execution.memory_plan import Lifetime, place_by_size
 from xdsl_quant.frontends.tflite.reader import read_model
 from xdsl_quant.quantizer import quantize
 
@@ -309,7 +309,7 @@ def _arena(path: Path) -> int:
         for index in steps
     }
     lifetimes = [Lifetime(sizes[i], min(s), max(s)) for i, s in steps.items()]
-    return plan_memory(lifetimes)[1]
+    return place_by_size(lifetimes)[1]
 
 
 def _interpreter(path: Path, *, is_reference: bool) -> Any:

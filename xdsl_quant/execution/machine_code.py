@@ -45,6 +45,7 @@ from .tensor_fixes import (
     has_dynamic_branches,
     may_write_results_at_once,
     read_initial_values_as_inputs,
+    read_where_padded,
     reshape_where_sizes_are_dynamic,
     separate_destinations,
 )
@@ -199,6 +200,7 @@ class MachineCode:
             schedule.schedule_fused(module)
         reshape_where_sizes_are_dynamic(module)
         copy_what_while_loops_carry(module)
+        read_where_padded(module)
         separate_destinations(module)
         # Or what one branch computes is written to a result of the size of another.
         if not has_dynamic_branches(module) and may_write_results_at_once(module):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 ALIGNMENT = 64
 """Bytes, of a cache line and of the widest vectors."""
@@ -27,20 +28,40 @@ class Lifetime:
         return self.start <= other.stop and other.start <= self.stop
 
 
-def plan_memory(lifetimes: Sequence[Lifetime]) -> tuple[Sequence[int], int]:
-    """
-    Where values are in a block of memory, and the size of the block in bytes.
+Plan: TypeAlias = tuple[Sequence[int], int]
+"""Where values are in a block of memory, and the size of the block in bytes."""
 
-    Values that are needed in the same step are apart, and all are aligned to 64 bytes.
-    Larger values are placed first, each in the smallest gap that is large enough: see
-    "Greedy by Size for Offset Calculation" in Pisarchyk and Lee, "Efficient Memory
+
+def plan_memory(lifetimes: Sequence[Lifetime]) -> Plan:
+    """
+    The smallest of some plans for a block of memory. Values that are needed in the same
+    step are apart, and all are aligned to 64 bytes.
+
+    Args:
+        lifetimes: the values, of at least one byte each.
+    """
+    by_start = _placed(lifetimes, lambda value: value.start)
+    by_duration = _placed(lifetimes, lambda value: value.start - value.stop)
+    plans = place_by_size(lifetimes), by_start, by_duration
+    return min(plans, key=lambda plan: plan[1])
+
+
+def place_by_size(lifetimes: Sequence[Lifetime]) -> Plan:
+    """
+    A plan for which larger values are placed first, each in the smallest gap that is large
+    enough: "Greedy by Size for Offset Calculation" in Pisarchyk and Lee, "Efficient Memory
     Management for Deep Neural Net Inference" (arXiv 2001.03288). So does LiteRT.
 
     Args:
         lifetimes: the values, of at least one byte each.
     """
+    return _placed(lifetimes, lambda value: -value.size)
+
+
+def _placed(lifetimes: Sequence[Lifetime], key: Callable[[Lifetime], int]) -> Plan:
+    """A plan for which values are placed in the order of a key."""
     offsets: dict[int, int] = {}
-    for i in sorted(range(len(lifetimes)), key=lambda i: -lifetimes[i].size):
+    for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
         taken = sorted(
             (offset, offset + _aligned(lifetimes[j].size))
             for j, offset in offsets.items()

@@ -182,6 +182,61 @@ def reshape_where_sizes_are_dynamic(module: Any) -> None:
         op.erase()
 
 
+def read_where_padded(module: Any) -> None:
+    """
+    Let ops read a tensor where it is with padding around it, so that it is in memory once.
+    Those with other shapes can do so, too, if their reshapes only add a dimension of 1.
+    """
+    for reshape in ops_in(module, "tensor.reshape"):
+        _add_dimension(reshape)
+    for insert in ops_in(module, "tensor.insert_slice"):
+        source, *_ = insert.operands
+        readers = {use.owner.operation for use in source.uses} - {insert.operation}
+        ops = [op.operation for op in insert.operation.block.operations]
+        later = {*ops[ops.index(insert.operation) :]}
+        can_read = all(op.name.startswith(_READS) for op in readers)
+        if readers and can_read and readers <= later and _pads(insert):
+            _read_inside(insert)
+
+
+_READS = "linalg.", "tensor.expand_shape"
+
+
+def _add_dimension(reshape: Any) -> None:
+    """Replace a reshape that adds a first dimension of 1, as only views may have gaps."""
+    source, result = reshape.operands[0], reshape.results[0]
+    shape = [*source.type.shape] if source.type.has_rank else []
+    if any(map(is_dynamic, shape)) or not shape or result.type.shape != [1, *shape]:
+        return
+    groups = [[0, 1], *([i] for i in range(2, result.type.rank))]
+    with ir.InsertionPoint(reshape), reshape.location:
+        view = tensor.expand_shape(result.type, source, groups, [], [1, *shape])
+    result.replace_all_uses_with(view)
+    reshape.erase()
+
+
+def _pads(insert: Any) -> bool:
+    """Whether a slice of static sizes is inserted into equal elements, and nothing else."""
+    if len(insert.operands) != 2 or any(map(_writes_to, insert.results[0].uses)):
+        return False
+    source, target = insert.operands
+    op = made_by(target, "linalg.fill", "linalg.generic")
+    is_filled = op is not None and _has_equal_elements(op)
+    return is_filled and source.type.rank == target.type.rank
+
+
+def _read_inside(insert: Any) -> None:
+    """Read the slice of the result of an insertion in place of what is inserted."""
+    source, *_ = insert.operands
+    names = ("static_offsets", "static_sizes", "static_strides")
+    parts = [insert.attributes[name] for name in names]
+    with ir.InsertionPoint.after(insert.operation), insert.location:
+        inside = tensor.ExtractSliceOp(
+            source.type, insert.results[0], [], [], [], *parts
+        ).result
+    source.replace_all_uses_except(inside, insert.operation)
+
+
 def separate_destinations(module: Any) -> None:
     """
     Let each op that writes to an empty tensor, or to one of equal elements, have one of its

@@ -4,7 +4,12 @@ from random import Random
 
 import pytest
 
-from xdsl_quant.execution.memory_plan import ALIGNMENT, Lifetime, plan_memory
+from xdsl_quant.execution.memory_plan import (
+    ALIGNMENT,
+    Lifetime,
+    place_by_size,
+    plan_memory,
+)
 
 
 def test_lifetimes_overlap():
@@ -30,7 +35,7 @@ PLANS: list[tuple[list[tuple[int, int, int]], tuple[list[int], int]]] = [
 
 @pytest.mark.parametrize(("values", "expected"), PLANS)
 def test_plans(values: list[tuple[int, int, int]], expected: tuple[list[int], int]):
-    assert plan_memory([Lifetime(*value) for value in values]) == expected
+    assert place_by_size([Lifetime(*value) for value in values]) == expected
 
 
 def test_smallest_gap():
@@ -40,7 +45,22 @@ def test_smallest_gap():
         *(Lifetime(size, 0, 0) for size in (960, 448)),
         Lifetime(64, 1, 1),
     ]
-    assert plan_memory(values) == ([0, 1984, 2944, 1024, 2496, 2496], 3200)
+    assert place_by_size(values) == ([0, 1984, 2944, 1024, 2496, 2496], 3200)
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes"),
+    [
+        # Values in the order in which they are needed leave no gap, as larger ones do.
+        ([(28227, 0, 3), (20000, 2, 5), (18432, 4, 7), (38416, 6, 9)], (66752, 56896)),
+        # Those that are needed long are out of the way of others.
+        ([(320, 4, 5), (128, 0, 1), (256, 0, 0), (192, 1, 4)], (640, 576)),
+    ],
+)
+def test_smallest_plan(values: list[tuple[int, int, int]], sizes: tuple[int, int]):
+    lifetimes = [Lifetime(*value) for value in values]
+    plans = place_by_size(lifetimes), plan_memory(lifetimes)
+    assert tuple(size for _, size in plans) == sizes
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -53,6 +73,7 @@ def test_no_value_is_overwritten(seed: int):
             Lifetime(random.randint(1, 700), start, start + random.randrange(9))
         )
     offsets, size = plan_memory(values)
+    assert size <= place_by_size(values)[1]
     owner: dict[tuple[int, int], int] = {}
     for i, (value, offset) in enumerate(zip(values, offsets, strict=True)):
         assert offset % ALIGNMENT == 0

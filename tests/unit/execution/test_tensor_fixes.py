@@ -10,7 +10,10 @@ pytest.importorskip("mlir")
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.clock_reads import ClockReads
 from xdsl_quant.execution.mlir_bindings import ir, made_by, ops_in
-from xdsl_quant.execution.tensor_fixes import separate_destinations
+from xdsl_quant.execution.tensor_fixes import (
+    read_where_padded,
+    separate_destinations,
+)
 
 MATMUL = (
     "linalg.matmul ins(%x, %x : tensor<4x4xf32>, tensor<4x4xf32>) "
@@ -87,6 +90,85 @@ def test_what_is_read_stays():
         f"{FILL.replace('%zero :', '%n :')}\n%y = {MATMUL}\n%z = {MATMUL}"
     )
     assert len(ops_in(module, "linalg.fill")) == 1
+
+
+ADD = (
+    "linalg.add ins(%a, %x : tensor<4x4xf32>, tensor<4x4xf32>) "
+    "outs(%x : tensor<4x4xf32>) -> tensor<4x4xf32>"
+)
+
+PAD = """%fives = tensor.empty() : tensor<5x5xf32>
+  %zeros = linalg.fill ins(%{0} : f32) outs(%fives : tensor<5x5xf32>) -> tensor<5x5xf32>
+  %p = tensor.insert_slice %a into %zeros[1, 0] [4, 4] [1, 1]
+    : tensor<4x4xf32> into tensor<5x5xf32>"""
+
+PAD_AGAIN = """%q = tensor.insert_slice %x into %p[0, 0] [4, 4] [1, 1]
+    : tensor<4x4xf32> into tensor<5x5xf32>"""
+
+
+def padded(*lines: str) -> Any:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(f"""
+func.func @f(%x: tensor<4x4xf32>, %n: f32, %k: index) -> tensor<4x4xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %five = tensor.empty() : tensor<5x5xf32>
+  %a = math.absf %x : tensor<4x4xf32>
+  {"".join(f"{line}{chr(10)}" for line in lines)}
+  return %y : tensor<4x4xf32>
+}}""")
+        read_where_padded(module)
+        assert module.operation.verify()
+        return module
+
+
+def test_tensors_are_read_where_they_are_padded():
+    module = padded(PAD.format("zero"), f"%y = {ADD}")
+    (slice_,) = ops_in(module, "tensor.extract_slice")
+    (insert,) = ops_in(module, "tensor.insert_slice")
+    assert slice_.operands[0] == insert.results[0]
+    assert insert.operands[0] == ops_in(module, "math.absf")[0].results[0]
+    for name in ("static_offsets", "static_sizes", "static_strides"):
+        assert slice_.attributes[name] == insert.attributes[name]
+    (add,) = ops_in(module, "linalg.add")
+    assert add.operands[0] == slice_.results[0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # It is read before it is inserted.
+        [f"%y = {ADD}", PAD.format("zero")],
+        # Something is inserted on top of it, which may be in place.
+        [PAD.format("zero"), PAD_AGAIN, f"%y = {ADD}"],
+        # What is around it is no padding.
+        [PAD.format("zero").replace("into %zeros", "into %fives"), f"%y = {ADD}"],
+        [PAD.format("zero").replace("%a into", "%x into"), f"%y = {ADD}"],
+        [PAD.format("zero").replace("[1, 0]", "[%k, 0]"), f"%y = {ADD}"],
+        # A result should be an array of the caller at once.
+        [
+            PAD.format("zero"),
+            "%y = tensor.cast %a : tensor<4x4xf32> to tensor<4x4xf32>",
+        ],
+    ],
+    ids=["before", "in place", "no padding", "another one", "dynamic", "result"],
+)
+def test_tensors_that_are_read_elsewhere(lines: list[str]):
+    assert not ops_in(padded(*lines), "tensor.extract_slice")
+
+
+def test_reshapes_of_padded_tensors():
+    reshape = """%shape = arith.constant dense<[1, 4, 4]> : tensor<3xindex>
+  %r = tensor.reshape %a(%shape) : (tensor<4x4xf32>, tensor<3xindex>) -> tensor<1x4x4xf32>
+  %y = tensor.collapse_shape %r [[0, 1], [2]] : tensor<1x4x4xf32> into tensor<4x4xf32>"""
+    module = padded(PAD.format("zero"), reshape)
+    assert not ops_in(module, "tensor.reshape")
+    (expand,) = ops_in(module, "tensor.expand_shape")
+    assert made_by(expand.operands[0], "tensor.extract_slice")
+    other = reshape.replace("1, 4, 4", "4, 4, 1").replace("1x4x4", "4x4x1")
+    other = other.replace("[[0, 1], [2]]", "[[0], [1, 2]]")
+    module = padded(PAD.format("zero"), other)
+    assert len(ops_in(module, "tensor.reshape")) == 1
+    assert not ops_in(module, "tensor.extract_slice")
 
 
 def test_no_copies(monkeypatch: pytest.MonkeyPatch):

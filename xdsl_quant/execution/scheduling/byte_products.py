@@ -110,7 +110,8 @@ def call_byte_products(module: Any, bits: int) -> None:
             product, epilogue = _with_pixels(product, epilogue, sizes)
         name = next(names)
         last = epilogue.op if epilogue else op
-        with op.location:
+        parts = [op, *(ops_in(epilogue.op) if epilogue else ())]
+        with ir.Location.fused([part.location for part in parts]):
             memrefs = [*map(_memref, values)]
             text = product_text(name, memrefs, product, epilogue, bits)
             for part in ir.Module.parse(text).body.operations:
