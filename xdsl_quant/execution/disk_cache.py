@@ -65,10 +65,16 @@ def read(key: str) -> Entry | None:
         return None
     path = folder / f"{_PREFIX}{key}"
     try:
-        data = path.read_bytes()
-        os.utime(path)
+        with path.open("rb") as stream:
+            # Others may have put files into the folder when they could still write to it.
+            if not _is_own(os.fstat(stream.fileno())):
+                return None
+            data = stream.read()
     except OSError:
         return None
+    # Where nothing can be written, nothing will be removed, either.
+    with suppress(OSError):
+        os.utime(path)
     digest, rest = data[:_DIGEST_SIZE], data[_DIGEST_SIZE:]
     if digest != _digest(key.encode(), rest):
         return None
@@ -82,7 +88,11 @@ def write(key: str, entry: Entry) -> None:
         return
     data = b"\n".join((json.dumps(entry.header).encode(), entry.content))
     with suppress(OSError):
-        with open_atomically(folder / f"{_PREFIX}{key}") as stream:
+        path = folder / f"{_PREFIX}{key}"
+        # A file of somebody else would stay theirs.
+        path.unlink(missing_ok=True)
+        with open_atomically(path) as stream:
+            os.chmod(stream.fileno(), 0o600)
             stream.write(_digest(key.encode(), data))
             stream.write(data)
         _trim(folder)
@@ -138,10 +148,16 @@ def _folder() -> Path | None:
     if status.st_uid != os.geteuid():
         _warn(f"'{folder}' belongs to another user")
         return None
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not _is_own(status):
         _warn(f"others can write to '{folder}'; run chmod go-w on it")
         return None
     return folder
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether something belongs to this user, and nobody else can write to it."""
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return status.st_uid == os.geteuid() and not status.st_mode & others
 
 
 def _default_folder() -> Path:

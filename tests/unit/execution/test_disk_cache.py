@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -506,6 +507,49 @@ def test_folders_of_others(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
         assert disk_cache.read("0") is None
+
+
+@pytest.mark.parametrize("mask", [0, 0o022])
+def test_files_of_others(mask: int, folder: Path, anew: Anew, codes: list[MachineCode]):
+    """They may be older than the permissions of the folder."""
+    before = os.umask(mask)
+    try:
+        anew(TEXT)
+        for path in files(folder):
+            assert path.stat().st_mode & 0o777 == 0o600
+            path.chmod(0o622)
+        anew(TEXT)
+    finally:
+        os.umask(before)
+    assert len(codes) == 2
+    anew(TEXT)
+    assert len(codes) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs files of another user")
+def test_files_that_belong_to_others(
+    folder: Path, anew: Anew, codes: list[MachineCode]
+):
+    anew(TEXT)
+    for path in files(folder):
+        os.chown(path, 65534, 65534)
+    for _ in range(2):
+        anew(TEXT)
+    assert len(codes) == 2
+
+
+def test_folders_that_are_read_only(
+    anew: Anew, codes: list[MachineCode], monkeypatch: pytest.MonkeyPatch
+):
+    """An image of a container may come with what is compiled."""
+    anew(TEXT)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", fail)
+    anew(TEXT)
+    assert len(codes) == 1
 
 
 def test_folders_that_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch):
