@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.unit.execution.scheduling.test_byte_products import product, some
+from tests.unit.execution.test_tfl import FRAMES, PATHS
 from xdsl_quant.execution import compile, cpu, machine_code
 from xdsl_quant.execution.cpu import (
     CpuName,
@@ -19,6 +21,7 @@ from xdsl_quant.execution.cpu import (
     machine_features,
 )
 from xdsl_quant.execution.machine_code import MachineCode
+from xdsl_quant.runtime.stateful_function import StatefulFunction
 
 CPUS = [*available_cpus()]
 
@@ -97,6 +100,20 @@ def test_casts(name: CpuName):
         q, z = function(x, y)
         assert q.tolist() == np.clip(np.rint(x * 2 + 3), -128, 127).tolist()
         assert z.tolist() == (y + y).tolist()
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_models(name: CpuName):
+    path = PATHS[0]
+    models = [
+        StatefulFunction(path, partial(compile, **options))
+        for options in ({"schedule": False}, {"cpu": name})
+    ]
+    for frame in FRAMES:
+        for step in zip(*(model.step(frame) for model in models), strict=True):
+            assert np.array_equal(*step)
+        for state in zip(*(model.state for model in models), strict=True):
+            assert np.array_equal(*state)
 
 
 # Which there are
