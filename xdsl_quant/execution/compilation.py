@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MAX_CACHED = 256
 
 
-_Key = tuple[str, str | None, Rounding, bool, bool, Cpu]
+_Key = tuple[str, str | None, Rounding, bool, bool, Cpu, int]
 """A digest of the module and the options."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
@@ -59,6 +59,7 @@ def compile(
     fuse: bool = True,
     schedule: bool = True,
     cpu: CpuName = "native",
+    threads: int = 1,
     host_functions: HostFunctions | None = None,
 ) -> CompiledFunction:
     """
@@ -90,6 +91,8 @@ def compile(
             tiles, stores past the cache, and min/max of values where these are computed.
         cpu: the instructions that code may use: all of this machine (`native`), or those
             of a CPU without some of them, which changes no number.
+        threads: how many threads compute large products of 8-bit integers; others run in
+            the thread of the call.
         host_functions: the Python functions that the module declares and calls, by name:
             see [`host_functions`][xdsl_quant.runtime.host_functions]. With these nothing
             is kept.
@@ -110,8 +113,11 @@ def compile(
     for option, value in (("fuse", fuse), ("schedule", schedule)):
         if not isinstance(cast(object, value), bool):
             raise TypeError(f"{option} must be True or False, not {value!r}")
+    if type(cast(object, threads)) is not int or threads < 1:
+        raise ValueError(f"threads must be a positive int, not {threads!r}")
     host_functions = checked_host_functions(host_functions)
-    key = _digest(module), entry, rounding, fuse, schedule, cpu_named(cpu)
+    machine = cpu_named(cpu)
+    key = _digest(module), entry, rounding, fuse, schedule, machine, threads
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
@@ -126,7 +132,7 @@ def compile(
 def _compile(
     module: ModuleOp | str | Path, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
-    digest, entry, rounding, fuse, schedule, cpu = key
+    digest, entry, rounding, fuse, schedule, cpu, threads = key
     # The caller may change the module that was given.
     given = module.clone() if isinstance(module, ModuleOp) else module
 
@@ -153,6 +159,7 @@ def _compile(
         host_functions,
         schedule=schedule,
         cpu=cpu,
+        threads=threads,
     )
 
 

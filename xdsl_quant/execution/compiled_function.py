@@ -82,6 +82,7 @@ class CompiledFunction:
         *,
         schedule: bool,
         cpu: Cpu,
+        threads: int,
     ):
         """
         Args:
@@ -91,6 +92,7 @@ class CompiledFunction:
             host_functions: Python functions that the code calls.
             schedule: whether the code is made fast.
             cpu: the instructions that it may use.
+            threads: how many threads compute large products.
 
         Raises:
             CompilationError: if MLIR does not compile it.
@@ -108,6 +110,7 @@ class CompiledFunction:
         self._host_functions = host_functions
         self._schedule = schedule
         self._cpu = cpu
+        self._threads = threads
         self._code = code = self._compiled(stream=False)
         self.temporary_bytes = code.temporary_bytes
         self._can_stream = code.can_stream and wrapper.writes_more_than_it_reads
@@ -312,7 +315,12 @@ class CompiledFunction:
         text = f"{self.text if text is None else text}\n{self._wrapper.text}"
         if not functions and clock is None:
             return code_of(
-                text, names, schedule=self._schedule, cpu=self._cpu, stream=stream
+                text,
+                names,
+                schedule=self._schedule,
+                cpu=self._cpu,
+                threads=self._threads,
+                stream=stream,
             )
         from .machine_code import MachineCode
 
@@ -328,6 +336,7 @@ class CompiledFunction:
             callbacks,
             schedule=self._schedule,
             cpu=self._cpu,
+            threads=self._threads,
             stream=stream,
             clock=clock,
         )

@@ -141,6 +141,7 @@ class MachineCode:
         *,
         schedule: bool,
         cpu: Cpu,
+        threads: int = 1,
         stream: bool = False,
         clock: ClockReads | None = None,
     ):
@@ -154,6 +155,7 @@ class MachineCode:
             callbacks: these as ctypes callbacks, by symbols.
             schedule: whether code is made fast, beside what MLIR does.
             cpu: the instructions that it may use.
+            threads: how many threads compute large products.
             stream: whether the kernel streams results, where it can.
             clock: what reads the clock in the kernel.
 
@@ -166,16 +168,20 @@ class MachineCode:
         try:
             with _lock, context, ir.Location.unknown(context):
                 module = ir.Module.parse(text)
-                steps = Schedule(names[0], host_functions, cpu, stream=stream)
+                steps = Schedule(
+                    names[0], host_functions, cpu, stream=stream, threads=threads
+                )
                 self._lower(module, names, steps if schedule else None, clock)
                 generate_for_cpu(module, cpu)
-                self._callbacks = {**callbacks, **steps.callbacks}
+                calls = steps.thread_calls
+                self._callbacks = {**callbacks, **steps.callbacks, **calls.callbacks}
                 # Code writes to the memory of the times.
                 self._clock = clock
                 if clock:
                     self._callbacks |= clock.callbacks
                 self.can_stream = steps.can_stream
                 self._start(module, names)
+                calls.link(self.function)
         except ir.MLIRError as e:
             raise CompilationError(f"MLIR: {_first_diagnostic(e)}") from None
 

@@ -131,8 +131,12 @@ def failure() -> str | BaseException | None:
 
 def guarded(function: Callable[[], object]) -> None:
     """Call a function from compiled code, unless there was a failure before."""
-    if _thread.is_muted or _thread.failure is not None:
-        return
+    if not _thread.is_muted and _thread.failure is None:
+        attempt(function)
+
+
+def attempt(function: Callable[[], object]) -> None:
+    """Call a function from compiled code, and keep what it raises."""
     try:
         function()
     # An interruption, too, must not pass.

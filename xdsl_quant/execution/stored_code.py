@@ -37,7 +37,13 @@ class StoredCode:
 
 
 def code_of(
-    text: str, names: Sequence[str], *, schedule: bool, cpu: Cpu, stream: bool
+    text: str,
+    names: Sequence[str],
+    *,
+    schedule: bool,
+    cpu: Cpu,
+    threads: int,
+    stream: bool,
 ) -> MachineCode | StoredCode:
     """
     The code of a module without Python functions. The arguments are those of `MachineCode`.
@@ -46,13 +52,22 @@ def code_of(
         CompilationError: if MLIR does not compile the module.
         ImportError: if MLIR is not installed.
     """
-    key = disk_cache.key_of("code", text, names, schedule, cpu.name, stream)
+    key = disk_cache.key_of("code", text, names, schedule, cpu.name, threads, stream)
     if key and (entry := disk_cache.read(key)):
         with suppress(LinkError):
             return StoredCode(entry, names)
     from .machine_code import MachineCode
 
-    code = MachineCode(text, names, {}, {}, schedule=schedule, cpu=cpu, stream=stream)
+    code = MachineCode(
+        text,
+        names,
+        {},
+        {},
+        schedule=schedule,
+        cpu=cpu,
+        threads=threads,
+        stream=stream,
+    )
     if key and not code.has_callbacks:
         header = {
             "can_stream": code.can_stream,

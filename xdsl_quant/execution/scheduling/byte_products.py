@@ -12,22 +12,35 @@ flipped. What that and the zero point make too much of a column is a constant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mlir_bindings import func, ir, made_by, ops_in
+from ..mlir_bindings import func, functions_in, ir, made_by, ops_in
+from ..thread_calls import ThreadCalls
 from .contractions import Contraction, Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
 from .memrefs import constant_of, steps_of
 from .vector_code import LANES
-from .vnni_code import ChannelProduct, Loop, Memref, Product, merged, product_text
+from .vnni_code import (
+    ChannelProduct,
+    Loop,
+    Memref,
+    Product,
+    Weighted,
+    merged,
+    product_text,
+)
 
 _MARK = "xdsl_quant.bytes"
+
+_LARGE = 1 << 25
+"""So many products take longer than it takes to let another thread compute some of them."""
 
 
 def keep_byte_products(module: Any) -> None:
@@ -86,11 +99,20 @@ def _keep_in_memory(op: Any, operand: int) -> None:
     op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
 
 
-def call_byte_products(module: Any, bits: int) -> None:
+def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
     """
     Replace the products on memrefs, and what only makes something of each of their sums, by
-    calls of functions that compute them, in registers of so many bits.
+    calls of functions that compute them.
+
+    Args:
+        module: where they are.
+        bits: those of a register.
+        threads: so many threads compute large products.
+
+    Returns:
+        the calls by several threads.
     """
+    calls = ThreadCalls()
     taken = {op.attributes["sym_name"].value for op in module.body.operations}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
     for op in [*filter(is_kept, ops_in(module, "linalg.generic"))]:
@@ -108,19 +130,48 @@ def call_byte_products(module: Any, bits: int) -> None:
         if isinstance(product, ChannelProduct):
             sizes = [value.type.element_type.width // 8 for value in values]
             product, epilogue = _with_pixels(product, epilogue, sizes)
-        name = next(names)
         last = epilogue.op if epilogue else op
-        parts = [op, *(ops_in(epilogue.op) if epilogue else ())]
-        with ir.Location.fused([part.location for part in parts]):
-            memrefs = [*map(_memref, values)]
-            text = product_text(name, memrefs, product, epilogue, bits)
-            for part in ir.Module.parse(text).body.operations:
-                module.body.append(part.detach_from_parent())
+        ops = [op, *(ops_in(epilogue.op) if epilogue else ())]
+        parts = _parts(product, [*map(_memref, values)], threads)
+        functions = {name: part for part, name in zip(parts, names, strict=False)}
+        with ir.Location.fused([each.location for each in ops]):
+            for name, part in functions.items():
+                _add_text(module, product_text(name, *part, epilogue, bits))
+            if len(functions) > 1:
+                types = [value.type for value in values]
+                parts = functions_in(module, functions)
+                calls.add(module, name := next(names), types, parts)
             with ir.InsertionPoint(last):
                 func.call([], name, values)
         op.erase()
         if epilogue is not None:
             epilogue.erase()
+    return calls
+
+
+def _add_text(module: Any, text: str) -> None:
+    for op in ir.Module.parse(text).body.operations:
+        module.body.append(op.detach_from_parent())
+
+
+def _parts(
+    product: Weighted, memrefs: Sequence[Memref], threads: int
+) -> Sequence[tuple[Sequence[Memref], Weighted]]:
+    """A product as several ones of some rows each, if it is large."""
+    first, *inner = product.rows
+    size = math.prod(loop.size for loop in product.rows) * product.weights.size
+    count = min(threads, first.size) if size >= _LARGE else 1
+    ends = [first.size * i // count for i in range(count + 1)]
+    return [
+        (
+            [
+                memref._replace(offset=memref.offset + start * step)
+                for memref, step in zip(memrefs, first.steps, strict=True)
+            ],
+            replace(product, rows=[Loop(end - start, first.steps), *inner]),
+        )
+        for start, end in pairwise(ends)
+    ]
 
 
 def _with_pixels(

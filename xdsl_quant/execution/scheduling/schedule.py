@@ -8,6 +8,7 @@ from xdsl_quant.runtime.host_functions import HostFunctions
 
 from ..cpu import Cpu
 from ..mlir_bindings import run_passes
+from ..thread_calls import ThreadCalls
 from .byte_products import call_byte_products, keep_byte_products
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
@@ -22,11 +23,20 @@ class Schedule:
     callbacks: dict[str, object]
     """What the module calls beside the given functions: ctypes callbacks, by symbols."""
 
+    thread_calls: ThreadCalls
+    """What several threads call."""
+
     can_stream: bool
     """Whether there is a result that the kernel streams if it is told to."""
 
     def __init__(
-        self, kernel: str, functions: HostFunctions, cpu: Cpu, *, stream: bool
+        self,
+        kernel: str,
+        functions: HostFunctions,
+        cpu: Cpu,
+        *,
+        stream: bool,
+        threads: int,
     ):
         """
         Args:
@@ -34,13 +44,16 @@ class Schedule:
             functions: the Python functions that the module calls, by name.
             cpu: the instructions that there are.
             stream: whether the kernel streams results, where it can.
+            threads: how many threads compute large products.
         """
         self.callbacks = {}
+        self.thread_calls = ThreadCalls()
         self.can_stream = False
         self._kernel = kernel
         self._functions = functions
         self._cpu = cpu
         self._stream = stream
+        self._threads = threads
 
     def schedule_tensors(self, module: Any) -> None:
         """Work on ops on tensors, before loops are fused."""
@@ -57,7 +70,9 @@ class Schedule:
 
     def schedule_buffers(self, module: Any) -> None:
         """Work on ops on memrefs, before they become loops."""
-        call_byte_products(module, self._cpu.vnni_bits)
+        self.thread_calls = call_byte_products(
+            module, self._cpu.vnni_bits, self._threads
+        )
         streamable = streamable_ops(module, self._kernel)
         self.can_stream = bool(streamable)
         if self._stream:
