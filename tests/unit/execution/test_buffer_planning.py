@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -179,3 +181,29 @@ def test_threads(schedule: bool):
         results = [*executor.map(function, inputs)]
     for x, result in zip(inputs, results, strict=True):
         assert np.array_equal(result, x @ x @ x @ x @ (x @ x))
+
+
+def virtual_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+
+
+def test_calls_that_are_given_up():
+    """They free the block, too."""
+    type_ = "tensor<2048x2048xi32>"
+    function = compile(f"""
+func.func @f(%x: {type_}, %y: tensor<?xi32>, %z: tensor<?xi32>, %i: index)
+    -> (i32, {type_}) {{
+  %sums = arith.addi %y, %z : tensor<?xi32>
+  %sum = tensor.extract %sums[%i] : tensor<?xi32>
+  %zero = arith.constant dense<0> : {type_}
+  %y0 = linalg.matmul ins(%x, %x : {type_}, {type_}) outs(%zero : {type_}) -> {type_}
+  %y1 = linalg.matmul ins(%y0, %x : {type_}, {type_}) outs(%zero : {type_}) -> {type_}
+  return %sum, %y1 : i32, {type_}
+}}""")
+    assert function.temporary_bytes >= 16 << 20
+    x, y = np.zeros((2048, 2048), np.int32), np.ones(2, np.int32)
+    before = virtual_bytes()
+    for _ in range(20):
+        with pytest.raises(ValueError, match="dimension"):
+            function(x, y, y[:1], 0)
+    assert virtual_bytes() - before < 10 * (16 << 20)
