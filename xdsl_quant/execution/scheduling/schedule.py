@@ -10,6 +10,7 @@ from ..cpu import Cpu
 from ..mlir_bindings import run_passes
 from ..thread_calls import ThreadCalls
 from .byte_products import call_byte_products, keep_byte_products
+from .constant_sums import fold_constant_sums
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
 from .shared_loops import share_loops
@@ -58,6 +59,7 @@ class Schedule:
     def schedule_tensors(self, module: Any) -> None:
         """Work on ops on tensors, before loops are fused."""
         self.callbacks = reduce_min_max(module, self._functions)
+        fold_constant_sums(module)
         if self._cpu.vnni_bits:
             keep_byte_products(module)
         tile_contractions(module)
