@@ -149,22 +149,21 @@ def _elementwise(op: Any, sums: Any, column: int) -> Epilogue | None:
     operands = [*op.operands]
     maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
     kinds = {str(kind) for kind in op.attributes["iterator_types"]}
-    if operands.count(sums) != 1 or len(op.regions[0].blocks[0].arguments) != len(
-        operands
-    ):
+    arguments = [*op.regions[0].blocks[0].arguments]
+    results = op.attributes["operandSegmentSizes"][1]
+    if results != 1 or any(arguments[-1].uses) or sums == operands[-1]:
         return None
-    if kinds != {"#linalg.iterator_type<parallel>"}:
+    if operands.count(sums) != 1 or kinds != {"#linalg.iterator_type<parallel>"}:
         return None
     position = operands.index(sums)
-    if position == len(operands) - 1:
-        return None
-    loops: dict[int, int] = {}
-    for dimension, index in enumerate(maps[position].results):
-        if isinstance(index, ir.AffineDimExpr):
-            loops[index.position] = dimension
-        elif not isinstance(index, ir.AffineConstantExpr):
-            return None
+    loops = {
+        index.position: dimension
+        for dimension, index in enumerate(maps[position].results)
+        if isinstance(index, ir.AffineDimExpr)
+    }
     shape = sums.type.shape
+    if any(shape[i] != 1 for i in {*range(len(shape))} - {*loops.values()}):
+        return None
     sizes = {
         index.position: size
         for index, size in zip(maps[-1].results, operands[-1].type.shape, strict=True)
@@ -230,13 +229,16 @@ def _is_buffer(memref: Any) -> bool:
     return bool(made_by(memref, "memref.alloc", "memref.get_global"))
 
 
+_MEMREF_WRITES = "memref.dealloc", "memref.store"
+
+
 def _written(op: Any) -> Sequence[Any]:
-    """The memrefs that an op may write to."""
+    """The memrefs that an op may write to, or frees."""
     operands = [*op.operands]
     if op.name.startswith("linalg.") and "operandSegmentSizes" in op.attributes:
         operands = operands[op.attributes["operandSegmentSizes"][0] :]
     elif op.name == "memref.copy":
         operands = operands[1:]
-    elif op.name.startswith("memref.") and op.name != "memref.store":
+    elif op.name.startswith("memref.") and op.name not in _MEMREF_WRITES:
         return []
     return [value for value in operands if isinstance(value.type, ir.MemRefType)]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from xdsl_quant.execution import compile
 from xdsl_quant.execution.cpu import available_cpus
+from xdsl_quant.execution.mlir_bindings import ir
 from xdsl_quant.execution.scheduling import byte_products
 
 pytestmark = pytest.mark.skipif(
@@ -537,3 +538,92 @@ def test_nothing_behind_channels_is_read(channels: int):
         actual = compile(text)(x)
     expected = compile(text, schedule=False)(values)
     np.testing.assert_array_equal(actual, expected)
+
+
+def buffers(between: str = "", body: str = "", last: str = "") -> str:
+    """A function of memrefs, as they are where products become calls."""
+    return f"""
+memref.global "private" constant @w : memref<4x16xi8> = dense<{[[*range(1, 17)]] * 4}>
+func.func @f(%r: memref<3x16xi8>) {{
+  %zero = arith.constant 0 : i32
+  %c = arith.constant 5 : i8
+  %w = memref.get_global @w : memref<4x16xi8>
+  %x = memref.alloc() : memref<3x4xi8>
+  linalg.fill ins(%c : i8) outs(%x : memref<3x4xi8>)
+  %s = memref.alloc() : memref<3x16xi32>
+  linalg.fill ins(%zero : i32) outs(%s : memref<3x16xi32>)
+  linalg.generic {{indexing_maps = [
+      affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %w : memref<3x4xi8>, memref<4x16xi8>) outs(%s : memref<3x16xi32>)
+      attrs = {{xdsl_quant.bytes}} {{
+  ^bb0(%l: i8, %q: i8, %t: i32):
+    %le = arith.extsi %l : i8 to i32
+    %qe = arith.extsi %q : i8 to i32
+    %p = arith.muli %le, %qe : i32
+    %u = arith.addi %t, %p : i32
+    linalg.yield %u : i32
+  }}
+  {between}
+  {last or LAST.format(body=body)}
+  memref.dealloc %s : memref<3x16xi32>
+  return
+}}"""
+
+
+LAST = """
+  linalg.generic {{indexing_maps = [
+      affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%s : memref<3x16xi32>) outs(%r : memref<3x16xi8>) {{
+  ^bb0(%a: i32, %o: i8):
+    %y = arith.trunci %a : i32 to i8
+    {body}
+    linalg.yield %y : i8
+  }}"""
+
+TWO_RESULTS = """
+  %r2 = memref.alloc() : memref<3x16xi8>
+  linalg.generic {indexing_maps = [
+      affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>,
+      affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%s : memref<3x16xi32>) outs(%r, %r2 : memref<3x16xi8>, memref<3x16xi8>) {
+  ^bb0(%a: i32, %o: i8, %o2: i8):
+    %y = arith.trunci %a : i32 to i8
+    linalg.yield %y, %y : i8, i8
+  }"""
+
+ONE_ROW = """
+  %v = memref.subview %r[0, 0] [1, 16] [1, 1]
+      : memref<3x16xi8> to memref<16xi8, strided<[1]>>
+  linalg.generic {indexing_maps = [
+      affine_map<(n) -> (0, n)>, affine_map<(n) -> (n)>],
+      iterator_types = ["parallel"]}
+      ins(%s : memref<3x16xi32>) outs(%v : memref<16xi8, strided<[1]>>) {
+  ^bb0(%a: i32, %o: i8):
+    %y = arith.trunci %a : i32 to i8
+    linalg.yield %y : i8
+  }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_epilogue"),
+    [
+        (buffers(), True),
+        # What the product is computed of is gone, or changed
+        (buffers("memref.dealloc %x : memref<3x4xi8>"), False),
+        (buffers("linalg.fill ins(%c : i8) outs(%x : memref<3x4xi8>)"), False),
+        # Something is read that is written, too; several results; a part of the sums
+        (buffers(body="").replace("linalg.yield %y", "linalg.yield %o"), False),
+        (buffers(last=TWO_RESULTS), False),
+        (buffers(last=ONE_ROW), False),
+    ],
+)
+def test_what_is_an_epilogue(text: str, is_epilogue: bool, texts: list[str]):
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        byte_products.call_byte_products(module, 512, 1)
+        assert module.operation.verify()
+    assert has_epilogues(texts) == [is_epilogue]
