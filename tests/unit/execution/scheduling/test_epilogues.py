@@ -8,13 +8,10 @@ from numpy.typing import NDArray
 
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from xdsl_quant.execution import compile
-from xdsl_quant.execution.cpu import available_cpus
 from xdsl_quant.execution.mlir_bindings import ir
 from xdsl_quant.execution.scheduling import byte_products
 
-pytestmark = pytest.mark.skipif(
-    "avx512-vnni" not in available_cpus(), reason="needs AVX-512 VNNI"
-)
+pytestmark = pytest.mark.usefixtures("byte_products")
 
 RNG = np.random.default_rng(0)
 GUARD = 64

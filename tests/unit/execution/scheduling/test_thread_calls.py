@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from tests.unit.execution.scheduling.test_byte_products import (
-    needs_vnni,
     product,
     some,
 )
 from xdsl_quant.execution import compile, thread_calls
 from xdsl_quant.execution.scheduling import byte_products
 
-pytestmark = needs_vnni
+pytestmark = pytest.mark.usefixtures("byte_products")
 
 THREADS = [1, 2, 3, 50]
 
