@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
+from threading import Condition
 from typing import Any
 
 from .mlir_bindings import func, ir
@@ -63,25 +66,62 @@ class ThreadCalls:
         address = ctypes.addressof(words)
         size = ctypes.sizeof(ctypes.c_int64)
         words[:] = [address + size * (count + i) for i in range(count)] + [*descriptors]
-        first, *others = (self._functions[name] for name in names)
-        pool = _pool(os.getpid(), len(others))
-        calls = [pool.submit(function, address) for function in others]
+        functions = [self._functions[name] for name in names]
+        work = _Work(functions, address)
         try:
-            first(address)
+            # Without other threads, as at the end of the process, the caller does it all.
+            with suppress(RuntimeError):
+                pool = _pool(os.getpid(), len(functions) - 1)
+                for _ in functions[1:]:
+                    pool.submit(work.help)
+            work.do()
         finally:
-            _wait_for(calls)
+            work.wait()
+
+
+class _Work:
+    """Functions that are called by the caller and those who help."""
+
+    def __init__(self, functions: Sequence[Callable[[int], None]], address: int):
+        self._todo = deque(functions)
+        self._address = address
+        self._changed = Condition()
+        self._helpers = 0
+
+    def do(self) -> None:
+        """Call the functions that nobody has called yet."""
+        with suppress(IndexError):
+            while True:
+                self._todo.popleft()(self._address)
+
+    def help(self) -> None:
+        """The same in another thread. Who comes too late finds nothing left to do."""
+        with self._changed:
+            if not self._todo:
+                return
+            self._helpers += 1
+        try:
+            self.do()
+        finally:
+            with self._changed:
+                self._helpers -= 1
+                self._changed.notify_all()
+
+    def wait(self) -> None:
+        """
+        Wait until nobody helps: until then the memory of the caller is used. After an
+        interruption, what is left is not done.
+        """
+        try:
+            with self._changed:
+                self._todo.clear()
+                self._changed.wait_for(lambda: not self._helpers)
+        except BaseException:
+            self.wait()
+            raise
 
 
 @cache
 def _pool(process: int, size: int) -> ThreadPoolExecutor:
     """The threads of a process. After a fork there are none, so it needs its own."""
     return ThreadPoolExecutor(size, f"xdsl_quant_{process}")
-
-
-def _wait_for(calls: Sequence[Future[None]]) -> None:
-    """Wait until calls have returned: until then they use the memory of the caller."""
-    try:
-        wait(calls)
-    except BaseException:
-        _wait_for(calls)
-        raise

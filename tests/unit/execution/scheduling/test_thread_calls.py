@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from concurrent import futures
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from tests.unit.execution.scheduling.test_byte_products import (
 )
 from xdsl_quant.execution import compile, thread_calls
 from xdsl_quant.execution.scheduling import byte_products
+from xdsl_quant.execution.thread_calls import _Work  # pyright: ignore[reportPrivateUsage]
 
 pytestmark = pytest.mark.usefixtures("byte_products")
 
@@ -36,11 +37,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many functions are called at the same time, for each product."""
     numbers: list[int] = []
 
-    def wait(calls: Sequence[Future[None]]) -> None:
-        numbers.append(1 + len(calls))
-        futures.wait(calls)
+    def work(functions: Sequence[Callable[[int], None]], address: int) -> _Work:
+        numbers.append(len(functions))
+        return _Work(functions, address)
 
-    monkeypatch.setattr(thread_calls, "wait", wait)
+    monkeypatch.setattr(thread_calls, "_Work", work)
     return numbers
 
 
@@ -101,36 +102,83 @@ def test_many_callers():
         assert np.array_equal(result, x.astype(np.int32) @ weights.astype(np.int32))
 
 
-def test_threads_that_fail(monkeypatch: pytest.MonkeyPatch):
-    """The call raises what threads raise, and the next one is as it should be."""
+@pytest.mark.parametrize("failing", ["_pool", "start"])
+def test_threads_that_do_not_start(failing: str, monkeypatch: pytest.MonkeyPatch):
+    """The thread of the caller does it all, and calls after that are not disturbed."""
     call, weights = call_and_weights()
-    x = some(16, 16)
+    thread_calls._pool.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
-    def no_pool(*_: int) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(thread_calls, "_pool", no_pool)
-        with pytest.raises(RuntimeError, match=r"^can't start new thread$"):
-            call(x)
-    assert np.array_equal(call(x), x.astype(np.int32) @ weights.astype(np.int32))
+        patch.setattr(thread_calls if failing == "_pool" else Thread, failing, fail)
+        for _ in range(3):
+            x = some(16, 16)
+            assert np.array_equal(
+                call(x), x.astype(np.int32) @ weights.astype(np.int32)
+            )
+    for _ in range(3):
+        x = some(16, 16)
+        assert np.array_equal(call(x), x.astype(np.int32) @ weights.astype(np.int32))
+
+
+def test_helpers_that_come_late():
+    """Nothing of a call that is over is done."""
+    called: list[int] = []
+    work = _Work([called.append] * 2, 7)
+    work.do()
+    work.wait()
+    work.help()
+    assert called == [7, 7]
 
 
 def test_interrupted_while_waiting(monkeypatch: pytest.MonkeyPatch):
     """The memory of a call is there until all threads have returned."""
-    call, _ = call_and_weights()
-    waited: list[bool] = []
+    start, go, returned = Event(), Event(), Event()
 
-    def wait(calls: Sequence[Future[None]]) -> None:
-        waited.append(True)
-        if len(waited) == 1:
-            raise KeyboardInterrupt
-        futures.wait(calls)
+    def slow(_: int) -> None:
+        start.set()
+        assert go.wait(10)
+        returned.set()
 
-    monkeypatch.setattr(thread_calls, "wait", wait)
+    work = _Work([slow, lambda _: None], 0)
+    helper = Thread(target=work.help)
+    helper.start()
+    assert start.wait(10)
+
+    def interrupted(_: Callable[[], bool]) -> None:
+        monkeypatch.undo()
+        go.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work._changed, "wait_for", interrupted)  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(KeyboardInterrupt):
-        call(some(16, 16))
-    assert len(waited) == 2
+        work.wait()
+    assert returned.is_set()
+    helper.join()
+
+
+AT_EXIT = """
+import atexit
+import numpy as np
+from tests.unit.execution.scheduling.test_thread_calls import call_and_weights
+from xdsl_quant.execution.scheduling import byte_products
+
+byte_products._LARGE = 40
+call, weights = call_and_weights()
+x = weights.T.copy()
+expected = call(x)
+atexit.register(lambda: print(np.array_equal(call(x), expected)))
+"""
+
+
+def test_at_the_end_of_a_process():
+    """There are no new threads by then."""
+    result = subprocess.run(
+        [sys.executable, "-c", AT_EXIT], check=True, timeout=100, stdout=subprocess.PIPE
+    )
+    assert result.stdout == b"True\n"
 
 
 FORK = """
