@@ -178,7 +178,7 @@ func.func @f(%x: tensor<?xi8>) -> tensor<?xf32> {
     monkeypatch.setattr(compiled_function, "STREAMED_BYTES", 0)
     x = np.arange(-128, 128).astype(np.int8)
     for _ in range(2):
-        assert anew(text)(x).tolist() == x.tolist()
+        assert anew(text, schedule=True)(x).tolist() == x.tolist()
         assert len(codes) == 2
 
 
@@ -209,6 +209,7 @@ def test_each_part_of_the_key(anew: Anew, codes: list[MachineCode]):
         ((TEXT, None), {"schedule": False}),
         *(((TEXT, None), {"cpu": name}) for name in [*cpu.available_cpus()][1:]),
     ]
+    texts = [(given, {"schedule": True, **options}) for given, options in texts]
     results = [anew(*arguments, **options) for arguments, options in texts]
     lowered = {function.text for function in results}
     # Without a zero point, the order of addition is all the same.
