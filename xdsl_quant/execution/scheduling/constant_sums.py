@@ -54,7 +54,8 @@ def _equal_elements(value: Any) -> int | None:
         number = made_by(op.operands[0], "arith.constant")
     elif op := made_by(value, "linalg.generic"):
         block = op.regions[0].blocks[0]
-        (yielded, *_) = block.operations[len(block.operations) - 1].operands
+        results = block.operations[len(block.operations) - 1].operands
+        yielded = results[value.result_number]
         number = made_by(yielded, "arith.constant")
         if yielded == block.arguments[0] and len(op.operands) == 2:
             numbers = constant_of(op.operands[0])

@@ -87,3 +87,33 @@ def test_sums(result: str, fill: str):
 )
 def test_others(text: str):
     assert not is_folded(text)
+
+
+def test_an_op_with_two_results():
+    """Sums begin with what is in the one that is used."""
+    tensor = "tensor<2xi32>"
+    maps = "affine_map<(i) -> (i)>, affine_map<(i) -> (i)>"
+    text = f"""
+func.func @f() -> {tensor} {{
+  %c = arith.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+  %e = tensor.empty() : {tensor}
+  %a, %b = "linalg.generic"(%e, %e) <{{
+      indexing_maps = [{maps}], iterator_types = [#linalg.iterator_type<parallel>],
+      operandSegmentSizes = array<i32: 0, 2>}}> ({{
+  ^bb0(%x: i32, %y: i32):
+    %first = arith.constant 100 : i32
+    %second = arith.constant 5 : i32
+    "linalg.yield"(%first, %second) : (i32, i32) -> ()
+  }}) : ({tensor}, {tensor}) -> ({tensor}, {tensor})
+  %r = linalg.generic {{indexing_maps = [
+      affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}}
+      ins(%c : tensor<2x3xi32>) outs(%b : {tensor}) {{
+  ^bb0(%x: i32, %o: i32):
+    %t = arith.addi %o, %x : i32
+    linalg.yield %t : i32
+  }} -> {tensor}
+  return %r : {tensor}
+}}"""
+    assert is_folded(text)
+    assert compile(text)().tolist() == [11, 20]
