@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 from xdsl_quant.diagnostics import counted, shortened_text
-from xdsl_quant.execution.profile import Profile, ProfileRow
 
 from .package_files import template
 from .report_parts import STYLE, bars_svg
@@ -13,23 +14,49 @@ from .report_parts import STYLE, bars_svg
 _TABLE = template("profile_table.html")
 
 
-def profile_html(profile: Profile) -> str:
-    """A table of the rows that take longest, with bars of their times."""
-    shown = profile.longest
-    more = len(profile.rows) - len(shown)
-    rest = f"<p>… and {counted(more, 'row')} that take less: see <code>rows</code>.</p>"
-    summary = profile.summary.replace(" us", " µs")
+class TimedRow(NamedTuple):
+    """Ops that share code, and how long it takes."""
+
+    number: int
+    name: str
+    location: str
+    result_type: str
+    seconds: float
+
+    cells: Sequence[str]
+    """The texts of microseconds, share, products and their speed."""
+
+    fused: str
+    """The other ops in the code."""
+
+
+def profile_html(
+    name: str, summary: str, rows: Sequence[TimedRow], hidden_count: int
+) -> str:
+    """
+    A table with bars of times.
+
+    Args:
+        name: that of the function.
+        summary: what is said of it.
+        rows: those that are shown.
+        hidden_count: the number of others, which take less.
+    """
+    rest = ""
+    if hidden_count:
+        others = counted(hidden_count, "row")
+        rest = f"<p>… and {others} that take less: see <code>rows</code>.</p>"
+    longest = max((row.seconds for row in rows), default=0.0)
     return _TABLE.substitute(
         style=STYLE,
-        caption=f"<code>{escape(profile.name)}</code>: {summary}.",
-        rows="\n".join(_row(profile, row) for row in shown),
-        more=rest if more else "",
+        caption=f"<code>{escape(name)}</code>: {summary.replace(' us', ' µs')}.",
+        rows="\n".join(_row(row, longest) for row in rows),
+        more=rest,
     )
 
 
-def _row(profile: Profile, row: ProfileRow) -> str:
-    time, *numbers = profile.cells(row)
-    longest = max(each.seconds for each in profile.rows)
+def _row(row: TimedRow, longest: float) -> str:
+    time, *numbers = row.cells
     bar = bars_svg([(row.seconds, "in")], longest, f"{time} µs") if row.seconds else ""
     place = row.location.removeprefix('loc("').removesuffix('")')
     cells = "".join(f'<td class="n">{text}</td>' for text in numbers)

@@ -159,9 +159,22 @@ class Profile:
 
     def _repr_html_(self) -> str:
         # Drawing is above execution.
-        from xdsl_quant.display.profile_html import profile_html
+        from xdsl_quant.display.profile_html import TimedRow, profile_html
 
-        return profile_html(self)
+        shown = [
+            TimedRow(
+                row.number,
+                row.name,
+                row.location,
+                row.result_type,
+                row.seconds,
+                self.cells(row),
+                row.fused,
+            )
+            for row in self.longest
+        ]
+        hidden_count = len(self.rows) - len(shown)
+        return profile_html(self.name, self.summary, shown, hidden_count)
 
 
 def measure_steps(

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("mlir")
 
 from tests.unit.display.html_tree import parse_html, text_of
-from xdsl_quant.display.profile_html import profile_html
 from xdsl_quant.execution import Profile, ProfileRow, compile
 from xdsl_quant.execution.profile import MAX_SHOWN, rows_of
 from xdsl_quant.execution.source_ops import SourceOp, number_ops, numbers_in
@@ -40,6 +39,11 @@ func.func @f(%x: tensor<3x4xf32>) -> tensor<3x5xf32> {
   return %z : tensor<3x5xf32>
 }
 """
+
+
+def html_of(profile: Profile) -> str:
+    """What a notebook shows."""
+    return profile._repr_html_()  # pyright: ignore[reportPrivateUsage] by its caller
 
 
 def ops(*names: str) -> list[SourceOp]:
@@ -190,14 +194,14 @@ def test_longest():
     profile = Profile("f", rows, 1)
     assert profile.longest == [row for row in rows if row.seconds > 3]
     assert "\n... and 3 rows that take less\n\nf: " in repr(profile)
-    assert "and 3 rows that take less" in text_of(parse_html(profile_html(profile)))
+    assert "and 3 rows that take less" in text_of(parse_html(html_of(profile)))
 
 
 def test_html():
     evil = SourceOp("<a>&", 'loc("<b>")', "<c>")
     shown = ProfileRow(1, [evil], [], 2e-6, 1000, 1)
     none = ProfileRow(2, ops("d"), [1], 0.0, 0, 0)
-    tree = parse_html(profile_html(Profile("<f>", [shown, none], 3)))
+    tree = parse_html(html_of(Profile("<f>", [shown, none], 3)))
     assert [
         [text_of(cell) for cell in line] for body in tree.iter("tbody") for line in body
     ] == [
