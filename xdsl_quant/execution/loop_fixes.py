@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .building import has_identity_layout
+from .compilation_error import CompilationError
 from .mlir_bindings import arith, cf, functions_in, ir, linalg, made_by, memref, ops_in
 
 _OF_SHAPES = (
@@ -100,11 +101,24 @@ def store_whole_bytes(module: Any) -> None:
 
 
 def _in_bytes(type_: Any) -> Any:
-    """A memref type with integers of whole bytes; any other type as it is."""
+    """
+    A memref type with integers of whole bytes; any other type as it is.
+
+    Raises:
+        CompilationError: if integers are wider than 64 bits, but not as wide as in memory:
+            MLIR allocates 12 bytes for an i72, and LLVM for x86-64 stores 16.
+    """
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
     element_type = type_.element_type
-    if not isinstance(element_type, ir.IntegerType) or element_type.width > 64:
+    if not isinstance(element_type, ir.IntegerType):
+        return type_
+    if element_type.width > 64:
+        if element_type.width % 128:
+            raise CompilationError(
+                f"unsupported integers of {element_type.width} bits in memory; widen them "
+                "to 128 bits"
+            )
         return type_
     width = next(width for width in (8, 16, 32, 64) if element_type.width <= width)
     if width == element_type.width:

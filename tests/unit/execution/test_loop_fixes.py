@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_quant.execution import compile
+from xdsl_quant.execution import CompilationError, compile
 
 ROWS = 4
 GUARD = 64
@@ -127,3 +127,37 @@ def test_short_odd_loops_that_narrow_have_no_vectors(narrowing: bool):
             if "loop_annotation" in op.attributes
         ]
     assert annotated == ([3, 5, 7, 9, 11, 13, 15] if narrowing else [])
+
+
+@pytest.mark.parametrize("width", [65, 72, 96, 128, 200])
+def test_wide_integers_in_memory(width: int):
+    wide = f"tensor<512xi{width}>"
+    text = f"""
+func.func @f(%x: tensor<512xi32>) -> (tensor<512xi32>, tensor<512xi32>) {{
+  %wide = arith.extsi %x : tensor<512xi32> to {wide}
+  %e = tensor.empty() : {wide}
+  %r = linalg.generic {{indexing_maps = [
+      affine_map<(i) -> (511 - i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]}} ins(%wide : {wide}) outs(%e : {wide}) {{
+  ^bb0(%y: i{width}, %o: i{width}):
+    linalg.yield %y : i{width}
+  }} -> {wide}
+  %s = linalg.generic {{indexing_maps = [
+      affine_map<(i) -> (511 - i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]}} ins(%r : {wide}) outs(%e : {wide}) {{
+  ^bb0(%y: i{width}, %o: i{width}):
+    %z = arith.addi %y, %y : i{width}
+    linalg.yield %z : i{width}
+  }} -> {wide}
+  %once = arith.trunci %r : {wide} to tensor<512xi32>
+  %twice = arith.trunci %s : {wide} to tensor<512xi32>
+  return %once, %twice : tensor<512xi32>, tensor<512xi32>
+}}"""
+    if width == 128:
+        x = np.arange(512, dtype=np.int32)
+        once, twice = compile(text)(x)
+        assert once.tolist() == x[::-1].tolist()
+        assert twice.tolist() == (2 * x).tolist()
+        return
+    with pytest.raises(CompilationError, match=f"integers of {width} bits in memory"):
+        compile(text)
