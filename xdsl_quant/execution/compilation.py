@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 _MAX_CACHED = 256
 
 
-_Key = tuple[str, str | None, Rounding, bool, bool, Cpu, int]
-"""A digest of the module and the options."""
+_Key = tuple[str, str | None, Rounding, bool, bool, Cpu, int, str]
+"""A digest of the module, the options, and the path of a file, which is read again."""
 
 _cache: OrderedDict[_Key, CompiledFunction] = OrderedDict()
 """The functions that were asked for last, the very last one at the end."""
@@ -117,7 +117,8 @@ def compile(
         raise ValueError(f"threads must be a positive int, not {threads!r}")
     host_functions = checked_host_functions(host_functions)
     machine = cpu_named(cpu)
-    key = _digest(module), entry, rounding, fuse, schedule, machine, threads
+    path = str(module) if is_tflite_file(module) else ""
+    key = _digest(module), entry, rounding, fuse, schedule, machine, threads, path
     if host_functions:
         return _compile(module, key, host_functions)
     with _lock:
@@ -132,7 +133,7 @@ def compile(
 def _compile(
     module: ModuleOp | str | Path, key: _Key, host_functions: HostFunctions
 ) -> CompiledFunction:
-    digest, entry, rounding, fuse, schedule, cpu, threads = key
+    digest, entry, rounding, fuse, schedule, cpu, threads, _ = key
     # The caller may change the module that was given.
     given = module.clone() if isinstance(module, ModuleOp) else module
 

@@ -154,6 +154,17 @@ def test_a_file(anew: Anew, codes: list[MachineCode], tmp_path: Path):
         third.profile(x)
 
 
+def test_a_copy_of_a_file(anew: Anew, tmp_path: Path):
+    """Each is profiled from its own path."""
+    path, copy = tmp_path / "model.tflite", tmp_path / "copy.tflite"
+    for each in (path, copy):
+        each.write_bytes(WINE.read_bytes())
+    anew(path)
+    anew(path)
+    path.unlink()
+    assert compile(copy).profile(np.zeros((1, 13), np.float32)).rows
+
+
 def test_profile(anew: Anew):
     x = np.arange(3, dtype=np.float32)
     names = [[row.name for row in anew(TEXT).profile(x).rows] for _ in range(2)]
