@@ -127,7 +127,7 @@ def _trim(folder: Path) -> None:
 
 
 def _is_off() -> bool:
-    return os.environ.get(VARIABLE) == "off"
+    return os.environ.get(VARIABLE, "").lower() in ("off", "0")
 
 
 def _folder() -> Path | None:
@@ -136,7 +136,7 @@ def _folder() -> Path | None:
         return None
     given = os.environ.get(VARIABLE)
     try:
-        folder = Path(given) if given else _default_folder()
+        folder = Path(given).expanduser() if given else _default_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
     except (OSError, RuntimeError) as e:

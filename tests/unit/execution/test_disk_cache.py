@@ -476,6 +476,22 @@ def test_a_disk_that_is_full(
 # Folders
 
 
+@pytest.mark.parametrize("setting", ["off", "OFF", "0"])
+def test_no_folder(setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDSL_QUANT_CACHE", setting)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    disk_cache.write("0", Entry({}, b""))
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDSL_QUANT_CACHE", "~/kept")
+    disk_cache.write("0", Entry({}, b""))
+    assert len(files(tmp_path / "kept")) == 1
+
+
 def test_default_folders(tmp_path: Path, anew: Anew, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path / "home"
     for setting in (None, ""):
