@@ -55,6 +55,13 @@ class Model:
         )
 
 
+_LAYERS = (
+    "A batch takes some ten microseconds more for calls from and to Python, and results of "
+    "products are read once more."
+)
+"""What limits calibration of layers."""
+
+
 def _tensor(shape: Sequence[int]) -> str:
     return f"tensor<{'x'.join(map(str, shape))}xf32>"
 
@@ -93,12 +100,8 @@ def _mlp(samples: int, sizes: Sequence[int]) -> Model:
         )
         source, type_ = f"%relu{i}", result
     name = f"MLP {'-'.join(map(str, sizes))}, {samples} samples"
-    why = (
-        "A batch takes some ten microseconds more for calls from and to Python, and small "
-        "tensors take as long as their first and last vectors."
-    )
     text = _function(shapes, lines, f"{source} : {type_}")
-    return Model(name, text, tuple(shapes), why)
+    return Model(name, text, tuple(shapes), _LAYERS)
 
 
 _CONVOLUTION = (
@@ -119,7 +122,9 @@ def _conv_net(samples: int, size: int, channels: Sequence[int]) -> Model:
         lines += _layer(_CONVOLUTION, i, source, sources, result)
         source, type_ = f"%relu{i}", result
     name = f"{len(channels) - 1} convolutions, {samples} images"
-    return Model(name, _function(shapes, lines, f"{source} : {type_}"), tuple(shapes))
+    return Model(
+        name, _function(shapes, lines, f"{source} : {type_}"), tuple(shapes), _LAYERS
+    )
 
 
 def _chain(elements: int, length: int) -> Model:
