@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,8 +64,14 @@ def test_claims():
 
 def shown(theorem: Theorem) -> str:
     """What the command of a counterexample prints."""
+    # Commands are beside Python, wherever that is.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
-        ["bash", "-c", theorem.command], capture_output=True, text=True, check=True
+        ["bash", "-c", theorem.command],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": path},
     )
     return result.stdout
 

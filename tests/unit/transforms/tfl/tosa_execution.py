@@ -62,7 +62,9 @@ def executable(mlir: Mlir, module: ModuleOp) -> CompiledFunction:
     functions = rest.rpartition("}")[0]
     wrapper = EntryWrapper(entry_point)
     text, cpu = aliases + functions, cpu_named("native")
-    return CompiledFunction(wrapper, text, no_source, {}, schedule=False, cpu=cpu)
+    return CompiledFunction(
+        wrapper, text, no_source, {}, schedule=False, cpu=cpu, threads=1
+    )
 
 
 def group_of(case: Case) -> str:
