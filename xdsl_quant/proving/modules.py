@@ -12,6 +12,7 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
     UniformQuantizedType,
 )
+from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.types import UniformType, scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
@@ -45,7 +46,7 @@ def provers(
     Raises:
         UnsupportedError: if a type is no `!quant.uniform`, or there are no casts.
         IRError: if a text is no type.
-        ValueError: if there is no such rounding.
+        ValueError: if there is no such rounding, or no such scales of a type.
     """
     if (mistake := rounding.mistake()) is not None:
         raise ValueError(mistake)
@@ -56,7 +57,25 @@ def provers(
     else:
         type_ = parse_type(source) if isinstance(source, str) else source
         casts = [*dict.fromkeys(_casts_of(type_, rounding))]
+    if scales is not None:
+        for cast in casts:
+            _check_scales(scales, cast)
     return [CastProver(cast, fuse, scales, seconds) for cast in casts]
+
+
+def _check_scales(scales: tuple[float, float], cast: Cast) -> None:
+    """
+    Raises:
+        ValueError: if there are no scales from the first to the second number.
+    """
+    low, high = scales
+    known = float_format(cast.expressed)
+    # Of no scales, anything would be proved.
+    if not known.smallest <= low <= high <= known.largest:
+        raise ValueError(
+            f"there are no scales of '{cast.expressed}' from {low} to {high}, expected two "
+            f"numbers from {known.smallest} to {known.largest}, the smaller one first"
+        )
 
 
 def _casts_in(module: ModuleOp, rounding: Rounding) -> Iterator[Cast]:

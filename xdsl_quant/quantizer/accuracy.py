@@ -94,7 +94,7 @@ class Labels:
             TypeError: if labels or the metric are of another type.
         """
         source, values = labels_of(labels, batches)
-        if not callable(cast(object, metric or max)):
+        if metric is not None and not callable(cast(object, metric)):
             raise TypeError(
                 "metric must be a function of outputs and labels, not "
                 f"{type(metric).__name__}"

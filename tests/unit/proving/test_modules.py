@@ -62,5 +62,12 @@ def test_mistakes():
     with pytest.raises(UnsupportedError) as wide:
         next(provers("!quant.uniform<i8:f80, 0.5>")[0].theorems())
     assert str(wide.value) == "'f80' is no type of a number that has terms"
+    for scales in ((2.0, 1.0), (0.0, 1.0), (1.0, 1e39), (1.0, float("nan"))):
+        with pytest.raises(ValueError, match="no scales") as none_of_them:
+            provers("!quant.uniform<i8:f32, 0.5>", scales=scales)
+    assert str(none_of_them.value) == (
+        "there are no scales of 'f32' from 1.0 to nan, expected two numbers from "
+        "1.401298464324817e-45 to 3.4028234663852886e+38, the smaller one first"
+    )
     with pytest.raises(ValueError, match="zero point order"):
         provers("!quant.uniform<i8:f32, 0.5>", Rounding("truncate", "after-rounding"))

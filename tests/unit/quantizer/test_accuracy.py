@@ -201,6 +201,8 @@ def test_files_and_types_that_are_no_labels(tmp_path: Path):
     assert str(no_function.value) == (
         "metric must be a function of outputs and labels, not str"
     )
+    with pytest.raises(TypeError, match="not int"):
+        model.report(DATA, np.zeros(70), 0)  # pyright: ignore[reportArgumentType] tested
     with pytest.raises(TypeError) as missing:
         model.report(DATA, metric=lambda outputs, labels: 0.0)
     assert (
