@@ -250,8 +250,8 @@ def test_resources_of_the_same_name(
 
 
 def digest() -> bytes | None:
-    disk_cache._versions.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    return disk_cache._versions()  # pyright: ignore[reportPrivateUsage]
+    disk_cache._versions.cache_clear()  # pyright: ignore[reportPrivateUsage] tested
+    return disk_cache._versions()  # pyright: ignore[reportPrivateUsage] tested
 
 
 def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -396,7 +396,7 @@ def test_without_llvm(
     anew: Anew, codes: list[MachineCode], monkeypatch: pytest.MonkeyPatch
 ):
     anew(TEXT)
-    llvm_library._llvm.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    llvm_library._llvm.cache_clear()  # pyright: ignore[reportPrivateUsage] tested
     monkeypatch.setattr(llvm_library.platform, "machine", lambda: "other")
     assert anew(TEXT)(np.ones(1, np.float32)).tolist() == [2]
     assert len(codes) == 2

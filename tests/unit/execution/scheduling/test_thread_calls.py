@@ -20,7 +20,7 @@ from tests.unit.execution.scheduling.test_byte_products import (
 )
 from xdsl_quant.execution import compile, thread_calls
 from xdsl_quant.execution.scheduling import byte_products
-from xdsl_quant.execution.thread_calls import _Work  # pyright: ignore[reportPrivateUsage]
+from xdsl_quant.execution.thread_calls import _Work  # pyright: ignore[reportPrivateUsage] tested
 
 pytestmark = pytest.mark.usefixtures("byte_products")
 
@@ -106,7 +106,7 @@ def test_many_callers():
 def test_threads_that_do_not_start(failing: str, monkeypatch: pytest.MonkeyPatch):
     """The thread of the caller does it all, and calls after that are not disturbed."""
     call, weights = call_and_weights()
-    thread_calls._pool.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    thread_calls._pool.cache_clear()  # pyright: ignore[reportPrivateUsage] tested
 
     def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -152,7 +152,7 @@ def test_interrupted_while_waiting(monkeypatch: pytest.MonkeyPatch):
         go.set()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(work._changed, "wait_for", interrupted)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(work._changed, "wait_for", interrupted)  # pyright: ignore[reportPrivateUsage] tested
     with pytest.raises(KeyboardInterrupt):
         work.wait()
     assert returned.is_set()
@@ -215,5 +215,5 @@ def test_profile():
 def test_mistakes(threads: object):
     text = "func.func @f() { return }"
     with pytest.raises(ValueError, match=r"^threads must be a positive int, not "):
-        compile(text, threads=threads)  # pyright: ignore[reportArgumentType]
+        compile(text, threads=threads)  # pyright: ignore[reportArgumentType] tested
     assert compile(text, threads=2) is not compile(text)
