@@ -5,6 +5,7 @@ points for 16 bits, and the sigmoid of 16 bits.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -18,37 +19,51 @@ from .fixed_point import Integers, wrapped
 from .quantized import Quantized, round_away, scale_of
 
 Function: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
-"""A real function of an array of floats, computed in its dtype or a wider one."""
+"""A real function of an array of 32-bit floats."""
 
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+def _of_c_library(name: str, otherwise: Function) -> Function:
+    """
+    A function of 32-bit floats of the C library, which kernels call: not each library
+    rounds its functions correctly. Where there is none, another one that is rounded.
+    """
+    try:
+        function = getattr(ctypes.CDLL(None), name)
+    except (AttributeError, OSError, TypeError):
+        return lambda x: otherwise(x.astype(np.float64)).astype(np.float32)
+    function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
+    of_array = np.vectorize(function, otypes=[np.float32])
+    return lambda x: of_array(x.astype(np.float32))
+
+
+_erfc = _of_c_library("erfcf", np.vectorize(math.erfc, otypes=[np.float64]))
+_exp = _of_c_library("expf", np.exp)
+_expm1 = _of_c_library("expm1f", np.expm1)
+_log = _of_c_library("logf", np.log)
+_tanh = _of_c_library("tanhf", np.tanh)
 
 
 def _gelu(x: NDArray[Any]) -> NDArray[Any]:
-    wide = x.astype(np.float64)
-    return 0.5 * wide * _erfc(wide * np.float32(-math.sqrt(0.5)))
+    factor, half = map(np.float32, (-math.sqrt(0.5), 0.5))
+    return half * x * _erfc(x * factor)
 
 
 def _approximate_gelu(x: NDArray[Any]) -> NDArray[Any]:
-    narrow = x.astype(np.float32)
     factor, half, cubic = map(np.float32, (math.sqrt(2 / math.pi), 0.5, 0.044715))
-    inner = factor * (narrow + cubic * narrow * narrow * narrow)
-    tangent = np.tanh(inner.astype(np.float64)).astype(np.float32)
-    return half * narrow * (np.float32(1) + tangent)
+    return half * x * (np.float32(1) + _tanh(factor * (x + cubic * x * x * x)))
 
 
 def _elu(x: NDArray[Any]) -> NDArray[Any]:
-    wide = x.astype(np.float64)
-    return np.where(wide < 0, np.expm1(np.minimum(wide, 0)), wide)
+    return np.where(x < 0, _expm1(np.minimum(x, 0)), x)
 
 
 def _logistic(x: NDArray[Any]) -> NDArray[Any]:
-    exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
-    return np.float32(1) / (np.float32(1) + exponential)
+    return np.float32(1) / (np.float32(1) + _exp(-x))
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    "exp": lambda x: np.exp(x.astype(np.float64)),
-    "tanh": lambda x: np.tanh(x.astype(np.float64)),
+    "exp": _exp,
+    "tanh": _tanh,
     "logistic": _logistic,
     "elu": _elu,
     "gelu": _gelu,
@@ -65,14 +80,12 @@ def function(name: str, result: QuantizationParameters) -> Function:
     scale, zero_point = scale_of(result), int(result.zero_points)
     if name == "log":
         least = np.float32(result.storage_min - zero_point) * scale
-        return lambda x: np.where(
-            x > 0, np.log(np.where(x > 0, x, 1).astype(np.float64)), least
-        )
+        return lambda x: np.where(x > 0, _log(np.where(x > 0, x, 1)), least)
     if name == "rsqrt":
         most = np.float32(result.storage_max) * scale
         return lambda x: np.where(
             x > 0,
-            np.float32(1) / np.sqrt(np.where(x > 0, x, 1).astype(np.float32)),
+            np.float32(1) / np.sqrt(np.where(x > 0, x, np.float32(1))),
             most,
         )
     return FUNCTIONS[name]

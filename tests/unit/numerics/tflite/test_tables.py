@@ -116,6 +116,14 @@ def test_sigmoids_of_large_scales(name: str, scale: float, expected: list[int]):
     assert looked_up(name, x, P(2**-15, storage="i16")).tolist() == expected
 
 
+def test_gelu_is_computed_with_32_bits():
+    """Each step is rounded to 32 bits: 11,138 and 14,056 with 64 bits."""
+    x = QuantizationParameters(0.0001392145495628938, 0, storage="i16")
+    result = QuantizationParameters(0.00027001567650586367, 0, storage="i16")
+    stored = looked_up("gelu", Quantized(np.array([21632, 27264]), x), result)
+    assert stored.tolist() == [11139, 14055]
+
+
 def test_approximate_gelu_is_computed_with_32_bits():
     """Rounded once, it would give 8096 here, which the kernel does not."""
     x = QuantizationParameters(0.00014932279009371996, storage="i16")
