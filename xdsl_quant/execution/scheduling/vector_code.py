@@ -109,6 +109,23 @@ class Code:
             )
             start += size
 
+    def load_group(self, pointer: str, count: int) -> str:
+        """Up to four bytes as an i32."""
+
+        def loaded(place: str, bits: int) -> str:
+            value = self.load(place, f"i{bits}")
+            return (
+                value
+                if bits == 32
+                else self.add(f"arith.extui {value} : i{bits} to i32")
+            )
+
+        if count != 3:
+            return loaded(pointer, 8 * count)
+        low, high = loaded(pointer, 16), loaded(self.at(pointer, 2), 8)
+        shifted = self.add(f"arith.shli {high}, {self.constant(16, 'i32')} : i32")
+        return self.add(f"arith.ori {low}, {shifted} : i32")
+
     def shuffled(self, a: str, b: str, type_: str, lanes: Iterable[int]) -> str:
         """Elements of two vectors of one type."""
         indices = ", ".join(map(str, lanes))

@@ -16,6 +16,16 @@ from typing import ClassVar, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .byte_vectors import (
+    BYTES,
+    SIGNS,
+    SUMS,
+    as_bytes,
+    as_sums,
+    interleaved,
+    repeated,
+    with_products,
+)
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
 from .vector_code import LANES, Code, ColumnTable, Globals
@@ -161,13 +171,6 @@ class ChannelProduct(Weighted):
         return parts.transpose(2, 0, 3, 1).ravel()
 
 
-_SUMS = "vector<16xi32>"
-_BYTES = "vector<64xi8>"
-
-_SIGNS = -0x7F7F7F80
-"""The highest bits of four bytes."""
-
-
 class _Pointers(NamedTuple):
     """Where a tile begins."""
 
@@ -204,7 +207,7 @@ class _Tile:
         code, function = self.code, self.function
         row = function.product.rows[-1]
         start = [
-            code.load(code.at(pointers.columns, 64 * v), _SUMS, 64)
+            code.load(code.at(pointers.columns, 64 * v), SUMS, 64)
             for v in range(self.vectors)
         ]
         lhs, *others = pointers.memrefs
@@ -227,7 +230,7 @@ class _Tile:
             sums = [
                 code.add(
                     f"arith.addi {code.load_lanes(memrefs[0], 'i32', count)}, {value} "
-                    f": {_SUMS}"
+                    f": {SUMS}"
                 )
                 for (memrefs, _, count), value in zip(places, sums, strict=True)
             ]
@@ -278,7 +281,7 @@ class _Tile:
                     code.sum(weights_offset, index, inside),
                 )
 
-            return code.carrying(outer[depth].size, sums, _SUMS, iteration)
+            return code.carrying(outer[depth].size, sums, SUMS, iteration)
 
         def group(index: str, sums: Sequence[str]) -> Sequence[str]:
             at_lhs = code.at(lhs, code.sum(lhs_offset, index, 4))
@@ -287,7 +290,7 @@ class _Tile:
 
         whole, rest = divmod(run.size, 4)
         if whole:
-            sums = code.carrying(whole, sums, _SUMS, group)
+            sums = code.carrying(whole, sums, SUMS, group)
         if rest:
             start, count = (run.size - 4, 4) if whole else (0, rest)
             at_lhs = code.at(code.at(lhs, lhs_offset), start)
@@ -301,32 +304,17 @@ class _Tile:
         """The sums with the products of up to four bytes of each row added."""
         code, row = self.code, self.product.rows[-1]
         right = [
-            code.load(code.at(weights, 64 * v), _BYTES, 64) for v in range(self.vectors)
+            code.load(code.at(weights, 64 * v), BYTES, 64) for v in range(self.vectors)
         ]
         results: list[str] = []
         for r in range(self.rows):
             left = self._broadcast(code.at(lhs, r * row.steps[0]), count)
             for v in range(self.vectors):
                 so_far = sums[r * self.vectors + v]
-                results.append(self._with_products(so_far, left, right[v]))
+                results.append(
+                    with_products(code, self.function.bits, so_far, left, right[v])
+                )
         return results
-
-    def _with_products(self, sums: str, lhs: str, rhs: str) -> str:
-        """Sums with groups of four products added, as one vector or as two halves."""
-        code, bits = self.code, self.function.bits
-        if bits == 512:
-            return _vpdpbusd(code, bits, sums, lhs, rhs)
-        low, high = (
-            _vpdpbusd(
-                code,
-                bits,
-                code.shuffled(sums, sums, _SUMS, range(start, start + 8)),
-                code.shuffled(lhs, lhs, _BYTES, range(4 * start, 4 * start + 32)),
-                code.shuffled(rhs, rhs, _BYTES, range(4 * start, 4 * start + 32)),
-            )
-            for start in (0, 8)
-        )
-        return code.shuffled(low, high, "vector<8xi32>", range(LANES))
 
     def _windowed(
         self, product: ChannelProduct, sums: Sequence[str], lhs: str, weights: str
@@ -334,7 +322,7 @@ class _Tile:
         """The sums of channels on their own. Rows share bytes where windows overlap."""
         code, step = self.code, product.rows[-1].steps[0]
         right = [
-            code.load(code.at(weights, 64 * g), _BYTES, 64)
+            code.load(code.at(weights, 64 * g), BYTES, 64)
             for g in range(len(product.groups))
         ]
         gathered: dict[Sequence[int], str] = {}
@@ -344,77 +332,32 @@ class _Tile:
                 offsets = tuple(offset + r * step for offset in group)
                 if offsets not in gathered:
                     gathered[offsets] = self._gathered(lhs, offsets)
-                results[r] = self._with_products(results[r], gathered[offsets], factor)
+                results[r] = with_products(
+                    code, self.function.bits, results[r], gathered[offsets], factor
+                )
         return results
 
     def _gathered(self, lhs: str, offsets: Sequence[int]) -> str:
         """For each column the bytes at up to four distances, beside each other."""
-        code, part = self.code, f"vector<{LANES}xi8>"
+        code = self.code
         parts = [
             code.load_lanes(code.at(lhs, offset), "i8", self.rest or LANES)
             for offset in offsets
         ]
-        if len(parts) < 4:
-            parts += [code.splat(0, part)] * (4 - len(parts))
-        first, second, third, last = parts
-        low = code.shuffled(first, second, part, range(2 * LANES))
-        high = code.shuffled(third, last, part, range(2 * LANES))
-        half = f"vector<{2 * LANES}xi8>"
-        all_ = code.shuffled(low, high, half, range(4 * LANES))
-        # Groups of four columns, and then the bytes of each column in them
-        all_ = code.add(f"llvm.bitcast {all_} : {_BYTES} to {_SUMS}")
-        all_ = code.shuffled(
-            all_, all_, _SUMS, [4 * row + i for i in range(4) for row in range(4)]
-        )
-        if self.function.product.is_signed:
-            all_ = code.add(f"arith.xori {all_}, {code.splat(_SIGNS, _SUMS)} : {_SUMS}")
-        all_ = code.add(f"llvm.bitcast {all_} : {_SUMS} to {_BYTES}")
-        lanes = [
-            16 * i + 4 * row + column
-            for i in range(4)
-            for column in range(4)
-            for row in range(4)
-        ]
-        return code.shuffled(all_, all_, _BYTES, lanes)
+        all_ = interleaved(code, parts)
+        if not self.function.product.is_signed:
+            return all_
+        signs = code.splat(SIGNS, SUMS)
+        flipped = code.add(f"arith.xori {as_sums(code, all_)}, {signs} : {SUMS}")
+        return as_bytes(code, flipped)
 
     def _broadcast(self, place: str, count: int) -> str:
         """A vector of equal groups of four bytes, of which only some are read."""
         code = self.code
-        value = self._group(place, count)
-        poison = code.add(f"llvm.mlir.poison : {_SUMS}")
-        zero = code.constant(0, "i32")
-        first = code.add(
-            f"llvm.insertelement {value}, {poison}[{zero} : i32] : {_SUMS}"
-        )
-        all_ = code.shuffled(first, poison, _SUMS, [0] * LANES)
+        all_ = repeated(code, code.load_group(place, count))
         if self.product.is_signed:
-            all_ = code.add(f"arith.xori {all_}, {self.function.signs} : {_SUMS}")
-        return code.add(f"llvm.bitcast {all_} : {_SUMS} to {_BYTES}")
-
-    def _group(self, place: str, count: int) -> str:
-        code = self.code
-
-        def loaded(place: str, bits: int) -> str:
-            value = code.load(place, f"i{bits}")
-            return (
-                value
-                if bits == 32
-                else code.add(f"arith.extui {value} : i{bits} to i32")
-            )
-
-        if count != 3:
-            return loaded(place, 8 * count)
-        low, high = loaded(place, 16), loaded(code.at(place, 2), 8)
-        shifted = code.add(f"arith.shli {high}, {code.constant(16, 'i32')} : i32")
-        return code.add(f"arith.ori {low}, {shifted} : i32")
-
-
-def _vpdpbusd(code: Code, bits: int, total: str, left: str, right: str) -> str:
-    sums, bytes_ = f"vector<{bits // 32}xi32>", f"vector<{bits // 8}xi8>"
-    return code.add(
-        f'llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.{bits}"({total}, {left}, {right}) '
-        f": ({sums}, {bytes_}, {bytes_}) -> {sums}"
-    )
+            all_ = code.add(f"arith.xori {all_}, {self.function.signs} : {SUMS}")
+        return as_bytes(code, all_)
 
 
 class BodyFunction:
@@ -504,11 +447,11 @@ class _Function:
         columns = self.globals.pointer(code, "columns", table.size)
         signs = self.globals.pointer(code, "signs", 64)
         self.signs = code.add(
-            f"llvm.load volatile {signs} {{alignment = 64 : i64}} : !llvm.ptr -> {_SUMS}"
+            f"llvm.load volatile {signs} {{alignment = 64 : i64}} : !llvm.ptr -> {SUMS}"
         )
         self.globals.define("weights", packed)
         self.globals.define("columns", table)
-        self.globals.define("signs", np.full(LANES, _SIGNS, np.int32))
+        self.globals.define("signs", np.full(LANES, SIGNS, np.int32))
         pointers = [weights, columns, *memrefs]
         tiles, more = divmod(self.whole, self.vectors)
         lanes = LANES * self.vectors
