@@ -26,16 +26,8 @@ from ..thread_calls import ThreadCalls
 from .contractions import Contraction, Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
 from .memrefs import constant_of, steps_of
-from .vector_code import LANES
-from .vnni_code import (
-    ChannelProduct,
-    Loop,
-    Memref,
-    Product,
-    Weighted,
-    merged,
-    product_text,
-)
+from .vector_code import LANES, Loop, Memref, merged
+from .vnni_code import ChannelProduct, Product, Weighted, product_text
 
 _MARK = "xdsl_quant.bytes"
 

@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 LANES = 16
 """The number of elements in a vector."""
+
+
+class Loop(NamedTuple):
+    """A loop over memrefs."""
+
+    size: int
+
+    steps: Sequence[int]
+    """For each memref the distance of what two iterations need, in bytes."""
+
+
+def merged(loops: Sequence[Loop], memrefs: int) -> list[Loop]:
+    """
+    Nested loops over so many memrefs, the outermost first, with those as one that can be
+    one.
+    """
+    found: list[Loop] = []
+    for loop in loops:
+        if loop.size == 1:
+            continue
+        if found and [*found[-1].steps] == [loop.size * step for step in loop.steps]:
+            found[-1] = Loop(found[-1].size * loop.size, loop.steps)
+        else:
+            found.append(loop)
+    return found or [Loop(1, [1] * memrefs)]
+
+
+class Memref(NamedTuple):
+    """What a function needs to know of a memref."""
+
+    type: str
+
+    element: str
+    """The type of its elements."""
+
+    offset: int
+    """The distance of the first element, in bytes."""
 
 
 class Code:
@@ -68,6 +106,13 @@ class Code:
         address = self.add(f"arith.index_cast {index} : index to i64")
         pointer = self.add(f"llvm.inttoptr {address} : i64 to !llvm.ptr")
         return self.at(pointer, offset)
+
+    def arguments(self, memrefs: Sequence[Memref]) -> list[str]:
+        """The pointers to the first elements of the memrefs that a function takes."""
+        return [
+            self.pointer(f"%m{i}", memref.type, memref.offset)
+            for i, memref in enumerate(memrefs)
+        ]
 
     def load(self, pointer: str, type_: str, alignment: int = 1) -> str:
         """What is at a pointer."""
@@ -143,6 +188,20 @@ class Code:
         yield index
         self.lines.append("}")
 
+    @contextmanager
+    def nest(
+        self, loops: Sequence[Loop], pointers: Sequence[str]
+    ) -> Generator[Sequence[str]]:
+        """Nested loops; their body has the pointers after the iterations so far."""
+        if not loops:
+            yield pointers
+            return
+        loop, *inner = loops
+        with self.loop(loop.size) as index:
+            moved = self.moved(pointers, index, loop.steps)
+            with self.nest(inner, moved) as innermost:
+                yield innermost
+
     def carrying(
         self,
         size: int,
@@ -166,6 +225,18 @@ class Code:
         results = body(index, carried)
         self.lines += [f"scf.yield {', '.join(results)} : {types}", "}"]
         return [f"{name}#{i}" for i in range(len(values))]
+
+
+def function_lines(name: str, memrefs: Sequence[Memref], code: Code) -> Sequence[str]:
+    """A private function of memrefs, as `Code.arguments` has them."""
+    arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
+    return [
+        f"func.func private @{name}({', '.join(arguments)})",
+        'attributes {passthrough = ["noinline"]} {',
+        *code.lines,
+        "return",
+        "}",
+    ]
 
 
 class ColumnTable:

@@ -9,8 +9,9 @@ and until what follows is computed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -28,7 +29,7 @@ from .byte_vectors import (
 )
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
-from .vector_code import LANES, Code, ColumnTable, Globals
+from .vector_code import LANES, Code, ColumnTable, Globals, Loop, Memref, function_lines
 
 _REGISTERS = {512: 24, 256: 6}
 """
@@ -45,42 +46,34 @@ _MOST_PRODUCTS = 128
 """About how many instructions a tile has at most for products of such."""
 
 
-class Loop(NamedTuple):
-    """A loop of a product."""
+class RuntimeMatrix(NamedTuple):
+    """A matrix that is packed before its product is computed."""
 
-    size: int
+    shape: tuple[int, int]
 
-    steps: Sequence[int]
-    """For each memref the distance of what two iterations need, in bytes."""
+    largest: int
+    """The largest absolute value of what may be multiplied."""
 
-
-def merged(loops: Sequence[Loop], memrefs: int) -> list[Loop]:
-    """
-    Nested loops over so many memrefs, the outermost first, with those as one that can be
-    one.
-    """
-    found: list[Loop] = []
-    for loop in loops:
-        if loop.size == 1:
-            continue
-        if found and [*found[-1].steps] == [loop.size * step for step in loop.steps]:
-            found[-1] = Loop(found[-1].size * loop.size, loop.steps)
-        else:
-            found.append(loop)
-    return found or [Loop(1, [1] * memrefs)]
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.shape[0] * self.shape[1]
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """Sums of bytes in memory times those of a constant matrix."""
+    """Sums of bytes in memory times those of a matrix."""
 
     rows: Sequence[Loop]
     """
     The loops over rows of the result, the outermost first. The first memref are the bytes,
-    the next one is the result, and others are what else is read for each element.
+    the next one is the result, and then there is what else is read for each element. If
+    weights have a zero point, the next one has the sum of the zero-point-corrected bytes of
+    each row. If the matrix is not constant, the last ones are the packed bytes and what
+    sums begin with.
     """
 
-    weights: NDArray[np.int8]
+    weights: NDArray[np.int8] | RuntimeMatrix
     """The matrix: a row for each byte that is summed up."""
 
     is_signed: bool
@@ -89,21 +82,42 @@ class Weighted:
     zero_point: int
     """What is subtracted from these bytes."""
 
+    weights_zero_point: int = field(default=0, kw_only=True)
+    """What is subtracted from those of the matrix."""
+
+    batches: Sequence[Loop] = field(default=(), kw_only=True)
+    """Loops around all others, over matrices of their own."""
+
     lhs_step: ClassVar[int] = 0
     """The distance of the bytes of neighbouring columns."""
 
     @property
+    def offset(self) -> int:
+        """What is too much of bytes as they are read, which is not negative."""
+        return self.zero_point + 128 * self.is_signed
+
+    @property
     def excess(self) -> NDArray[np.int64]:
         """What is added to the sums of a column for 128 and the zero point."""
-        offset = self.zero_point + 128 * self.is_signed
-        return -offset * self.weights.sum(0, dtype=np.int64)
+        if isinstance(self.weights, RuntimeMatrix):
+            return np.zeros((), np.int64)
+        return -self.offset * self.weights.sum(0, dtype=np.int64)
+
+    @property
+    def packed_bytes(self) -> int:
+        """The bytes of the packed matrix for each vector of columns."""
+        raise NotImplementedError
 
     @property
     def sums(self) -> Interval:
         """What sums can be."""
         low = -128 * self.is_signed - self.zero_point
         most = max(abs(low), abs(low + 255))
-        bound = most * int(np.abs(self.weights.astype(np.int64)).sum(0).max())
+        if isinstance(self.weights, RuntimeMatrix):
+            bound = most * self.weights.shape[0] * self.weights.largest
+        else:
+            weights = self.weights.astype(np.int64) - self.weights_zero_point
+            bound = most * int(np.abs(weights).sum(0).max())
         return Interval(-bound, bound)
 
     def packed(self, vectors: int) -> NDArray[np.int8]:
@@ -126,7 +140,21 @@ class Product(Weighted):
         """The number of groups of four bytes in the innermost loop."""
         return -(-self.reductions[-1].size // 4)
 
+    @property
+    def packed_bytes(self) -> int:
+        outer = math.prod(loop.size for loop in self.reductions[:-1])
+        return 64 * outer * self.steps
+
+    def vectors(self, bits: int) -> int:
+        """
+        How many vectors of columns a tile has; `bits` are those of a register. A matrix is
+        packed in the order in which they are needed.
+        """
+        count = -(-self.weights.shape[1] // LANES)
+        return min(count, _REGISTERS[bits] // (3 if self.rows[-1].size == 1 else 6))
+
     def packed(self, vectors: int) -> NDArray[np.int8]:
+        assert not isinstance(self.weights, RuntimeMatrix)
         depth, width = self.weights.shape
         run = self.reductions[-1].size
         count = -(-width // LANES)
@@ -158,7 +186,12 @@ class ChannelProduct(Weighted):
 
     lhs_step: ClassVar[int] = 1
 
+    @property
+    def packed_bytes(self) -> int:
+        return 64 * len(self.groups)
+
     def packed(self, vectors: int) -> NDArray[np.int8]:
+        assert not isinstance(self.weights, RuntimeMatrix)
         width = self.weights.shape[1]
         count = -(-width // LANES)
         padded = np.zeros((len(self.groups), 4, count * LANES), np.int8)
@@ -175,8 +208,15 @@ class _Pointers(NamedTuple):
     """Where a tile begins."""
 
     weights: str
+
+    starts: str
+    """What sums begin with, if the matrix is not constant."""
+
     columns: str
     """The table of constants."""
+
+    row_sums: str
+    """The sums of rows, if weights have a zero point."""
 
     memrefs: Sequence[str]
     """The bytes, the result, and what else is read."""
@@ -206,17 +246,14 @@ class _Tile:
         """Compute the results for what there is at these pointers."""
         code, function = self.code, self.function
         row = function.product.rows[-1]
-        start = [
-            code.load(code.at(pointers.columns, 64 * v), SUMS, 64)
-            for v in range(self.vectors)
-        ]
+        start = [self._start(pointers, v) for v in range(self.vectors)]
         lhs, *others = pointers.memrefs
         places = [
             (
                 [
                     code.at(pointer, step * r + LANES * size * v)
                     for pointer, step, size in zip(
-                        others, row.steps[1:], function.sizes, strict=True
+                        others, row.steps[1:], function.sizes, strict=False
                     )
                 ],
                 v,
@@ -226,6 +263,8 @@ class _Tile:
             for v in range(self.vectors)
         ]
         sums: Sequence[str] = [start[v] for _, v, _ in places]
+        if function.product.weights_zero_point:
+            sums = self._with_row_sums(sums, pointers.row_sums)
         if function.body is None:
             sums = [
                 code.add(
@@ -251,6 +290,32 @@ class _Tile:
                 ]
                 value = function.body.call(code, columns, [value, *vectors])
             code.store_lanes(place, value, function.elements[0], count)
+
+    def _start(self, pointers: _Pointers, vector: int) -> str:
+        """What the sums of a vector of columns begin with."""
+        code = self.code
+        start = code.load(code.at(pointers.columns, 64 * vector), SUMS, 64)
+        if not isinstance(self.function.product.weights, RuntimeMatrix):
+            return start
+        more = code.load(code.at(pointers.starts, 64 * vector), SUMS, 64)
+        return code.add(f"arith.addi {start}, {more} : {SUMS}")
+
+    def _with_row_sums(self, sums: Sequence[str], place: str) -> Sequence[str]:
+        """Sums of all rows less the zero point of weights times the sums of bytes."""
+        code, function = self.code, self.function
+        step = function.product.rows[-1].steps[function.own]
+        factor = code.constant(
+            int(wrapped(np.array(-function.product.weights_zero_point))), "i32"
+        )
+        terms: list[str] = []
+        for r in range(self.rows):
+            row_sum = code.load(code.at(place, r * step), "i32", 4)
+            term = code.add(f"arith.muli {row_sum}, {factor} : i32")
+            terms += [repeated(code, term)] * self.vectors
+        return [
+            code.add(f"arith.addi {value}, {term} : {SUMS}")
+            for value, term in zip(sums, terms, strict=True)
+        ]
 
     def _reduced(
         self,
@@ -415,6 +480,8 @@ class _Function:
         self.bits = bits
         self.elements = elements
         self.sizes = [int(element[1:]) // 8 for element in elements]
+        self.own = 1 + len(elements)
+        """The number of memrefs of bytes and of what has elements of the result."""
         self.code = Code()
         self.signs = ""
         """
@@ -426,47 +493,58 @@ class _Function:
         self.globals = Globals(name)
         width = product.weights.shape[1]
         self.table = ColumnTable(width)
-        self.table.add(_wrapped(product.excess + start))
+        self.table.add(wrapped(product.excess + start))
         self.whole, self.rest = divmod(width, LANES)
-        count, row = self.table.vectors, product.rows[-1].size
+        row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
             self.vectors = 1
             most = max(1, min(_CHANNEL_ROWS, _MOST_PRODUCTS // len(product.groups)))
         else:
-            registers = _REGISTERS[bits]
-            self.vectors = min(count, registers // (3 if row == 1 else 6))
-            most = min(registers // self.vectors, _MOST_ROWS)
+            self.vectors = cast(Product, product).vectors(bits)
+            most = min(_REGISTERS[bits] // self.vectors, _MOST_ROWS)
         # Tiles of about the same size.
         self.tile_rows = -(-row // -(-row // most))
 
-    def add_columns(self, memrefs: Sequence[str]) -> None:
-        """Add the loops over all columns."""
+    def add_batches(self, memrefs: Sequence[str]) -> None:
+        """Add all loops."""
         code, product = self.code, self.product
-        packed, table = product.packed(self.vectors), self.table.data
-        weights = self.globals.pointer(code, "weights", packed.size)
-        columns = self.globals.pointer(code, "columns", table.size)
         signs = self.globals.pointer(code, "signs", 64)
+        self.globals.define("signs", np.full(LANES, SIGNS, np.int32))
         self.signs = code.add(
             f"llvm.load volatile {signs} {{alignment = 64 : i64}} : !llvm.ptr -> {SUMS}"
         )
-        self.globals.define("weights", packed)
-        self.globals.define("columns", table)
-        self.globals.define("signs", np.full(LANES, SIGNS, np.int32))
-        pointers = [weights, columns, *memrefs]
+        columns = self._constant("columns", self.table.data)
+        with code.nest(product.batches, memrefs) as moved:
+            own, others = moved[: self.own], [*moved[self.own :]]
+            row_sums = others.pop(0) if product.weights_zero_point else columns
+            if isinstance(product.weights, RuntimeMatrix):
+                weights, starts = others
+            else:
+                packed = product.packed(self.vectors)
+                weights, starts = self._constant("weights", packed), columns
+            self._add_columns([weights, starts, columns, row_sums, *own])
+
+    def _constant(self, kind: str, data: NDArray[np.integer]) -> str:
+        """The pointer to a constant of bytes."""
+        self.globals.define(kind, data)
+        return self.globals.pointer(self.code, kind, data.size)
+
+    def _add_columns(self, pointers: Sequence[str]) -> None:
+        """Add the loops over all columns."""
+        code, product = self.code, self.product
         tiles, more = divmod(self.whole, self.vectors)
-        lanes = LANES * self.vectors
-        sizes = [product.lhs_step, *self.sizes]
-        tile_bytes = packed.size // self.table.vectors * self.vectors
-        steps = [tile_bytes, 64 * self.vectors, *(lanes * size for size in sizes)]
+        lanes = [LANES * size for size in (product.lhs_step, *self.sizes)]
+        by_vector = [product.packed_bytes, 64, 64, 0, *lanes]
+        steps = [self.vectors * step for step in by_vector]
         if tiles:
             with code.loop(tiles) as index:
                 moved = code.moved(pointers, index, steps)
-                self.add_rows(moved, product.rows, self.vectors, 0)
+                self._add_rows(moved, product.rows, self.vectors, 0)
         if more or self.rest:
             moved = code.moved(pointers, tiles, steps)
-            self.add_rows(moved, product.rows, more + bool(self.rest), self.rest)
+            self._add_rows(moved, product.rows, more + bool(self.rest), self.rest)
 
-    def add_rows(
+    def _add_rows(
         self, pointers: Sequence[str], loops: Sequence[Loop], vectors: int, rest: int
     ) -> None:
         """Add the loops over rows, for some columns."""
@@ -474,15 +552,17 @@ class _Function:
         loop, *inner = loops
         size = 1 if inner else self.tile_rows
         count, left = divmod(loop.size, size)
-        steps = [0, 0, *(size * step for step in loop.steps)]
+        row_sums = loop.steps[self.own] if self.product.weights_zero_point else 0
+        by_row = [0, 0, 0, row_sums, *loop.steps[: self.own]]
+        steps = [size * step for step in by_row]
 
         def add(pointers: Sequence[str], rows: int) -> None:
             if inner:
-                self.add_rows(pointers, inner, vectors, rest)
+                self._add_rows(pointers, inner, vectors, rest)
                 return
-            weights, columns, *memrefs = pointers
+            weights, starts, columns, row_sums, *own = pointers
             tile = _Tile(self, rows, vectors, rest)
-            tile.compute(_Pointers(weights, columns, memrefs))
+            tile.compute(_Pointers(weights, starts, columns, row_sums, own))
 
         with code.loop(count) as index:
             add(code.moved(pointers, index, steps), size)
@@ -490,20 +570,9 @@ class _Function:
             add(code.moved(pointers, count, steps), left)
 
 
-def _wrapped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def wrapped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The lower 32 bits of numbers, with their signs."""
     return numbers.astype(np.int32).astype(np.int64)
-
-
-class Memref(NamedTuple):
-    """What a function needs to know of a memref."""
-
-    type: str
-
-    element: str
-    """The type of its elements."""
-
-    offset: int
-    """The distance of the first element, in bytes."""
 
 
 def product_text(
@@ -518,36 +587,23 @@ def product_text(
 
     Args:
         name: that of the function; those of constants begin with it.
-        memrefs: the arguments: the bytes, the result, and what else is read for each
-            element. Without an epilogue the product is added to the result.
+        memrefs: the arguments, as the loops of the product have them. Without an epilogue
+            the product is added to the result.
         product: the loops, and the right factor.
         epilogue: what is made of the sums.
         bits: those of a register, 256 or 512.
     """
-    elements = [memref.element for memref in memrefs[1:]]
+    own = len(epilogue.memrefs) if epilogue else 1
+    elements = [memref.element for memref in memrefs[1 : 1 + own]]
     start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
     function = _Function(name, elements, product, start, bits)
     if epilogue is not None:
         function.body = BodyFunction(name, epilogue, product.sums, function.table)
     code = function.code
-    arguments = [f"%m{i}: {memref.type}" for i, memref in enumerate(memrefs)]
-    function.add_columns(
-        [
-            code.pointer(f"%m{i}", memref.type, memref.offset)
-            for i, memref in enumerate(memrefs)
-        ]
-    )
-    return "\n".join(
-        [
-            *function.globals.lines,
-            *(function.body.lines if function.body else ()),
-            f"func.func private @{name}({', '.join(arguments)})",
-            'attributes {passthrough = ["noinline"]} {',
-            *code.lines,
-            "return",
-            "}",
-        ]
-    )
+    function.add_batches(code.arguments(memrefs))
+    lines = function_lines(name, memrefs, code)
+    body = function.body.lines if function.body else ()
+    return "\n".join([*function.globals.lines, *body, *lines])
 
 
 def _moved(interval: Interval, by: NDArray[np.int64]) -> Interval:
