@@ -65,14 +65,14 @@ def _change(diff: str) -> str:
 
 
 @cache
-def listed() -> tuple[Listed, ...]:
-    """What `survivors.txt` lists: see its head for how it is written."""
-    return tuple(_listed())
+def listed(path: Path = SURVIVORS) -> tuple[Listed, ...]:
+    """What `survivors.txt` or another file lists: see its head for how it is written."""
+    return tuple(_listed(path))
 
 
-def _listed() -> Iterator[Listed]:
+def _listed(path: Path) -> Iterator[Listed]:
     function = ""
-    for line in ENTRY.finditer(SURVIVORS.read_text()):
+    for line in ENTRY.finditer(path.read_text()):
         function = line["function"] or function
         if change := line["change"]:
             yield Listed(function, change.rstrip())

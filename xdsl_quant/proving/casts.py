@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import FloatAttr
+from xdsl.dialects.builtin import FloatAttr, bf16, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from xdsl_quant.numerics import QuantizationParameters, quantize
+from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.building.arrays import numpy_dtype
 
-from .exhaustion import Bits, FloatOrder, Steps, first_difference
+from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
 from .formula import Cast, Formula
 from .terms import Term, Terms, UnsupportedError, float_sizes
 from .theorems import Show, Theorem, Value, decided, number, results
@@ -288,7 +288,7 @@ class CastProver:
         steps = self._steps()
         for name, function in (
             ("compiled", self._compiled_quantization()),
-            ("numerics", self._in_numpy()),
+            ("numerics", self.quantize_in_numpy),
         ):
             start = time.perf_counter()
             found = first_difference(steps, function, progress)
@@ -372,13 +372,54 @@ class CastProver:
         function = self._compiled("q")
         return lambda bits: function(bits.view(self._dtype))
 
-    def _in_numpy(self) -> Callable[[Bits], NDArray[np.integer]]:
-        parameters = QuantizationParameters.from_type(self.cast.type)
+    @cached_property
+    def _parameters(self) -> QuantizationParameters:
+        return QuantizationParameters.from_type(self.cast.type)
+
+    def quantize_in_numpy(self, bits: Bits) -> NDArray[np.integer]:
+        """What `numerics` stores for the bits of expressed values."""
         mode, order, nan = self.cast.rounding
-        return lambda bits: quantize(
+        return quantize(
             bits.view(self._dtype),
-            parameters,
+            self._parameters,
             rounding_mode=mode,
             zero_point_order=order,
             nan=nan,
         )
+
+    def dequantize_in_numpy(self, stored: Integers) -> Bits:
+        """The bits of what `numerics` expresses stored values as."""
+        mode = self.cast.rounding.mode
+        values = stored.astype(self._parameters.storage_dtype)
+        found = dequantize(values, self._parameters, rounding_mode=mode)
+        return found.view(f"u{self._dtype.itemsize}")
+
+    def stored_by_formula(self, bits: Bits) -> Sequence[int | None]:
+        """
+        What the formula stores for the bits of expressed values; `None` where it is not
+        defined.
+        """
+        x, terms = self._x, self._terms
+        right = self.formula.stored(x.term)
+        bit = terms.choice(right.is_defined, *(terms.of_bits(i1, i) for i in (1, 0)))
+
+        def stored(value: int) -> int | None:
+            known = {x.term: terms.of_bits(x.type, value)}
+            if not terms.evaluated(bit, known):
+                return None
+            found = terms.evaluated(right.term, known)
+            return int(number(self.cast.storage, found))
+
+        return [*map(stored, bits.tolist())]
+
+    def expressed_by_formula(self, stored: Integers) -> Bits:
+        """The bits of what the formula expresses stored values as."""
+        q, terms = self._q, self._terms
+        expressed = self.formula.expressed(q.term)
+        bits = [
+            terms.evaluated(expressed, {q.term: terms.of_bits(q.type, each)})
+            for each in stored.tolist()
+        ]
+        # Terms of bf16 are those of f32.
+        more = 16 if self.cast.expressed == bf16 else 0
+        return np.array([each >> more for each in bits], f"u{self._dtype.itemsize}")
