@@ -10,7 +10,6 @@ from xdsl.ir import Attribute
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
     QuantizeCastOp,
-    UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.nan_result import nan_result
@@ -91,19 +90,5 @@ def _casts_of(type_: Attribute, rounding: Rounding) -> Iterator[Cast]:
     element = scalar_or_element_type(type_)
     if not isinstance(element, UniformType):
         raise UnsupportedError(f"'{element}' is no '!quant.uniform' type")
-    bounds = element.storage_range
-    for scale, zero_point in zip(
-        element.scale_array(), element.zero_point_array(), strict=True
-    ):
-        yield Cast(
-            UniformQuantizedType(
-                element.storage_type,
-                element.expressed_type,
-                scale,
-                zero_point,
-                is_signed=element.is_signed,
-                storage_type_min=bounds[0],
-                storage_type_max=bounds[1],
-            ),
-            rounding,
-        )
+    for each in element.per_tensor_types():
+        yield Cast(each, rounding)

@@ -906,6 +906,21 @@ class UniformType(ScaledQuantizedType, ABC):
     def scale_texts(self) -> list[str]:
         return float_texts(self.scale_array(), _DOUBLE)
 
+    def per_tensor_types(self) -> Iterator[UniformQuantizedType]:
+        """The types with one scale and its zero point, as many as there are scales."""
+        low, high = self.storage_range
+        pairs = zip(self.scale_array(), self.zero_point_array(), strict=True)
+        for scale, zero_point in pairs:
+            yield UniformQuantizedType(
+                self.storage_type,
+                self.expressed_type,
+                scale,
+                zero_point,
+                is_signed=self.is_signed,
+                storage_type_min=low,
+                storage_type_max=high,
+            )
+
 
 @irdl_attr_definition
 class UniformQuantizedType(UniformType, PerTensorType):

@@ -1,0 +1,1 @@
+"""Integers of several runtimes."""

@@ -1,0 +1,26 @@
+"""
+Which integers runtimes compute for the same quantized types, and with which options
+compiled code computes the same.
+
+```python
+for comparison in compare_runtimes("!quant.uniform<i8:f32, 0.5:3>"):
+    print(comparison)
+```
+
+Runtimes that are not installed are left out.
+"""
+
+from .casts import RUNTIMES, compare_runtimes
+from .comparison import Comparison, Difference, Match, Row
+from .runtimes import Runtime, Unavailable
+
+__all__ = [
+    "RUNTIMES",
+    "Comparison",
+    "Difference",
+    "Match",
+    "Row",
+    "Runtime",
+    "Unavailable",
+    "compare_runtimes",
+]

@@ -1,0 +1,108 @@
+"""Casts as machine code: those of this package, and MLIR's own lowering."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+from xdsl_quant.dialects.quant.types import uniform_type
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.rounding_mode import Rounding
+
+from .runtimes import Runtime
+
+Array = NDArray[Any]
+
+DEFAULT = Rounding()
+
+ROUNDINGS = (
+    DEFAULT,
+    Rounding(zero_point_order="after-rounding"),
+    Rounding("nearest-away"),
+    Rounding("nearest-away", "after-rounding"),
+    Rounding("truncate"),
+)
+"""All roundings of numbers."""
+
+
+def options_of(rounding: Rounding) -> dict[str, str]:
+    """The options of `compile` and of `lower-quant-ops` that are not the default ones."""
+    names = ("rounding-mode", "zero-point-order", "nan")
+    values = zip(names, rounding, DEFAULT, strict=True)
+    return {name: value for name, value, default in values if value != default}
+
+
+def _text(parameters: QuantizationParameters, op: str) -> str:
+    """A function with a cast of a tensor of rank 1."""
+    quantized = f"tensor<?x{uniform_type(parameters)}>"
+    floats = f"tensor<?x{parameters.expressed}>"
+    source, target = (floats, quantized) if op == "qcast" else (quantized, floats)
+    return (
+        f"func.func @main(%x: {source}) -> {target} {{\n"
+        f"  %y = quant.{op} %x : {source} to {target}\n"
+        f"  return %y : {target}\n}}\n"
+    )
+
+
+class Compiled(Runtime):
+    """This package's lowering, compiled."""
+
+    modules = ("mlir",)
+
+    def __init__(self, rounding: Rounding = DEFAULT):
+        self.rounding = rounding
+        options = (f" {name}={value}" for name, value in options_of(rounding).items())
+        self.name = "compiled" + "".join(options)
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        return self._run(parameters, "qcast", values)
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        return self._run(parameters, "dcast", stored)
+
+    def _run(self, parameters: QuantizationParameters, op: str, values: Array) -> Array:
+        from xdsl_quant.execution import compile
+
+        mode, order, nan = self.rounding
+        function = compile(
+            _text(parameters, op), rounding_mode=mode, zero_point_order=order, nan=nan
+        )
+        return function(values)
+
+
+class MLIRDefault(Runtime):
+    """
+    MLIR's own pass `lower-quant-ops`, compiled. It truncates, and what does not fit the
+    storage type is not defined.
+    """
+
+    name = "mlir"
+    package = "xtc-mlir-python-bindings"
+    modules = ("mlir",)
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        # The results of MLIR's pass are signless.
+        stored = _lowered_by_mlir(parameters, "qcast")(values)
+        return stored.view(parameters.storage_dtype)
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        signless = stored.view(f"i{stored.itemsize}")
+        return _lowered_by_mlir(parameters, "dcast")(signless)
+
+
+@cache
+def _lowered_by_mlir(parameters: QuantizationParameters, op: str) -> Any:
+    from xdsl_quant.execution import compile
+    from xdsl_quant.execution.mlir_bindings import ir, run_passes
+
+    with ir.Context():
+        module = ir.Module.parse(_text(parameters, op))
+        passes = (
+            "func.func(lower-quant-ops)",
+            "strip-func-quant-types",
+            "canonicalize",
+        )
+        run_passes(module, passes)
+        return compile(str(module))

@@ -1,0 +1,133 @@
+"""
+The inputs at which quantizations differ.
+
+Whatever a runtime rounds, and whenever it adds the zero point, its results step up near a
+multiple of half a scale. Inputs are all floats of 16 bits, or near each of these multiples
+some floats, and others in and out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.numerics import QuantizationParameters
+
+from .runtimes import Unavailable
+
+Array = NDArray[Any]
+
+_ULPS = 4
+"""How many floats beside each multiple are tried in both directions."""
+
+_SAMPLES = 1 << 16
+"""How many random floats in range, or random stored values of more than 16 bits."""
+
+_MANTISSAS = 16
+"""How many random floats there are with each exponent and sign."""
+
+_CHUNK = 1 << 20
+
+
+def expressed_values(parameters: QuantizationParameters) -> Array:
+    """
+    Floats that are quantized, each one once.
+
+    Raises:
+        Unavailable: if the expressed type is not `f16`, `bf16`, `f32` or `f64`.
+    """
+    dtype = parameters.expressed_dtype
+    if parameters.expressed in ("f16", "bf16"):
+        return np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    if parameters.expressed not in ("f32", "f64"):
+        raise Unavailable(
+            f"unsupported expressed type '{parameters.expressed}'; "
+            "use f16, bf16, f32 or f64"
+        )
+    random = np.random.default_rng(0)
+    bits_type = np.dtype(f"u{dtype.itemsize}")
+    scale = np.float64(parameters.scales.astype(dtype))
+    with np.errstate(over="ignore"):
+        edges = (_middles(parameters, random) * scale).astype(dtype)
+    # Neighbours of 0 are those of both zeros.
+    edges = np.concatenate([edges, np.array([0.0, -0.0], dtype)]).view(bits_type)
+    steps = np.arange(-_ULPS, _ULPS + 1).astype(bits_type)
+    neighbours = (edges[:, None] + steps).ravel()
+    mantissa_bits = int(np.finfo(dtype).nmant)
+    exponents = np.arange(1 << 8 * dtype.itemsize - mantissa_bits, dtype=bits_type)
+    mantissas = random.integers(
+        0, 1 << mantissa_bits, (exponents.size, _MANTISSAS), bits_type
+    )
+    all_exponents = (exponents[:, None] << bits_type.type(mantissa_bits)) | mantissas
+    low, high = _limits(parameters)
+    inside = random.uniform(low, high, _SAMPLES).astype(dtype).view(bits_type)
+    infinities = np.array([np.inf, -np.inf, np.nan, -np.nan], dtype).view(bits_type)
+    largest = np.array([np.finfo(dtype).max, np.finfo(dtype).min], dtype).view(
+        bits_type
+    )
+    return np.unique(
+        np.concatenate([neighbours, all_exponents.ravel(), inside, infinities, largest])
+    ).view(dtype)
+
+
+def _limits(parameters: QuantizationParameters) -> tuple[float, float]:
+    """The floats in range, and a tenth more."""
+    low, high = parameters.storage_min, parameters.storage_max
+    margin = (high - low) / 10
+    ends = np.array([low - margin, high + margin]) - parameters.zero_points
+    limit = float(np.finfo(parameters.expressed_dtype).max) / 4
+    first, last = np.clip(ends * parameters.scales, -limit, limit)
+    return float(first), float(last)
+
+
+def _middles(
+    parameters: QuantizationParameters, random: np.random.Generator
+) -> NDArray[np.float64]:
+    """Multiples of a half, in units of the scale, to one beyond the storage range."""
+    first = 2 * (parameters.storage_min - int(parameters.zero_points) - 1)
+    last = 2 * (parameters.storage_max - int(parameters.zero_points) + 1)
+    if last - first <= 1 << 18:
+        return np.arange(first, last + 1) / 2
+    ends = np.arange(64)
+    inside = random.integers(first, last, _SAMPLES)
+    return np.concatenate([first + ends, last - ends, ends - 32, inside]) / 2
+
+
+def all_expressed_values(
+    parameters: QuantizationParameters,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> Iterator[Array]:
+    """
+    All floats, in chunks.
+
+    Args:
+        parameters: the parameters whose expressed type it is.
+        progress: is given the numbers of chunks, and passes them on.
+
+    Raises:
+        Unavailable: if these are more than 2**32.
+    """
+    dtype = parameters.expressed_dtype
+    if dtype.itemsize < 4:
+        yield expressed_values(parameters)
+        return
+    if dtype.itemsize > 4:
+        raise Unavailable("all inputs are tried of expressed types of up to 32 bits")
+    for start in progress(range(0, 1 << 32, _CHUNK)):
+        yield np.arange(start, start + _CHUNK, dtype=np.uint32).view(dtype)
+
+
+def stored_values(parameters: QuantizationParameters) -> Array:
+    """All stored values, or of more than 16 bits some of them."""
+    low, high = parameters.storage_min, parameters.storage_max
+    dtype = parameters.storage_dtype
+    if high - low < 1 << 16:
+        return np.arange(low, high + 1).astype(dtype)
+    random = np.random.default_rng(0).integers(low, high, _SAMPLES, endpoint=True)
+    middle = np.arange(-256, 257) + int(parameters.zero_points)
+    ends = np.arange(256)
+    values = np.concatenate([random, middle, low + ends, high - ends])
+    return np.unique(np.clip(values, low, high)).astype(dtype)

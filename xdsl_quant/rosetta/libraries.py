@@ -1,0 +1,278 @@
+"""Runtimes of other projects. None of them has type annotations that are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xdsl_quant.dialects.quant.types import uniform_type
+from xdsl_quant.frontends.tflite import write_tflite
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.runtime.loading import parse_module
+
+from .runtimes import Library, Unavailable
+
+Array = NDArray[Any]
+
+_FLOATS = {"f16": "FLOAT16", "f32": "FLOAT"}
+_STORAGES = {"i8": "INT8", "u8": "UINT8", "i16": "INT16", "u16": "UINT16"}
+
+
+def _known(names: Mapping[str, Any], kind: str, name: str) -> Any:
+    """
+    What a library calls a type.
+
+    Raises:
+        Unavailable: if it has none.
+    """
+    if name not in names:
+        raise Unavailable(f"no {kind} type '{name}'")
+    return names[name]
+
+
+# ONNX
+
+
+@cache
+def _session(expressed: str, storage: str, *, quantizes: bool) -> Any:
+    onnx: Any = import_module("onnx")
+    helper, types = onnx.helper, onnx.TensorProto
+    float_type = getattr(types, _known(_FLOATS, "expressed", expressed))
+    stored_type = getattr(types, _known(_STORAGES, "storage", storage))
+    op, source, target = "DequantizeLinear", stored_type, float_type
+    if quantizes:
+        op, source, target = "QuantizeLinear", float_type, stored_type
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", "scale", "zero_point"], ["y"])],
+        "cast",
+        [
+            helper.make_tensor_value_info("x", source, [None]),
+            helper.make_tensor_value_info("scale", float_type, []),
+            helper.make_tensor_value_info("zero_point", stored_type, []),
+        ],
+        [helper.make_tensor_value_info("y", target, [None])],
+    )
+    opset = helper.make_opsetid("", 21)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    return import_module("onnxruntime").InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+
+class OnnxRuntime(Library):
+    """onnxruntime's kernels for CPUs of `QuantizeLinear` and `DequantizeLinear`."""
+
+    name = "onnxruntime"
+    package = "onnxruntime"
+    modules = ("onnxruntime", "onnx")
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        return self._run(parameters, values, quantizes=True)
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        return self._run(parameters, stored, quantizes=False)
+
+    def _run(
+        self, parameters: QuantizationParameters, values: Array, *, quantizes: bool
+    ) -> Array:
+        session = _session(
+            parameters.expressed, parameters.storage, quantizes=quantizes
+        )
+        arrays = {
+            "x": values,
+            "scale": parameters.scales.astype(parameters.expressed_dtype),
+            "zero_point": parameters.zero_points.astype(parameters.storage_dtype),
+        }
+        return session.run(None, arrays)[0]
+
+
+# PyTorch
+
+_TORCH_STORAGES = {"i8": "qint8", "u8": "quint8", "i32": "qint32"}
+
+
+class Torch(Library):
+    """`torch.quantize_per_tensor` and `dequantize` of its result."""
+
+    name = "torch"
+    package = "torch"
+    modules = ("torch",)
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        torch: Any = import_module("torch")
+        _known({"f32": None}, "expressed", parameters.expressed)
+        dtype = _known(_TORCH_STORAGES, "storage", parameters.storage)
+        quantized = torch.quantize_per_tensor(
+            torch.from_numpy(values),
+            float(parameters.scales),
+            int(parameters.zero_points),
+            getattr(torch, dtype),
+        )
+        return quantized.int_repr().numpy()
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        torch: Any = import_module("torch")
+        _known({"f32": None}, "expressed", parameters.expressed)
+        _known(_TORCH_STORAGES, "storage", parameters.storage)
+        quantized = torch._make_per_tensor_quantized_tensor(
+            torch.from_numpy(stored),
+            float(parameters.scales),
+            int(parameters.zero_points),
+        )
+        return quantized.dequantize().numpy()
+
+
+class TorchFakeQuantize(Torch):
+    """
+    `torch.fake_quantize_per_tensor_affine`, whose floats are those of stored values: it has
+    the storage range of the type.
+    """
+
+    name = "torch-fake-quantize"
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        torch: Any = import_module("torch")
+        _known({"f16": None, "f32": None}, "expressed", parameters.expressed)
+        scale = float(np.float32(parameters.scales))
+        zero_point = int(parameters.zero_points)
+        floats = torch.fake_quantize_per_tensor_affine(
+            torch.from_numpy(values),
+            scale,
+            zero_point,
+            parameters.storage_min,
+            parameters.storage_max,
+        )
+        return np.rint(floats.numpy().astype(np.float64) / scale) + zero_point
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        raise Unavailable("it does not dequantize")
+
+
+# LiteRT
+
+
+@cache
+def _interpreter(
+    parameters: QuantizationParameters, op: str, count: int, resolver: str
+) -> Any:
+    """An interpreter of a model with one op on so many values."""
+    quantized = f"tensor<{count}x{uniform_type(parameters)}>"
+    source, target = quantized, f"tensor<{count}x{parameters.expressed}>"
+    properties = ""
+    if op == "quantize":
+        source, target = target, source
+        properties = f"<{{qtype = {target}}}> "
+    module = parse_module(
+        f"func.func @main(%x: {source}) -> {target} {{\n"
+        f'  %y = "tfl.{op}"(%x) {properties}: ({source}) -> {target}\n'
+        f"  return %y : {target}\n}}"
+    )
+    library: Any = import_module("ai_edge_litert.interpreter")
+    interpreter = library.Interpreter(
+        model_content=write_tflite(module),
+        experimental_op_resolver_type=getattr(library.OpResolverType, resolver),
+        num_threads=1,
+    )
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+class LiteRTReference(Library):
+    """The ops `QUANTIZE` and `DEQUANTIZE` by LiteRT's reference kernels."""
+
+    name = "litert-reference"
+    package = "ai-edge-litert"
+    modules = ("ai_edge_litert", "tflite")
+
+    resolver: ClassVar[str] = "BUILTIN_REF"
+    """LiteRT's name of the kernels."""
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        return self._run(parameters, "quantize", values)
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        return self._run(parameters, "dequantize", stored)
+
+    def _run(
+        self,
+        parameters: QuantizationParameters,
+        op: Literal["quantize", "dequantize"],
+        values: Array,
+    ) -> Array:
+        _known({"f32": None}, "expressed", parameters.expressed)
+        _known({"i8": None, "u8": None, "i16": None}, "storage", parameters.storage)
+        interpreter = _interpreter(parameters, op, values.size, self.resolver)
+        (source,) = interpreter.get_input_details()
+        (target,) = interpreter.get_output_details()
+        interpreter.set_tensor(source["index"], values)
+        interpreter.invoke()
+        return interpreter.get_tensor(target["index"])
+
+
+class LiteRTOptimized(LiteRTReference):
+    """The same by LiteRT's optimized kernels, without a delegate."""
+
+    name = "litert-optimized"
+    resolver = "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
+
+
+class XNNPACK(LiteRTReference):
+    """The same by XNNPACK, which is what LiteRT takes by default."""
+
+    name = "litert-xnnpack"
+    resolver = "AUTO"
+
+
+# StableHLO
+
+
+class StableHLO(Library):
+    """The interpreter of StableHLO, as `litert-converter` has it."""
+
+    name = "stablehlo"
+    package = "litert-converter"
+    modules = ("litert_converter",)
+
+    def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
+        return self._run(parameters, "uniform_quantize", values)
+
+    def dequantize(self, parameters: QuantizationParameters, stored: Array) -> Array:
+        return self._run(parameters, "uniform_dequantize", stored)
+
+    @staticmethod
+    def _run(parameters: QuantizationParameters, op: str, values: Array) -> Array:
+        ir: Any = import_module("litert_converter.mlir.ir")
+        stablehlo: Any = import_module("litert_converter.mlir.dialects.stablehlo")
+        extension: Any = import_module(
+            "litert_converter.mlir._mlir_libs.converter_api_ext"
+        )
+        # Without them the attributes have no data.
+        _known(
+            {"f16": None, "f32": None, "f64": None}, "expressed", parameters.expressed
+        )
+        _known({**_STORAGES, "i32": None}, "storage", parameters.storage)
+        quantized = f"tensor<{values.size}x{uniform_type(parameters)}>"
+        floats = f"tensor<{values.size}x{parameters.expressed}>"
+        quantizes = op == "uniform_quantize"
+        source, target = (floats, quantized) if quantizes else (quantized, floats)
+        element = parameters.expressed if quantizes else parameters.storage
+        context = ir.Context()
+        extension.prepare_mlir_context(context)
+        with context, ir.Location.unknown():
+            module = ir.Module.parse(
+                f"func.func @main(%x: {source}) -> {target} {{\n"
+                f"  %y = stablehlo.{op} %x : ({source}) -> {target}\n"
+                f"  return %y : {target}\n}}"
+            )
+            argument = ir.DenseElementsAttr.get(
+                values,
+                type=ir.Type.parse(element.replace("u", "ui")),
+                shape=values.shape,
+            )
+            (result,) = stablehlo.eval_module(module, [argument])
+            return np.array(result)

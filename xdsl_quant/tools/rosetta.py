@@ -1,0 +1,102 @@
+"""
+Compare which integers runtimes compute for a quantized type: the definitions of ONNX and
+StableHLO, onnxruntime, torch, LiteRT's kernels and XNNPACK, StableHLO's interpreter, MLIR's
+own lowering, and compiled code with each of its options.
+
+For each runtime: for how many inputs its result differs from that of the runtime that all
+are compared with, the first of these inputs, what NaN becomes, and the options with which
+compiled code computes the same. Runtimes that are not installed are left out.
+
+examples:
+  xdsl-quant-rosetta '!quant.uniform<i8:f32, 0.5:3>'
+  xdsl-quant-rosetta '!quant.uniform<u8:f16, 0.1:128>' --against onnxruntime
+  xdsl-quant-rosetta model.mlir --runtimes onnx-definition,litert-xnnpack --json table.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from xdsl_quant.rosetta import RUNTIMES, Comparison, Unavailable, compare_runtimes
+from xdsl_quant.rosetta.comparison import json_text
+from xdsl_quant.runtime.atomic_files import write_text_atomically
+from xdsl_quant.runtime.loading import IRError
+
+from .failures import exit_code, read_module, reported
+from .options import (
+    add_json_option,
+    add_passes_option,
+    add_progress_option,
+    command_parser,
+    shows_progress,
+)
+from .progress import with_progress
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The exit code of the command: 0, or 1 after an error message."""
+    return exit_code(_run, _parser().parse_args(args))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("xdsl-quant-rosetta", __doc__)
+    parser.add_argument(
+        "module",
+        metavar="type",
+        help="a quantized type; or a file with a module, for all types that it casts to or "
+        "from, - for standard input",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="RUNTIME",
+        default="compiled",
+        help="what all others are compared with (default: %(default)s)",
+    )
+    known = ", ".join(RUNTIMES)
+    parser.add_argument(
+        "--runtimes",
+        metavar="NAMES",
+        help=f"what is compared, separated by commas; by default all of: {known}",
+    )
+    parser.add_argument(
+        "--all-inputs",
+        action="store_true",
+        help="quantize all floats of 32 bits, 4,294,967,296: from half a minute to hours "
+        "for each runtime",
+    )
+    add_json_option(parser)
+    add_passes_option(parser)
+    add_progress_option(parser)
+    parser.set_defaults(shape=[], static=False)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> None:
+    is_type = options.module.startswith("!")
+    source = options.module if is_type else read_module(options)
+    names = None if options.runtimes is None else options.runtimes.split(",")
+    found: list[Comparison] = []
+    with reported(options.module, ValueError, Unavailable, IRError, ImportError):
+        for comparison in compare_runtimes(
+            source,
+            against=options.against,
+            runtimes=names,
+            all_inputs=options.all_inputs,
+            progress=_chunks if shows_progress(options) else iter,
+        ):
+            print(comparison, flush=True)
+            found.append(comparison)
+    if options.json is not None:
+        with reported(options.json, OSError):
+            write_text_atomically(options.json, json_text(found))
+
+
+def _chunks(chunks: Iterable[int]) -> Iterator[int]:
+    known = [*chunks]
+    return with_progress(known, len(known))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
