@@ -8,7 +8,7 @@ from typing import Any
 
 from .building import has_identity_layout, index, is_dynamic
 from .memory_plan import ALIGNMENT, Lifetime, plan_memory
-from .mlir_bindings import functions_in, ir, memref
+from .mlir_bindings import arith, functions_in, ir, memref, ops_in, scf
 from .outlining import VIEWS
 
 _USES = ("func.call", "memref.copy", "memref.load", "memref.store")
@@ -58,6 +58,47 @@ def plan_buffers(module: Any, name: str) -> int:
         buffer.replace_all_uses_with(view)
         op.erase()
     return apart + size
+
+
+def free_where_assertions_fail(module: Any) -> None:
+    """
+    Let functions free their buffers where an assertion does not hold, as they return there.
+    Buffers are left that are not freed in the block in which they are allocated.
+    """
+    for function in ops_in(module, "func.func"):
+        _free_in_region(function.regions[0], [])
+
+
+def _free_in_region(region: Any, outside: Sequence[Any]) -> None:
+    """The same in a region; `outside` are the buffers that are allocated around it."""
+    for block in region:
+        buffers = [*outside]
+        for op in [op.operation for op in block.operations]:
+            if op.name == "memref.alloc" and _is_freed_in(block, op.results[0]):
+                buffers += op.results
+            elif op.name == "memref.dealloc" and op.operands[0] in buffers:
+                buffers.remove(op.operands[0])
+            elif op.name == "cf.assert" and buffers:
+                _free_before_failing(op, buffers)
+            for inner in op.regions:
+                _free_in_region(inner, buffers)
+
+
+def _is_freed_in(block: Any, buffer: Any) -> bool:
+    frees = [use.owner for use in buffer.uses if use.owner.name == "memref.dealloc"]
+    return len(frees) == 1 and frees[0].operation.block == block
+
+
+def _free_before_failing(assertion: Any, buffers: Sequence[Any]) -> None:
+    (condition,) = assertion.operands
+    with assertion.location:
+        with ir.InsertionPoint(assertion):
+            true = arith.constant(condition.type, ir.IntegerAttr.get(condition.type, 1))
+            branch = scf.IfOp(arith.xori(condition, true))
+        with ir.InsertionPoint(branch.then_block):
+            for buffer in buffers:
+                memref.dealloc(buffer)
+            scf.yield_([])
 
 
 def _size(type_: Any) -> int:

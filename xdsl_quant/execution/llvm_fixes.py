@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from .compilation_error import CompilationError
 from .cpu import Cpu
-from .mlir_bindings import functions_in, ir, llvm, made_by, ops_in
+from .mlir_bindings import functions_in, ir, llvm, ops_in
 from .runtime_library import FAIL
 
 
@@ -53,17 +53,10 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
     Let a failed assertion report its message and return from the function. MLIR's own
     lowering prints the message and terminates the process.
 
-    The block of memory for intermediate values is freed then, but buffers that are
-    allocated where assertions may have failed already are not.
-
     Raises:
         CompilationError: if there is an assertion in a function that is none of `names`:
             leaving that one is not enough.
     """
-    frees = {
-        function.attributes["sym_name"].value: _last_calls_of_free(function)
-        for function in functions_in(module, names)
-    }
     for call in ops_in(module, "llvm.call"):
         callee = _callee(call)
         if callee == "puts":
@@ -77,8 +70,6 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
                 )
             unreachable = call.block.operations[len(call.block.operations) - 1]
             with ir.InsertionPoint(unreachable), call.location:
-                for free in frees[name]:
-                    free.clone()
                 llvm.return_()
             unreachable.erase()
             call.erase()
@@ -90,18 +81,6 @@ def return_where_assertions_fail(module: Any, names: Collection[str]) -> None:
 def _callee(call: Any) -> str:
     """The function that a call names, if it names one."""
     return call.attributes["callee"].value if "callee" in call.attributes else ""
-
-
-def _last_calls_of_free(function: Any) -> Sequence[Any]:
-    """The calls that free, where a function ends, what its first block allocates."""
-    first, *_ = function.regions[0].blocks
-    return [
-        call.operation
-        for call in ops_in(function, "llvm.call")
-        if _callee(call) == "free"
-        if (made := made_by(call.operands[0], "llvm.call")) and made.block == first
-        if call.block.operations[len(call.block.operations) - 1].name == "llvm.return"
-    ]
 
 
 def mark_buffers_as_distinct(module: Any, names: Collection[str]) -> None:

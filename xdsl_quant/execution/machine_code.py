@@ -15,7 +15,7 @@ from typing import Any
 from xdsl_quant.runtime.host_functions import HostFunctions
 
 from . import runtime_library
-from .buffer_planning import plan_buffers
+from .buffer_planning import free_where_assertions_fail, plan_buffers
 from .clock_reads import ClockReads
 from .compilation_error import CompilationError
 from .cpu import Cpu
@@ -230,6 +230,7 @@ class MachineCode:
             clock.insert(module, names[0])
         outlined = outline_loops(module, names[0])
         self.temporary_bytes = plan_buffers(module, names[0])
+        free_where_assertions_fail(module)
         run_passes(module, _LOOPS_TO_LLVM)
         check_is_llvm(module)
         move_bf16_as_integers(module)

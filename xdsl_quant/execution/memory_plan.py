@@ -23,10 +23,6 @@ class Lifetime:
     stop: int
     """The last step that needs it, too."""
 
-    def overlaps(self, other: Lifetime) -> bool:
-        """Whether there is a step that needs both."""
-        return self.start <= other.stop and other.start <= self.stop
-
 
 Plan: TypeAlias = tuple[Sequence[int], int]
 """Where values are in a block of memory, and the size of the block in bytes."""
@@ -40,9 +36,13 @@ def plan_memory(lifetimes: Sequence[Lifetime]) -> Plan:
     Args:
         lifetimes: the values, of at least one byte each.
     """
-    by_start = _placed(lifetimes, lambda value: value.start)
-    by_duration = _placed(lifetimes, lambda value: value.start - value.stop)
-    plans = place_by_size(lifetimes), by_start, by_duration
+    orders: Sequence[Callable[[Lifetime], int]] = (
+        _by_size,
+        lambda value: value.start,
+        lambda value: value.start - value.stop,
+    )
+    neighbors = _neighbors(lifetimes)
+    plans = [_placed(lifetimes, neighbors, order) for order in orders]
     return min(plans, key=lambda plan: plan[1])
 
 
@@ -55,20 +55,40 @@ def place_by_size(lifetimes: Sequence[Lifetime]) -> Plan:
     Args:
         lifetimes: the values, of at least one byte each.
     """
-    return _placed(lifetimes, lambda value: -value.size)
+    return _placed(lifetimes, _neighbors(lifetimes), _by_size)
 
 
-def _placed(lifetimes: Sequence[Lifetime], key: Callable[[Lifetime], int]) -> Plan:
+def _by_size(value: Lifetime) -> int:
+    return -value.size
+
+
+def _neighbors(lifetimes: Sequence[Lifetime]) -> Sequence[Sequence[int]]:
+    """For each value those that are needed in one of its steps."""
+    neighbors: list[list[int]] = [[] for _ in lifetimes]
+    needed: list[int] = []
+    for i in sorted(range(len(lifetimes)), key=lambda i: lifetimes[i].start):
+        needed = [j for j in needed if lifetimes[i].start <= lifetimes[j].stop]
+        for j in needed:
+            neighbors[j].append(i)
+        neighbors[i] += needed
+        needed.append(i)
+    return neighbors
+
+
+def _placed(
+    lifetimes: Sequence[Lifetime],
+    neighbors: Sequence[Sequence[int]],
+    key: Callable[[Lifetime], int],
+) -> Plan:
     """A plan for which values are placed in the order of a key."""
+    sizes = [_aligned(value.size) for value in lifetimes]
     offsets: dict[int, int] = {}
     for i in sorted(range(len(lifetimes)), key=lambda i: key(lifetimes[i])):
-        taken = sorted(
-            (offset, offset + _aligned(lifetimes[j].size))
-            for j, offset in offsets.items()
-            if lifetimes[i].overlaps(lifetimes[j])
-        )
-        offsets[i] = _offset(_aligned(lifetimes[i].size), taken)
-    ends = [offset + _aligned(lifetimes[i].size) for i, offset in offsets.items()]
+        taken = [
+            (offsets[j], offsets[j] + sizes[j]) for j in neighbors[i] if j in offsets
+        ]
+        offsets[i] = _offset(sizes[i], sorted(taken))
+    ends = [offset + sizes[i] for i, offset in offsets.items()]
     return [offsets[i] for i in range(len(lifetimes))], max(ends, default=0)
 
 

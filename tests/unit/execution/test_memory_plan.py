@@ -11,18 +11,6 @@ from xdsl_quant.execution.memory_plan import (
     plan_memory,
 )
 
-
-def test_lifetimes_overlap():
-    values = [Lifetime(1, *steps) for steps in ((0, 2), (2, 3), (3, 3), (4, 9))]
-    overlaps = [
-        (i, j) for i in range(4) for j in range(4) if values[i].overlaps(values[j])
-    ]
-    assert overlaps == [
-        *((0, 0), (0, 1), (1, 0), (1, 1), (1, 2)),
-        *((2, 1), (2, 2), (3, 3)),
-    ]
-
-
 PLANS: list[tuple[list[tuple[int, int, int]], tuple[list[int], int]]] = [
     ([], ([], 0)),
     ([(1, 0, 0)], ([0], 64)),
@@ -61,6 +49,12 @@ def test_smallest_plan(values: list[tuple[int, int, int]], sizes: tuple[int, int
     lifetimes = [Lifetime(*value) for value in values]
     plans = place_by_size(lifetimes), plan_memory(lifetimes)
     assert tuple(size for _, size in plans) == sizes
+
+
+def test_many_values():
+    """Of a chain, each value is needed with its neighbors alone."""
+    chain = [Lifetime(64, step, step + 1) for step in range(20_000)]
+    assert plan_memory(chain) == ([0, 64] * 10_000, 128)
 
 
 @pytest.mark.parametrize("seed", range(20))
