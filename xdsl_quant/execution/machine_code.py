@@ -49,6 +49,7 @@ from .tensor_fixes import (
     reshape_where_sizes_are_dynamic,
     separate_destinations,
 )
+from .thread_calls import ThreadCalls
 
 _TO_ONE_FUNCTION = (
     # Of tensors that blocks pass on, bufferization frees some too early.
@@ -132,6 +133,12 @@ class MachineCode:
     has_sizes_of_shapes: bool
     """Whether all but the kernel do the same for all arguments of the same shapes."""
 
+    calls_python: bool
+    """Whether it calls Python functions of a user or those that record values."""
+
+    thread_calls: ThreadCalls
+    """What several threads call."""
+
     def __init__(
         self,
         text: str,
@@ -173,8 +180,10 @@ class MachineCode:
                 )
                 self._lower(module, names, steps if schedule else None, clock)
                 generate_for_cpu(module, cpu)
-                calls = steps.thread_calls
-                self._callbacks = {**callbacks, **steps.callbacks, **calls.callbacks}
+                self.thread_calls = calls = steps.thread_calls
+                self._callbacks = {**callbacks, **steps.callbacks}
+                self.calls_python = bool(self._callbacks)
+                self._callbacks |= calls.callbacks
                 # Code writes to the memory of the times.
                 self._clock = clock
                 if clock:
@@ -252,11 +261,6 @@ class MachineCode:
         except RuntimeError as e:
             raise CompilationError(f"LLVM: {e}") from None
         self._engine = engine
-
-    @property
-    def has_callbacks(self) -> bool:
-        """Whether it calls functions beside those of `runtime_library`."""
-        return bool(self._callbacks)
 
     def object_code(self) -> bytes:
         """The file that LLVM generated: an ELF relocatable object."""

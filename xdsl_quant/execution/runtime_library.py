@@ -202,18 +202,17 @@ def _address(callback: Any) -> int:
     return address
 
 
-def addresses() -> dict[str, int]:
-    """The addresses of the functions that all code may call, by their names."""
-    return {name: _address(callback) for name, callback in _CALLBACKS.items()}
-
-
-def register(engine: Any, more: Mapping[str, Any]) -> None:
+def addresses(more: Mapping[str, object]) -> dict[str, int]:
     """
-    Let the code of an `ExecutionEngine` call the functions by their names, and `more` of
-    them, callbacks of ctypes that must stay alive.
+    The addresses of the functions that code may call, by their names: those that all code
+    may call, and `more` of them, callbacks of ctypes that must stay alive.
     """
     if more and not isinstance(sys.unraisablehook, _Hook):
         sys.unraisablehook = _Hook(sys.unraisablehook)
-    added = {name: _address(callback) for name, callback in more.items()}
-    for name, address in (addresses() | added).items():
+    return {name: _address(value) for name, value in {**_CALLBACKS, **more}.items()}
+
+
+def register(engine: Any, more: Mapping[str, object]) -> None:
+    """Let the code of an `ExecutionEngine` call the functions of `addresses`."""
+    for name, address in addresses(more).items():
         engine.raw_register_runtime(name, ctypes.c_void_p(address))

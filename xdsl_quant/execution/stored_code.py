@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from . import disk_cache, runtime_library
 from .cpu import Cpu
 from .llvm_library import LinkedObject, LinkError
+from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
     from .machine_code import MachineCode
@@ -26,14 +27,20 @@ class StoredCode:
         self.can_stream: bool = entry.header["can_stream"]
         self.has_sizes_of_shapes: bool = entry.header["has_sizes_of_shapes"]
         self.temporary_bytes: int = entry.header["temporary_bytes"]
-        self._object = LinkedObject(entry.content, runtime_library.addresses())
-        self._addresses = {
-            name: self._object.address(f"_mlir__mlir_ciface_{name}") for name in names
-        }
+        # They must stay alive.
+        self._thread_calls = calls = ThreadCalls(entry.header["thread_calls"])
+        addresses = runtime_library.addresses(calls.callbacks)
+        self._object = LinkedObject(entry.content, addresses)
+        for name in names:
+            self._address(name)
+        calls.link(self.function)
+
+    def _address(self, name: str) -> int:
+        return self._object.address(f"_mlir__mlir_ciface_{name}")
 
     def function(self, name: str) -> Callable[[int], None]:
         """A function, as of `MachineCode`."""
-        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._addresses[name])
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._address(name))
 
 
 def code_of(
@@ -68,11 +75,12 @@ def code_of(
         threads=threads,
         stream=stream,
     )
-    if key and not code.has_callbacks:
+    if key and not code.calls_python:
         header = {
             "can_stream": code.can_stream,
             "has_sizes_of_shapes": code.has_sizes_of_shapes,
             "temporary_bytes": code.temporary_bytes,
+            "thread_calls": code.thread_calls.functions,
         }
         disk_cache.write(key, disk_cache.Entry(header, code.object_code()))
     return code

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from threading import Condition
 from typing import Any
 
-from .mlir_bindings import func, ir
 from .runtime_library import attempt, callback
 
 
@@ -22,10 +21,18 @@ class ThreadCalls:
     callbacks: dict[str, object]
     """What makes them: ctypes callbacks, by symbols."""
 
-    def __init__(self):
+    functions: Mapping[str, tuple[int, Sequence[str]]]
+    """For each name that the code calls the number of arguments and what threads call."""
+
+    def __init__(
+        self, functions: Mapping[str, tuple[int, Sequence[str]]] | None = None
+    ):
+        """`functions` are those of other calls, of code from the cache."""
         self.callbacks = {}
-        self._functions: dict[str, Callable[[int], None]] = {}
-        self._names: list[str] = []
+        self.functions = {}
+        self._linked: dict[str, Callable[[int], None]] = {}
+        for name, (argument_count, names) in (functions or {}).items():
+            self._add(name, argument_count, names)
 
     def add(
         self, module: Any, name: str, types: Sequence[Any], functions: Sequence[Any]
@@ -40,6 +47,9 @@ class ThreadCalls:
             types: those of its arguments, memrefs.
             functions: the others; they have the same arguments and no results.
         """
+        # Code from the cache needs no MLIR.
+        from .mlir_bindings import func, ir
+
         with ir.InsertionPoint(module.body):
             type_ = ir.FunctionType.get(types, [])
             new = func.FuncOp(name, type_, visibility="private")
@@ -48,16 +58,19 @@ class ThreadCalls:
         for function in functions:
             del function.attributes["sym_visibility"]
         names = [function.attributes["sym_name"].value for function in functions]
-        self._names += names
+        self._add(name, len(types), names)
 
+    def _add(self, name: str, argument_count: int, names: Sequence[str]) -> None:
         def called(*descriptors: int) -> None:
             attempt(lambda: self._call(names, descriptors))
 
-        self.callbacks[f"_mlir_ciface_{name}"] = callback(called, len(types))
+        self.functions = {**self.functions, name: (argument_count, names)}
+        self.callbacks[f"_mlir_ciface_{name}"] = callback(called, argument_count)
 
     def link(self, function: Callable[[str], Callable[[int], None]]) -> None:
         """Look for the functions by their names, once there is code."""
-        self._functions = {name: function(name) for name in self._names}
+        for _, names in self.functions.values():
+            self._linked |= {name: function(name) for name in names}
 
     def _call(self, names: Sequence[str], descriptors: Sequence[int]) -> None:
         count = len(descriptors)
@@ -66,7 +79,7 @@ class ThreadCalls:
         address = ctypes.addressof(words)
         size = ctypes.sizeof(ctypes.c_int64)
         words[:] = [address + size * (count + i) for i in range(count)] + [*descriptors]
-        functions = [self._functions[name] for name in names]
+        functions = [self._linked[name] for name in names]
         work = _Work(functions, address)
         try:
             # Without other threads, as at the end of the process, the caller does it all.

@@ -385,9 +385,9 @@ def test_damaged_files(damage: str, anew: Anew, codes: list[MachineCode], folder
 
 def test_objects_that_are_none(anew: Anew, codes: list[MachineCode]):
     with pytest.raises(LinkError):
-        LinkedObject(b"nothing", runtime_library.addresses())
+        LinkedObject(b"nothing", runtime_library.addresses({}))
     anew(TEXT)
-    linked = LinkedObject(codes[0].object_code(), runtime_library.addresses())
+    linked = LinkedObject(codes[0].object_code(), runtime_library.addresses({}))
     with pytest.raises(LinkError, match="nothing"):
         linked.address("nothing")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event, Thread
 
 import numpy as np
@@ -18,7 +20,7 @@ from tests.unit.execution.scheduling.test_byte_products import (
     product,
     some,
 )
-from xdsl_quant.execution import compile, thread_calls
+from xdsl_quant.execution import compilation, compile, machine_code, thread_calls
 from xdsl_quant.execution.scheduling import byte_products
 from xdsl_quant.execution.thread_calls import _Work  # pyright: ignore[reportPrivateUsage] tested
 
@@ -57,6 +59,23 @@ def test_matrices(threads: int, rows: int, depth: int, columns: int, seen: list[
         assert function(array, start).tolist() == expected.tolist()
     count = min(threads, rows)
     assert seen == ([] if count == 1 else [count])
+
+
+def test_code_from_the_cache(
+    seen: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDSL_QUANT_CACHE", str(tmp_path))
+    weights, x, start = some(8, 15), some(7, 8), np.ones((7, 15), np.int32)
+    text = product(x.shape, weights, start.shape)
+    expected = start + x.astype(np.int32) @ weights.astype(np.int32)
+    for _ in range(2):
+        # As in a new process.
+        monkeypatch.setattr(compilation, "_cache", OrderedDict[object, object]())
+        function = compile(text, threads=3)
+        assert function(x, start).tolist() == expected.tolist()
+        # The second one finds this machine code.
+        monkeypatch.setattr(machine_code, "MachineCode", None)
+    assert seen == [3, 3]
 
 
 @pytest.mark.parametrize("threads", THREADS)
