@@ -113,7 +113,7 @@ class Boundary:
         return (
             self.takes_all_numbers
             and array.dtype == self.dtype
-            and allows_shape(self.type_, array.shape)
+            and (array.shape == self.shape or allows_shape(self.type_, array.shape))
         )
 
     @property
