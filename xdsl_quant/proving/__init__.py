@@ -1,5 +1,6 @@
 """
-What holds of casts for all inputs, decided by a solver or by trying all of them.
+What holds of casts and of passes for all inputs, decided by a solver or by trying all of
+them.
 
 ```python
 for prover in provers("!quant.uniform<i8:f32, 0.3:5>"):
@@ -11,6 +12,7 @@ It needs the extra `prove`; trying all inputs needs `mlir`, too.
 """
 
 from .casts import CastProver
+from .equivalence import equivalent, preserved
 from .formula import Cast
 from .modules import provers
 from .requantization import RequantizationProver
@@ -24,5 +26,7 @@ __all__ = [
     "Theorem",
     "UnsupportedError",
     "Verdict",
+    "equivalent",
+    "preserved",
     "provers",
 ]

@@ -21,13 +21,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
-from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
 from .formula import Cast, Formula
+from .pipelines import lower_quant_ops
 from .terms import Term, Terms, UnsupportedError, float_sizes
 from .theorems import Show, Theorem, Value, decided, number, results
 from .translation import Number, bits_of, translated
@@ -63,16 +63,7 @@ class CastProver:
     @cached_property
     def passes(self) -> str:
         """The pipeline that lowers a cast."""
-        names = ("rounding-mode", "zero-point-order", "nan")
-        values = zip(names, self.cast.rounding, Rounding(), strict=True)
-        # In these passes truncation is the default.
-        options = [
-            f"{name}={value}"
-            for name, value, default in values
-            if name == "rounding-mode" or value != default
-        ]
-        options += ["keep-qdq=true", *(["fuse=true"] if self.fuse else [])]
-        lower = f"lower-quant-ops{{{' '.join(options)}}}"
+        lower = lower_quant_ops(self.cast.rounding, fuse=self.fuse)
         return f"{lower},strip-func-quant-types,canonicalize"
 
     def text(self, ops: str, container: str = "{}") -> str:

@@ -19,10 +19,11 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.dialects.func import FuncOp
 
 from xdsl_quant.dialects.quant import FixedPointQuantizedType
-from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.rounding_mode import Rounding, ScaleRounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
+from .pipelines import lower_quant_ops
 from .terms import Term, Terms, UnsupportedError
 from .theorems import Show, Theorem, Value, decided, results
 from .translation import Number, translated
@@ -60,10 +61,8 @@ class RequantizationProver:
     @cached_property
     def passes(self) -> str:
         """The pipeline that lowers the casts."""
-        options = "rounding-mode=nearest-even keep-qdq=true"
-        if self.scale_rounding != "single":
-            options += f" scale-rounding={self.scale_rounding}"
-        return f"lower-quant-ops{{{options}}},strip-func-quant-types,canonicalize"
+        lower = lower_quant_ops(Rounding(), scale_rounding=self.scale_rounding)
+        return f"{lower},strip-func-quant-types,canonicalize"
 
     @property
     def text(self) -> str:

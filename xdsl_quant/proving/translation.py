@@ -1,5 +1,6 @@
 """
-Functions of scalars as terms: what they compute, and for which arguments that is defined.
+Functions as terms: what they compute, and for which arguments that is defined. A tensor,
+whose sizes are known, is an array of terms: one for each element.
 
 A result is *defined* if it is not poison and nothing on the way to it has undefined
 behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. Where `arith`
@@ -9,8 +10,11 @@ leaves the sign of a zero open, as `maxnumf` of two zeros does, a term has one o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.arith import CmpfOp, CmpiOp
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -18,11 +22,15 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
+    TensorType,
+    i1,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .terms import (
     RoundingName,
@@ -34,14 +42,18 @@ from .terms import (
 )
 
 
-class Number(NamedTuple):
-    """A value of an op."""
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A value of an op, or an element of one."""
 
     term: Term
 
     is_defined: Term
     """A condition: whether it is neither poison nor the result of undefined behaviour."""
 
+
+Numbers: TypeAlias = "Number | NDArray[Any]"
+"""A scalar, or the elements of a tensor."""
 
 _Translated = tuple[Term, Term | None]
 """What an op computes, and when that is defined if its operands are; always for `None`."""
@@ -52,40 +64,87 @@ _Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 def translated(
     terms: Terms,
     function: FuncOp,
-    arguments: Sequence[Number],
+    arguments: Sequence[Numbers],
     known: Mapping[SSAValue, Number] | None = None,
-) -> Sequence[Number]:
+) -> Sequence[Any]:
     """
-    What a function of scalars returns.
+    What a function returns.
 
     Args:
         terms: makes the terms.
-        function: a function with one block, of ops of `arith` and `math`.
+        function: a function with one block, of ops of `arith`, `math`, `tensor`, `linalg`,
+            and `quant.scast`.
         arguments: what it is given.
         known: the results of ops that stand for something else than they say.
+
+    Returns:
+        a `Number` for each scalar, and an array of them for each tensor.
 
     Raises:
         UnsupportedError: if an op or a type has no term.
     """
-    numbers = dict(known or {})
-    numbers |= dict(zip(function.args, arguments, strict=True))
     if len(function.body.blocks) != 1:
         raise UnsupportedError(f"function '{function.sym_name.data}' has branches")
-    for op in function.body.block.ops:
+    return translated_block(terms, function.body.block, arguments, dict(known or {}))
+
+
+def translated_block(
+    terms: Terms,
+    block: Block,
+    arguments: Sequence[Numbers],
+    numbers: dict[SSAValue, Any],
+) -> Sequence[Numbers]:
+    """
+    The operands of the last op of a block.
+
+    Args:
+        terms: makes the terms.
+        block: a block of ops that have terms.
+        arguments: those of the block.
+        numbers: what is known of other values, which is added to.
+
+    Raises:
+        UnsupportedError: if an op or a type has no term.
+    """
+    from .tensors import TENSOR_RULES, structured
+
+    numbers |= dict(zip(block.args, arguments, strict=True))
+    *ops, last = block.ops
+    for op in ops:
+        if all(result in numbers for result in op.results):
+            continue
         operands = [numbers[operand] for operand in op.operands]
-        if op_name(op) == "func.return":
-            return operands
-        for result in op.results:
-            if result not in numbers:
-                numbers[result] = _number(terms, op, operands)
-    raise UnsupportedError(f"function '{function.sym_name.data}' returns nothing")
+        if (rule := TENSOR_RULES.get(op_name(op))) is not None:
+            results = rule(terms, op, operands, numbers)
+        elif isinstance(op, LinalgStructuredOperation):
+            results = structured(terms, op, operands, numbers)
+        elif any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
+            results = [_elementwise(terms, op, operands)]
+        else:
+            results = [_number(terms, op, operands)]
+        numbers.update(zip(op.results, results, strict=True))
+    return [numbers[operand] for operand in last.operands]
+
+
+def _elementwise(
+    terms: Terms, op: Operation, operands: Sequence[Numbers]
+) -> NDArray[Any]:
+    """An op of each element of tensors."""
+    if not operands:
+        raise UnsupportedError(f"'{op_name(op)}' op has no term")
+    arrays = np.broadcast_arrays(*(np.asarray(operand, object) for operand in operands))
+    found = np.empty(arrays[0].shape, object)
+    for index in np.ndindex(found.shape):
+        numbers: list[Any] = [array[index] for array in arrays]
+        found[index] = _number(terms, op, numbers)
+    return found
 
 
 def _number(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     name = op_name(op)
     if name == "arith.select":
         condition, then, otherwise = operands
-        is_true = terms.equal(condition.term, terms.of_bits(op.operands[0].type, 1))
+        is_true = terms.equal(condition.term, terms.of_bits(i1, 1))
         # What is not selected may be poison.
         chosen = terms.choice(is_true, then.is_defined, otherwise.is_defined)
         return Number(
@@ -102,7 +161,11 @@ def _number(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
 
 
 def _type(op: Operation) -> Attribute:
-    return op.results[0].type
+    return scalar_or_element_type(op.results[0].type)
+
+
+def _source(op: Operation) -> Attribute:
+    return scalar_or_element_type(op.operands[0].type)
 
 
 def bits_of(attribute: object) -> int:
@@ -123,6 +186,10 @@ def bits_of(attribute: object) -> int:
 def _constant(terms: Terms, op: Operation, _: Sequence[Term]) -> _Translated:
     value = cast(Any, op).value
     return terms.of_bits(_type(op), bits_of(value)), None
+
+
+def _same_bits(_: Terms, __: Operation, operands: Sequence[Term]) -> _Translated:
+    return operands[0], None
 
 
 # Floats
@@ -169,7 +236,7 @@ def _min_max(kind: str, *, keeps_nan: bool) -> _Rule:
 
 
 def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    source = op.operands[0].type
+    source = _source(op)
     if op_name(op) == "arith.uitofp":
         source = IntegerType(bit_count(source), Signedness.UNSIGNED)
     return terms.converted(source, _type(op), *operands), None
@@ -190,7 +257,7 @@ def _to_integer(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Trans
     """A float, which is truncated; it is defined if the result is in range."""
     (value,) = operands
     is_signed = op_name(op) == "arith.fptosi"
-    source, width = op.operands[0].type, bit_count(_type(op))
+    source, width = _source(op), bit_count(_type(op))
     sizes = _check_float(source)
     truncated = terms.op("FP_RTI", terms.rounding("RTZ"), value)
     limits = [(1 << width - is_signed, "FP_LT")]
@@ -292,7 +359,7 @@ def _shift(kind: str) -> _Rule:
 
 
 def _resized(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    before, after = bit_count(op.operands[0].type), bit_count(_type(op))
+    before, after = bit_count(_source(op)), bit_count(_type(op))
     if after < before:
         return terms.op("BV_EXTRACT", *operands, indices=[after - 1, 0]), None
     is_signed = op_name(op) in ("arith.extsi", "arith.index_cast")
@@ -325,6 +392,7 @@ def _extreme(kind: str) -> _Rule:
 
 _RULES: Mapping[str, _Rule] = {
     "arith.constant": _constant,
+    "quant.scast": _same_bits,
     "arith.addf": _rounded("FP_ADD"),
     "arith.subf": _rounded("FP_SUB"),
     "arith.mulf": _rounded("FP_MUL"),

@@ -6,11 +6,15 @@ scalars. The solver Bitwuzla decides: results are defined for all inputs, whatev
 and are those of the formula; qcast is monotone; and qcast(dcast(q)) = q. What is refuted
 has a command that shows it.
 
+With --after, a module of functions of scalars and small tensors is compared with what
+passes make of it: both are lowered, and compute the same for all inputs.
+
 examples:
   xdsl-quant-prove '!quant.uniform<i8:f32, 0.3:5>'
   xdsl-quant-prove '!quant.uniform<i8:f32, 0.3:5>' --rounding-mode truncate
   xdsl-quant-prove '!quant.uniform<i8:f32, 1.0>' --scales 1e-30 1e30
   xdsl-quant-prove model.mlir --all-inputs
+  xdsl-quant-prove model.mlir --after canonicalize
   xdsl-quant-prove '!quant.fixed_point<i32:f32, 1518500250p-37>' \\
       --to '!quant.fixed_point<i8:f32, 1173741824p-30:3>'
 """
@@ -29,6 +33,7 @@ from xdsl_quant.runtime.loading import IRError, parse_type
 
 from .failures import Failure, exit_code, read_module, reported
 from .options import (
+    add_entry_option,
     add_passes_option,
     add_progress_option,
     add_rounding_options,
@@ -86,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
         default="single",
         help="how requantization rounds (default: %(default)s)",
     )
+    parser.add_argument(
+        "--after",
+        metavar="PIPELINE",
+        help="prove that a module computes the same after these passes",
+    )
+    add_entry_option(parser)
     add_rounding_options(parser, "casts")
     add_passes_option(parser)
     add_progress_option(parser)
@@ -113,7 +124,8 @@ def _run(options: argparse.Namespace) -> None:
 
 def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem]]]:
     """The claims about each type, and what they are about."""
-    from xdsl_quant.proving import RequantizationProver, provers
+    from xdsl_quant.proving import RequantizationProver, preserved, provers
+    from xdsl_quant.proving.pipelines import lowering
 
     if options.to is not None:
         # The prover checks that they are fixed-point types.
@@ -123,15 +135,29 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
         )
         yield f"{source} to {target}: {prover.passes}", prover.theorems()
         return
-    is_type = options.module.startswith("!")
-    source = options.module if is_type else read_module(options)
     given = given_rounding(options)
     if "rounding_mode" in given:
         given["mode"] = given.pop("rounding_mode")
+    rounding = Rounding(**given)
+    if options.after is not None:
+        lowered_by = lowering(
+            rounding, fuse=options.fuse, scale_rounding=options.scale_rounding
+        )
+        theorem = preserved(
+            read_module(options),
+            options.after,
+            lowered_by=lowered_by,
+            entry=options.entry,
+            seconds=options.seconds,
+        )
+        yield f"{options.module}: {options.after}", iter([theorem])
+        return
+    is_type = options.module.startswith("!")
+    source = options.module if is_type else read_module(options)
     scales = None if options.scales is None else tuple(options.scales)
     found = provers(
         source,
-        Rounding(**given),
+        rounding,
         fuse=options.fuse,
         scales=scales,
         seconds=options.seconds,

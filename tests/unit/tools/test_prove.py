@@ -81,6 +81,37 @@ def test_requantization(capsys: pytest.CaptureFixture[str]):
     )
 
 
+def test_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "model.mlir"
+    path.write_text("""
+!q = !quant.uniform<i8:f32, 0.5>
+func.func @f(%x: !q) -> !q {
+  %a = quant.dcast %x : !q to f32
+  %b = quant.qcast %a : f32 to !q
+  return %b : !q
+}
+func.func @g(%x: f32) -> f32 {
+  %a = quant.qcast %x : f32 to !q
+  %b = quant.dcast %a : !q to f32
+  return %b : f32
+}
+""")
+    command = [str(path), "--after", "canonicalize", "--entry"]
+    assert main([*command, "f"]) == 0
+    assert lines(capsys.readouterr().out) == [
+        f"{path}: canonicalize",
+        "  proved: results are the same for all inputs (solver)",
+    ]
+    assert main([*command, "g"]) == 1
+    refuted = lines(capsys.readouterr().out)[1]
+    assert refuted.startswith(
+        "  refuted: results are the same for all inputs (solver): %0 = "
+    )
+    # Truncation makes no 3 of 3 * 0.3.
+    path.write_text(path.read_text().replace("0.5", "0.3"))
+    assert main([*command, "f", "--rounding-mode", "truncate"]) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

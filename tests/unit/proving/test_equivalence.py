@@ -1,0 +1,183 @@
+"""What passes change, and what they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from xdsl_quant.proving import UnsupportedError, equivalent, preserved
+from xdsl_quant.proving.pipelines import lowering
+from xdsl_quant.rounding_mode import Rounding, ScaleRounding
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+
+QDQ = """
+!q = !quant.uniform<i8:f32, 0.5:3>
+func.func @main(%x: {0}) -> {0} {{
+  %a = quant.qcast %x : {0} to {1}
+  %b = quant.dcast %a : {1} to {0}
+  return %b : {0}
+}}"""
+DQQ = """
+!q = !quant.uniform<i8<-100:90>:f32:0, {0.5, 0.3:-5}>
+func.func @main(%x: tensor<2x!q>) -> tensor<2x!q> {
+  %a = quant.dcast %x : tensor<2x!q> to tensor<2xf32>
+  %b = quant.qcast %a : tensor<2xf32> to tensor<2x!q>
+  return %b : tensor<2x!q>
+}"""
+REQUANTIZED = """
+!a = !quant.fixed_point<i8:f32, 1518500250p-37:-5>
+!b = !quant.fixed_point<i8<-100:90>:f32, 1173741824p-38:13>
+func.func @main(%y: tensor<1x!a>) -> tensor<1x!b> {
+  %c = quant.dcast %y : tensor<1x!a> to tensor<1xf32>
+  %d = quant.qcast %c : tensor<1xf32> to tensor<1x!b>
+  return %d : tensor<1x!b>
+}"""
+
+
+def test_what_a_quantized_value_expresses_is_stored_as_this_value():
+    found = preserved(parse_module(DQQ), "canonicalize")
+    assert found.verdict == "proved"
+    assert found.claim == "results are the same for all inputs"
+
+
+def test_fake_quantization_is_not_nothing():
+    text = QDQ.format("f32", "!q")
+    found = preserved(parse_module(text), "canonicalize")
+    assert found.verdict == "refuted"
+    x, _, rest = found.details.removeprefix("%0 = ").partition(": ")
+    before, _, after = rest.removeprefix("result 0 = ").partition(" before, and ")
+    assert after == f"{x} after"
+    assert float(before) != float(x)
+
+
+def test_where_the_first_one_is_undefined_the_second_one_may_be_anything():
+    unsigned = """
+func.func @main(%x: i8) -> f32 {
+  %a = arith.uitofp %x : i8 to f32
+  %b = arith.fptosi %a : f32 to i8
+  %c = arith.sitofp %b : i8 to f32
+  return %c : f32
+}"""
+    signed = unsigned.replace("uitofp", "sitofp")
+    # Only what is less than 128 is defined before.
+    modules = [parse_module(text) for text in (unsigned, signed)]
+    assert equivalent(*modules).verdict == "proved"
+    found = equivalent(*reversed(modules))
+    assert found.verdict == "refuted"
+    assert found.details.endswith(" before, and undefined after")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("divf", "mulf"), ("addf", "subf"), ("maxnumf", "minnumf"), ("3.0", "4.0")],
+)
+def test_wrong_folds_are_refuted(change: tuple[str, str]):
+    module = parse_module(QDQ.format("tensor<1xf32>", "tensor<1x!q>"))
+    apply_passes(module, lowering(Rounding()))
+    text = str(module)
+    assert change[0] in text
+    wrong = parse_module(text.replace(change[0], change[1], 1))
+    assert equivalent(module, module).verdict == "proved"
+    assert equivalent(module, wrong).verdict == "refuted"
+
+
+@pytest.mark.parametrize("rounding", ["single", "double"])
+def test_requantization_is_rescaling(rounding: ScaleRounding):
+    module = parse_module(REQUANTIZED)
+    lowered_by = lowering(Rounding(), scale_rounding=rounding)
+    passes = f"quant-requantize-to-tosa{{scale-rounding={rounding}}}"
+    back = f"{passes},tosa-rescale-to-quant{{scale-rounding={rounding}}}"
+    assert preserved(module, passes, lowered_by=lowered_by).verdict == "proved"
+    assert preserved(module, back, lowered_by=lowered_by).verdict == "proved"
+
+
+def test_single_rounding_is_not_double_rounding():
+    # Halves are rounded up, or away from zero. This is a division by 128.
+    text = REQUANTIZED.replace("1518500250p-37", "1073741824p-37")
+    text = text.replace("1173741824p-38", "1073741824p-30")
+    passes = "quant-requantize-to-tosa{scale-rounding=double}"
+    module = parse_module(text)
+    found = preserved(module, passes)
+    assert found.verdict == "refuted"
+    value = int(found.details.removeprefix("%0[0] = ").partition(":")[0]) + 5
+    assert value in (63, -64)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("dense<-5>", "dense<-6>"),
+        ("dense<13>", "dense<12>"),
+        ("max_val = 90", "max_val = 91"),
+        ("min_val = -100", "min_val = -101"),
+        ("dense<29>", "dense<30>"),
+        ("output_unsigned = false", "output_unsigned = true"),
+    ],
+)
+def test_another_rescale_is_refuted(change: tuple[str, str]):
+    module = parse_module(REQUANTIZED)
+    apply_passes(module, "quant-requantize-to-tosa")
+    text = str(module)
+    assert change[0] in text
+    wrong = parse_module(text.replace(*change))
+    assert equivalent(module, wrong).verdict == "refuted"
+
+
+def test_tensors():
+    """Broadcast, reduction, transposition and reshaping of a matrix."""
+    text = """
+func.func @main(%x: tensor<2x3xi8>) -> tensor<2xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<2xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<2xi32>) -> tensor<2xi32>
+  %s = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+    iterator_types = ["parallel", "reduction"]
+  } ins(%x : tensor<2x3xi8>) outs(%f : tensor<2xi32>) {
+  ^bb0(%a: i8, %b: i32):
+    %c = arith.extsi %a : i8 to i32
+    %d = arith.addi %b, %c : i32
+    linalg.yield %d : i32
+  } -> tensor<2xi32>
+  return %s : tensor<2xi32>
+}"""
+    sums = """
+func.func @main(%x: tensor<2x3xi8>) -> tensor<2xi32> {
+  %e = arith.extsi %x : tensor<2x3xi8> to tensor<2x3xi32>
+  %a = tensor.extract_slice %e[0, 0] [2, 1] [1, 1] : tensor<2x3xi32> to tensor<2x1xi32>
+  %b = tensor.extract_slice %e[0, 1] [2, 1] [1, 1] : tensor<2x3xi32> to tensor<2x1xi32>
+  %c = tensor.extract_slice %e[0, 2] [2, 1] [1, 1] : tensor<2x3xi32> to tensor<2x1xi32>
+  %d = arith.addi %c, %b : tensor<2x1xi32>
+  %f = arith.addi %d, %a : tensor<2x1xi32>
+  %r = tensor.collapse_shape %f [[0, 1]] : tensor<2x1xi32> into tensor<2xi32>
+  return %r : tensor<2xi32>
+}"""
+    modules = [parse_module(each) for each in (text, sums)]
+    assert equivalent(*modules).verdict == "proved"
+    other = parse_module(sums.replace("%e[0, 2]", "%e[0, 1]"))
+    assert equivalent(modules[0], other).verdict == "refuted"
+    # What is not filled is undefined.
+    empty = parse_module(text.replace("outs(%f", "outs(%e"))
+    assert equivalent(modules[0], empty).verdict == "refuted"
+
+
+def test_mistakes():
+    module = parse_module(DQQ)
+    with pytest.raises(UnsupportedError) as other:
+        equivalent(module, parse_module(QDQ.format("f32", "!q")))
+    assert str(other.value) == (
+        "arguments are f32 after, expected as many elements and bits as before: "
+        "tensor<2x!quant.uniform<i8<-100:90>:f32:0, {5.000000e-01,3.000000e-01:-5}>>"
+    )
+    with pytest.raises(UnsupportedError) as dynamic:
+        preserved(parse_module(DQQ.replace("2x", "?x")), "canonicalize")
+    assert "has a dynamic size, expected static ones" in str(dynamic.value)
+    with pytest.raises(IRError, match="unknown"):
+        preserved(module, "canonicalise")
+    exponential = """
+func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {
+  %y = math.exp %x : tensor<1xf32>
+  return %y : tensor<1xf32>
+}"""
+    with pytest.raises(UnsupportedError) as missing:
+        preserved(parse_module(exponential), "canonicalize")
+    assert str(missing.value) == "'math.exp' op has no term"

@@ -1,0 +1,249 @@
+"""Whether two modules compute the same for all inputs, as before and after a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    StoredQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.runtime.entry_function import entry_function
+from xdsl_quant.runtime.loading import apply_passes
+
+from .pipelines import lowering
+from .tensors import elements, static_shape
+from .terms import Term, Terms, UnsupportedError, bit_count
+from .theorems import Theorem, number
+from .translation import Number, translated
+
+LOWERING = lowering(Rounding())
+"""With casts as in compiled execution."""
+
+CLAIM = "results are the same for all inputs"
+
+
+class _Element(NamedTuple):
+    """An element of an argument or of a result."""
+
+    name: str
+    type: Attribute
+    number: Number
+
+    @property
+    def term(self) -> Term:
+        return self.number.term
+
+
+def equivalent(
+    before: ModuleOp,
+    after: ModuleOp,
+    *,
+    lowered_by: str | Sequence[ModulePass] = LOWERING,
+    entry: str | None = None,
+    seconds: float = 60.0,
+    claim: str = CLAIM,
+) -> Theorem:
+    """
+    Whether a function of a module computes the same as that of another one, bit for bit.
+
+    For all arguments, those of quantized types in their storage ranges: where a result of
+    the first function is defined, that of the second one is, too, and both are the same.
+    All NaNs are. Both modules are lowered, and stay as they are.
+
+    Args:
+        before: a module with a function of scalars and of tensors with static sizes.
+        after: what a pass has made of it, for instance. Types of arguments and results may
+            differ if these have as many elements and bits, as integers in place of stored
+            values have.
+        lowered_by: passes that lower both, or a pipeline.
+        entry: the function; by default the only public one, or else `main`.
+        seconds: how long the solver may take.
+        claim: what is claimed, for a person.
+
+    Raises:
+        UnsupportedError: if an op has no term, or arguments or results differ in number,
+            in shape or in bits.
+        IRError: if a pass fails.
+        ValueError: if there is no such function.
+    """
+    terms = Terms()
+    types = [entry_function(module, entry).function_type for module in (before, after)]
+    _check_same("arguments", *(type_.inputs.data for type_ in types))
+    _check_same("results", *(type_.outputs.data for type_ in types))
+    arguments = [
+        [*_arguments(terms, type_, f"%{i}")]
+        for i, type_ in enumerate(types[0].inputs.data)
+    ]
+    given: list[Any] = [
+        elements(static_shape(type_), (element.number for element in some))
+        if static_shape(type_)
+        else some[0].number
+        for type_, some in zip(types[0].inputs.data, arguments, strict=True)
+    ]
+    expected, found = (
+        [
+            element
+            for i, (type_, value) in enumerate(
+                zip(
+                    types[0].outputs.data,
+                    _returned(terms, module, lowered_by, entry, given),
+                    strict=True,
+                )
+            )
+            for element in _elements(type_, value, f"result {i}")
+        ]
+        for module in (before, after)
+    )
+    known = [element for some in arguments for element in some]
+    in_range = terms.all(*(e.number.is_defined for e in known))
+    same = terms.all(
+        *(
+            _is_same(terms, first.number, second.number)
+            for first, second in zip(expected, found, strict=True)
+        )
+    )
+    shown = [*(e.term for e in known), *_shown(terms, expected), *_shown(terms, found)]
+    answer = terms.counterexample(terms.op("IMPLIES", in_range, same), shown, seconds)
+    if answer.verdict == "holds":
+        return Theorem(claim, "proved", "solver", answer.seconds)
+    if answer.verdict == "unknown":
+        details = f"the solver has found nothing in {seconds:g} s"
+        return Theorem(claim, "unknown", "solver", answer.seconds, details)
+    bits = iter(answer.values)
+    inputs = ", ".join(f"{e.name} = {number(e.type, next(bits))}" for e in known)
+    texts = [
+        [
+            number(element.type, value) if next(bits) else "undefined"
+            for element in some
+            for value in [next(bits)]
+        ]
+        for some in (expected, found)
+    ]
+    place = next(
+        i
+        for i, (first, second) in enumerate(zip(*texts, strict=True))
+        if first != "undefined" and repr(first) != repr(second)
+    )
+    details = (
+        f"{inputs}: {expected[place].name} = {texts[0][place]} before, and "
+        f"{texts[1][place]} after"
+    )
+    return Theorem(claim, "refuted", "solver", answer.seconds, details)
+
+
+def preserved(
+    module: ModuleOp,
+    passes: str | Sequence[ModulePass],
+    *,
+    lowered_by: str | Sequence[ModulePass] = LOWERING,
+    entry: str | None = None,
+    seconds: float = 60.0,
+) -> Theorem:
+    """
+    Whether passes leave what a function of a module computes as it is: see `equivalent`.
+
+    Args:
+        module: the module, which stays as it is.
+        passes: passes, or a pipeline.
+        lowered_by: passes that lower the module as it is and after these passes.
+        entry: the function; by default the only public one, or else `main`.
+        seconds: how long the solver may take.
+    """
+    after = module.clone()
+    apply_passes(after, passes)
+    return equivalent(
+        module, after, lowered_by=lowered_by, entry=entry, seconds=seconds
+    )
+
+
+def _check_same(
+    noun: str, before: Sequence[Attribute], after: Sequence[Attribute]
+) -> None:
+    layouts = [
+        [
+            (static_shape(type_), bit_count(_stored(scalar_or_element_type(type_))))
+            for type_ in types
+        ]
+        for types in (before, after)
+    ]
+    if layouts[0] != layouts[1]:
+        texts = [", ".join(map(str, types)) or "none" for types in (before, after)]
+        raise UnsupportedError(
+            f"{noun} are {texts[1]} after, expected as many elements and bits as before: "
+            f"{texts[0]}"
+        )
+
+
+def _stored(type_: Attribute) -> Attribute:
+    """
+    The type of stored values, which says if they are unsigned; or the type itself.
+
+    Raises:
+        UnsupportedError: if a quantized type has none.
+    """
+    if not isinstance(type_, QuantizedType):
+        return type_
+    if not isinstance(type_, StoredQuantizedType):
+        raise UnsupportedError(f"'{type_}' has no storage type")
+    signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
+    return IntegerType(type_.storage_type_integral_width, signedness)
+
+
+def _arguments(terms: Terms, type_: Attribute, name: str) -> Iterator[_Element]:
+    """Symbols, which are defined in their storage range."""
+    quantized = scalar_or_element_type(type_)
+    stored = _stored(quantized)
+    for index in np.ndindex(static_shape(type_)):
+        place = f"{name}{[*index]}" if index else name
+        term = terms.symbol(stored, place)
+        condition = terms.true()
+        if isinstance(quantized, StoredQuantizedType):
+            sign = "S" if quantized.is_signed else "U"
+            low, high = (
+                terms.of_bits(stored, bound) for bound in quantized.storage_range
+            )
+            condition = terms.all(
+                terms.op(f"BV_{sign}GE", term, low),
+                terms.op(f"BV_{sign}LE", term, high),
+            )
+        yield _Element(place, stored, Number(term, condition))
+
+
+def _elements(type_: Attribute, value: Any, name: str) -> Iterator[_Element]:
+    shape, stored = static_shape(type_), _stored(scalar_or_element_type(type_))
+    array: Any = np.asarray(value, object)
+    for index in np.ndindex(shape):
+        yield _Element(f"{name}{[*index]}" if index else name, stored, array[index])
+
+
+def _returned(
+    terms: Terms,
+    module: ModuleOp,
+    lowered_by: str | Sequence[ModulePass],
+    entry: str | None,
+    arguments: Sequence[Any],
+) -> Sequence[Any]:
+    lowered = module.clone()
+    apply_passes(lowered, lowered_by)
+    return translated(terms, entry_function(lowered, entry), arguments)
+
+
+def _is_same(terms: Terms, before: Number, after: Number) -> Term:
+    both = terms.all(after.is_defined, terms.equal(before.term, after.term))
+    return terms.op("IMPLIES", before.is_defined, both)
+
+
+def _shown(terms: Terms, some: Sequence[_Element]) -> Iterator[Term]:
+    one, zero = (terms.of_bits(IntegerType(1), bit) for bit in (1, 0))
+    for element in some:
+        yield element.term
+        yield terms.choice(element.number.is_defined, one, zero)

@@ -1,0 +1,35 @@
+"""The pipelines that lower what is proved."""
+
+from __future__ import annotations
+
+from xdsl_quant.rounding_mode import Rounding, ScaleRounding
+
+
+def lower_quant_ops(
+    rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
+) -> str:
+    """`lower-quant-ops` with options; all casts stay, as in compiled execution."""
+    names = ("rounding-mode", "zero-point-order", "nan")
+    values = zip(names, rounding, Rounding(), strict=True)
+    # In this pass truncation is the default.
+    options = [
+        f"{name}={value}"
+        for name, value, default in values
+        if name == "rounding-mode" or value != default
+    ]
+    options += ["keep-qdq=true", *(["fuse=true"] if fuse else [])]
+    if scale_rounding != "single":
+        options.append(f"scale-rounding={scale_rounding}")
+    return f"lower-quant-ops{{{' '.join(options)}}}"
+
+
+def lowering(
+    rounding: Rounding, *, fuse: bool = False, scale_rounding: ScaleRounding = "single"
+) -> str:
+    """What makes of a module of quantized ops one whose ops have terms."""
+    casts = lower_quant_ops(rounding, fuse=fuse, scale_rounding=scale_rounding)
+    return (
+        "convert-tfl-to-linalg,quant-convert-simulated-quantization{exact-bits=true},"
+        f"quant-remove-instrumentation,{casts},"
+        f"convert-quantized-stablehlo-to-linalg{{rounding={scale_rounding}}}"
+    )

@@ -1,0 +1,306 @@
+"""
+Ops of tensors as terms, one for each element: `linalg.generic` is what its body computes
+in each iteration, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import linalg, tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    IntegerType,
+    ShapedType,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.interpreter import Interpreter
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.interpreters import register_implementations
+from xdsl_quant.transforms.building.arrays import dense_elements
+from xdsl_quant.transforms.building.bounded_integers import signed_bounds
+
+from .terms import Term, Terms, UnsupportedError, bit_count, bits_of_value, float_sizes
+from .translation import Number, bits_of, translated_block
+
+Elements: TypeAlias = NDArray[Any]
+"""The numbers of a tensor, in its shape."""
+
+_TensorRule = Callable[
+    [Terms, Operation, Sequence[Any], dict[SSAValue, Any]], Sequence[Any]
+]
+
+
+def static_shape(type_: Attribute) -> tuple[int, ...]:
+    """
+    The sizes of a tensor type; none for a scalar.
+
+    Raises:
+        UnsupportedError: if one is dynamic.
+    """
+    shape = type_.get_shape() if isinstance(type_, ShapedType) else ()
+    if DYNAMIC_INDEX in shape:
+        raise UnsupportedError(f"'{type_}' has a dynamic size, expected static ones")
+    return shape
+
+
+def elements(shape: Sequence[int], numbers: Iterable[Number]) -> Elements:
+    """Numbers, in row-major order, as a tensor of a shape."""
+    found = np.empty(tuple(shape), object)
+    for index, number in zip(np.ndindex(found.shape), numbers, strict=True):
+        found[index] = number
+    return found
+
+
+def _repeated(type_: Attribute, number: Number) -> Elements:
+    return np.full(static_shape(type_), number, object)
+
+
+def _constant(
+    terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    value, type_ = cast(Any, op).value, op.results[0].type
+    element = scalar_or_element_type(type_)
+    if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        array = dense_elements(cast(Any, value))
+        bits = (int.from_bytes(n.tobytes(), "little") for n in array.ravel())
+        numbers = (Number(terms.of_bits(element, b), terms.true()) for b in bits)
+        return [elements(static_shape(type_), numbers)]
+    return [Number(terms.of_bits(element, bits_of(value)), terms.true())]
+
+
+def _empty(
+    terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    type_ = op.results[0].type
+    nothing = terms.of_bits(scalar_or_element_type(type_), 0)
+    return [_repeated(type_, Number(nothing, terms.negation(terms.true())))]
+
+
+def _splat(
+    _: Terms, op: Operation, operands: Sequence[Any], __: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    return [_repeated(op.results[0].type, operands[0])]
+
+
+def _from_elements(
+    _: Terms, op: Operation, operands: Sequence[Any], __: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    return [elements(static_shape(op.results[0].type), operands)]
+
+
+def _dim(
+    terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    size = operands[0].shape[_known(operands[1])]
+    return [Number(terms.of_bits(op.results[0].type, size), terms.true())]
+
+
+def _known(number: Number) -> int:
+    """
+    An index that is a constant.
+
+    Raises:
+        UnsupportedError: if it is none.
+    """
+    if not number.term.is_value():
+        raise UnsupportedError("an index depends on an argument, expected a constant")
+    return bits_of_value(number.term)
+
+
+def _extract(
+    _: Terms, __: Operation, operands: Sequence[Any], ___: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    source, *indices = operands
+    return [source[tuple(map(_known, indices))]]
+
+
+def _moved(
+    _: Terms, op: Operation, operands: Sequence[Any], __: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    """What the interpreter makes of arrays, whatever is in them."""
+    for value in (*op.operands, *op.results):
+        static_shape(value.type)
+    interpreter = Interpreter(cast(Any, op.get_toplevel_object()))
+    register_implementations(interpreter)
+    return interpreter.run_op(op, tuple(operands))
+
+
+def structured(
+    terms: Terms,
+    op: LinalgStructuredOperation,
+    operands: Sequence[Any],
+    known: dict[SSAValue, Any],
+) -> Sequence[Any]:
+    """A `linalg` op on tensors: what its body computes in each iteration, in order."""
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    body, inputs = op.body.block, len(op.inputs)
+    arrays = [np.asarray(operand, object) for operand in operands]
+    arrays[inputs:] = [array.copy() for array in arrays[inputs:]]
+    sizes: dict[int, int] = {}
+    for map_, array in zip(maps, arrays, strict=True):
+        for expr, size in zip(map_.results, array.shape, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                sizes[expr.position] = size
+    indices = [inner for inner in body.ops if isinstance(inner, linalg.ops.IndexOp)]
+    for iteration in np.ndindex(*(sizes[i] for i in range(maps[0].num_dims))):
+        places = [tuple(map_.eval(iteration, [])) for map_ in maps]
+        numbers: list[Any] = [
+            array[place] for array, place in zip(arrays, places, strict=True)
+        ]
+        inner = dict(known)
+        for index in indices:
+            bits = terms.of_bits(index.result.type, iteration[index.dim.value.data])
+            inner[index.result] = Number(bits, terms.true())
+        yielded = translated_block(terms, body, numbers, inner)
+        outputs = zip(arrays[inputs:], places[inputs:], yielded, strict=True)
+        for array, place, number in outputs:
+            array[place] = number
+    return arrays[inputs:]
+
+
+# TOSA, from its specification
+
+
+def _tosa_constant(
+    terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    assert isinstance(op, tosa.ConstOp)
+    type_ = op.output.type
+    element = scalar_or_element_type(type_)
+    numbers = (
+        Number(terms.of_bits(element, int(n)), terms.true())
+        for n in dense_elements(op.values).ravel()
+    )
+    return [elements(static_shape(type_), numbers)]
+
+
+def _rescale(
+    terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    """
+    `apply_scale_32` or `apply_scale_16` of zero-point-corrected values, which must be less
+    than `2**(shift - 1)`; then saturated.
+    """
+    assert isinstance(op, tosa.RescaleOp)
+    values, *constants = operands
+    is_double = op.rounding_mode.data == tosa.RoundingMode.DOUBLE_ROUND
+    is_unsigned = [
+        bool(flag.value.data) for flag in (op.input_unsigned, op.output_unsigned)
+    ]
+    target = cast(IntegerType, scalar_or_element_type(op.output.type))
+    numbers = [
+        [_signed(number, type_) for number in np.asarray(array, object).ravel()]
+        for array, type_ in zip(
+            constants,
+            (scalar_or_element_type(operand.type) for operand in op.operands[1:]),
+            strict=True,
+        )
+    ]
+    multipliers, shifts, (input_zp,), (output_zp,) = numbers
+    if is_unsigned[0]:
+        input_zp %= 1 << bit_count(scalar_or_element_type(op.input.type))
+    if is_unsigned[1]:
+        output_zp %= 1 << target.width.data
+    low, high = (
+        (0, (1 << target.width.data) - 1)
+        if is_unsigned[1]
+        else signed_bounds(target.width.data)
+    )
+
+    def constant(value: int) -> Term:
+        return terms.of_bits(_WIDE, value)
+
+    found = np.empty(values.shape, object)
+    for index in np.ndindex(values.shape):
+        channel = index[-1] if len(multipliers) > 1 else 0
+        multiplier, shift = multipliers[channel], shifts[channel]
+        number: Number = values[index]
+        extend = "BV_ZERO_EXTEND" if is_unsigned[0] else "BV_SIGN_EXTEND"
+        more = _WIDE.width.data - bit_count(scalar_or_element_type(op.input.type))
+        value = terms.op(extend, number.term, indices=[more])
+        value = terms.op("BV_SUB", value, constant(input_zp))
+        limit = 1 << shift - 1
+        in_range = terms.all(
+            terms.op("BV_SGE", value, constant(-limit)),
+            terms.op("BV_SLT", value, constant(limit)),
+        )
+        half = constant(limit)
+        if is_double and shift > 31:
+            half = terms.choice(
+                terms.op("BV_SGE", value, constant(0)),
+                constant(limit + (1 << 30)),
+                constant(limit - (1 << 30)),
+            )
+        value = terms.op("BV_MUL", value, constant(multiplier))
+        value = terms.op("BV_ADD", value, half)
+        value = terms.op("BV_ASHR", value, constant(shift))
+        value = terms.op("BV_ADD", value, constant(output_zp))
+        found[index] = Number(
+            terms.op(
+                "BV_EXTRACT",
+                _clamped(terms, value, constant(low), constant(high)),
+                indices=[target.width.data - 1, 0],
+            ),
+            terms.all(number.is_defined, in_range),
+        )
+    return [found]
+
+
+_WIDE = IntegerType(128)
+"""Has all results of computations on 64-bit integers."""
+
+
+def _signed(number: Number, type_: Attribute) -> int:
+    width = bit_count(type_)
+    value = bits_of_value(number.term)
+    return value - (1 << width) if value >> width - 1 else value
+
+
+def _clamped(terms: Terms, value: Term, low: Term, high: Term) -> Term:
+    value = terms.choice(terms.op("BV_SLT", value, low), low, value)
+    return terms.choice(terms.op("BV_SGT", value, high), high, value)
+
+
+def _clamp(
+    terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
+) -> Sequence[Any]:
+    assert isinstance(op, tosa.ClampOp)
+    type_: Attribute = scalar_or_element_type(op.input.type)
+    if float_sizes(type_) is not None:
+        raise UnsupportedError(f"'tosa.clamp' op of '{type_}' has no term")
+    low, high = (
+        terms.of_bits(type_, bits_of(bound)) for bound in (op.min_val, op.max_val)
+    )
+    (values,) = operands
+    numbers = (
+        Number(_clamped(terms, n.term, low, high), n.is_defined) for n in values.ravel()
+    )
+    return [elements(values.shape, numbers)]
+
+
+TENSOR_RULES: Mapping[str, _TensorRule] = {
+    "arith.constant": _constant,
+    "tensor.cast": _moved,
+    "tensor.collapse_shape": _moved,
+    "tensor.concat": _moved,
+    "tensor.dim": _dim,
+    "tensor.empty": _empty,
+    "tensor.expand_shape": _moved,
+    "tensor.extract": _extract,
+    "tensor.extract_slice": _moved,
+    "tensor.from_elements": _from_elements,
+    "tensor.splat": _splat,
+    "tosa.clamp": _clamp,
+    "tosa.const": _tosa_constant,
+    "tosa.rescale": _rescale,
+}
+"""Ops that are not computed element by element."""
