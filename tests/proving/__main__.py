@@ -1,20 +1,22 @@
 """
-Prove what holds of casts of many types and options, and print a table: how many claims are
-proved, and how long that took.
+Prove what holds of casts of many types and options, and of passes, and print tables: how
+many claims are proved, and how long that took.
 
-Each pair of two values of `OPTIONS` occurs. What is not proved must have a reason in
-`reason`: anything else is a mistake, and the exit code is 1.
+Of casts, each pair of two values of `OPTIONS` occurs. What is not proved must have a
+reason: anything else is a mistake, and the exit code is 1. Arguments are the tables that
+are printed, by default all.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.proving.pairs import Choice, all_pairs
+from tests.proving.passes import INSTANCES, Instance
 from xdsl_quant.diagnostics import table
 from xdsl_quant.proving import CastProver, Theorem, provers
 from xdsl_quant.proving.terms import float_sizes
@@ -74,8 +76,20 @@ def reason(prover: CastProver, theorem: Theorem) -> str:
     return ""
 
 
-def theorems_of(choice: Choice) -> Sequence[tuple[Theorem, str, str]]:
-    """All claims for a choice, whose they are, and why they are not proved."""
+class Result(NamedTuple):
+    """A claim in a table."""
+
+    row: str
+    theorem: Theorem
+    name: str
+    """What it is about."""
+
+    reason: str
+    """Why it is not proved."""
+
+
+def about_casts(choice: Choice) -> Sequence[Result]:
+    """All claims for a choice."""
     prover = prover_of(choice)
     found = [*prover.theorems()]
     is_small = choice["expressed"] != "f32"
@@ -83,45 +97,72 @@ def theorems_of(choice: Choice) -> Sequence[tuple[Theorem, str, str]]:
         found += prover.all_inputs()
     name = f"{prover.cast.type}, {prover.passes.partition(',')[0]}"
     return [
-        (t, name, "" if t.verdict == "proved" else reason(prover, t)) for t in found
+        Result(t.claim, t, name, "" if t.verdict == "proved" else reason(prover, t))
+        for t in found
     ]
 
 
-def main() -> int:
-    """The exit code: 1 if a claim is not proved without a reason."""
-    choices = all_pairs(OPTIONS, is_valid)
-    with ProcessPoolExecutor(os.cpu_count()) as executor:
-        results = [r for some in executor.map(theorems_of, choices) for r in some]
-    print(f"{len(choices)} types with options, {len(results)} claims\n")
+def about_passes(instance: Instance) -> Sequence[Result]:
+    """The claim for a module."""
+    theorem = instance.theorem()
+    why = instance.reason
+    if theorem.verdict == "unknown":
+        why = "too hard for the solver in a minute"
+    return [
+        Result(instance.family, theorem, f"{instance.text}\n{instance.passes}", why)
+    ]
+
+
+TABLES: Mapping[str, tuple[Callable[[Any], Sequence[Result]], Sequence[Any]]] = {
+    "casts": (about_casts, all_pairs(OPTIONS, is_valid)),
+    "passes": (about_passes, INSTANCES),
+}
+"""What makes the rows of each table, and of what."""
+
+
+def summary(results: Sequence[Result]) -> bool:
+    """Print a table; whether all that is not proved has a reason."""
     rows: list[tuple[str, ...]] = [
         ("claim", "proved", "refuted", "unknown", "seconds", "longest")
     ]
-    claims = {theorem.claim: theorem for theorem, _, _ in results}
-    for claim in claims:
-        some = [theorem for theorem, _, _ in results if theorem.claim == claim]
+    for row in dict.fromkeys(result.row for result in results):
+        some = [result.theorem for result in results if result.row == row]
         verdicts = [theorem.verdict for theorem in some]
         seconds = [theorem.seconds for theorem in some]
         rows.append(
             (
-                claim,
+                row,
                 *(str(verdicts.count(v)) for v in ("proved", "refuted", "unknown")),
                 f"{sum(seconds):.1f}",
                 f"{max(seconds):.1f}",
             )
         )
     print("\n".join(table(rows)))
-    reasons = [why for theorem, _, why in results if theorem.verdict != "proved"]
+    is_open = [result for result in results if result.theorem.verdict != "proved"]
     print("\nnot proved:")
-    for why in sorted({*reasons} - {""}):
-        print(f"  {reasons.count(why)}: {why}")
-    unexplained = [
-        f"{name}\n  {theorem}"
-        for theorem, name, why in results
-        if theorem.verdict != "proved" and not why
-    ]
+    for why in sorted({result.reason for result in is_open} - {""}):
+        some = [result for result in is_open if result.reason == why]
+        print(f"  {len(some)}: {why}; {some[0].row}, {some[0].theorem.details}")
+    unexplained = [result for result in is_open if not result.reason]
     print(f"  {len(unexplained)}: without a reason")
-    print("\n".join(unexplained))
-    return bool(unexplained)
+    for result in unexplained:
+        print(f"{result.name}\n  {result.theorem}")
+    return not unexplained
+
+
+def main() -> int:
+    """The exit code: 1 if a claim is not proved without a reason."""
+    names = sys.argv[1:] or [*TABLES]
+    are_explained: list[bool] = []
+    with ProcessPoolExecutor(os.cpu_count()) as executor:
+        for name in names:
+            function, subjects = TABLES[name]
+            found = executor.map(function, subjects)
+            results = [result for some in found for result in some]
+            print(f"{name}: {len(results)} claims of {len(subjects)}\n")
+            are_explained.append(summary(results))
+            print(flush=True)
+    return not all(are_explained)
 
 
 if __name__ == "__main__":
