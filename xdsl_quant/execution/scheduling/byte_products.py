@@ -1,33 +1,43 @@
 """
-Products of 8-bit integers with constants, by the instructions of AVX-512 VNNI or AVX-VNNI.
+Products of 8-bit integers by the instructions of AVX-512 VNNI or AVX-VNNI.
 
 `vpdpbusd` multiplies 64 unsigned bytes by 64 signed ones and adds the products, four by
 four, to 16 sums of 32 bits. Here four consecutive bytes of the left factor meet those of 16
-columns of the right one, which is packed so that they are beside each other. Windows that
-move over an image are products, too: the left factor is read where it is.
+columns of the right one, which is packed so that they are beside each other: a constant at
+compile time, another one before each product. Windows that move over an image are products,
+too: the left factor is read where it is.
 
 The left factor is not negative: signed bytes are read with 128 added, which is one bit
-flipped. What that and the zero point make too much of a column is a constant.
+flipped. What that and the zero point make too much of a column is a number for each column,
+and what a zero point of the right factor makes too much is a number for each row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..mlir_bindings import func, functions_in, ir, made_by, ops_in
+from ..memory_plan import ALIGNMENT
+from ..mlir_bindings import func, functions_in, ir, made_by, memref, ops_in
 from ..thread_calls import ThreadCalls
-from .contractions import Contraction, Factor, contraction_of
+from .byte_contractions import ByteContraction, Operand, byte_contraction_of
+from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
-from .memrefs import constant_of, steps_of
-from .vector_code import LANES, Loop, Memref, merged
-from .vnni_code import ChannelProduct, Product, Weighted, product_text
+from .memrefs import steps_of
+from .packing import packing_text, row_sums_text
+from .vector_code import LANES, Loop, Memref
+from .vnni_code import (
+    ChannelProduct,
+    Product,
+    RuntimeMatrix,
+    Weighted,
+    product_text,
+)
 
 _MARK = "xdsl_quant.bytes"
 
@@ -43,11 +53,11 @@ def keep_byte_products(module: Any) -> None:
     """
     generic = ops_in(module, "linalg.generic")
     for op in generic:
-        contraction = contraction_of(op)
-        if contraction is None or _product(contraction) is None:
+        found = byte_contraction_of(contraction_of(op))
+        if found is None:
             continue
         op.attributes[_MARK] = ir.UnitAttr.get(module.context)
-        for factor in (contraction.lhs, contraction.rhs):
+        for factor in (found.lhs, found.rhs):
             if factor.is_computed:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
     for op in generic:
@@ -108,37 +118,135 @@ def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
     taken = {op.attributes["sym_name"].value for op in module.body.operations}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
     for op in [*filter(is_kept, ops_in(module, "linalg.generic"))]:
-        contraction = contraction_of(op)
-        found = _product(contraction) if contraction is not None else None
-        if contraction is None or found is None:
+        found = byte_contraction_of(contraction_of(op))
+        if found is None:
             continue
-        product, values = found.product, [found.lhs.value, op.operands[2]]
         epilogue = epilogue_of(op, found.column)
-        if epilogue is not None:
-            types = [memref.type.element_type for memref in epilogue.memrefs]
-            results = [*zip(epilogue.steps, types, strict=True)]
-            product = replace(product, rows=found.rows(contraction, results))
-            values = [found.lhs.value, *epilogue.memrefs]
-        if isinstance(product, ChannelProduct):
-            sizes = [value.type.element_type.width // 8 for value in values]
-            product, epilogue = _with_pixels(product, epilogue, sizes)
         last = epilogue.op if epilogue else op
         ops = [op, *(ops_in(epilogue.op) if epilogue else ())]
-        parts = _parts(product, [*map(_memref, values)], threads)
-        functions = {name: part for part, name in zip(parts, names, strict=False)}
-        with ir.Location.fused([each.location for each in ops]):
+        with (
+            ir.Location.fused([each.location for each in ops]),
+            ir.InsertionPoint(last),
+        ):
+            results = _results(op, epilogue)
+            buffers = _buffers(found)
+            operands = [found.bytes, *results, *buffers]
+            product = found.with_loops(operands)
+            if isinstance(product, ChannelProduct):
+                sizes = [_element_size(operand.value) for operand in operands]
+                product, epilogue = _with_pixels(product, epilogue, sizes)
+            elif found.packing is not None:
+                product = _pack(module, next(names), found, product, buffers, bits)
+            if product.weights_zero_point:
+                _sum_rows(module, next(names), found, product, buffers[0], bits)
+            values = [operand.value for operand in operands]
+            parts = _parts(product, [*map(_memref, values)], threads)
+            functions = {name: part for part, name in zip(parts, names, strict=False)}
             for name, part in functions.items():
                 _add_text(module, product_text(name, *part, epilogue, bits))
             if len(functions) > 1:
                 types = [value.type for value in values]
                 parts = functions_in(module, functions)
                 calls.add(module, name := next(names), types, parts)
-            with ir.InsertionPoint(last):
-                func.call([], name, values)
+            func.call([], name, values)
+            for buffer in buffers:
+                memref.dealloc(buffer.value)
         op.erase()
         if epilogue is not None:
             epilogue.erase()
     return calls
+
+
+def _results(op: Any, epilogue: Epilogue | None) -> Sequence[Operand]:
+    """The memref of the result, and what else is read for each element."""
+    if epilogue is not None:
+        memrefs, steps = epilogue.memrefs, epilogue.steps
+    else:
+        memrefs = [op.operands[2]]
+        identity = ir.AffineMap.get_identity(memrefs[0].type.rank)
+        steps = [steps_of(identity.results, memrefs[0].type) or {}]
+    return [
+        Operand(value, {d: step * _element_size(value) for d, step in by.items()})
+        for value, by in zip(memrefs, steps, strict=True)
+    ]
+
+
+def _element_size(value: Any) -> int:
+    return value.type.element_type.width // 8
+
+
+# What is prepared at run time
+
+
+def _buffers(found: ByteContraction) -> Sequence[Operand]:
+    """
+    Memory for what a product needs beside its factors: sums of rows, if weights have a zero
+    point, and what is packed with the sums of its columns.
+    """
+    product = found.product
+    buffers: list[Operand] = []
+    if product.weights_zero_point:
+        buffers.append(_buffer(found, [*range(len(found.sizes))], 4))
+    if found.packing is not None:
+        vectors = -(-found.packing.width // LANES)
+        buffers.append(_buffer(found, found.batches, vectors * product.packed_bytes))
+        buffers.append(_buffer(found, found.batches, vectors * 64))
+    return buffers
+
+
+def _buffer(found: ByteContraction, dimensions: Sequence[int], size: int) -> Operand:
+    """Memory of so many bytes for each index of dimensions of the sums with rows."""
+    steps: dict[int, int] = {}
+    for d in reversed(dimensions):
+        if d != found.column:
+            steps[d] = size
+            size *= found.sizes[d]
+    i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
+    alignment = ir.IntegerAttr.get(i64, ALIGNMENT)
+    type_ = ir.MemRefType.get([size], i8)
+    return Operand(memref.alloc(type_, [], [], alignment=alignment), steps)
+
+
+def _pack(
+    module: Any,
+    name: str,
+    found: ByteContraction,
+    product: Product,
+    buffers: Sequence[Operand],
+    bits: int,
+) -> Product:
+    """Call a function that packs the right factor, of the product that is returned."""
+    assert found.packing is not None
+    assert isinstance(product.weights, RuntimeMatrix)
+    vectors = product.vectors(bits)
+    operands = [found.matrix, *buffers[-2:]]
+    batches = found.loops(found.batches, operands) if found.batches else []
+    packing = replace(found.packing, batches=batches, vectors=vectors)
+    values = [operand.value for operand in operands]
+    _add_text(module, packing_text(name, [*map(_memref, values)], packing, bits))
+    func.call([], name, values)
+    return replace(product, weights=product.weights._replace(vectors=vectors))
+
+
+def _sum_rows(
+    module: Any,
+    name: str,
+    found: ByteContraction,
+    product: Weighted,
+    sums: Operand,
+    bits: int,
+) -> None:
+    """Call a function that sums up the bytes of each row."""
+    assert isinstance(product, Product)
+    operands = [found.bytes, sums]
+    rows = found.loops([*found.batches, *found.rows], operands)
+    values = [operand.value for operand in operands]
+    signs = product.is_signed, product.zero_point
+    memrefs = [*map(_memref, values)]
+    _add_text(
+        module, row_sums_text(name, memrefs, rows, product.reductions, *signs, bits)
+    )
+    func.call([], name, values)
 
 
 def _add_text(module: Any, text: str) -> None:
@@ -150,8 +258,9 @@ def _parts(
     product: Weighted, memrefs: Sequence[Memref], threads: int
 ) -> Sequence[tuple[Sequence[Memref], Weighted]]:
     """A product as several ones of some rows each, if it is large."""
-    first, *inner = product.rows
-    size = math.prod(loop.size for loop in product.rows) * product.weights.size
+    loops = [*product.batches, *product.rows]
+    first, *inner = loops
+    size = math.prod(loop.size for loop in loops) * product.weights.size
     count = min(threads, first.size) if size >= _LARGE else 1
     ends = [first.size * i // count for i in range(count + 1)]
     return [
@@ -160,10 +269,16 @@ def _parts(
                 memref._replace(offset=memref.offset + start * step)
                 for memref, step in zip(memrefs, first.steps, strict=True)
             ],
-            replace(product, rows=[Loop(end - start, first.steps), *inner]),
+            _with_loops(product, [Loop(end - start, first.steps), *inner]),
         )
         for start, end in pairwise(ends)
     ]
+
+
+def _with_loops(product: Weighted, loops: Sequence[Loop]) -> Weighted:
+    """The product with other loops over batches and rows."""
+    count = len(product.batches)
+    return replace(product, batches=loops[:count], rows=loops[count:])
 
 
 def _with_pixels(
@@ -173,6 +288,7 @@ def _with_pixels(
     The same with several pixels as columns, if they are beside each other and have few
     channels. `sizes` are the bytes of elements of the memrefs.
     """
+    assert isinstance(product.weights, np.ndarray)
     width, row = product.weights.shape[1], product.rows[-1]
     count, rest = divmod(LANES, width)
     is_contiguous = [*row.steps] == [width * size for size in sizes]
@@ -192,144 +308,3 @@ def _memref(value: Any) -> Memref:
     _, offset = value.type.get_strides_and_offset()
     element = value.type.element_type
     return Memref(str(value.type), str(element), offset * element.width // 8)
-
-
-class _Found(NamedTuple):
-    """A contraction as a product of bytes with a constant."""
-
-    lhs: Factor
-    """The bytes."""
-
-    product: Product | ChannelProduct
-
-    column: int
-    """The dimension of the sums with columns."""
-
-    def rows(
-        self, contraction: Contraction, results: Sequence[tuple[Mapping[int, int], Any]]
-    ) -> Sequence[Loop]:
-        """
-        The loops over rows.
-
-        Args:
-            contraction: the contraction.
-            results: of the bytes that are read and written beside the factors: for each
-                dimension of the sums the distance of neighbours, and the element type.
-        """
-        lhs_steps = steps_of(self.lhs.indices, self.lhs.value.type) or {}
-        sizes = contraction.op.operands[2].type.shape
-        loops = [
-            Loop(
-                size,
-                [
-                    lhs_steps.get(contraction.result[dimension], 0),
-                    *(
-                        steps.get(dimension, 0) * element.width // 8
-                        for steps, element in results
-                    ),
-                ],
-            )
-            for dimension, size in enumerate(sizes)
-            if dimension != self.column
-        ]
-        return merged(loops, 1 + len(results))
-
-
-def _product(contraction: Contraction) -> _Found | None:
-    """A contraction as a product, if it is one that is done here."""
-    i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
-    factors = contraction.lhs, contraction.rhs
-    if contraction.total.results[0].type != i32 or any(
-        factor.element_type != i8 or factor.conversion is None for factor in factors
-    ):
-        return None
-    for lhs, rhs in (factors, factors[::-1]):
-        if (weights := constant_of(rhs.value)) is not None:
-            return _with_constant(contraction, lhs, rhs, weights)
-    return None
-
-
-def _with_constant(
-    contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
-) -> _Found | None:
-    """The product with a constant, if it is one that is done here."""
-    result = contraction.op.operands[2]
-    lhs_steps = steps_of(lhs.indices, lhs.value.type)
-    identity = ir.AffineMap.get_identity(result.type.rank)
-    result_steps = steps_of(identity.results, result.type)
-    dimensions = _dimensions(rhs.indices, weights.shape)
-    if lhs_steps is None or result_steps is None or dimensions is None:
-        return None
-    sizes = dict(zip(contraction.result, result.type.shape, strict=True))
-    reductions = [i for i in range(contraction.count) if i not in sizes]
-    columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
-    if len(columns) != 1 or not {*reductions} <= dimensions.keys():
-        return None
-    if 0 in (*weights.shape, *sizes.values()):
-        return None
-    (column,) = columns
-    dimension = contraction.result.index(column)
-    if lhs_steps.get(column, 0) not in (0, 1) or result_steps[dimension] != 1:
-        return None
-    reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
-    loops = [
-        Loop(weights.shape[dimensions[loop]], [lhs_steps.get(loop, 0)])
-        for loop in reductions
-    ]
-    numbers = weights & 0xFF if rhs.is_unsigned else weights
-    order = [dimensions[loop] for loop in (*reductions, column)]
-    others = [i for i in range(weights.ndim) if i not in order]
-    matrix = numbers.transpose(*others, *order).reshape(-1, sizes[column])
-    matrix = matrix - rhs.zero_point
-    if matrix.min() < -128 or matrix.max() > 127:
-        return None
-    signs = not lhs.is_unsigned, lhs.zero_point
-    stored = matrix.astype(np.int8)
-    if lhs_steps.get(column):
-        product = _of_channels(ChannelProduct([], stored, *signs, []), loops)
-    else:
-        product = Product([], stored, *signs, merged(loops, 1))
-        product = product if product.reductions[-1].steps == [1] else None
-    if product is None:
-        return None
-    found = _Found(lhs, product, dimension)
-    rows = found.rows(contraction, [(result_steps, result.type.element_type)])
-    return found._replace(product=replace(product, rows=rows))
-
-
-_MOST_GROUPS = 32
-"""More groups of products make more code than a window is worth."""
-
-
-def _of_channels(
-    product: ChannelProduct, loops: Sequence[Loop]
-) -> ChannelProduct | None:
-    """A product with bytes in groups that neighbouring rows of the result share."""
-    loops = [loop for loop in loops if loop.size > 1] or [Loop(1, [0])]
-    offsets: NDArray[np.int64] = np.zeros((), np.int64)
-    for size, (step,) in loops:
-        offsets = np.add.outer(offsets, step * np.arange(size))
-    taps = np.arange(offsets.size).reshape([loop.size for loop in loops])
-    # Windows overlap along the last loop.
-    lines = taps.T.reshape(loops[-1].size if len(loops) > 1 else 1, -1)
-    groups = [
-        line[start : start + 4] for line in lines for start in range(0, line.size, 4)
-    ]
-    if len(groups) > _MOST_GROUPS:
-        return None
-    return replace(
-        product,
-        weights=product.weights[np.concatenate(groups)],
-        groups=[offsets.ravel()[group].tolist() for group in groups],
-    )
-
-
-def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] | None:
-    """For each loop the dimension that it is the index of; `None` if others are larger."""
-    positions = {
-        index.position: dimension
-        for dimension, index in enumerate(indices)
-        if isinstance(index, ir.AffineDimExpr)
-    }
-    others = {*range(len(shape))} - {*positions.values()}
-    return positions if all(shape[dimension] == 1 for dimension in others) else None

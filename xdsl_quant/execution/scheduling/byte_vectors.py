@@ -81,3 +81,8 @@ def as_bytes(code: Code, value: str) -> str:
 def as_sums(code: Code, value: str) -> str:
     """Bytes as 16 numbers."""
     return code.add(f"llvm.bitcast {value} : {BYTES} to {SUMS}")
+
+
+def wrapped(number: int) -> int:
+    """The lower 32 bits of a number, with their sign."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)

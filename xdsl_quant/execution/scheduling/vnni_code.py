@@ -26,6 +26,7 @@ from .byte_vectors import (
     interleaved,
     repeated,
     with_products,
+    wrapped,
 )
 from .epilogues import Epilogue
 from .vector_bodies import BodyCode, Interval
@@ -53,6 +54,9 @@ class RuntimeMatrix(NamedTuple):
 
     largest: int
     """The largest absolute value of what may be multiplied."""
+
+    vectors: int = 0
+    """How many vectors of columns a tile has, once it is packed."""
 
     @property
     def size(self) -> int:
@@ -150,6 +154,8 @@ class Product(Weighted):
         How many vectors of columns a tile has; `bits` are those of a register. A matrix is
         packed in the order in which they are needed.
         """
+        if isinstance(self.weights, RuntimeMatrix) and self.weights.vectors:
+            return self.weights.vectors
         count = -(-self.weights.shape[1] // LANES)
         return min(count, _REGISTERS[bits] // (3 if self.rows[-1].size == 1 else 6))
 
@@ -304,9 +310,7 @@ class _Tile:
         """Sums of all rows less the zero point of weights times the sums of bytes."""
         code, function = self.code, self.function
         step = function.product.rows[-1].steps[function.own]
-        factor = code.constant(
-            int(wrapped(np.array(-function.product.weights_zero_point))), "i32"
-        )
+        factor = code.constant(wrapped(-function.product.weights_zero_point), "i32")
         terms: list[str] = []
         for r in range(self.rows):
             row_sum = code.load(code.at(place, r * step), "i32", 4)
@@ -493,7 +497,7 @@ class _Function:
         self.globals = Globals(name)
         width = product.weights.shape[1]
         self.table = ColumnTable(width)
-        self.table.add(wrapped(product.excess + start))
+        self.table.add(_wrapped(product.excess + start))
         self.whole, self.rest = divmod(width, LANES)
         row = product.rows[-1].size
         if isinstance(product, ChannelProduct):
@@ -570,8 +574,7 @@ class _Function:
             add(code.moved(pointers, count, steps), left)
 
 
-def wrapped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The lower 32 bits of numbers, with their signs."""
+def _wrapped(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers.astype(np.int32).astype(np.int64)
 
 

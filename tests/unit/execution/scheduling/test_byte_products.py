@@ -126,13 +126,17 @@ def test_signs_and_zero_points(lhs: str, zero_points: tuple[int, int]):
 
 
 @needs_vnni
-def test_unsigned_weights():
-    weights = some(9, 20) & 127
-    text = product((3, 9), weights, (3, 20), extend=("extsi", "extui"))
+@pytest.mark.parametrize("zero_point", [0, 100, 128, 200, -1000, 1 << 30])
+@pytest.mark.parametrize("extend", ["extsi", "extui"])
+def test_weights_that_are_no_signed_bytes(zero_point: int, extend: str):
+    weights, x = some(9, 20), some(3, 9)
+    text = product(
+        (3, 9), weights, (3, 20), extend=("extsi", extend), zero_points=(3, zero_point)
+    )
     assert kept(text) == 1
-    # These do not fit signed bytes.
-    assert kept(text.replace(f"{weights[0, 0]},", "-1,", 1)) == 0
-    assert kept(product((3, 9), weights, (3, 20), zero_points=(0, 200))) == 0
+    expected = number(x, "extsi", 3) @ number(weights, extend, zero_point)
+    actual = compile(text)(x, np.zeros((3, 20), np.int32))
+    assert actual.tolist() == expected.astype(np.int32).tolist()
 
 
 CONVOLUTION = "n, h, w, o, i, j, c"

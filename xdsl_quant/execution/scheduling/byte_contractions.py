@@ -1,0 +1,271 @@
+"""Which contractions are products of bytes, and with which loops over memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mlir_bindings import ir
+from .contractions import Contraction, Factor
+from .memrefs import constant_of, steps_of
+from .packing import Packing
+from .vector_code import Loop, merged
+from .vnni_code import ChannelProduct, Product, RuntimeMatrix
+
+_MOST_GROUPS = 32
+"""More groups of products make more code than a window is worth."""
+
+_LEAST_ROWS = 2
+"""With so many rows it takes less time to pack a matrix than it saves."""
+
+
+class Operand(NamedTuple):
+    """A memref, of which a product has elements."""
+
+    value: Any
+
+    steps: Mapping[int, int]
+    """For each dimension of the sums the distance of neighbours in bytes."""
+
+
+@dataclass(frozen=True)
+class ByteContraction:
+    """A contraction as a product of bytes."""
+
+    contraction: Contraction
+
+    lhs: Factor
+    rhs: Factor
+
+    product: Product | ChannelProduct
+    """What is computed, without loops over rows."""
+
+    column: int
+    """The dimension of the sums with columns."""
+
+    packing: Packing | None = None
+    """How the right factor is packed at run time, without loops over several."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Those of the dimensions of the sums."""
+        return [*self.contraction.op.operands[2].type.shape]
+
+    @cached_property
+    def batches(self) -> Sequence[int]:
+        """The dimensions of the sums with matrices of their own."""
+        if self.packing is None:
+            return []
+        steps = self._steps(self.rhs)
+        return [d for d in self._others if steps.get(d)]
+
+    @cached_property
+    def rows(self) -> Sequence[int]:
+        """The other dimensions of the sums."""
+        return [d for d in self._others if d not in self.batches]
+
+    @property
+    def _others(self) -> Sequence[int]:
+        return [d for d in range(len(self.sizes)) if d != self.column]
+
+    def _steps(self, factor: Factor) -> Mapping[int, int]:
+        by_loop = steps_of(factor.indices, factor.value.type) or {}
+        result = self.contraction.result
+        return {d: by_loop.get(loop, 0) for d, loop in enumerate(result)}
+
+    @property
+    def bytes(self) -> Operand:
+        """The left factor."""
+        return Operand(self.lhs.value, self._steps(self.lhs))
+
+    @property
+    def matrix(self) -> Operand:
+        """The right factor."""
+        return Operand(self.rhs.value, self._steps(self.rhs))
+
+    def loops(
+        self, dimensions: Sequence[int], operands: Sequence[Operand]
+    ) -> list[Loop]:
+        """The loops over these dimensions of the sums."""
+        loops = [
+            Loop(self.sizes[d], [operand.steps.get(d, 0) for operand in operands])
+            for d in dimensions
+        ]
+        return merged(loops, len(operands))
+
+    def with_loops(self, operands: Sequence[Operand]) -> Product | ChannelProduct:
+        """The product with loops over rows of these memrefs."""
+        batches = self.loops(self.batches, operands) if self.batches else []
+        rows = self.loops(self.rows, operands)
+        return replace(self.product, rows=rows, batches=batches)
+
+
+def byte_contraction_of(contraction: Contraction | None) -> ByteContraction | None:
+    """A contraction as a product of bytes, if it is one that is done here."""
+    if contraction is None:
+        return None
+    i8, i32 = (ir.IntegerType.get_signless(width) for width in (8, 32))
+    factors = contraction.lhs, contraction.rhs
+    if contraction.total.results[0].type != i32 or any(
+        factor.element_type != i8 or factor.conversion is None for factor in factors
+    ):
+        return None
+    orders = (factors, factors[::-1])
+    for lhs, rhs in orders:
+        if (weights := constant_of(rhs.value)) is None:
+            continue
+        if found := _with_constant(contraction, lhs, rhs, weights):
+            return found
+    found = (_of_two(contraction, lhs, rhs) for lhs, rhs in orders)
+    return next(filter(None, found), None)
+
+
+def _with_constant(
+    contraction: Contraction, lhs: Factor, rhs: Factor, weights: NDArray[np.int64]
+) -> ByteContraction | None:
+    """The product with a constant, if it is one that is done here."""
+    result = contraction.op.operands[2]
+    lhs_steps = steps_of(lhs.indices, lhs.value.type)
+    identity = ir.AffineMap.get_identity(result.type.rank)
+    result_steps = steps_of(identity.results, result.type)
+    dimensions = _dimensions(rhs.indices, weights.shape)
+    if lhs_steps is None or result_steps is None or dimensions is None:
+        return None
+    sizes = dict(zip(contraction.result, result.type.shape, strict=True))
+    reductions = [i for i in range(contraction.count) if i not in sizes]
+    columns = [i for i in sizes if i in dimensions and sizes[i] > 1]
+    if len(columns) != 1 or not {*reductions} <= dimensions.keys():
+        return None
+    if 0 in (*weights.shape, *sizes.values()):
+        return None
+    (column,) = columns
+    dimension = contraction.result.index(column)
+    if lhs_steps.get(column, 0) not in (0, 1) or result_steps[dimension] != 1:
+        return None
+    reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
+    loops = [
+        Loop(weights.shape[dimensions[loop]], [lhs_steps.get(loop, 0)])
+        for loop in reductions
+    ]
+    numbers = weights & 0xFF if rhs.is_unsigned else weights
+    order = [dimensions[loop] for loop in (*reductions, column)]
+    others = [i for i in range(weights.ndim) if i not in order]
+    matrix = numbers.transpose(*others, *order).reshape(-1, sizes[column])
+    matrix = matrix - rhs.zero_point
+    zero_point = 0
+    if matrix.min() < -128 or matrix.max() > 127:
+        zero_point = -128 - int(matrix.min())
+    stored = (matrix + zero_point).astype(np.int8)
+    signs = not lhs.is_unsigned, lhs.zero_point
+    if lhs_steps.get(column):
+        product = _of_channels(ChannelProduct([], stored, *signs, []), loops)
+        product = None if zero_point else product
+    else:
+        product = Product(
+            [], stored, *signs, merged(loops, 1), weights_zero_point=zero_point
+        )
+        product = product if product.reductions[-1].steps == [1] else None
+    return product and ByteContraction(contraction, lhs, rhs, product, dimension)
+
+
+def _of_channels(
+    product: ChannelProduct, loops: Sequence[Loop]
+) -> ChannelProduct | None:
+    """A product with bytes in groups that neighbouring rows of the result share."""
+    assert isinstance(product.weights, np.ndarray)
+    loops = [loop for loop in loops if loop.size > 1] or [Loop(1, [0])]
+    offsets: NDArray[np.int64] = np.zeros((), np.int64)
+    for size, (step,) in loops:
+        offsets = np.add.outer(offsets, step * np.arange(size))
+    taps = np.arange(offsets.size).reshape([loop.size for loop in loops])
+    # Windows overlap along the last loop.
+    lines = taps.T.reshape(loops[-1].size if len(loops) > 1 else 1, -1)
+    groups = [
+        line[start : start + 4] for line in lines for start in range(0, line.size, 4)
+    ]
+    if len(groups) > _MOST_GROUPS:
+        return None
+    return replace(
+        product,
+        weights=product.weights[np.concatenate(groups)],
+        groups=[offsets.ravel()[group].tolist() for group in groups],
+    )
+
+
+def _of_two(
+    contraction: Contraction, lhs: Factor, rhs: Factor
+) -> ByteContraction | None:
+    """The product with a matrix that is packed at run time, if it is one done here."""
+    result = contraction.op.operands[2]
+    identity = ir.AffineMap.get_identity(result.type.rank)
+    by_dimension = steps_of(identity.results, result.type)
+    lhs_steps, rhs_steps = (
+        steps_of(factor.indices, factor.value.type) for factor in (lhs, rhs)
+    )
+    if by_dimension is None or lhs_steps is None or rhs_steps is None:
+        return None
+    if _dimensions(rhs.indices, rhs.value.type.shape) is None:
+        return None
+    sizes = _sizes(contraction)
+    columns = [
+        d
+        for d, loop in enumerate(contraction.result)
+        if sizes[loop] > 1 and by_dimension[d] == 1
+    ]
+    reductions = [i for i in range(contraction.count) if i not in contraction.result]
+    if len(columns) != 1 or 0 in sizes.values():
+        return None
+    if not {*reductions} <= sizes.keys() & lhs_steps.keys() & rhs_steps.keys():
+        return None
+    (column,) = columns
+    loop = contraction.result[column]
+    reductions.sort(key=lambda i: -lhs_steps[i])
+    loops = merged(
+        [Loop(sizes[i], [lhs_steps[i], rhs_steps[i]]) for i in reductions], 2
+    )
+    run, column_step = loops[-1], rhs_steps.get(loop, 0)
+    if lhs_steps.get(loop) or run.steps[0] != 1 or 1 not in (column_step, run.steps[1]):
+        return None
+    depth, width = math.prod(loop.size for loop in loops), sizes[loop]
+    low = -128 * (not rhs.is_unsigned) - rhs.zero_point
+    matrix = RuntimeMatrix((depth, width), max(abs(low), abs(low + 255)))
+    product = Product(
+        [],
+        matrix,
+        not lhs.is_unsigned,
+        lhs.zero_point,
+        loops,
+        weights_zero_point=rhs.zero_point - 128 * rhs.is_unsigned,
+    )
+    packing = Packing([], loops, width, column_step, rhs.is_unsigned, product.offset, 0)
+    found = ByteContraction(contraction, lhs, rhs, product, column, packing)
+    rows = math.prod(found.sizes[d] for d in found.rows)
+    return found if column_step and rows >= _LEAST_ROWS else None
+
+
+def _sizes(contraction: Contraction) -> dict[int, int]:
+    """The numbers of iterations of loops, where operands say them."""
+    sizes: dict[int, int] = {}
+    for factor in (contraction.lhs, contraction.rhs):
+        for index, size in zip(factor.indices, factor.value.type.shape, strict=True):
+            if isinstance(index, ir.AffineDimExpr):
+                sizes[index.position] = size
+    shape = contraction.op.operands[2].type.shape
+    return sizes | dict(zip(contraction.result, shape, strict=True))
+
+
+def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] | None:
+    """For each loop the dimension that it is the index of; `None` if others are larger."""
+    positions = {
+        index.position: dimension
+        for dimension, index in enumerate(indices)
+        if isinstance(index, ir.AffineDimExpr)
+    }
+    others = {*range(len(shape))} - {*positions.values()}
+    return positions if all(shape[dimension] == 1 for dimension in others) else None

@@ -1,0 +1,379 @@
+"""
+The text of functions that prepare products of two matrices that are not constant: they pack
+the right one as `vnni_code` needs it, and sum up columns of it and rows of the left one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .byte_vectors import (
+    BYTES,
+    SIGNS,
+    SUMS,
+    as_bytes,
+    as_sums,
+    interleaved,
+    with_products,
+    wrapped,
+)
+from .vector_code import LANES, Code, Loop, Memref, function_lines
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a matrix becomes groups of four bytes of each column."""
+
+    batches: Sequence[Loop]
+    """Loops over several matrices: the bytes, the packed ones, and the sums."""
+
+    reductions: Sequence[Loop]
+    """The loops over rows, as the product has them. The bytes are the second memref."""
+
+    width: int
+    """The number of columns."""
+
+    column_step: int
+    """The distance of the bytes of neighbouring columns."""
+
+    is_unsigned: bool
+    """Whether 128 is subtracted from bytes, which is one bit flipped."""
+
+    offset: int
+    """Minus the factor of sums of columns."""
+
+    vectors: int
+    """How many vectors of columns a tile has."""
+
+
+def packing_text(
+    name: str, memrefs: Sequence[Memref], packing: Packing, bits: int
+) -> str:
+    """
+    The text of a private function that packs a matrix.
+
+    Args:
+        name: that of the function.
+        memrefs: the arguments: the bytes, the packed ones, and what the sums of products of
+            each column begin with.
+        packing: the loops.
+        bits: those of a register, 256 or 512.
+    """
+    code = Code()
+    with code.nest(packing.batches, code.arguments(memrefs)) as pointers:
+        _Packer(code, packing, bits).add_columns(pointers)
+    return "\n".join(function_lines(name, memrefs, code))
+
+
+@dataclass(frozen=True)
+class _Packer:
+    """Adds the loops over one matrix."""
+
+    code: Code
+    packing: Packing
+    bits: int
+
+    @property
+    def _run(self) -> Loop:
+        return self.packing.reductions[-1]
+
+    @property
+    def _steps(self) -> Sequence[int]:
+        """For each loop over rows the packed bytes of a vector of columns inside."""
+        sizes = [*(loop.size for loop in self.packing.reductions[1:-1])]
+        groups = -(-self._run.size // 4)
+        return [
+            64 * groups * int(np.prod(sizes[i:]))
+            for i in range(len(self.packing.reductions) - 1)
+        ]
+
+    def add_columns(self, pointers: Sequence[str]) -> None:
+        """Add the loop over columns."""
+        code, packing = self.code, self.packing
+        first = packing.reductions[0].size if len(packing.reductions) > 1 else 1
+        inside = self._steps[0] if self._steps else 64 * -(-self._run.size // 4)
+        by_vector = [LANES * packing.column_step, first * inside, 64]
+        steps = [packing.vectors * step for step in by_vector]
+        whole, rest = divmod(packing.width, LANES)
+        tiles, more = divmod(whole, packing.vectors)
+        if tiles:
+            with code.loop(tiles) as index:
+                counts = [LANES] * packing.vectors
+                self._add_tile(code.moved(pointers, index, steps), counts)
+        if counts := [LANES] * more + [rest] * bool(rest):
+            self._add_tile(code.moved(pointers, tiles, steps), counts)
+
+    def _add_tile(self, pointers: Sequence[str], counts: Sequence[int]) -> None:
+        """Pack some vectors of columns, of which each has so many."""
+        code = self.code
+        *bytes_, starts = pointers
+        sums = [code.splat(0, SUMS)] * len(counts)
+        sums = self._summed(0, sums, bytes_, counts)
+        factor = code.splat(wrapped(-self.packing.offset), SUMS)
+        for v, total in enumerate(sums):
+            start = code.add(f"arith.muli {total}, {factor} : {SUMS}")
+            code.store_lanes(code.at(starts, 64 * v), start, "i32")
+
+    def _summed(
+        self,
+        depth: int,
+        sums: Sequence[str],
+        pointers: Sequence[str],
+        counts: Sequence[int],
+    ) -> Sequence[str]:
+        """The sums of columns with those of the loops over rows from a depth on."""
+        code, packing = self.code, self.packing
+        if depth == len(packing.reductions) - 1:
+            pack = (
+                self._rows_packed if packing.column_step == 1 else self._columns_packed
+            )
+            return pack(sums, pointers, counts)
+        loop = packing.reductions[depth]
+        steps = [loop.steps[1], self._steps[depth] * len(counts)]
+
+        def iteration(index: str, sums: Sequence[str]) -> Sequence[str]:
+            moved = code.moved(pointers, index, steps)
+            return self._summed(depth + 1, sums, moved, counts)
+
+        return code.carrying(loop.size, sums, SUMS, iteration)
+
+    def _rows_packed(
+        self, sums: Sequence[str], pointers: Sequence[str], counts: Sequence[int]
+    ) -> Sequence[str]:
+        """Pack rows whose bytes are beside each other."""
+        code, step = self.code, self._run.steps[1]
+        whole, rest = divmod(self._run.size, 4)
+
+        def packed(pointers: Sequence[str], rows: Sequence[int | None]) -> list[str]:
+            """For each vector of columns its bytes of up to four rows."""
+            bytes_, _ = pointers
+            zero = code.splat(0, f"vector<{LANES}xi8>")
+            return [
+                interleaved(
+                    code,
+                    [
+                        zero
+                        if row is None
+                        else code.load_lanes(
+                            code.at(bytes_, row * step + LANES * v), "i8", count
+                        )
+                        for row in rows
+                    ],
+                )
+                for v, count in enumerate(counts)
+            ]
+
+        def group(index: str, sums: Sequence[str]) -> Sequence[str]:
+            moved = code.moved(pointers, index, [4 * step, 64 * len(counts)])
+            return self._stored(sums, [packed(moved, range(4))], moved, 4)
+
+        if whole:
+            sums = code.carrying(whole, sums, SUMS, group)
+        if rest:
+            moved = code.moved(pointers, whole, [4 * step, 64 * len(counts)])
+            rows = range(rest)
+            last = [None] * (4 - rest) + [*rows] if whole else [*rows]
+            sums = self._stored(sums, [packed(moved, last)], moved, rest)
+        return sums
+
+    def _columns_packed(
+        self, sums: Sequence[str], pointers: Sequence[str], counts: Sequence[int]
+    ) -> Sequence[str]:
+        """Pack columns whose bytes are beside each other: up to 16 groups at once."""
+        code = self.code
+        whole, rest = divmod(self._run.size, 4)
+        steps = [4, 64 * len(counts)]
+
+        def packed(
+            pointers: Sequence[str], load: Callable[[Sequence[str]], Sequence[str]]
+        ) -> list[Sequence[str]]:
+            """For each group the bytes of each vector of columns."""
+            bytes_, _ = pointers
+            step = self.packing.column_step
+            vectors = [
+                load(
+                    [
+                        code.at(bytes_, (LANES * v + column) * step)
+                        for column in range(count)
+                    ]
+                )
+                for v, count in enumerate(counts)
+            ]
+            return [*zip(*vectors, strict=True)]
+
+        def block(index: str, sums: Sequence[str]) -> Sequence[str]:
+            moved = code.moved(pointers, index, [LANES * step for step in steps])
+            groups = packed(moved, lambda places: self._transposed(places, LANES))
+            return self._stored(sums, groups, moved, 4)
+
+        blocks, left = divmod(whole, LANES)
+        if blocks:
+            sums = code.carrying(blocks, sums, SUMS, block)
+        start = LANES * blocks
+        for size in (8, 4, 2, 1):
+            if left & size:
+                moved = code.moved(pointers, start, steps)
+                groups = packed(
+                    moved, lambda places, size=size: self._transposed(places, size)
+                )
+                sums = self._stored(sums, groups, moved, 4)
+                start += size
+        if rest:
+            moved = code.moved(pointers, whole, steps)
+            groups = packed(moved, lambda places: [self._last(places, whole, rest)])
+            sums = self._stored(sums, groups, moved, rest)
+        return sums
+
+    def _transposed(self, places: Sequence[str], size: int) -> Sequence[str]:
+        """Vectors of groups of all columns, for so many groups at each place."""
+        code = self.code
+        lanes = [*range(size), *[-1] * (LANES - size)]
+        rows = [code.load(place, f"vector<{size}xi32>") for place in places]
+        if size < LANES:
+            narrow = f"vector<{size}xi32>"
+            rows = [code.shuffled(row, row, narrow, lanes) for row in rows]
+        rows += [code.splat(0, SUMS)] * (LANES - len(rows))
+        # Exchanges quarters of all sizes.
+        bit = LANES // 2
+        while bit:
+            low = [i if not i & bit else LANES + i - bit for i in range(LANES)]
+            high = [i + bit if not i & bit else LANES + i for i in range(LANES)]
+            exchanged = [*rows]
+            for i in range(LANES):
+                if not i & bit:
+                    pair = rows[i], rows[i + bit]
+                    exchanged[i] = code.shuffled(*pair, SUMS, low)
+                    exchanged[i + bit] = code.shuffled(*pair, SUMS, high)
+            rows, bit = exchanged, bit // 2
+        return [as_bytes(code, row) for row in rows[:size]]
+
+    def _last(self, places: Sequence[str], whole: int, rest: int) -> str:
+        """The vector of the last group, of which the first bytes may have come before."""
+        code = self.code
+        vector = code.splat(0, SUMS)
+        back, count = (rest - 4, 4) if whole else (0, rest)
+        for i, place in enumerate(places):
+            value = code.load_group(code.at(place, back), count)
+            lane = code.constant(i, "i32")
+            vector = code.add(
+                f"llvm.insertelement {value}, {vector}[{lane} : i32] : {SUMS}"
+            )
+        if whole:
+            mask = code.splat(-(1 << 8 * (4 - rest)), SUMS)
+            vector = code.add(f"arith.andi {vector}, {mask} : {SUMS}")
+        return as_bytes(code, vector)
+
+    def _stored(
+        self,
+        sums: Sequence[str],
+        groups: Sequence[Sequence[str]],
+        pointers: Sequence[str],
+        count: int,
+    ) -> Sequence[str]:
+        """
+        Store groups, in which so many bytes are not 0 for all columns.
+
+        Returns:
+            the sums with their bytes added.
+        """
+        code, results = self.code, [*sums]
+        _, packed = pointers
+        ones = code.splat(1, BYTES)
+        for g, vectors in enumerate(groups):
+            for v, value in enumerate(vectors):
+                if self.packing.is_unsigned:
+                    value = self._flipped(value, count)
+                place = code.at(packed, 64 * (g * len(vectors) + v))
+                code.lines.append(
+                    f"llvm.store {value}, {place} {{alignment = 64 : i64}} : "
+                    f"{BYTES}, !llvm.ptr"
+                )
+                results[v] = with_products(code, self.bits, results[v], ones, value)
+        return results
+
+    def _flipped(self, value: str, count: int) -> str:
+        """Bytes less 128; those that are not there stay 0."""
+        code = self.code
+        signs = SIGNS
+        if count < 4:
+            used = (1 << 8 * count) - 1
+            # The last bytes of a group, but the first ones of the only group
+            used = used if self._run.size < 4 else used << 8 * (4 - count)
+            signs = wrapped(SIGNS & used)
+        flips = code.splat(signs, SUMS)
+        flipped = code.add(f"arith.xori {as_sums(code, value)}, {flips} : {SUMS}")
+        return as_bytes(code, flipped)
+
+
+def row_sums_text(
+    name: str,
+    memrefs: Sequence[Memref],
+    rows: Sequence[Loop],
+    reductions: Sequence[Loop],
+    is_signed: bool,
+    zero_point: int,
+    bits: int,
+) -> str:
+    """
+    The text of a private function that sums up zero-point-corrected bytes of each row.
+
+    Args:
+        name: that of the function.
+        memrefs: the arguments: the bytes, and the sums.
+        rows: the loops over rows.
+        reductions: the loops over the bytes of a row, the last one over bytes beside each
+            other.
+        is_signed: whether bytes are signed.
+        zero_point: what is subtracted from each byte.
+        bits: those of a register, 256 or 512.
+    """
+    code = Code()
+    size = 4 * LANES
+    ones = code.splat(1, BYTES)
+
+    def summed(depth: int, sums: Sequence[str], place: str) -> Sequence[str]:
+        loop = reductions[depth]
+        if depth + 1 < len(reductions):
+
+            def iteration(index: str, sums: Sequence[str]) -> Sequence[str]:
+                (moved,) = code.moved([place], index, loop.steps[:1])
+                return summed(depth + 1, sums, moved)
+
+            return code.carrying(loop.size, sums, SUMS, iteration)
+
+        def block(index: str, sums: Sequence[str]) -> Sequence[str]:
+            (moved,) = code.moved([place], index, [size])
+            value = code.load(moved, BYTES)
+            return added(sums, value)
+
+        def added(sums: Sequence[str], value: str) -> Sequence[str]:
+            if is_signed:
+                return [with_products(code, bits, sums[0], ones, value)]
+            return [with_products(code, bits, sums[0], value, ones)]
+
+        blocks, left = divmod(loop.size, size)
+        if blocks:
+            sums = code.carrying(blocks, sums, SUMS, block)
+        if left:
+            parts = [
+                code.load_lanes(
+                    code.at(place, start), "i8", min(LANES, loop.size - start)
+                )
+                for start in range(loop.size - left, loop.size, LANES)
+            ]
+            sums = added(sums, interleaved(code, parts))
+        return sums
+
+    depth = int(np.prod([loop.size for loop in reductions]))
+    with code.nest(rows, code.arguments(memrefs)) as (bytes_, place):
+        (sums,) = summed(0, [code.splat(0, SUMS)], bytes_)
+        total = code.add(f'"llvm.intr.vector.reduce.add"({sums}) : ({SUMS}) -> i32')
+        excess = code.constant(wrapped(-depth * zero_point), "i32")
+        total = code.add(f"arith.addi {total}, {excess} : i32")
+        code.lines.append(
+            f"llvm.store {total}, {place} {{alignment = 4 : i64}} : i32, !llvm.ptr"
+        )
+    return "\n".join(function_lines(name, memrefs, code))
