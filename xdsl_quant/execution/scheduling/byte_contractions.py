@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..mlir_bindings import ir
 from .contractions import Contraction, Factor
 from .memrefs import constant_of, steps_of
-from .packing import Packing
+from .packing import Packing, Transposition
 from .vector_code import Loop, merged
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
@@ -49,6 +49,12 @@ class ByteContraction:
     column: int
     """The dimension of the sums with columns."""
 
+    lhs_steps: Mapping[int, int]
+    """For each loop the distance of bytes of the left factor, after a transposition."""
+
+    transposition: Transposition | None = None
+    """How the left factor is transposed at run time."""
+
     packing: Packing | None = None
     """How the right factor is packed at run time, without loops over several."""
 
@@ -62,8 +68,7 @@ class ByteContraction:
         """The dimensions of the sums with matrices of their own."""
         if self.packing is None:
             return []
-        steps = self._steps(self.rhs)
-        return [d for d in self._others if steps.get(d)]
+        return [d for d in self._others if self.matrix.steps[d]]
 
     @cached_property
     def rows(self) -> Sequence[int]:
@@ -74,20 +79,19 @@ class ByteContraction:
     def _others(self) -> Sequence[int]:
         return [d for d in range(len(self.sizes)) if d != self.column]
 
-    def _steps(self, factor: Factor) -> Mapping[int, int]:
-        by_loop = steps_of(factor.indices, factor.value.type) or {}
-        result = self.contraction.result
-        return {d: by_loop.get(loop, 0) for d, loop in enumerate(result)}
-
     @property
     def bytes(self) -> Operand:
         """The left factor."""
-        return Operand(self.lhs.value, self._steps(self.lhs))
+        return Operand(self.lhs.value, self._by_dimension(self.lhs_steps))
 
-    @property
+    @cached_property
     def matrix(self) -> Operand:
         """The right factor."""
-        return Operand(self.rhs.value, self._steps(self.rhs))
+        steps = steps_of(self.rhs.indices, self.rhs.value.type) or {}
+        return Operand(self.rhs.value, self._by_dimension(steps))
+
+    def _by_dimension(self, steps: Mapping[int, int]) -> Mapping[int, int]:
+        return {d: steps.get(i, 0) for d, i in enumerate(self.contraction.result)}
 
     def loops(
         self, dimensions: Sequence[int], operands: Sequence[Operand]
@@ -148,11 +152,14 @@ def _with_constant(
     dimension = contraction.result.index(column)
     if lhs_steps.get(column, 0) not in (0, 1) or result_steps[dimension] != 1:
         return None
+    counts = {loop: weights.shape[dimensions[loop]] for loop in reductions}
+    transposition = None
+    if not (is_of_channels := bool(lhs_steps.get(column))):
+        transposition, lhs_steps = _row_major(
+            contraction, lhs, lhs_steps, sizes | counts
+        )
     reductions.sort(key=lambda loop: -lhs_steps.get(loop, 0))
-    loops = [
-        Loop(weights.shape[dimensions[loop]], [lhs_steps.get(loop, 0)])
-        for loop in reductions
-    ]
+    loops = [Loop(counts[loop], [lhs_steps.get(loop, 0)]) for loop in reductions]
     numbers = weights & 0xFF if rhs.is_unsigned else weights
     order = [dimensions[loop] for loop in (*reductions, column)]
     others = [i for i in range(weights.ndim) if i not in order]
@@ -163,7 +170,7 @@ def _with_constant(
         zero_point = -128 - int(matrix.min())
     stored = (matrix + zero_point).astype(np.int8)
     signs = not lhs.is_unsigned, lhs.zero_point
-    if lhs_steps.get(column):
+    if is_of_channels:
         product = _of_channels(ChannelProduct([], stored, *signs, []), loops)
         product = None if zero_point else product
     else:
@@ -171,7 +178,9 @@ def _with_constant(
             [], stored, *signs, merged(loops, 1), weights_zero_point=zero_point
         )
         product = product if product.reductions[-1].steps == [1] else None
-    return product and ByteContraction(contraction, lhs, rhs, product, dimension)
+    return product and ByteContraction(
+        contraction, lhs, rhs, product, dimension, lhs_steps, transposition
+    )
 
 
 def _of_channels(
@@ -225,6 +234,7 @@ def _of_two(
         return None
     (column,) = columns
     loop = contraction.result[column]
+    transposition, lhs_steps = _row_major(contraction, lhs, lhs_steps, sizes)
     reductions.sort(key=lambda i: -lhs_steps[i])
     loops = merged(
         [Loop(sizes[i], [lhs_steps[i], rhs_steps[i]]) for i in reductions], 2
@@ -244,9 +254,45 @@ def _of_two(
         weights_zero_point=rhs.zero_point - 128 * rhs.is_unsigned,
     )
     packing = Packing([], loops, width, column_step, rhs.is_unsigned, product.offset, 0)
-    found = ByteContraction(contraction, lhs, rhs, product, column, packing)
+    found = ByteContraction(
+        contraction, lhs, rhs, product, column, lhs_steps, transposition, packing
+    )
     rows = math.prod(found.sizes[d] for d in found.rows)
     return found if column_step and rows >= _LEAST_ROWS else None
+
+
+def _row_major(
+    contraction: Contraction,
+    factor: Factor,
+    steps: Mapping[int, int],
+    sizes: Mapping[int, int],
+) -> tuple[Transposition | None, Mapping[int, int]]:
+    """
+    How a factor is transposed, if bytes that are summed up are not beside each other, but
+    those of rows are, and where they are then: for each loop their distance.
+    """
+    summed = [i for i in sizes if i not in contraction.result and sizes[i] > 1]
+    if not summed or 1 in (steps.get(i) for i in summed):
+        return None, steps
+    if _dimensions(factor.indices, factor.value.type.shape) is None:
+        return None, steps
+    loops = sorted((i for i in steps if sizes[i] > 1), key=lambda i: -steps[i])
+    rows = [i for i in loops if steps[i] == 1]
+    columns = [i for i in loops if i not in contraction.result]
+    if len(rows) != 1 or not columns:
+        return None, steps
+    row, column = rows[0], columns[-1]
+    others = [i for i in loops if i not in (row, column)]
+    size = -(-sizes[column] // 64) * 64
+    after = {column: 1, row: size}
+    size *= sizes[row]
+    for i in reversed(others):
+        after[i] = size
+        size *= sizes[i]
+    made = {i: Loop(sizes[i], [steps[i], after[i]]) for i in loops}
+    batches = [made[i] for i in others]
+    found = Transposition(batches, made[row], made[column], size)
+    return found, {i: after.get(i, 0) for i in steps}
 
 
 def _sizes(contraction: Contraction) -> dict[int, int]:

@@ -29,7 +29,12 @@ from .byte_contractions import ByteContraction, Operand, byte_contraction_of
 from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
 from .memrefs import steps_of
-from .packing import packing_text, row_sums_text
+from .packing import (
+    Transposition,
+    packing_text,
+    row_sums_text,
+    transposition_text,
+)
 from .vector_code import LANES, Loop, Memref
 from .vnni_code import (
     ChannelProduct,
@@ -129,8 +134,10 @@ def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
             ir.InsertionPoint(last),
         ):
             results = _results(op, epilogue)
-            buffers = _buffers(found)
-            operands = [found.bytes, *results, *buffers]
+            buffers, bytes_ = _buffers(found), found.bytes
+            if found.transposition is not None:
+                bytes_ = _transpose(module, next(names), found.transposition, bytes_)
+            operands = [bytes_, *results, *buffers]
             product = found.with_loops(operands)
             if isinstance(product, ChannelProduct):
                 sizes = [_element_size(operand.value) for operand in operands]
@@ -138,7 +145,8 @@ def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
             elif found.packing is not None:
                 product = _pack(module, next(names), found, product, buffers, bits)
             if product.weights_zero_point:
-                _sum_rows(module, next(names), found, product, buffers[0], bits)
+                sums = bytes_, buffers[0]
+                _sum_rows(module, next(names), found, product, sums, bits)
             values = [operand.value for operand in operands]
             parts = _parts(product, [*map(_memref, values)], threads)
             functions = {name: part for part, name in zip(parts, names, strict=False)}
@@ -149,7 +157,7 @@ def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
                 parts = functions_in(module, functions)
                 calls.add(module, name := next(names), types, parts)
             func.call([], name, values)
-            for buffer in buffers:
+            for buffer in (*buffers, *([bytes_] if found.transposition else ())):
                 memref.dealloc(buffer.value)
         op.erase()
         if epilogue is not None:
@@ -201,10 +209,27 @@ def _buffer(found: ByteContraction, dimensions: Sequence[int], size: int) -> Ope
         if d != found.column:
             steps[d] = size
             size *= found.sizes[d]
+    return Operand(_allocated(size), steps)
+
+
+def _allocated(size: int) -> Any:
+    """A memref of so many bytes."""
     i8, i64 = (ir.IntegerType.get_signless(width) for width in (8, 64))
     alignment = ir.IntegerAttr.get(i64, ALIGNMENT)
     type_ = ir.MemRefType.get([size], i8)
-    return Operand(memref.alloc(type_, [], [], alignment=alignment), steps)
+    return memref.alloc(type_, [], [], alignment=alignment)
+
+
+def _transpose(
+    module: Any, name: str, transposition: Transposition, source: Operand
+) -> Operand:
+    """Call a function that transposes the left factor."""
+    target = source._replace(value=_allocated(transposition.size))
+    values = [source.value, target.value]
+    memrefs = [*map(_memref, values)]
+    _add_text(module, transposition_text(name, memrefs, transposition))
+    func.call([], name, values)
+    return target
 
 
 def _pack(
@@ -233,12 +258,11 @@ def _sum_rows(
     name: str,
     found: ByteContraction,
     product: Weighted,
-    sums: Operand,
+    operands: Sequence[Operand],
     bits: int,
 ) -> None:
-    """Call a function that sums up the bytes of each row."""
+    """Call a function that sums up the bytes of each row; operands are these and sums."""
     assert isinstance(product, Product)
-    operands = [found.bytes, sums]
     rows = found.loops([*found.batches, *found.rows], operands)
     values = [operand.value for operand in operands]
     signs = product.is_signed, product.zero_point

@@ -1,12 +1,14 @@
 """
 The text of functions that prepare products of two matrices that are not constant: they pack
-the right one as `vnni_code` needs it, and sum up columns of it and rows of the left one.
+the right one as `vnni_code` needs it, sum up columns of it and rows of the left one, and
+transpose the left one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -236,19 +238,7 @@ class _Packer:
             narrow = f"vector<{size}xi32>"
             rows = [code.shuffled(row, row, narrow, lanes) for row in rows]
         rows += [code.splat(0, SUMS)] * (LANES - len(rows))
-        # Exchanges quarters of all sizes.
-        bit = LANES // 2
-        while bit:
-            low = [i if not i & bit else LANES + i - bit for i in range(LANES)]
-            high = [i + bit if not i & bit else LANES + i for i in range(LANES)]
-            exchanged = [*rows]
-            for i in range(LANES):
-                if not i & bit:
-                    pair = rows[i], rows[i + bit]
-                    exchanged[i] = code.shuffled(*pair, SUMS, low)
-                    exchanged[i + bit] = code.shuffled(*pair, SUMS, high)
-            rows, bit = exchanged, bit // 2
-        return [as_bytes(code, row) for row in rows[:size]]
+        return [as_bytes(code, row) for row in _transposed(code, rows)[:size]]
 
     def _last(self, places: Sequence[str], whole: int, rest: int) -> str:
         """The vector of the last group, of which the first bytes may have come before."""
@@ -306,6 +296,86 @@ class _Packer:
         flips = code.splat(signs, SUMS)
         flipped = code.add(f"arith.xori {as_sums(code, value)}, {flips} : {SUMS}")
         return as_bytes(code, flipped)
+
+
+def _transposed(code: Code, rows: Sequence[str]) -> Sequence[str]:
+    """16 vectors of 16 numbers, transposed."""
+    bit = LANES // 2
+    while bit:
+        low = [i if not i & bit else LANES + i - bit for i in range(LANES)]
+        high = [i + bit if not i & bit else LANES + i for i in range(LANES)]
+        exchanged = [*rows]
+        for i in range(LANES):
+            if not i & bit:
+                pair = rows[i], rows[i + bit]
+                exchanged[i] = code.shuffled(*pair, SUMS, low)
+                exchanged[i + bit] = code.shuffled(*pair, SUMS, high)
+        rows, bit = exchanged, bit // 2
+    return rows
+
+
+class Transposition(NamedTuple):
+    """How a matrix is transposed; memrefs are the bytes and the transposed ones."""
+
+    batches: Sequence[Loop]
+    """Loops over several matrices."""
+
+    rows: Loop
+    """The loop over bytes that are beside each other before."""
+
+    columns: Loop
+    """The loop over bytes that are beside each other afterwards, or over some more."""
+
+    size: int
+    """The number of bytes afterwards."""
+
+
+def transposition_text(
+    name: str, memrefs: Sequence[Memref], transposition: Transposition
+) -> str:
+    """
+    The text of a private function that transposes matrices of bytes.
+
+    Args:
+        name: that of the function.
+        memrefs: the arguments: the bytes, and the transposed ones.
+        transposition: the loops. What is behind a transposed row may be written to, up to
+            a multiple of 64 bytes.
+    """
+    code = Code()
+    _, rows, columns, _ = transposition
+    size = 4 * LANES
+
+    def add_block(pointers: Sequence[str], row_count: int, count: int) -> None:
+        """Transpose so many bytes of each of some rows."""
+        source, target = pointers
+        groups: list[str] = []
+        for start in range(0, size, 4):
+            parts = [
+                code.load_lanes(code.at(source, i * columns.steps[0]), "i8", row_count)
+                for i in range(start, min(start + 4, count))
+            ]
+            vector = interleaved(code, parts) if parts else code.splat(0, BYTES)
+            groups.append(as_sums(code, vector))
+        for i, row in enumerate(_transposed(code, groups)[:row_count]):
+            code.store_lanes(code.at(target, i * rows.steps[1]), row, "i32")
+
+    def add_columns(pointers: Sequence[str], row_count: int) -> None:
+        steps = [size * step for step in columns.steps]
+        blocks, rest = divmod(columns.size, size)
+        with code.loop(blocks) as index:
+            add_block(code.moved(pointers, index, steps), row_count, size)
+        if rest:
+            add_block(code.moved(pointers, blocks, steps), row_count, rest)
+
+    with code.nest(transposition.batches, code.arguments(memrefs)) as pointers:
+        steps = [LANES * step for step in rows.steps]
+        whole, rest = divmod(rows.size, LANES)
+        with code.loop(whole) as index:
+            add_columns(code.moved(pointers, index, steps), LANES)
+        if rest:
+            add_columns(code.moved(pointers, whole, steps), rest)
+    return "\n".join(function_lines(name, memrefs, code))
 
 
 def row_sums_text(

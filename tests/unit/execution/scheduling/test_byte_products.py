@@ -178,16 +178,6 @@ def test_windows(channels: int, stride: int, dilation: int):
 @pytest.mark.parametrize(
     ("shape", "weights", "result", "maps", "loops"),
     [
-        # Neither columns nor bytes beside each other, and several columns
-        ((3, 5), (5, 7), (7, 3), ("(m, k)", "(k, n)", "(n, m)"), "m, n, k"),
-        ((5, 3), (5, 7), (3, 7), ("(k, m)", "(k, n)", "(m, n)"), "m, n, k"),
-        (
-            (3, 5),
-            (5, 7, 2),
-            (3, 7, 2),
-            ("(m, k)", "(k, n, o)", "(m, n, o)"),
-            "m, n, o, k",
-        ),
         # Bytes of each column that are not beside those of the next one
         ((3, 7, 5), (5, 7), (3, 7), ("(m, n, k)", "(k, n)", "(m, n)"), "m, n, k"),
         # A loop that only one factor depends on, a part of a dimension, a diagonal
@@ -219,6 +209,30 @@ def test_columns_on_their_own(columns: int):
     assert kept(text) == 1
     expected = 1 + (x.astype(np.int32) * weights).sum(1)
     assert compile(text)(x, start.astype(np.int32)).tolist() == expected.tolist()
+
+
+@needs_vnni
+@pytest.mark.parametrize(
+    ("einsum", "shape", "weights"),
+    [
+        ("mk,kn->nm", (33, 5), (5, 7)),
+        ("km,kn->mn", (70, 35), (70, 7)),
+        ("bkm,kn->bmn", (2, 9, 5), (9, 7)),
+        ("kmj,kn->mjn", (5, 3, 2), (5, 7)),
+        ("mk,kno->mno", (3, 5), (5, 7, 2)),
+    ],
+)
+def test_layouts(einsum: str, shape: tuple[int, ...], weights: tuple[int, ...]):
+    names, result = einsum.split("->")
+    maps = [f"({', '.join(n)})" for n in (*names.split(","), result)]
+    x, matrix = some(*shape), some(*weights)
+    products = np.einsum(einsum, x.astype(np.int32), matrix.astype(np.int32))
+    loops = ", ".join([*result, "k"])
+    three = maps[0], maps[1], maps[2]
+    text = product(shape, matrix, products.shape, three, loops)
+    assert kept(text) == 1
+    actual = compile(text)(x, np.ones(products.shape, np.int32))
+    assert actual.tolist() == (products + 1).tolist()
 
 
 @needs_vnni

@@ -22,6 +22,7 @@ from .expressions import (
     Picked,
     Shape,
     TensorExpression,
+    Transposed,
     View,
     as_expression,
     broadcast,
@@ -97,9 +98,7 @@ def _transposed(x: TensorExpression, order: Sequence[int]) -> TensorExpression:
     moved = [d for d in order if x.shape[d] != 1]
     if moved == sorted(moved):
         return reshaped(x, [x.shape[d] for d in order])
-    base = x.computed
-    result = x.builder.transposed(base.value, order)
-    return Loaded(x.builder, result, x.dtype, base.bounds)
+    return Transposed(x, tuple(order))
 
 
 @implements("part")

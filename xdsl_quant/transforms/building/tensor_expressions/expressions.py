@@ -371,6 +371,38 @@ class View(TensorExpression):
 
 
 @dataclass(eq=False)
+class Transposed(TensorExpression):
+    """
+    The dimensions of another array in another order. It is in memory once an element is
+    needed; what goes over elements in any order can do without that.
+    """
+
+    base: TensorExpression
+    order: Sequence[int]
+    """For each dimension the one of the other array."""
+
+    def __post_init__(self):
+        self.builder, self.dtype = self.base.builder, self.base.dtype
+        self.shape = tuple(self.base.shape[d] for d in self.order)
+
+    @property
+    def is_read(self) -> bool:
+        return True
+
+    @cached_property
+    def computed(self) -> Loaded:
+        base = self.base.computed
+        value = self.builder.transposed(base.value, self.order)
+        return Loaded(self.builder, value, self.dtype, base.bounds)
+
+    def tensor(self, element_type: Attribute) -> SSAValue:
+        return self.computed.tensor(element_type)
+
+    def made(self, loops: Loops, indices: Indices) -> Scalar:
+        return self.computed.element(loops, indices)
+
+
+@dataclass(eq=False)
 class Picked(TensorExpression):
     """Elements of a tensor, some of whose indices are elements of other arrays."""
 

@@ -29,6 +29,7 @@ from .expressions import (
     Known,
     Loaded,
     TensorExpression,
+    Transposed,
     as_expression,
     as_number,
     as_scalar,
@@ -89,7 +90,7 @@ def _contracted(
         dtype: the dtype of the result.
     """
     builder = builder_of(*(x for x, _ in operands))
-    arrays = [(as_expression(x, builder), names) for x, names in operands]
+    arrays = [_in_memory_order(as_expression(x, builder), n) for x, n in operands]
     sizes: dict[Any, int] = {}
     for x, names in arrays:
         sizes.update(zip(names, x.shape, strict=True))
@@ -128,6 +129,16 @@ def _contracted(
     loop_sizes = [sizes[name] for name in (*result, *reduced)]
     (value,) = loops.nest(loop_sizes, [initial], range(len(result)), body)
     return Loaded(builder, value, dtype, bounds)
+
+
+def _in_memory_order(
+    x: TensorExpression, names: Sequence[Any]
+) -> tuple[TensorExpression, Sequence[Any]]:
+    """An array without transpositions, and the names of its dimensions."""
+    while isinstance(x, Transposed):
+        by_dimension = dict(zip(x.order, names, strict=True))
+        x, names = x.base, [by_dimension[d] for d in range(x.ndim)]
+    return x, names
 
 
 def _bounds(
