@@ -54,7 +54,7 @@ def keep_byte_products(module: Any) -> None:
     """
     Keep products on tensors as they are, so that `call_byte_products` finds them: mark them
     and have what they multiply in memory. What is made of their sums element by element is
-    kept out of other loops.
+    kept out of other loops, also of those of another product.
     """
     generic = ops_in(module, "linalg.generic")
     for op in generic:
@@ -66,11 +66,16 @@ def keep_byte_products(module: Any) -> None:
             if factor.is_computed:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
     for op in generic:
-        if not is_kept(op) and not _is_elementwise(op):
-            inputs = op.attributes["operandSegmentSizes"][0]
-            for i, value in enumerate([*op.operands][:inputs]):
-                if _is_made_of_sums(value):
-                    _keep_in_memory(op, i)
+        if is_kept(op):
+            continue
+        inputs = [*op.operands][: op.attributes["operandSegmentSizes"][0]]
+        made = [(i, v.owner) for i, v in enumerate(inputs) if _is_made_of_sums(v)]
+        for i, owner in made:
+            # What is elementwise is computed with the sums of the last product.
+            if not _is_elementwise(op) or any(
+                owner.operation.is_before_in_block(later.operation) for _, later in made
+            ):
+                _keep_in_memory(op, i)
 
 
 def _is_elementwise(op: Any) -> bool:

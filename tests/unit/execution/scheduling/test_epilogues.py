@@ -624,3 +624,61 @@ def test_what_is_an_epilogue(text: str, is_epilogue: bool, texts: list[str]):
         byte_products.call_byte_products(module, 512, 1)
         assert module.operation.verify()
     assert has_epilogues(texts) == [is_epilogue]
+
+
+@pytest.mark.parametrize("operands", ["%y0, %y1", "%y1, %y0", "%y1, %y1"])
+def test_results_of_two_products(operands: str, texts: list[str]):
+    """Each is computed with its own sums, and the sum of both with those of the last."""
+    weights = [RNG.integers(-128, 128, (5, 32)).astype(np.int8) for _ in range(2)]
+    x = RNG.integers(-128, 128, (64, 5)).astype(np.int8)
+    sums, bytes_ = "tensor<64x32xi32>", "tensor<64x32xi8>"
+    same = "affine_map<(m, n) -> (m, n)>"
+    products = [
+        f"""
+  %w{i} = {dense(numbers, "i8")}
+  %p{i} = linalg.generic {{indexing_maps = [
+      affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%a, %w{i} : tensor<64x5xi8>, tensor<5x32xi8>) outs(%zeros : {sums}) {{
+  ^bb0(%l: i8, %r: i8, %t: i32):
+    %le = arith.extsi %l : i8 to i32
+    %re = arith.extsi %r : i8 to i32
+    %p = arith.muli %le, %re : i32
+    %u = arith.addi %t, %p : i32
+    linalg.yield %u : i32
+  }} -> {sums}
+  %y{i} = linalg.generic {{indexing_maps = [{same}, {same}],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%p{i} : {sums}) outs(%e : {bytes_}) {{
+  ^bb0(%s: i32, %before: i8):
+    %v = arith.shrsi %s, %eight : i32
+    %y = arith.trunci %v : i32 to i8
+    linalg.yield %y : i8
+  }} -> {bytes_}"""
+        for i, numbers in enumerate(weights)
+    ]
+    function = compile(f"""
+func.func @f(%a: tensor<64x5xi8>) -> {bytes_} {{
+  %eight = arith.constant 8 : i32
+  %zero = arith.constant 0 : i32
+  %empty = tensor.empty() : {sums}
+  %zeros = linalg.fill ins(%zero : i32) outs(%empty : {sums}) -> {sums}
+  %e = tensor.empty() : {bytes_}
+  {"".join(products)}
+  %result = linalg.generic {{indexing_maps = [{same}, {same}, {same}],
+      iterator_types = ["parallel", "parallel"]}}
+      ins({operands} : {bytes_}, {bytes_}) outs(%e : {bytes_}) {{
+  ^bb0(%l: i8, %r: i8, %before: i8):
+    %y = arith.addi %l, %r : i8
+    linalg.yield %y : i8
+  }} -> {bytes_}
+  return %result : {bytes_}
+}}""")
+    y0, y1 = ((x.astype(int) @ w.astype(int)) >> 8 for w in weights)
+    expected = 2 * y1 if operands == "%y1, %y1" else y0 + y1
+    np.testing.assert_array_equal(function(x), expected.astype(np.int8))
+    is_one = operands == "%y1, %y1"
+    assert has_epilogues(texts) == ([True] if is_one else [True, True])
+    # Of the first product there are bytes, of the other one nothing.
+    assert function.temporary_bytes == (0 if is_one else 64 * 32)
