@@ -12,9 +12,11 @@ Runtimes that are not installed are left out.
 
 from .casts import RUNTIMES, compare_runtimes
 from .comparison import Comparison, Difference, Match, Row
+from .models import OP_RUNTIMES, compare_ops
 from .runtimes import Runtime, Unavailable
 
 __all__ = [
+    "OP_RUNTIMES",
     "RUNTIMES",
     "Comparison",
     "Difference",
@@ -22,5 +24,6 @@ __all__ = [
     "Row",
     "Runtime",
     "Unavailable",
+    "compare_ops",
     "compare_runtimes",
 ]

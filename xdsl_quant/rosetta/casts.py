@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
@@ -19,11 +17,11 @@ from xdsl_quant.dialects.quant.types import (
     uniform_type,
 )
 from xdsl_quant.numerics import QuantizationParameters
-from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.loading import parse_type
 
-from .comparison import Comparison, Difference, Match, Row
+from .comparison import Comparison
 from .compiled import DEFAULT, ROUNDINGS, Compiled, MLIRDefault, options_of
+from .counting import Computation, Labels, as_numbers, counted_differences
 from .definitions import OnnxDefinition, StableHLODefinition
 from .inputs import all_expressed_values, expressed_values, stored_values
 from .libraries import (
@@ -35,7 +33,7 @@ from .libraries import (
     Torch,
     TorchFakeQuantize,
 )
-from .runtimes import Library, Runtime, Unavailable
+from .runtimes import Library, Runtime
 from .worker import Worker
 
 Array = NDArray[Any]
@@ -100,13 +98,8 @@ def compare_runtimes(
             or all inputs are too many.
         IRError: if a text is no type.
     """
-    names = [against, *(RUNTIMES if runtimes is None else runtimes)]
-    for name in names:
-        if name not in RUNTIMES:
-            raise ValueError(
-                f"unknown runtime {name!r}; available: {', '.join(map(repr, RUNTIMES))}"
-            )
-    chosen = [RUNTIMES[name] for name in dict.fromkeys(names)]
+    names = chosen_names(against, runtimes, [*RUNTIMES])
+    chosen = [RUNTIMES[name] for name in names]
     with Worker() as worker:
         for parameters in _parameters_of(source):
             if all_inputs:
@@ -116,6 +109,24 @@ def compare_runtimes(
             yield _compared(parameters, "quantize", chosen, worker, chunks)
             chunks = iter([stored_values(parameters)])
             yield _compared(parameters, "dequantize", chosen, worker, chunks)
+
+
+def chosen_names(
+    against: str, others: Sequence[str] | None, known: Sequence[str]
+) -> Sequence[str]:
+    """
+    The names of the runtimes that are compared, each one once.
+
+    Raises:
+        ValueError: if one of them is not known.
+    """
+    names = dict.fromkeys([against, *(known if others is None else others)])
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"unknown runtime {name!r}; available: {', '.join(map(repr, known))}"
+            )
+    return [*names]
 
 
 def _parameters_of(
@@ -145,57 +156,6 @@ def _parameters_of(
 # Comparison
 
 
-@dataclass
-class _Count:
-    """For how many inputs two runtimes differ."""
-
-    numbers: int = 0
-    nans: int = 0
-    first: tuple[tuple[float, bool], Difference] | None = None
-    """The difference at the smallest magnitude, after this magnitude and sign."""
-
-    def add(
-        self,
-        inputs: Array,
-        found: NDArray[np.float64],
-        expected: NDArray[np.float64],
-        is_nan: NDArray[np.bool_],
-    ) -> None:
-        """Count where results differ; what is not defined does not."""
-        differ = (found != expected) & ~np.isnan(found) & ~np.isnan(expected)
-        self.nans += int(np.count_nonzero(differ & is_nan))
-        places = np.flatnonzero(differ & ~is_nan)
-        if not places.size:
-            return
-        self.numbers += places.size
-        numbers = _as_numbers(inputs[places])
-        place = np.lexsort((np.signbit(numbers), np.abs(numbers)))[0]
-        key = float(abs(numbers[place])), bool(np.signbit(numbers[place]))
-        if self.first is None or key < self.first[0]:
-            index = places[place]
-            results = (_text(float(each[index])) for each in (found, expected))
-            self.first = key, Difference(str(inputs[index]), *results)
-
-    @property
-    def difference(self) -> Difference | None:
-        """The first difference."""
-        return None if self.first is None else self.first[1]
-
-
-@dataclass
-class _Tally:
-    """What is known of a runtime so far."""
-
-    runtime: Runtime
-    candidates: Sequence[_Count]
-    """Compared with compiled code with options."""
-
-    own: _Count = field(default_factory=_Count)
-    """Compared with the runtime that all are compared with."""
-
-    nan_results: set[str] = field(default_factory=set[str])
-
-
 def _compared(
     parameters: QuantizationParameters,
     op: Op,
@@ -212,81 +172,27 @@ def _compared(
             for each in chosen
             if not isinstance(each, Compiled) or each.rounding in roundings
         ]
-    left_out = {each.name: why for each in chosen if (why := each.missing())}
-    present = [each for each in chosen if each.name not in left_out]
-    candidates: Sequence[Compiled] = ()
-    if not Compiled().missing() and not all(isinstance(r, Compiled) for r in present):
-        candidates = [*map(Compiled, roundings)]
-    tallies = [_Tally(each, [_Count() for _ in candidates]) for each in present]
 
-    def result(runtime: Runtime, inputs: Array) -> Array:
+    def computation(runtime: Runtime) -> Computation[Array]:
         if isinstance(runtime, Library):
-            return worker.call(runtime, op, parameters, inputs)
-        return getattr(runtime, op)(parameters, inputs)
+            run = partial(worker.call, runtime, op, parameters)
+        else:
+            run = partial(getattr(runtime, op), parameters)
+        options = None
+        if isinstance(runtime, Compiled):
+            options = options_of(runtime.rounding)
+        return Computation(
+            runtime.name, run, runtime.version(), options, runtime.missing()
+        )
 
-    reference = chosen[0]
-
-    def expected_of(inputs: Array) -> Array:
-        try:
-            if reference.name in left_out:
-                raise Unavailable(left_out[reference.name])
-            return result(reference, inputs)
-        except Unavailable as error:
-            raise Unavailable(
-                f"cannot compare with '{reference.name}': {error}"
-            ) from None
-
-    total = 0
-    for inputs in chunks:
-        total += inputs.size
-        expected = _as_numbers(expected_of(inputs))
-        others = [_as_numbers(result(candidate, inputs)) for candidate in candidates]
-        is_nan = np.isnan(_as_numbers(inputs))
-        for tally in [*tallies]:
-            try:
-                found = _as_numbers(result(tally.runtime, inputs))
-            except Unavailable as error:
-                left_out[tally.runtime.name] = str(error)
-                tallies.remove(tally)
-                continue
-            tally.own.add(inputs, found, expected, is_nan)
-            for count, other in zip(tally.candidates, others, strict=True):
-                count.add(inputs, found, other, is_nan)
-            tally.nan_results.update(map(_text, np.unique(found[is_nan]).tolist()))
-    type_ = uniform_type(parameters)
-    return Comparison(
-        f"{op} {type_}",
-        reference.name,
-        total,
-        [_row(tally, roundings) for tally in tallies],
-        left_out,
+    candidates = () if Compiled().missing() else map(Compiled, roundings)
+    return counted_differences(
+        f"{op} {uniform_type(parameters)}",
+        [*map(computation, chosen)],
+        [*map(computation, candidates)],
+        ((chunk, _labels(chunk)) for chunk in chunks),
     )
 
 
-def _as_numbers(results: Array) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore"):
-        return results.astype(np.float64)
-
-
-def _text(result: float) -> str:
-    if math.isnan(result):
-        return "undefined"
-    if result.is_integer():
-        return str(int(result))
-    # Most results are floats of at most 32 bits.
-    return str(short if (short := np.float32(result)) == result else result)
-
-
-def _row(tally: _Tally, roundings: Sequence[Rounding]) -> Row:
-    runtime = tally.runtime
-    match = None
-    if not isinstance(runtime, Compiled) and tally.candidates:
-        best, rounding = min(
-            zip(tally.candidates, roundings, strict=True),
-            key=lambda pair: (pair[0].numbers, pair[0].nans, len(options_of(pair[1]))),
-        )
-        match = Match(
-            options_of(rounding), best.numbers, best.difference, not best.nans
-        )
-    own, nan = tally.own, ", ".join(sorted(tally.nan_results))
-    return Row(runtime.name, runtime.version(), own.numbers, own.difference, nan, match)
+def _labels(inputs: Array) -> Labels:
+    return Labels(as_numbers(inputs), lambda index: str(inputs[index]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal
@@ -90,6 +90,17 @@ class OnnxRuntime(Library):
         }
         return session.run(None, arrays)[0]
 
+    def run_model(self, model: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
+        """The flat results of a model, whose inputs are in the order of the arguments."""
+        session = import_module("onnxruntime").InferenceSession(
+            model, providers=["CPUExecutionProvider"]
+        )
+        names = [each.name for each in session.get_inputs()]
+        return [
+            session.run(None, dict(zip(names, run, strict=True)))[0].ravel()
+            for run in runs
+        ]
+
 
 # PyTorch
 
@@ -172,14 +183,26 @@ def _interpreter(
         f'  %y = "tfl.{op}"(%x) {properties}: ({source}) -> {target}\n'
         f"  return %y : {target}\n}}"
     )
+    return _loaded(write_tflite(module), resolver)
+
+
+def _loaded(file: bytes, resolver: str) -> Any:
     library: Any = import_module("ai_edge_litert.interpreter")
     interpreter = library.Interpreter(
-        model_content=write_tflite(module),
+        model_content=file,
         experimental_op_resolver_type=getattr(library.OpResolverType, resolver),
         num_threads=1,
     )
     interpreter.allocate_tensors()
     return interpreter
+
+
+def _invoked(interpreter: Any, arguments: Sequence[Array]) -> Array:
+    for detail, array in zip(interpreter.get_input_details(), arguments, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    (result,) = interpreter.get_output_details()
+    return interpreter.get_tensor(result["index"])
 
 
 class LiteRTReference(Library):
@@ -207,11 +230,12 @@ class LiteRTReference(Library):
         _known({"f32": None}, "expressed", parameters.expressed)
         _known({"i8": None, "u8": None, "i16": None}, "storage", parameters.storage)
         interpreter = _interpreter(parameters, op, values.size, self.resolver)
-        (source,) = interpreter.get_input_details()
-        (target,) = interpreter.get_output_details()
-        interpreter.set_tensor(source["index"], values)
-        interpreter.invoke()
-        return interpreter.get_tensor(target["index"])
+        return _invoked(interpreter, [values])
+
+    def run_file(self, file: bytes, runs: Sequence[Sequence[Array]]) -> list[Array]:
+        """The flat results of a model with one result."""
+        interpreter = _loaded(file, self.resolver)
+        return [_invoked(interpreter, run).ravel() for run in runs]
 
 
 class LiteRTOptimized(LiteRTReference):

@@ -7,10 +7,14 @@ For each runtime: for how many inputs its result differs from that of the runtim
 are compared with, the first of these inputs, what NaN becomes, and the options with which
 compiled code computes the same. Runtimes that are not installed are left out.
 
+Of a TensorFlow Lite model each op that computes with stored values is compared: by
+onnxruntime, by LiteRT's kernels and XNNPACK, and by compiled code with its options.
+
 examples:
   xdsl-quant-rosetta '!quant.uniform<i8:f32, 0.5:3>'
   xdsl-quant-rosetta '!quant.uniform<u8:f16, 0.1:128>' --against onnxruntime
   xdsl-quant-rosetta model.mlir --runtimes onnx-definition,litert-xnnpack --json table.json
+  xdsl-quant-rosetta model.tflite --static --ops add,conv_2d --against litert-reference
 """
 
 from __future__ import annotations
@@ -19,7 +23,16 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from xdsl_quant.rosetta import RUNTIMES, Comparison, Unavailable, compare_runtimes
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.rosetta import (
+    OP_RUNTIMES,
+    RUNTIMES,
+    Comparison,
+    Unavailable,
+    compare_ops,
+    compare_runtimes,
+)
 from xdsl_quant.rosetta.comparison import json_text
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import IRError
@@ -29,6 +42,7 @@ from .options import (
     add_json_option,
     add_passes_option,
     add_progress_option,
+    add_size_options,
     command_parser,
     shows_progress,
 )
@@ -45,8 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "module",
         metavar="type",
-        help="a quantized type; or a file with a module, for all types that it casts to or "
-        "from, - for standard input",
+        help="a quantized type; or a file with a module, - for standard input, or a "
+        ".tflite file, for the types of all its casts, or for its ops of tfl",
     )
     parser.add_argument(
         "--against",
@@ -58,7 +72,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--runtimes",
         metavar="NAMES",
-        help=f"what is compared, separated by commas; by default all of: {known}",
+        help=f"what is compared, separated by commas; by default all of: {known}; "
+        f"of ops all of: {', '.join(OP_RUNTIMES)}",
+    )
+    parser.add_argument(
+        "--ops",
+        metavar="NAMES",
+        help="the ops of a model that are compared, separated by commas; by default all",
     )
     parser.add_argument(
         "--all-inputs",
@@ -69,28 +89,40 @@ def _parser() -> argparse.ArgumentParser:
     add_json_option(parser)
     add_passes_option(parser)
     add_progress_option(parser)
-    parser.set_defaults(shape=[], static=False)
+    add_size_options(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> None:
     is_type = options.module.startswith("!")
     source = options.module if is_type else read_module(options)
-    names = None if options.runtimes is None else options.runtimes.split(",")
     found: list[Comparison] = []
     with reported(options.module, ValueError, Unavailable, IRError, ImportError):
-        for comparison in compare_runtimes(
-            source,
-            against=options.against,
-            runtimes=names,
-            all_inputs=options.all_inputs,
-            progress=_chunks if shows_progress(options) else iter,
-        ):
+        for comparison in _comparisons(source, options):
             print(comparison, flush=True)
             found.append(comparison)
     if options.json is not None:
         with reported(options.json, OSError):
             write_text_atomically(options.json, json_text(found))
+
+
+def _comparisons(
+    source: ModuleOp | str, options: argparse.Namespace
+) -> Iterator[Comparison]:
+    names = None if options.runtimes is None else options.runtimes.split(",")
+    if isinstance(source, ModuleOp) and any(
+        op.name[:4] == "tfl." for op in source.walk()
+    ):
+        ops = None if options.ops is None else options.ops.split(",")
+        yield from compare_ops(source, against=options.against, runtimes=names, ops=ops)
+        return
+    yield from compare_runtimes(
+        source,
+        against=options.against,
+        runtimes=names,
+        all_inputs=options.all_inputs,
+        progress=_chunks if shows_progress(options) else iter,
+    )
 
 
 def _chunks(chunks: Iterable[int]) -> Iterator[int]:

@@ -75,6 +75,20 @@ def test_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     ]
 
 
+MODEL = Path(__file__).parents[3] / "docs" / "examples" / "tfl_elementwise.mlir"
+
+
+def test_ops(capsys: pytest.CaptureFixture[str]):
+    arguments = [str(MODEL), "--ops", "mul,add", "--runtimes", "compiled fallback=only"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "tfl.mul 'product': 65,536 inputs, compared with compiled",
+        "  runtime                 differ  input      result  compiled",
+        "  compiled                0       -          -       -",
+        "  compiled fallback=only  736     -128, -49  114     115",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,6 +101,15 @@ def test_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (
             [U4, "--runtimes", "onnx"],
             f"{U4}: error: unknown runtime 'onnx'; available: 'compiled', ",
+        ),
+        (
+            [str(MODEL), "--ops", "add"],
+            f"{MODEL}: error: the model has no ops 'add' with static shapes that compute "
+            "with stored values",
+        ),
+        (
+            [str(MODEL), "--runtimes", "torch"],
+            f"{MODEL}: error: unknown runtime 'torch'; available: 'compiled', ",
         ),
         (
             ["!quant.uniform<i8:f8E5M2, 0.5>", SOME],

@@ -1,0 +1,188 @@
+"""Counts for how many inputs results differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .comparison import Comparison, Difference, Match, Row
+from .runtimes import Unavailable
+
+Array = NDArray[Any]
+Numbers = NDArray[np.float64]
+
+InputsT = TypeVar("InputsT")
+"""What computations take."""
+
+
+@dataclass(frozen=True)
+class Computation(Generic[InputsT]):
+    """What a runtime does with inputs."""
+
+    name: str
+    """The name of the runtime."""
+
+    run: Callable[[InputsT], Array]
+    """The results, one for each input; it may raise `Unavailable`."""
+
+    version: str = ""
+    """The version of its package."""
+
+    options: Mapping[str, str] | None = None
+    """The options of compiled code; `None` for other runtimes."""
+
+    missing: str = ""
+    """Which package is not installed."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What inputs are called, and which one is first."""
+
+    numbers: Numbers
+    """The one with the smallest magnitude is the first; NaN is counted apart."""
+
+    text: Callable[[int], str]
+    """The text of the input with an index."""
+
+
+@dataclass
+class _Count:
+    """For how many inputs two runtimes differ."""
+
+    numbers: int = 0
+    nans: int = 0
+    first: tuple[tuple[float, bool], Difference] | None = None
+    """The difference at the smallest magnitude, after this magnitude and sign."""
+
+    def add(self, labels: Labels, found: Numbers, expected: Numbers) -> None:
+        """Count where results differ; what is not defined does not."""
+        differ = (found != expected) & ~np.isnan(found) & ~np.isnan(expected)
+        is_nan = np.isnan(labels.numbers)
+        self.nans += int(np.count_nonzero(differ & is_nan))
+        places = np.flatnonzero(differ & ~is_nan)
+        if not places.size:
+            return
+        self.numbers += places.size
+        numbers = labels.numbers[places]
+        place = np.lexsort((np.signbit(numbers), np.abs(numbers)))[0]
+        key = float(abs(numbers[place])), bool(np.signbit(numbers[place]))
+        if self.first is None or key < self.first[0]:
+            index = int(places[place])
+            results = (_text(float(each[index])) for each in (found, expected))
+            self.first = key, Difference(labels.text(index), *results)
+
+    @property
+    def difference(self) -> Difference | None:
+        """The first difference."""
+        return None if self.first is None else self.first[1]
+
+
+@dataclass
+class _Tally(Generic[InputsT]):
+    """What is known of a runtime so far."""
+
+    computation: Computation[InputsT]
+    candidates: Sequence[_Count]
+    """Compared with compiled code with options."""
+
+    own: _Count = field(default_factory=_Count)
+    """Compared with the runtime that all are compared with."""
+
+    nan_results: set[str] = field(default_factory=set[str])
+
+    def row(self, options: Iterable[Mapping[str, str]]) -> Row:
+        """What is known, with the options of the candidates."""
+        computation, own, match = self.computation, self.own, None
+        if computation.options is None and self.candidates:
+            best, chosen = min(
+                zip(self.candidates, options, strict=True),
+                key=lambda pair: (pair[0].numbers, pair[0].nans, len(pair[1])),
+            )
+            match = Match(chosen, best.numbers, best.difference, not best.nans)
+        return Row(
+            computation.name,
+            computation.version,
+            own.numbers,
+            own.difference,
+            ", ".join(sorted(self.nan_results)),
+            match,
+        )
+
+
+def counted_differences(
+    title: str,
+    computations: Sequence[Computation[InputsT]],
+    candidates: Sequence[Computation[InputsT]],
+    chunks: Iterable[tuple[InputsT, Labels]],
+) -> Comparison:
+    """
+    Compare the results of computations.
+
+    Args:
+        title: what is computed.
+        computations: what is compared, first what all others are compared with.
+        candidates: compiled code with all options that may reproduce the others.
+        chunks: inputs, and what they are called.
+
+    Raises:
+        Unavailable: if there is nothing that others are compared with.
+    """
+    reference = computations[0]
+    left_out = {each.name: each.missing for each in computations if each.missing}
+    present = [each for each in computations if not each.missing]
+    # They are to reproduce other runtimes.
+    if all(each.options is not None for each in present):
+        candidates = ()
+    tallies = [_Tally(each, [_Count() for _ in candidates]) for each in present]
+    total = 0
+    for inputs, labels in chunks:
+        total += labels.numbers.size
+        try:
+            expected = _results(reference, inputs)
+        except Unavailable as error:
+            raise Unavailable(
+                f"cannot compare with '{reference.name}': {error}"
+            ) from None
+        others = [_results(candidate, inputs) for candidate in candidates]
+        is_nan = np.isnan(labels.numbers)
+        for tally in [*tallies]:
+            try:
+                found = _results(tally.computation, inputs)
+            except Unavailable as error:
+                left_out[tally.computation.name] = str(error)
+                tallies.remove(tally)
+                continue
+            tally.own.add(labels, found, expected)
+            for count, other in zip(tally.candidates, others, strict=True):
+                count.add(labels, found, other)
+            tally.nan_results.update(map(_text, np.unique(found[is_nan]).tolist()))
+    options = [candidate.options or {} for candidate in candidates]
+    rows = [tally.row(options) for tally in tallies]
+    return Comparison(title, reference.name, total, rows, left_out)
+
+
+def _results(computation: Computation[InputsT], inputs: InputsT) -> Numbers:
+    if computation.missing:
+        raise Unavailable(computation.missing)
+    return as_numbers(computation.run(inputs))
+
+
+def as_numbers(array: Array) -> Numbers:
+    """The same numbers as f64, NaN included."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
+def _text(result: float) -> str:
+    if math.isnan(result):
+        return "undefined"
+    if result.is_integer():
+        return str(int(result))
+    # Most results are floats of at most 32 bits.
+    return str(short if (short := np.float32(result)) == result else result)

@@ -1,0 +1,139 @@
+"""Compares the ops of a TensorFlow Lite model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.frontends.tflite import TFLiteFileError
+from xdsl_quant.runtime.loading import IRError, apply_passes
+
+from .casts import RUNTIMES, chosen_names
+from .comparison import Comparison
+from .compiled import Compiled
+from .counting import Computation, counted_differences
+from .libraries import LiteRTReference, OnnxRuntime
+from .onnx_ops import onnx_model
+from .runtimes import Runtime, Unavailable
+from .single_ops import SingleOp, single_ops
+from .worker import Worker
+
+Array = NDArray[Any]
+
+_OPTIONS: Sequence[Mapping[str, str]] = (
+    {},
+    {"kernels": "multiplier"},
+    {"fallback": "only"},
+)
+"""The options of `convert-tfl-to-linalg` that change results."""
+
+
+def _name(options: Mapping[str, str]) -> str:
+    return " ".join(["compiled", *(f"{key}={value}" for key, value in options.items())])
+
+
+_LIBRARIES = (LiteRTReference, OnnxRuntime)
+
+OP_RUNTIMES: Sequence[str] = (
+    *map(_name, _OPTIONS),
+    *(each.name for each in RUNTIMES.values() if isinstance(each, _LIBRARIES)),
+)
+"""The names of what computes ops."""
+
+
+def compare_ops(
+    module: ModuleOp,
+    *,
+    against: str = "compiled",
+    runtimes: Sequence[str] | None = None,
+    ops: Sequence[str] | None = None,
+) -> Iterator[Comparison]:
+    """
+    A comparison for each op that computes with stored values.
+
+    Elementwise ops get all stored values, or all pairs of them, or 65,536 random pairs of
+    more than 8 bits. Other ops keep their shapes and constants, and get random stored
+    values, for at least 4 runs and 4,096 results.
+
+    Args:
+        module: functions of ops of the `tfl` dialect.
+        against: the name of the runtime that others are compared with.
+        runtimes: the names of the others; by default all in `OP_RUNTIMES`.
+        ops: the names of ops, e.g. `add`; by default all.
+
+    Raises:
+        ValueError: if there is no such runtime, or no such op.
+    """
+    names = chosen_names(against, runtimes, OP_RUNTIMES)
+    found = False
+    with Worker() as worker:
+        for single in single_ops(module, ops):
+            found = True
+            yield _compared(single, names, worker)
+    if not found:
+        which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
+        raise ValueError(
+            f"the model has no {which} with static shapes that compute with stored values"
+        )
+
+
+def _compared(single: SingleOp, names: Sequence[str], worker: Worker) -> Comparison:
+    compiled = [_compiled(single, options) for options in _OPTIONS]
+    by_name = {each.name: each for each in compiled}
+    computations = [
+        by_name.get(name) or _of_library(single, RUNTIMES[name], worker)
+        for name in names
+    ]
+    candidates = [each for each in compiled if not each.missing]
+    # Not all ops have an integer form.
+    candidates = [each for each in candidates if _runs(each)]
+    return counted_differences(
+        single.title, computations, candidates, [(None, single.labels)]
+    )
+
+
+def _runs(computation: Computation[None]) -> bool:
+    try:
+        computation.run(None)
+    except Unavailable:
+        return False
+    return True
+
+
+def _compiled(single: SingleOp, options: Mapping[str, str]) -> Computation[None]:
+    @cache
+    def run(_: None) -> Array:
+        from xdsl_quant.execution import CompilationError, compile
+
+        module = single.module.clone()
+        listed = " ".join(f"{key}={value}" for key, value in options.items())
+        try:
+            apply_passes(module, f"convert-tfl-to-linalg{{{listed}}}")
+            function = compile(module)
+        except (IRError, CompilationError) as error:
+            raise Unavailable(str(error)) from None
+        return np.concatenate([np.ravel(function(*run)) for run in single.runs])
+
+    return Computation(_name(options), run, "", options, Compiled().missing())
+
+
+def _of_library(
+    single: SingleOp, runtime: Runtime, worker: Worker
+) -> Computation[None]:
+    def run(_: None) -> Array:
+        if isinstance(runtime, OnnxRuntime):
+            model, bounds = onnx_model(single.op)
+            results = worker.call(runtime, "run_model", model, single.runs)
+            return np.clip(np.concatenate(results), *bounds)
+        try:
+            file = single.file
+        except TFLiteFileError as error:
+            raise Unavailable(str(error)) from None
+        return np.concatenate(worker.call(runtime, "run_file", file, single.runs))
+
+    return Computation(runtime.name, run, runtime.version(), None, runtime.missing())

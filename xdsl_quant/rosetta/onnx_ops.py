@@ -1,0 +1,222 @@
+"""Ops of TensorFlow Lite as ONNX's quantized ops, which onnxruntime has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import FloatAttr, NoneType, ShapedType, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.dialects import tfl
+from xdsl_quant.dialects.quant.types import (
+    StoredQuantizedType,
+    UniformType,
+    scalar_or_element_type,
+)
+from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.tflite.quantized import activation_bounds
+from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+
+from .runtimes import Unavailable
+
+Array = NDArray[Any]
+
+_CONTRIB = "com.microsoft"
+"""The domain of the ops that are onnxruntime's own."""
+
+
+class _Graph:
+    """An ONNX graph for an op."""
+
+    def __init__(self, op: Operation):
+        self.op = op
+        self._onnx: Any = import_module("onnx")
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def node(
+        self, name: str, inputs: Sequence[str], domain: str = "", **attributes: Any
+    ) -> str:
+        """Add a node with one result, and return its name."""
+        result = f"t{len(self._nodes)}"
+        make = self._onnx.helper.make_node
+        node = make(name, [*inputs], [result], domain=domain, **attributes)
+        self._nodes.append(node)
+        return result
+
+    def constant(self, values: Any, dtype: Any) -> str:
+        """Add a constant, and return its name."""
+        name = f"c{len(self._constants)}"
+        array = np.asarray(values).astype(dtype)
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def scale_and_zero_point(self, value: SSAValue) -> Sequence[str]:
+        """Constants with what the type of a value has."""
+        parameters = parameters_of(value)
+        return (
+            self.constant(parameters.scales, np.float32),
+            self.constant(parameters.zero_points, parameters.storage_dtype),
+        )
+
+    def model(self, result: str) -> bytes:
+        """A model whose inputs are the operands of the op that are no constants."""
+        helper = self._onnx.helper
+        inputs = [
+            helper.make_tensor_value_info(f"x{index}", self._type(value), None)
+            for index, value in enumerate(self.op.operands)
+            if is_argument(value)
+        ]
+        output = helper.make_tensor_value_info(
+            result, self._type(self.op.results[0]), None
+        )
+        graph = helper.make_graph(self._nodes, "op", inputs, [output], self._constants)
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid(_CONTRIB, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        return model.SerializeToString()
+
+    def _type(self, value: SSAValue) -> int:
+        is_quantized = isinstance(scalar_or_element_type(value.type), UniformType)
+        dtype = parameters_of(value).storage_dtype if is_quantized else np.float32
+        return self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def is_argument(value: SSAValue) -> bool:
+    """Whether an operand is neither constant nor absent."""
+    return not isinstance(value.type, NoneType) and constant_elements(value) is None
+
+
+def parameters_of(value: SSAValue) -> QuantizationParameters:
+    """The parameters of a quantized tensor."""
+    element = scalar_or_element_type(value.type)
+    assert isinstance(element, UniformType)
+    return QuantizationParameters.from_type(element)
+
+
+def _elementwise(name: str) -> Callable[[_Graph], str]:
+    def build(graph: _Graph) -> str:
+        inputs: list[str] = []
+        for index, value in enumerate(graph.op.operands):
+            inputs += [f"x{index}", *graph.scale_and_zero_point(value)]
+        inputs += graph.scale_and_zero_point(graph.op.results[0])
+        alpha = graph.op.properties.get("alpha")
+        attributes = {}
+        if isinstance(alpha, FloatAttr):
+            attributes["alpha"] = alpha.value.data
+        return graph.node(name, inputs, _CONTRIB, **attributes)
+
+    return build
+
+
+def _cast(graph: _Graph) -> str:
+    """`DequantizeLinear` and `QuantizeLinear`, or the one of both that is needed."""
+    value, (operand,), (result,) = "x0", graph.op.operands, graph.op.results
+    for name, typed in (("DequantizeLinear", operand), ("QuantizeLinear", result)):
+        if isinstance(scalar_or_element_type(typed.type), UniformType):
+            value = graph.node(name, [value, *graph.scale_and_zero_point(typed)])
+    return value
+
+
+def _weights(value: SSAValue) -> Array:
+    elements, element = constant_elements(value), scalar_or_element_type(value.type)
+    if elements is None or not isinstance(element, StoredQuantizedType):
+        raise Unavailable("it needs constant weights")
+    return stored_elements(elements, element)
+
+
+def _bias(value: SSAValue, count: int) -> Array:
+    elements = None
+    if (
+        not isinstance(value.type, NoneType)
+        and (elements := constant_elements(value)) is None
+    ):
+        raise Unavailable("it needs a constant bias")
+    if elements is None:
+        return np.zeros(count, np.int32)
+    if elements.dtype.itemsize > 4:
+        raise Unavailable("it has no bias of 64 bits")
+    return elements.ravel()
+
+
+def _convolution(graph: _Graph) -> str:
+    op = graph.op
+    assert isinstance(op, tfl.Conv2DOp | tfl.DepthwiseConv2DOp)
+    weights = _weights(op.filter)
+    assert isinstance(op.input.type, ShapedType)
+    channels = op.input.type.get_shape()[3]
+    if isinstance(op, tfl.DepthwiseConv2DOp):
+        weights, groups = weights.transpose(3, 0, 1, 2), channels
+    else:
+        weights = weights.transpose(0, 3, 1, 2)
+        groups = channels // weights.shape[1]
+    inputs = [
+        graph.node("Transpose", ["x0"], perm=[0, 3, 1, 2]),
+        *graph.scale_and_zero_point(op.input),
+        graph.constant(weights, weights.dtype),
+        *graph.scale_and_zero_point(op.filter),
+        *graph.scale_and_zero_point(op.output),
+        graph.constant(_bias(op.bias, weights.shape[0]), np.int32),
+    ]
+    result = graph.node(
+        "QLinearConv",
+        inputs,
+        auto_pad="SAME_UPPER" if op.padding.data == "SAME" else "VALID",
+        strides=[op.stride_h.value.data, op.stride_w.value.data],
+        dilations=[op.dilation_h_factor.value.data, op.dilation_w_factor.value.data],
+        group=groups,
+    )
+    return graph.node("Transpose", [result], perm=[0, 2, 3, 1])
+
+
+def _fully_connected(graph: _Graph) -> str:
+    op = graph.op
+    assert isinstance(op, tfl.FullyConnectedOp)
+    weights = _weights(op.filter)
+    shape = graph.constant([-1, weights.shape[1]], np.int64)
+    inputs = [
+        graph.node("Reshape", ["x0", shape]),
+        *graph.scale_and_zero_point(op.input),
+        graph.constant(weights, weights.dtype),
+        *graph.scale_and_zero_point(op.filter),
+        graph.constant(_bias(op.bias, weights.shape[0]), np.int32),
+        *graph.scale_and_zero_point(op.results[0]),
+    ]
+    return graph.node("QGemm", inputs, _CONTRIB, transB=1)
+
+
+_BUILDERS: Mapping[str, Callable[[_Graph], str]] = {
+    "tfl.add": _elementwise("QLinearAdd"),
+    "tfl.mul": _elementwise("QLinearMul"),
+    "tfl.logistic": _elementwise("QLinearSigmoid"),
+    "tfl.leaky_relu": _elementwise("QLinearLeakyRelu"),
+    "tfl.quantize": _cast,
+    "tfl.dequantize": _cast,
+    "tfl.conv_2d": _convolution,
+    "tfl.depthwise_conv_2d": _convolution,
+    "tfl.fully_connected": _fully_connected,
+}
+
+
+def onnx_model(op: Operation) -> tuple[bytes, tuple[float, float]]:
+    """
+    A model with the op of onnxruntime that computes the same up to rounding, and the bounds
+    of its results: onnxruntime has no fused activation.
+
+    Args:
+        op: an op on 8-bit storage, whose operands are arguments and constants.
+
+    Raises:
+        Unavailable: if there is none.
+    """
+    if (build := _BUILDERS.get(op.name)) is None:
+        raise Unavailable(f"no quantized op for '{op.name}'")
+    graph = _Graph(op)
+    model = graph.model(build(graph))
+    activation = op.properties.get("fused_activation_function")
+    if not isinstance(activation, StringAttr):
+        return model, (-np.inf, np.inf)
+    return model, activation_bounds(parameters_of(op.results[0]), activation.data)
