@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-CpuName = Literal["native", "avx512-vnni", "avx512", "avx-vnni", "avx2"]
+CpuName = Literal["native", "amx", "avx512-vnni", "avx512", "avx-vnni", "avx2"]
 
 _AVX2 = ("avx", "avx2", "abm", "bmi1", "bmi2", "f16c", "fma", "movbe")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_AVX512_VNNI = (*_AVX512, "avx512_vnni")
+_TILES = ("amx_tile", "amx_int8")
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,20 @@ class Cpu:
             return 512
         return 256 if "avx_vnni" in self.features else 0
 
+    @property
+    def has_tiles(self) -> bool:
+        """Whether tiles of AMX may be multiplied, beside vectors of 512 bits."""
+        return {*_TILES, "avx512_vnni"} <= {*self.features}
+
 
 _MASKED = (
-    Cpu("avx512-vnni", (*_AVX512, "avx512_vnni"), "x86-64-v4", "+avx512vnni"),
+    Cpu(
+        "amx",
+        (*_AVX512_VNNI, *_TILES),
+        "x86-64-v4",
+        "+avx512vnni,+amx-tile,+amx-int8",
+    ),
+    Cpu("avx512-vnni", _AVX512_VNNI, "x86-64-v4", "+avx512vnni"),
     Cpu("avx512", _AVX512, "x86-64-v4", "+avx512f"),
     Cpu("avx-vnni", (*_AVX2, "avx_vnni"), "x86-64-v3", "+avxvnni"),
     Cpu("avx2", _AVX2, "x86-64-v3", "+avx2"),
@@ -47,13 +61,36 @@ _MASKED = (
 
 @cache
 def machine_features() -> Collection[str]:
-    """The features of this machine, none where Linux does not list them."""
+    """
+    The features of this machine that may be used, none where Linux does not list them.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return ()
     flags = (line.partition(":")[2] for line in lines if line.startswith("flags"))
-    return frozenset(next(flags, "").split())
+    features = frozenset(next(flags, "").split())
+    return features if may_use_tiles(features) else features - {*_TILES}
+
+
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+"""
+The system call of Linux on x86-64 and its arguments, see
+https://docs.kernel.org/arch/x86/xstate.html
+"""
+
+
+def may_use_tiles(features: Collection[str]) -> bool:
+    """
+    Whether the system lets all threads of this process use the tiles of AMX, which they
+    must not before it is asked. Processes that are forked afterwards may, too.
+    """
+    if "amx_tile" not in features:
+        return False
+    system_call = ctypes.CDLL(None).syscall
+    system_call.argtypes = [ctypes.c_long] * 3
+    system_call.restype = ctypes.c_long
+    return system_call(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA) == 0
 
 
 _DESCRIPTION = (

@@ -107,7 +107,8 @@ def generate_for_cpu(module: Any, cpu: Cpu) -> None:
         return
     with module.context:
         name = ir.StringAttr.get(cpu.llvm_name)
-        features = ir.Attribute.parse(f'#llvm.target_features<["{cpu.llvm_features}"]>')
+        listed = ", ".join(f'"{feature}"' for feature in cpu.llvm_features.split(","))
+        features = ir.Attribute.parse(f"#llvm.target_features<[{listed}]>")
     for function in ops_in(module, "llvm.func"):
         function.attributes["target_cpu"] = name
         function.attributes["target_features"] = features

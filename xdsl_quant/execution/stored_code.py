@@ -59,7 +59,9 @@ def code_of(
         CompilationError: if MLIR does not compile the module.
         ImportError: if MLIR is not installed.
     """
-    key = disk_cache.key_of("code", text, names, schedule, cpu.name, threads, stream)
+    # Not every process may use what the machine has.
+    machine = cpu.name, cpu.has_tiles
+    key = disk_cache.key_of("code", text, names, schedule, machine, threads, stream)
     if key and (entry := disk_cache.read(key)):
         with suppress(LinkError):
             return StoredCode(entry, names)

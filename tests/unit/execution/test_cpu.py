@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from xdsl_quant.execution.cpu import (
     available_cpus,
     machine_description,
     machine_features,
+    may_use_tiles,
 )
 from xdsl_quant.execution.machine_code import MachineCode
 from xdsl_quant.runtime.stateful_function import StatefulFunction
@@ -48,9 +51,8 @@ def assembly(path: Path, code: MachineCode) -> str:
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
-@pytest.fixture
-def codes(monkeypatch: pytest.MonkeyPatch) -> list[MachineCode]:
-    """What a test compiles."""
+def compiled_codes(monkeypatch: pytest.MonkeyPatch) -> list[MachineCode]:
+    """What is compiled from now on."""
     made: list[MachineCode] = []
 
     def make(*arguments: Any, **options: Any) -> MachineCode:
@@ -61,9 +63,16 @@ def codes(monkeypatch: pytest.MonkeyPatch) -> list[MachineCode]:
     return made
 
 
+@pytest.fixture
+def codes(monkeypatch: pytest.MonkeyPatch) -> list[MachineCode]:
+    """What a test compiles."""
+    return compiled_codes(monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
     [
+        ("amx", ["ymm", "zmm", "vpdpbusd"]),
         ("avx512-vnni", ["ymm", "zmm", "vpdpbusd"]),
         ("avx512", ["ymm", "zmm"]),
         ("avx-vnni", ["ymm", "vpdpbusd"]),
@@ -131,6 +140,10 @@ def test_models(name: CpuName):
             (*AVX512, "avx512_vnni", "other"),
             ["native", "avx512-vnni", "avx512", "avx2"],
         ),
+        (
+            (*AVX512, "avx512_vnni", "amx_tile", "amx_int8"),
+            ["native", "amx", "avx512-vnni", "avx512", "avx2"],
+        ),
     ],
 )
 def test_available(
@@ -142,6 +155,7 @@ def test_available(
     assert {*available["native"].features} == {*features}
     bits = 512 if "avx512_vnni" in features else 256 * ("avx_vnni" in features)
     assert available["native"].vnni_bits == bits
+    assert available["native"].has_tiles == ("amx" in names)
 
 
 def test_refused(monkeypatch: pytest.MonkeyPatch):
@@ -170,21 +184,28 @@ processor\t: 1
 CPU part\t: 0xd41
 """
 
+AMX = "flags\t\t: avx2 amx_tile amx_int8\n"
+
 
 @pytest.mark.parametrize(
-    ("text", "features", "description"),
+    ("text", "may_use_tiles", "features", "description"),
     [
-        (ARM, (), "Features\t: fp asimd\nCPU part\t: 0xd40"),
+        (ARM, False, (), "Features\t: fp asimd\nCPU part\t: 0xd40"),
         (
             "cpu MHz\t: 2000\nmodel name\t: A\nflags\t\t: fma avx2\n",
+            False,
             ("avx2", "fma"),
             "model name\t: A\nflags\t\t: fma avx2",
         ),
-        (None, (), None),
+        (AMX, True, ("amx_int8", "amx_tile", "avx2"), AMX[:-1]),
+        # The system refuses.
+        (AMX, False, ("avx2",), AMX[:-1]),
+        (None, False, (), None),
     ],
 )
 def test_what_linux_says(
     text: str | None,
+    may_use_tiles: bool,
     features: tuple[str, ...],
     description: str | None,
     tmp_path: Path,
@@ -198,5 +219,17 @@ def test_what_linux_says(
         return path
 
     monkeypatch.setattr(cpu, "Path", file)
+    monkeypatch.setattr(cpu, "may_use_tiles", Mock(return_value=may_use_tiles))
     assert sorted(machine_features.__wrapped__()) == [*features]
     assert machine_description.__wrapped__() == description
+
+
+@pytest.mark.parametrize("answer", [0, -1])
+def test_system_is_asked_for_tiles(answer: int, monkeypatch: pytest.MonkeyPatch):
+    system_call = Mock(return_value=answer)
+    library = Mock(return_value=Mock(syscall=system_call))
+    monkeypatch.setattr(ctypes, "CDLL", library)
+    assert not may_use_tiles(("avx2",))
+    library.assert_not_called()
+    assert may_use_tiles(("avx2", "amx_tile")) == (answer == 0)
+    system_call.assert_called_once_with(158, 0x1023, 18)

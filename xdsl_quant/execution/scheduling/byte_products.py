@@ -1,5 +1,6 @@
 """
-Products of 8-bit integers by the instructions of AVX-512 VNNI or AVX-VNNI.
+Products of 8-bit integers by the instructions of AVX-512 VNNI or AVX-VNNI, and large
+ones by those of AMX.
 
 `vpdpbusd` multiplies 64 unsigned bytes by 64 signed ones and adds the products, four by
 four, to 16 sums of 32 bits. Here four consecutive bytes of the left factor meet those of 16
@@ -22,9 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from ..cpu import Cpu
 from ..memory_plan import ALIGNMENT
 from ..mlir_bindings import func, functions_in, ir, made_by, memref, ops_in
 from ..thread_calls import ThreadCalls
+from .amx_code import tile_product_text
 from .byte_contractions import ByteContraction, Operand, byte_contraction_of
 from .contractions import Factor, contraction_of
 from .epilogues import Epilogue, epilogue_of
@@ -35,6 +38,7 @@ from .packing import (
     row_sums_text,
     transposition_text,
 )
+from .tile_check import tiles_are_exact
 from .vector_code import LANES, Loop, Memref
 from .vnni_code import (
     ChannelProduct,
@@ -111,20 +115,20 @@ def _keep_in_memory(op: Any, operand: int) -> None:
     op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
 
 
-def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
+def call_byte_products(module: Any, cpu: Cpu, threads: int) -> ThreadCalls:
     """
     Replace the products on memrefs, and what only makes something of each of their sums, by
     calls of functions that compute them.
 
     Args:
         module: where they are.
-        bits: those of a register.
+        cpu: the instructions that there are.
         threads: so many threads compute large products.
 
     Returns:
         the calls by several threads.
     """
-    calls = ThreadCalls()
+    calls, bits = ThreadCalls(), cpu.vnni_bits
     taken = {op.attributes["sym_name"].value for op in module.body.operations}
     names = (name for i in count() if (name := f"byte_product_{i}") not in taken)
     for op in [*filter(is_kept, ops_in(module, "linalg.generic"))]:
@@ -156,7 +160,7 @@ def call_byte_products(module: Any, bits: int, threads: int) -> ThreadCalls:
             parts = _parts(product, [*map(_memref, values)], threads)
             functions = {name: part for part, name in zip(parts, names, strict=False)}
             for name, part in functions.items():
-                _add_text(module, product_text(name, *part, epilogue, bits))
+                _add_text(module, _text(name, *part, epilogue, cpu))
             if len(functions) > 1:
                 types = [value.type for value in values]
                 parts = functions_in(module, functions)
@@ -276,6 +280,21 @@ def _sum_rows(
         module, row_sums_text(name, memrefs, rows, product.reductions, *signs, bits)
     )
     func.call([], name, values)
+
+
+def _text(
+    name: str,
+    memrefs: Sequence[Memref],
+    product: Weighted,
+    epilogue: Epilogue | None,
+    cpu: Cpu,
+) -> str:
+    """The function that is fastest for a product."""
+    if cpu.has_tiles:
+        text = tile_product_text(name, memrefs, product, epilogue)
+        if text is not None and tiles_are_exact(cpu):
+            return text
+    return product_text(name, memrefs, product, epilogue, cpu.vnni_bits)
 
 
 def _add_text(module: Any, text: str) -> None:

@@ -72,9 +72,7 @@ class Schedule:
 
     def schedule_buffers(self, module: Any) -> None:
         """Work on ops on memrefs, before they become loops."""
-        self.thread_calls = call_byte_products(
-            module, self._cpu.vnni_bits, self._threads
-        )
+        self.thread_calls = call_byte_products(module, self._cpu, self._threads)
         streamable = streamable_ops(module, self._kernel)
         self.can_stream = bool(streamable)
         if self._stream:

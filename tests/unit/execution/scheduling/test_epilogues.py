@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from xdsl_quant.execution import compile
+from xdsl_quant.execution.cpu import Cpu
 from xdsl_quant.execution.mlir_bindings import ir
 from xdsl_quant.execution.scheduling import byte_products
 
@@ -621,7 +622,7 @@ ONE_ROW = """
 def test_what_is_an_epilogue(text: str, is_epilogue: bool, texts: list[str]):
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        byte_products.call_byte_products(module, 512, 1)
+        byte_products.call_byte_products(module, Cpu("native", ("avx512_vnni",)), 1)
         assert module.operation.verify()
     assert has_epilogues(texts) == [is_epilogue]
 

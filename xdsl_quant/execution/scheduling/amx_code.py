@@ -1,0 +1,575 @@
+"""
+The text of functions that compute products of bytes with the tiles of AMX.
+
+A tile is a register of up to 16 rows of 64 bytes. An instruction multiplies 16 rows of 64
+bytes by a matrix of 16 columns, which is packed so that four bytes of a column are beside
+each other, and adds the products to a tile of 16 x 16 sums. Bytes have their own signs.
+
+A function has loops over blocks of rows that fit the second cache, over columns, and over
+blocks of what is summed up whose columns fit the first cache. Inside there are loops over
+groups of tiles that have their sums in registers. As only tiles are multiplied there, the
+sums go through memory to what follows.
+
+All tiles of a function have as many rows and bytes, so it configures them once. Where rows
+or bytes are left, the last tile begins earlier: its first rows are not stored again, and
+its first bytes are multiplied by 0. So nothing else is read than what the product is of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .byte_vectors import SUMS
+from .epilogues import Epilogue
+from .vector_code import LANES, Code, ColumnTable, Globals, Loop, Memref, function_lines
+from .vnni_code import BodyFunction, Product, RuntimeMatrix, Weighted
+
+_ROWS = 16
+"""The most rows of a tile."""
+
+_BYTES = 64
+"""The most bytes of a row of a tile."""
+
+_REGISTERS = 8
+
+_LEAST = 1 << 18
+"""So many products are worth it that tiles are configured."""
+
+_LEAST_OF_TILES = 1 << 13
+"""So many of the 16,384 products of an instruction must be needed."""
+
+_PANEL = 24 << 10
+"""The bytes of columns that stay in the first cache while rows are read."""
+
+_BLOCK = 512 << 10
+"""The bytes of rows that stay in the second cache while columns are read."""
+
+_SUMS = 128 << 10
+"""The most bytes of sums that are in memory at a time."""
+
+
+class _Run(NamedTuple):
+    """The innermost loop that sums up, over bytes beside each other."""
+
+    size: int
+
+    depth: int
+    """The bytes of a tile."""
+
+    steps: int
+    """How many tiles have all of them. The last ones may have some that others have."""
+
+    blocks: int
+    """The steps are in so many blocks of equal size."""
+
+    @staticmethod
+    def of(size: int, most: int) -> _Run:
+        """Tiles for at least four bytes, in blocks of at most so many tiles."""
+        steps = -(-size // _BYTES)
+        depth = min(-(-size // (4 * steps)) * 4, size // 4 * 4)
+        steps = -(-size // depth)
+        blocks = -(-steps // most)
+        return _Run(size, depth, blocks * -(-steps // blocks), blocks)
+
+    def start(self, step: int) -> int:
+        """The first byte of a tile."""
+        return min(step * self.depth, self.size - self.depth)
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """How a product is computed by tiles."""
+
+    product: Product
+
+    outer: Sequence[Loop]
+    """The loops over rows around those over tiles."""
+
+    tiles: Loop
+    """The loop over tiles."""
+
+    row: Loop
+    """The loop over rows of a tile."""
+
+    overlap: int
+    """How many rows of the last tile are those of the one before it."""
+
+    group: tuple[int, int]
+    """How many tiles of rows, and how many of columns, are computed at once."""
+
+    around: Sequence[Loop]
+    """The loops that sum up around those over rows."""
+
+    inside: Sequence[Loop]
+    """Other loops that sum up, around the run."""
+
+    run: _Run
+
+    @staticmethod
+    def of(product: Product, weights: NDArray[np.int8]) -> _Tiles:
+        """The tiles for a product of runs of at least four bytes."""
+        *outer, (size, steps) = product.rows
+        if size <= _ROWS and outer:
+            *outer, tiles = outer
+            row, overlap = product.rows[-1], 0
+        else:
+            count = -(-size // _ROWS)
+            row = Loop(-(-size // count), steps)
+            tiles = Loop(count, [row.size * step for step in steps])
+            overlap = count * row.size - size
+        vectors = -(-weights.shape[1] // LANES)
+        # Four tiles of sums; each tile of columns or of rows is needed as often.
+        high = min(4 if vectors == 1 else 2, tiles.size)
+        group = high, min(4 // high, vectors)
+        *reductions, (length, _) = product.reductions
+        is_one_group = not outer and tiles.size == high
+        most = length if is_one_group else _PANEL // (_ROWS * _BYTES * group[1])
+        run = _Run.of(length, most)
+        inside: list[Loop] = []
+        total = run.steps
+        while reductions and run.blocks == 1 and total * reductions[-1].size <= most:
+            inside.insert(0, reductions.pop())
+            total *= inside[0].size
+        found = _Tiles(
+            product, outer, tiles, row, overlap, group, reductions, inside, run
+        )
+        if not found.has_blocks or found.block:
+            return found
+        # Sums of a row of images would need too much memory.
+        run = _Run.of(length, length)
+        return _Tiles(
+            product, outer, tiles, row, overlap, group, (), product.reductions[:-1], run
+        )
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """All loops over rows up to that over tiles."""
+        return [*self.outer, self.tiles]
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether sums are in memory while blocks are added to them."""
+        return bool(self.around) or self.run.blocks > 1
+
+    @property
+    def sums_bytes(self) -> int:
+        """The bytes of a tile of sums in memory."""
+        return 4 * LANES * self.row.size
+
+    @property
+    def columns_bytes(self) -> int:
+        """The bytes of a tile of columns."""
+        return LANES * self.run.depth
+
+    @property
+    def block(self) -> int:
+        """How many iterations of the outermost loop over rows are a block, if any fit."""
+        first, *inner = self.loops
+        most = _BLOCK // max(abs(first.steps[0]), 1)
+        unit = 1 if inner else self.group[0]
+        if self.has_blocks:
+            tiles = math.prod(loop.size for loop in inner) * self.group[1]
+            limit = _SUMS // (tiles * self.sums_bytes)
+            if limit < unit:
+                return 0
+            most = min(most, limit)
+        return min(max(most // unit, 1) * unit, first.size)
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether tiles are faster than vectors."""
+        weights, loops = self.product.weights, self.product.reductions
+        needed = math.prod(loop.size for loop in self.product.rows) * weights.size
+        products = math.prod(loop.size for loop in (*self.loops, *loops[:-1]))
+        products *= -(-weights.shape[1] // LANES) * self.run.steps
+        return needed >= max(_LEAST, products * _LEAST_OF_TILES)
+
+    def packed(self, weights: NDArray[np.int8]) -> NDArray[np.int8]:
+        """The bytes of the right factor in the order in which they are needed."""
+        run, width = self.run, weights.shape[1]
+        count = -(-width // LANES)
+        numbers = weights.reshape(-1, run.size, width)
+        padded = np.zeros((len(numbers), run.steps, run.depth, count * LANES), np.int8)
+        for step in range(run.steps):
+            start, new = run.start(step), min(step * run.depth, run.size)
+            end = start + run.depth
+            padded[:, step, new - start :, :width] = numbers[:, new:end]
+        parts = padded.reshape(len(numbers), run.steps, -1, 4, count, LANES)
+        parts = parts.transpose(0, 1, 4, 2, 5, 3)
+        wide = self.group[1]
+        return np.concatenate(
+            [parts[:, :, i : i + wide].ravel() for i in range(0, count, wide)]
+        )
+
+    @property
+    def configuration(self) -> NDArray[np.uint8]:
+        """The operand of `ldtilecfg`: tiles of sums, of rows and of columns."""
+        high, wide = self.group
+        rows, depth = self.row.size, self.run.depth
+        sums = [(rows, 4 * LANES)] * (high * wide)
+        row_tiles, column_tiles = [(rows, depth)], [(depth // 4, 4 * LANES)]
+        held = row_tiles if high <= wide else column_tiles
+        turning = column_tiles if high <= wide else row_tiles
+        shapes = sums + held * min(high, wide)
+        shapes += turning * (_REGISTERS - len(shapes))
+        words = np.zeros(_REGISTERS, "<u2")
+        lines = np.zeros(_REGISTERS, np.uint8)
+        for i, (count, width) in enumerate(shapes):
+            lines[i], words[i] = count, width
+        data = np.zeros(64, np.uint8)
+        data[0] = 1
+        data[16:32] = words.view(np.uint8)
+        data[48:56] = lines
+        return data
+
+
+class _Panel(NamedTuple):
+    """The columns of a group of tiles."""
+
+    vectors: int
+
+    rest: int
+    """How many columns the last vector has, if they are less than 16; otherwise 0."""
+
+
+class _Group(NamedTuple):
+    """Tiles whose sums are in registers."""
+
+    pointers: Sequence[str]
+    """
+    Where the packed columns begin, the table of constants, sums, rows of the left factor,
+    the result, and what else is read.
+    """
+
+    high: int
+    """The number of tiles of rows."""
+
+    overlap: int
+    """How many rows of the last one came before."""
+
+    panel: _Panel
+
+
+class _Function:
+    """The function that computes a product."""
+
+    def __init__(
+        self,
+        name: str,
+        elements: Sequence[str],
+        tiles: _Tiles,
+        weights: NDArray[np.int8],
+        start: NDArray[np.int64],
+    ):
+        self.code = Code()
+        self.globals = Globals(name)
+        self.body: BodyFunction | None = None
+        self.table = ColumnTable(weights.shape[1])
+        excess = -tiles.product.zero_point * weights.sum(0, dtype=np.int64)
+        self.table.add(excess + start)
+        self._elements = elements
+        self._sizes = [int(element[1:]) // 8 for element in elements]
+        self._tiles = tiles
+        self._weights = weights
+        kind = "tdpbssd" if tiles.product.is_signed else "tdpbusd"
+        self._multiply = kind
+
+    def add(self, memrefs: Sequence[str]) -> None:
+        """Add all instructions."""
+        code, tiles = self.code, self._tiles
+        first, *inner = tiles.loops
+        block = tiles.block
+        count = math.prod(loop.size for loop in inner) * block
+        count = count if tiles.has_blocks else tiles.group[0]
+        size = count * tiles.group[1] * tiles.sums_bytes
+        sums = code.add(
+            f"llvm.alloca {code.constant(size)} x i8 {{alignment = 64 : i64}} : "
+            "(i64) -> !llvm.ptr"
+        )
+        configuration = self._constant("tiles", tiles.configuration)
+        weights = self._constant("weights", tiles.packed(self._weights))
+        columns = self._constant("columns", self.table.data)
+        self._instruction("ldtilecfg", (configuration, "!llvm.ptr"))
+        pointers = [weights, columns, sums, *memrefs]
+        steps = [0, 0, 0, *(block * step for step in first.steps)]
+        # The last tile has its own code if rows of it come again.
+        is_last = not inner and tiles.overlap > 0
+        whole = (first.size - is_last) // block
+        with code.loop(whole) as index:
+            moved = code.moved(pointers, index, steps)
+            self._add_columns(moved, [Loop(block, first.steps), *inner], bool(inner))
+        if left := first.size - whole * block:
+            moved = code.moved(pointers, whole, steps)
+            self._add_columns(moved, [Loop(left, first.steps), *inner], True)
+        self._instruction("tilerelease")
+
+    def _constant(self, kind: str, data: NDArray[np.integer]) -> str:
+        """The pointer to a constant of bytes."""
+        self.globals.define(kind, data)
+        return self.globals.pointer(self.code, kind, data.size)
+
+    def _instruction(self, name: str, *operands: tuple[str | int, str]) -> None:
+        """Add an instruction. Operands have types, and tiles are numbers."""
+        values = [
+            self.code.constant(value, type_) if isinstance(value, int) else value
+            for value, type_ in operands
+        ]
+        types = ", ".join(type_ for _, type_ in operands)
+        self.code.lines.append(
+            f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(values)}) : ({types}) -> ()'
+        )
+
+    def _add_columns(
+        self, pointers: Sequence[str], loops: Sequence[Loop], is_end: bool
+    ) -> None:
+        """Add the loops over columns, for a block of rows, maybe with the last tile."""
+        code, tiles = self.code, self._tiles
+        vectors = tiles.group[1]
+        width = self._weights.shape[1]
+        depth = len(self._weights) // tiles.run.size * tiles.run.steps
+        by_vector = [depth * tiles.columns_bytes, 4 * LANES, 0, 0]
+        by_vector += [LANES * size for size in self._sizes]
+        steps = [vectors * step for step in by_vector]
+        count, left = divmod(width, vectors * LANES)
+        with code.loop(count) as index:
+            moved = code.moved(pointers, index, steps)
+            self._add_panel(moved, loops, is_end, _Panel(vectors, 0))
+        if left:
+            moved = code.moved(pointers, count, steps)
+            panel = _Panel(-(-left // LANES), left % LANES)
+            self._add_panel(moved, loops, is_end, panel)
+
+    def _add_panel(
+        self,
+        pointers: Sequence[str],
+        loops: Sequence[Loop],
+        is_end: bool,
+        panel: _Panel,
+    ) -> None:
+        """Add the loops over rows, for some columns."""
+        code, tiles, run = self.code, self._tiles, self._tiles.run
+        zero = code.constant(0)
+        if not tiles.has_blocks:
+            for group in self._groups(pointers, loops, is_end, panel):
+                self._add_sums(group, zero)
+                self._add_results(group)
+            return
+        weights, columns, sums, lhs, *others = pointers
+        count = math.prod(loop.size for loop in loops) * panel.vectors
+        zeros = code.splat(0, SUMS)
+        with code.loop(count * tiles.row.size) as index:
+            place = code.at(sums, code.sum(zero, index, 4 * LANES))
+            code.lines.append(
+                f"llvm.store {zeros}, {place} {{alignment = 64 : i64}} : {SUMS}, "
+                "!llvm.ptr"
+            )
+        steps = run.steps // run.blocks
+        around = self._moving(tiles.around, tiles.inside, panel)
+        with code.nest(around, [weights, lhs]) as moved, code.loop(run.blocks) as index:
+            step = steps * tiles.columns_bytes * panel.vectors
+            weights = code.at(moved[0], code.sum(zero, index, step))
+            first = code.sum(zero, index, steps * run.depth)
+            inner = [weights, columns, sums, moved[1], *others]
+            for group in self._groups(inner, loops, is_end, panel):
+                self._add_sums(group, first)
+        for group in self._groups(pointers, loops, is_end, panel):
+            self._add_results(group)
+
+    def _moving(
+        self, loops: Sequence[Loop], inside: Sequence[Loop], panel: _Panel
+    ) -> Sequence[Loop]:
+        """Loops that sum up, with the steps of columns before those of rows."""
+        tiles = self._tiles
+        size = tiles.run.steps * math.prod(loop.size for loop in inside)
+        size *= tiles.columns_bytes * panel.vectors
+        moving: list[Loop] = []
+        for loop in reversed(loops):
+            moving.insert(0, Loop(loop.size, [size, loop.steps[0]]))
+            size *= loop.size
+        return moving
+
+    def _groups(
+        self,
+        pointers: Sequence[str],
+        loops: Sequence[Loop],
+        is_end: bool,
+        panel: _Panel,
+    ) -> Iterator[_Group]:
+        """
+        Add the loops over the rows of a block. What is added while a group is taken is
+        inside of them.
+        """
+        code, tiles = self.code, self._tiles
+        size = panel.vectors * tiles.sums_bytes if tiles.has_blocks else 0
+        moving: list[Loop] = []
+        for loop in reversed(loops):
+            moving.insert(0, Loop(loop.size, [0, 0, size, *loop.steps]))
+            size *= loop.size
+        *outer, (count, steps) = moving
+        high = tiles.group[0]
+        overlap = tiles.overlap if is_end else 0
+        whole = (count - bool(overlap)) // high
+        with code.nest(outer, pointers) as moved:
+            if whole:
+                with code.loop(whole) as index:
+                    place = code.moved(moved, index, [high * step for step in steps])
+                    yield _Group(place, high, 0, panel)
+            if left := count - whole * high:
+                place = code.moved(moved, whole * high, steps)
+                yield _Group(place, left, overlap, panel)
+
+    def _add_sums(self, group: _Group, first: str) -> None:
+        """
+        Add up products, from a byte of the run on, and store the sums. If there are
+        blocks, they are added to the sums in memory.
+        """
+        code, tiles, run = self.code, self._tiles, self._tiles.run
+        weights, _, sums, lhs, *_ = group.pointers
+        vectors = group.panel.vectors
+        places = [
+            (number, code.at(sums, (i * vectors + v) * tiles.sums_bytes))
+            for i in range(group.high)
+            for v in range(vectors)
+            for number in (i * tiles.group[1] + v,)
+        ]
+        stride: tuple[int, str] = 4 * LANES, "i64"
+        for number, place in places:
+            if tiles.has_blocks:
+                operands = (number, "i8"), (place, "!llvm.ptr"), stride
+                self._instruction("tileloadd64", *operands)
+            else:
+                self._instruction("tilezero", (number, "i8"))
+        lines = [
+            i * tiles.tiles.steps[0]
+            - (group.overlap * tiles.row.steps[0] if i + 1 == group.high else 0)
+            for i in range(group.high)
+        ]
+        inside = self._moving(tiles.inside, (), group.panel)
+        steps, offset = run.steps // run.blocks, tiles.columns_bytes
+        with code.nest(inside, [weights, lhs]) as moved, code.loop(steps) as index:
+            right = code.at(
+                moved[0], code.sum(code.constant(0), index, vectors * offset)
+            )
+            start = code.sum(first, index, run.depth)
+            if run.steps * run.depth > run.size:
+                last = code.constant(run.size - run.depth)
+                start = code.add(f"arith.minsi {start}, {last} : i64")
+            left = code.at(moved[1], start)
+            self._add_products(
+                [code.at(left, line) for line in lines],
+                [code.at(right, v * offset) for v in range(vectors)],
+            )
+        for number, place in places:
+            operands = (number, "i8"), (place, "!llvm.ptr"), stride
+            self._instruction("tilestored64", *operands)
+
+    def _add_products(self, rows: Sequence[str], columns: Sequence[str]) -> None:
+        """Add the products of tiles of rows with tiles of columns to their sums."""
+        tiles = self._tiles
+        high, wide = tiles.group
+        factors = [
+            (rows, tiles.row.steps[0]),
+            (columns, 4 * LANES),
+        ]
+        holds_rows = high <= wide
+        held, turning = factors if holds_rows else factors[::-1]
+        first = high * wide
+        after = first + min(high, wide)
+
+        def load(number: int, place: str, stride: int) -> None:
+            self._instruction(
+                "tileloadd64", (number, "i8"), (place, "!llvm.ptr"), (stride, "i64")
+            )
+
+        for i, place in enumerate(held[0]):
+            load(first + i, place, held[1])
+        for i, place in enumerate(turning[0]):
+            number = after + i % (_REGISTERS - after)
+            load(number, place, turning[1])
+            for j in range(len(held[0])):
+                row, column = (j, i) if holds_rows else (i, j)
+                factor_numbers = (first + j, number)
+                left, right = factor_numbers if holds_rows else factor_numbers[::-1]
+                self._instruction(
+                    self._multiply,
+                    (row * wide + column, "i8"),
+                    (left, "i8"),
+                    (right, "i8"),
+                )
+
+    def _add_results(self, group: _Group) -> None:
+        """Compute what follows, for rows that were not there before."""
+        code, tiles = self.code, self._tiles
+        _, columns, sums, _, *others = group.pointers
+        size = 4 * LANES
+        for i in range(group.high):
+            skipped = group.overlap if i + 1 == group.high else 0
+            sums_offset = i * group.panel.vectors * tiles.sums_bytes + skipped * size
+            pointers = [code.at(sums, sums_offset)]
+            for other, step in zip(others, tiles.tiles.steps[1:], strict=True):
+                pointers.append(code.at(other, i * step))
+            with code.loop(tiles.row.size - skipped) as index:
+                steps = [size, *tiles.row.steps[1:]]
+                moved = code.moved(pointers, index, steps)
+                for v in range(group.panel.vectors):
+                    self._add_vector(moved, columns, group.panel, v)
+
+    def _add_vector(
+        self, pointers: Sequence[str], columns: str, panel: _Panel, v: int
+    ) -> None:
+        """Compute what follows for the sums of a vector of columns of a row."""
+        code, tiles = self.code, self._tiles
+        rest = panel.rest if v + 1 == panel.vectors else 0
+        count = rest or LANES
+        columns = code.at(columns, 4 * LANES * v)
+        sums = code.at(pointers[0], v * tiles.sums_bytes)
+        start = code.load(columns, SUMS, 64)
+        value = code.add(f"arith.addi {code.load(sums, SUMS, 64)}, {start} : {SUMS}")
+        place, *inputs = [
+            code.at(pointer, LANES * size * v)
+            for pointer, size in zip(pointers[1:], self._sizes, strict=True)
+        ]
+        if self.body is None:
+            before = code.load_lanes(place, "i32", count)
+            value = code.add(f"arith.addi {before}, {value} : {SUMS}")
+        else:
+            elements = zip(inputs, self._elements[1:], strict=True)
+            vectors = [code.load_lanes(*element, count) for element in elements]
+            value = self.body.call(code, columns, [value, *vectors])
+        code.store_lanes(place, value, self._elements[0], count)
+
+
+def tile_product_text(
+    name: str, memrefs: Sequence[Memref], product: Weighted, epilogue: Epilogue | None
+) -> str | None:
+    """
+    The text of a private function that computes a product, and of its constants; `None` if
+    it is better computed by vectors. The arguments are those of `product_text`.
+    """
+    weights = product.weights
+    if (
+        not isinstance(product, Product)
+        or isinstance(weights, RuntimeMatrix)
+        or product.batches
+        or product.weights_zero_point
+        or product.reductions[-1].size < 4
+    ):
+        return None
+    tiles = _Tiles.of(product, weights)
+    if not tiles.is_worth_it:
+        return None
+    elements = [memref.element for memref in memrefs[1:]]
+    start = epilogue.first[1] if epilogue else np.zeros((), np.int64)
+    function = _Function(name, elements, tiles, weights, start)
+    if epilogue is not None:
+        function.body = BodyFunction(name, epilogue, product.sums, function.table)
+    function.add(function.code.arguments(memrefs))
+    lines = function_lines(name, memrefs, function.code)
+    body = function.body.lines if function.body else ()
+    return "\n".join([*function.globals.lines, *body, *lines])

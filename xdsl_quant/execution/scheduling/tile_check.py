@@ -1,0 +1,84 @@
+"""Whether the tiles of this machine compute what they should."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from functools import cache
+
+import numpy as np
+
+from ..cpu import Cpu
+from ..llvm_fixes import generate_for_cpu
+from ..mlir_bindings import execution_engine, ir, run_passes
+from . import amx_code
+from .vector_code import Loop, Memref
+from .vnni_code import Product
+
+_TO_LLVM = (
+    "convert-scf-to-cf",
+    "finalize-memref-to-llvm",
+    "convert-arith-to-llvm",
+    "convert-func-to-llvm",
+    "convert-cf-to-llvm",
+    "reconcile-unrealized-casts",
+)
+
+_ROWS, _DEPTH, _WIDTH = 47, 250, 50
+"""Those of a product for which no tile is full."""
+
+
+@cache
+def tiles_are_exact(cpu: Cpu) -> bool:
+    """
+    Whether a product by tiles has the sums that it should have, on this machine. It is
+    computed once in a process; a user is warned if the sums are others.
+    """
+    if all(_is_exact(cpu, is_signed) for is_signed in (True, False)):
+        return True
+    warnings.warn(
+        "products of 8-bit integers do not use AMX: its sums are wrong on this machine",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+def _is_exact(cpu: Cpu, is_signed: bool) -> bool:
+    numbers = np.arange(_ROWS * _DEPTH) * 37 % 256
+    x = numbers.astype(np.int8 if is_signed else np.uint8).reshape(_ROWS, _DEPTH)
+    weights = (np.arange(_DEPTH * _WIDTH) * 53 % 251 - 125).astype(np.int8)
+    weights = weights.reshape(_DEPTH, _WIDTH)
+    expected = x.astype(np.int32) @ weights.astype(np.int32)
+    sums = np.zeros((_ROWS, _WIDTH), np.int32)
+    memrefs = [
+        Memref(f"memref<{rows}x{columns}x{element}>", element, 0)
+        for rows, columns, element in (
+            (_ROWS, _DEPTH, "i8"),
+            (_ROWS, _WIDTH, "i32"),
+        )
+    ]
+    rows, bytes_ = Loop(_ROWS, [_DEPTH, 4 * _WIDTH]), Loop(_DEPTH, [1])
+    product = Product([rows], weights, is_signed, 0, [bytes_])
+    types = ", ".join(memref.type for memref in memrefs)
+    text = f"""{amx_code.tile_product_text("product", memrefs, product, None)}
+    func.func @check(%x: {memrefs[0].type}, %sums: {memrefs[1].type})
+        attributes {{llvm.emit_c_interface}} {{
+      call @product(%x, %sums) : ({types}) -> ()
+      return
+    }}"""
+    with ir.Context() as context, ir.Location.unknown(context):
+        context.enable_multithreading(False)
+        module = ir.Module.parse(text)
+        run_passes(module, _TO_LLVM)
+        generate_for_cpu(module, cpu)
+        engine = execution_engine.ExecutionEngine(module, 2)
+        descriptors = [
+            (ctypes.c_int64 * 7)(
+                array.ctypes.data, array.ctypes.data, 0, *array.shape, array.shape[1], 1
+            )
+            for array in (x, sums)
+        ]
+        pointers = [ctypes.pointer(ctypes.pointer(d)) for d in descriptors]
+        engine.invoke("check", *pointers)
+    return np.array_equal(sums, expected)
