@@ -290,7 +290,7 @@ class CastProver:
                 found and (number(self.cast.expressed, found[0]), *found[1:]),
             )
         if self.cast.width <= 16:
-            yield self._stores_what_it_expresses_compiled()
+            yield self.compiled_stores_what_it_expresses()
 
     def _steps(self) -> Steps:
         cast, sizes = self.cast, float_sizes(self.cast.expressed)
@@ -313,7 +313,8 @@ class CastProver:
 
         return Steps.of(FloatOrder(*sizes), stored)
 
-    def _stores_what_it_expresses_compiled(self) -> Theorem:
+    def compiled_stores_what_it_expresses(self) -> Theorem:
+        """Compiled code stores again what it expresses: all stored values are tried."""
         low, high = self.cast.bounds
         stored = np.arange(low, high + 1)
         function = self._compiled("dq")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from re import fullmatch, match, search
 from typing import cast
@@ -55,10 +55,16 @@ class IRError(ValueError):
     """An invalid module or pipeline, explained in one line."""
 
 
+@cache
+def multiverse() -> Universe:
+    """What `xdsl-opt` and all plugins offer; to look for these takes milliseconds."""
+    return Universe.get_multiverse()
+
+
 def multiverse_context() -> Context:
     """A context with all dialects that `xdsl-opt` finds, those of plugins included."""
     ctx = Context()
-    for name, factory in Universe.get_multiverse().all_dialects.items():
+    for name, factory in multiverse().all_dialects.items():
         ctx.register_dialect(name, factory)
     return ctx
 
@@ -282,7 +288,7 @@ def parse_passes(pipeline: str) -> Sequence[ModulePass]:
     Raises:
         IRError: if it does not parse, or a pass or option is unknown.
     """
-    known = Universe.get_multiverse().all_passes
+    known = multiverse().all_passes
     try:
         specs = [*parse_pipeline(pipeline)]
     except ValueError as e:
