@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -82,6 +85,35 @@ def sign_extended(integers: Array, width: int) -> Array:
     unused = 8 * integers.itemsize - width
     signed = integers.view(f"i{integers.itemsize}")
     return signed << unused >> unused if unused else signed
+
+
+def array_of_bytes(
+    shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Array], object]
+) -> Array:
+    """
+    A read-only array in the memory of a `bytes` object, which `bytes_of` returns.
+
+    Args:
+        shape: that of the array.
+        dtype: its dtype.
+        fill: writes all elements. The array is gone afterwards.
+    """
+    stream = BytesIO(bytes(prod(shape) * dtype.itemsize))
+    with stream.getbuffer() as memory:
+        fill(np.frombuffer(memory, dtype).reshape(shape))
+    # This is the same object, not a copy.
+    return np.frombuffer(stream.getvalue(), dtype).reshape(shape)
+
+
+def bytes_of(array: Array) -> bytes:
+    """The elements of an array as bytes, in C order."""
+    base = cast(object, array)
+    while isinstance(base, np.ndarray):
+        base = cast(object, base.base)
+    is_all = array.flags.c_contiguous and array.nbytes
+    if is_all and isinstance(base, bytes) and len(base) == array.nbytes:
+        return base
+    return array.tobytes()
 
 
 def check_positive(values: Floats, what: str) -> None:

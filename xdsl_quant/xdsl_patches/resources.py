@@ -155,8 +155,11 @@ def resource_data(value: DenseResourceAttr) -> bytes | None:
 
 def new_resource(key: str, array: NDArray[Any], type_: TensorType) -> DenseResourceAttr:
     """An attribute with the elements of an array, under `key` or a name like it."""
+    # Importing NumPy takes longer than starting `xdsl-opt`.
+    from xdsl_quant.numerics.arrays import bytes_of
+
     header = array.itemsize.to_bytes(_HEADER_SIZE, "little")
-    blob = _Blob(header, array.tobytes(), is_upper_case=False)
+    blob = _Blob(header, bytes_of(array), is_upper_case=False)
     interface = _interface()
     key = interface.declare_resource(key)
     if isinstance(interface, _Resources):

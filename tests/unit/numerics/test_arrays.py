@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xdsl_quant.numerics.arrays import numbers, sign_extended
+from xdsl_quant.numerics.arrays import (
+    array_of_bytes,
+    bytes_of,
+    numbers,
+    sign_extended,
+)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "u4"])
@@ -26,3 +31,25 @@ def test_sign_extended(dtype: str, width: int):
 def test_empty_lists_are_of_integers():
     assert numbers([], "values", "iu").dtype == np.int64
     assert numbers([], "values", "iuf").dtype == np.int64
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
+def test_arrays_of_bytes(shape: tuple[int, ...]):
+    values = np.full(shape, 0x0102, "<i2")
+    array = array_of_bytes(
+        shape, np.dtype("<i2"), lambda memory: np.copyto(memory, values)
+    )
+    assert array.dtype == np.int16
+    assert array.shape == shape
+    assert array.tolist() == values.tolist()
+    assert not array.flags.writeable
+    data = bytes_of(array)
+    assert data == values.tobytes()
+    # What has the same bytes is not copied.
+    assert bytes_of(array.reshape(-1).view(np.uint8)) is data or not data
+
+
+def test_bytes_of_other_arrays():
+    array = np.frombuffer(bytes(range(6)), np.uint8)
+    for other in (array[::-1], array[1:], array.reshape(2, 3).T, array.copy()):
+        assert bytes_of(other) == other.tobytes()

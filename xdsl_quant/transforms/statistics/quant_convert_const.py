@@ -81,7 +81,7 @@ def _stored_attribute(
     storage_type: IntegerType,
 ) -> Attribute:
     """The constant of stored values that takes the place of `value`."""
-    from xdsl_quant.numerics.arrays import sign_extended
+    from xdsl_quant.numerics.arrays import bytes_of, sign_extended
 
     # xDSL keeps integers with a sign, whatever they mean, unless they are unsigned.
     if storage_type.signedness.data is not Signedness.UNSIGNED:
@@ -93,7 +93,7 @@ def _stored_attribute(
     is_plain = storage_type.bitwidth == 8 * stored.itemsize
     if is_plain and isinstance(value, DenseResourceAttr):
         return new_resource(f"{value.resource_handle.data}_quantized", stored, storage)
-    return DenseIntOrFPElementsAttr(storage, BytesAttr(stored.tobytes()))
+    return DenseIntOrFPElementsAttr(storage, BytesAttr(bytes_of(stored)))
 
 
 def _may_be_quantized(
@@ -205,6 +205,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
     ) -> NDArray[Any]:
         # Importing NumPy takes longer than starting `xdsl-opt`.
         from xdsl_quant.numerics import QuantizationParameters, quantize
+        from xdsl_quant.numerics.arrays import array_of_bytes
         from xdsl_quant.numerics.quantization import quantize_constant
 
         rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
@@ -221,12 +222,18 @@ class QuantizeConstant(CheckedPattern[Operation]):
             raise ValueError(f"its value '{value.name}' is none of floats")
         if as_mlir_14:
             return quantize_constant(expressed, parameters, rounding.nan)
-        return quantize(
-            expressed,
-            parameters,
-            rounding_mode=rounding.mode,
-            zero_point_order=rounding.zero_point_order,
-            nan=rounding.nan,
+        options: Any = {
+            "rounding_mode": rounding.mode,
+            "zero_point_order": rounding.zero_point_order,
+            "nan": rounding.nan,
+        }
+        if isinstance(expressed, int | float):
+            return quantize(expressed, parameters, **options)
+        # The constant needs bytes, and a copy would take half as long as quantization.
+        return array_of_bytes(
+            expressed.shape,
+            parameters.storage_dtype,
+            lambda out: quantize(expressed, parameters, out=out, **options),
         )
 
 
