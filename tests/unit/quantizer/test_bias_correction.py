@@ -151,7 +151,7 @@ def test_a_network_with_a_pool_that_rounds_up(form: Any):
     """The kernels of TensorFlow Lite round means half up, which shifts them."""
     network = load_network("digits")
     rows, others = network.halves(0)
-    data, test = network.samples[rows[:200]], network.samples[others[:100]]
+    data, test = network.samples[rows[:100]], network.samples[others[:100]]
     plain, corrected = (
         quantize(form(network), data, recipe).report(test).outputs["main:output:0"]
         for recipe in (PLAIN, replace(CORRECTED, name="mine"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,13 @@ def weight_widths(model: QuantizedModel) -> list[str]:
     ]
 
 
-def result(budget: str, recipe: Recipe = MIXED) -> QuantizedModel:
+def new_result(budget: str, recipe: Recipe = MIXED) -> QuantizedModel:
     return quantize(dense_layers(), DATA, recipe, budget=budget)
+
+
+@cache
+def result(budget: str) -> QuantizedModel:
+    return new_result(budget)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +69,7 @@ def brute_force() -> BitSearch:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantization, "BitSearch", kept)
-        result("0 dB")
+        new_result("0 dB")
     (search,) = found
     search.measure(search.all_choices())
     return search
@@ -140,7 +146,7 @@ def test_the_chosen_widths_are_those_of_the_model():
 
 
 def test_it_is_deterministic():
-    first, second = result("40 B"), result("40 B")
+    first, second = result("40 B"), new_result("40 B")
     assert str(first.module) == str(second.module)
     assert first.search == second.search
 
@@ -193,14 +199,14 @@ def test_an_override_says_the_least_width():
         overrides=(Override(locations=["module:8"], weight_bits=8),),
     )
     with pytest.raises(ValueError, match="the least is 36 bytes"):
-        result("20 B", recipe)
+        new_result("20 B", recipe)
 
 
 def test_kernels_may_stay_in_floating_point():
     recipe = replace(
         MIXED, overrides=(Override(locations=["module:8"], keep_float=True),)
     )
-    model = result("100 dB", recipe)
+    model = new_result("100 dB", recipe)
     assert weight_widths(model) == ["i2<-1:1>", ""]
 
 
@@ -230,7 +236,7 @@ def test_kernels_may_stay_in_floating_point():
 )
 def test_what_cannot_be_searched(recipe: Recipe, budget: str, message: str):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        result(budget, recipe)
+        new_result(budget, recipe)
 
 
 def test_the_table():
@@ -254,7 +260,7 @@ def test_the_table():
 
 def test_wide_activations():
     recipe = replace(MIXED, search=SearchOptions((4, 8), (8, 16)))
-    model = result("0 dB", recipe)
+    model = new_result("0 dB", recipe)
     assert model.search is not None
     assert "16x8" in model.search.kernels[0].widths
     wide = quantize(dense_layers(), DATA, recipe, budget="72 B").search
