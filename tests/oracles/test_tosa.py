@@ -8,13 +8,13 @@ import pytest
 
 from tests.conformance.real_mlir import Mlir
 from tests.unit.transforms.tfl.tosa_execution import group_of
+from xdsl_quant.rosetta.tosa import TosaTools
 
 from .tosa import (
     EQUAL,
     TOOLS,
     WITHIN_ONE,
     Outcome,
-    Tools,
     other_cases,
     outcome_of,
     table_in_docs,
@@ -75,7 +75,7 @@ def test_cases_without_a_kernel():
     cases = {group_of(case): case for case in reversed(other_cases())}
     publics = {"QUANTIZE/FLOAT32": "wraps", "DIV": "error", "POW": "error"}
     expected = {"QUANTIZE/FLOAT32": EQUAL, "DIV": WITHIN_ONE, "POW": WITHIN_ONE}
-    with Mlir() as mlir, Tools() as tools:
+    with Mlir() as mlir, TosaTools(TOOLS) as tools:
         for group, case in cases.items():
             outcome = outcome_of(mlir, tools, case)
             assert outcome.lowered == expected[group]

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
 import re
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +46,7 @@ from tests.unit.transforms.tfl.tosa_execution import (
 )
 from xdsl_quant.frontends.tflite.writer import write_model
 from xdsl_quant.numerics.tflite.elementwise import quantize
+from xdsl_quant.rosetta.tosa import TosaTools
 
 Array = NDArray[Any]
 
@@ -103,52 +102,6 @@ def other_cases() -> Sequence[Case]:
 # Evaluators
 
 
-class Tools:
-    """A process of the environment of `tosa-tools`."""
-
-    def __init__(self):
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def are_installed(self) -> bool:
-        return TOOLS.exists()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if (process := self._process) is not None:
-            # Both pipes are closed, and the end of its input ends the process.
-            process.communicate()
-            self._process = None
-
-    def ask(self, name: str, *arguments: Any) -> tuple[str, Any]:
-        """What a function of `tosa_worker` returns; `aborts` if it ends the process."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [TOOLS, Path(__file__).with_name("tosa_worker.py")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                # Nothing of the environment of tests is found there.
-                env={"PATH": os.environ["PATH"]},
-            )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            pickle.dump((name, arguments), process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except (BrokenPipeError, EOFError):
-            process.kill()
-            self._close()
-            return "aborts", ""
-
-
 class Expected(NamedTuple):
     """What the results of a case are compared with."""
 
@@ -197,7 +150,7 @@ _CAST_TO_ITSELF = re.compile(r"tosa\.cast .*\(tensor<(.*)>\) -> tensor<\1>")
 _WRAPPING_CAST = re.compile(r"tosa\.cast .*\(tensor<.*xi32>\) -> tensor<.*xi(8|16)>")
 
 
-def _public(tools: Tools, case: Case, file: bytes, expected: Expected) -> str:
+def _public(tools: TosaTools, case: Case, file: bytes, expected: Expected) -> str:
     status, text = tools.ask("convert", file)
     if status != "ok":
         return "error"
@@ -213,7 +166,7 @@ def _public(tools: Tools, case: Case, file: bytes, expected: Expected) -> str:
     return "wraps" if is_wrapped else verdict
 
 
-def outcome_of(mlir: Mlir, tools: Tools, case: Case) -> Outcome:
+def outcome_of(mlir: Mlir, tools: TosaTools, case: Case) -> Outcome:
     """Convert and evaluate a case."""
     file = write_model(model_of(case))
     is_meant = group_of(case) in FALLBACKS
@@ -241,7 +194,7 @@ def outcome_of(mlir: Mlir, tools: Tools, case: Case) -> Outcome:
 
 def _outcomes(numbers: Sequence[int]) -> Sequence[Outcome]:
     everything = [*cases(), *other_cases()]
-    with Mlir() as mlir, Tools() as tools:
+    with Mlir() as mlir, TosaTools(TOOLS) as tools:
         return [outcome_of(mlir, tools, everything[number]) for number in numbers]
 
 

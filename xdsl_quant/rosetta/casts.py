@@ -88,8 +88,7 @@ def compare_runtimes(
         source: a quantized type or its text; or a module, for all its casts.
         against: the name of the runtime that others are compared with.
         runtimes: the names of the others; by default all in `RUNTIMES`.
-        all_inputs: whether to quantize all floats of 32 bits, too, which takes seconds to
-            hours for each runtime.
+        all_inputs: whether to quantize all floats of 32 bits, too, which takes an hour.
         progress: is given the numbers of chunks of them, and passes them on.
 
     Raises:

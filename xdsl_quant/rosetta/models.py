@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.runtime.loading import IRError, apply_passes
+from xdsl_quant.transforms.building.arrays import numpy_dtype
 
 from .casts import RUNTIMES, chosen_names
 from .comparison import Comparison
@@ -21,6 +22,7 @@ from .libraries import LiteRTReference, OnnxRuntime
 from .onnx_ops import onnx_model
 from .runtimes import Runtime, Unavailable
 from .single_ops import SingleOp, single_ops
+from .tosa import TosaTools
 from .worker import Worker
 
 Array = NDArray[Any]
@@ -37,11 +39,15 @@ def _name(options: Mapping[str, str]) -> str:
     return " ".join(["compiled", *(f"{key}={value}" for key, value in options.items())])
 
 
+TOSA = "tosa"
+"""The public converter to TOSA, and TOSA's reference model."""
+
 _LIBRARIES = (LiteRTReference, OnnxRuntime)
 
 OP_RUNTIMES: Sequence[str] = (
     *map(_name, _OPTIONS),
     *(each.name for each in RUNTIMES.values() if isinstance(each, _LIBRARIES)),
+    TOSA,
 )
 """The names of what computes ops."""
 
@@ -71,10 +77,10 @@ def compare_ops(
     """
     names = chosen_names(against, runtimes, OP_RUNTIMES)
     found = False
-    with Worker() as worker:
+    with Worker() as worker, TosaTools() as tools:
         for single in single_ops(module, ops):
             found = True
-            yield _compared(single, names, worker)
+            yield _compared(single, names, worker, tools)
     if not found:
         which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
         raise ValueError(
@@ -82,9 +88,11 @@ def compare_ops(
         )
 
 
-def _compared(single: SingleOp, names: Sequence[str], worker: Worker) -> Comparison:
+def _compared(
+    single: SingleOp, names: Sequence[str], worker: Worker, tools: TosaTools
+) -> Comparison:
     compiled = [_compiled(single, options) for options in _OPTIONS]
-    by_name = {each.name: each for each in compiled}
+    by_name = {each.name: each for each in (*compiled, _in_tosa(single, tools))}
     computations = [
         by_name.get(name) or _of_library(single, RUNTIMES[name], worker)
         for name in names
@@ -130,10 +138,24 @@ def _of_library(
             model, bounds = onnx_model(single.op)
             results = worker.call(runtime, "run_model", model, single.runs)
             return np.clip(np.concatenate(results), *bounds)
-        try:
-            file = single.file
-        except TFLiteFileError as error:
-            raise Unavailable(str(error)) from None
-        return np.concatenate(worker.call(runtime, "run_file", file, single.runs))
+        return np.concatenate(
+            worker.call(runtime, "run_file", _file(single), single.runs)
+        )
 
     return Computation(runtime.name, run, runtime.version(), None, runtime.missing())
+
+
+def _in_tosa(single: SingleOp, tools: TosaTools) -> Computation[None]:
+    def run(_: None) -> Array:
+        dtype = numpy_dtype(single.op.results[0].type)
+        return np.concatenate(tools.run_file(_file(single), single.runs, dtype))
+
+    missing = "" if tools.are_installed else "'make tosa-tools' has not installed it"
+    return Computation(TOSA, run, missing=missing)
+
+
+def _file(single: SingleOp) -> bytes:
+    try:
+        return single.file
+    except TFLiteFileError as error:
+        raise Unavailable(str(error)) from None

@@ -8,7 +8,8 @@ are compared with, the first of these inputs, what NaN becomes, and the options 
 compiled code computes the same. Runtimes that are not installed are left out.
 
 Of a TensorFlow Lite model each op that computes with stored values is compared: by
-onnxruntime, by LiteRT's kernels and XNNPACK, and by compiled code with its options.
+onnxruntime, by LiteRT's kernels and XNNPACK, by TOSA's reference model, and by compiled
+code with its options.
 
 examples:
   xdsl-quant-rosetta '!quant.uniform<i8:f32, 0.5:3>'
@@ -83,8 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--all-inputs",
         action="store_true",
-        help="quantize all floats of 32 bits, 4,294,967,296: from half a minute to hours "
-        "for each runtime",
+        help="quantize all floats of 32 bits, 4,294,967,296, which takes an hour",
     )
     add_json_option(parser)
     add_passes_option(parser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from xdsl_quant.frontends.tflite import read_tflite
 from xdsl_quant.rosetta import Comparison, Difference, Match, Unavailable, compare_ops
 from xdsl_quant.rosetta.onnx_ops import onnx_model
 from xdsl_quant.rosetta.single_ops import single_ops
+from xdsl_quant.rosetta.tosa import TosaTools
 from xdsl_quant.runtime.loading import parse_module
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -99,6 +101,7 @@ def test_onnxruntime_and_litert():
         "litert-reference": 0,
         "litert-optimized": 0,
         "litert-xnnpack": 674,
+        **({"tosa": 0} if TosaTools().are_installed else {}),
     }
     assert product.row("litert-reference").match == Match({}, 0)
     match = product.row("onnxruntime").match
@@ -156,6 +159,41 @@ def test_convolutions(op: str):
     (found,) = compare_ops(convolution(op), runtimes=runtimes)
     assert found.inputs == 114 * 36
     assert counts(found) == {"compiled": 0, "litert-reference": 0, "onnxruntime": 0}
+
+
+# TOSA
+
+
+def test_tosa_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    found = next(compare_ops(elementwise(), runtimes=["tosa"]))
+    assert found.left_out == {"tosa": "'make tosa-tools' has not installed it"}
+
+
+def test_tosa():
+    if not TosaTools().are_installed:
+        pytest.skip("make tosa-tools")
+    product, rescaled = compare_ops(elementwise(), runtimes=["tosa"])
+    assert product.row("tosa").match == rescaled.row("tosa").match == Match({}, 0)
+    module = read_tflite(EXAMPLES / "layers_int8.tflite", static=True)
+    quantized, hidden, *_ = compare_ops(module, runtimes=["tosa"])
+    assert quantized.left_out == {"tosa": "TOSA_UNPREDICTABLE"}
+    match = hidden.row("tosa").match
+    assert match == Match({"kernels": "multiplier"}, 0)
+
+
+def test_errors_of_tosa_tools():
+    # These have none of its modules.
+    with TosaTools(Path(sys.executable)) as tools:
+        with pytest.raises(
+            Unavailable, match="the converter fails: ModuleNotFoundError"
+        ):
+            tools.run_file(b"", [], np.dtype(np.int8))
+        status, message = tools.ask("run", "", [])
+        assert (status, message[:21]) == ("invalid", "PackageNotFoundError:")
+    with TosaTools(Path("/bin/false")) as tools:
+        with pytest.raises(Unavailable, match="the converter fails: aborts"):
+            tools.run_file(b"", [], np.dtype(np.int8))
 
 
 # Mistakes

@@ -18,27 +18,36 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-TOSA_OPT = Path(str(distribution("tosa-tools").locate_file("bin/tosa-opt")))
-
 
 def run(text: str, inputs: list[Any]) -> tuple[str, Any]:
     """`runs` and the results of a module of TOSA, or `invalid` and a message."""
+    status, results = run_all(text, [inputs])
+    return status, results[0] if status == "runs" else results
+
+
+def run_all(text: str, runs: list[list[Any]]) -> tuple[str, Any]:
+    """`runs` and the results for each of several inputs, or `invalid` and a message."""
+    tosa_opt = distribution("tosa-tools").locate_file("bin/tosa-opt")
     reference_model: Any = import_module("tosa_reference_model")
     with tempfile.TemporaryDirectory() as directory:
         module, graph = Path(directory, "module.mlir"), Path(directory, "module.tosa")
         module.write_text(text)
         command = (
-            *(TOSA_OPT, module, "-o", os.devnull),
+            *(str(tosa_opt), module, "-o", os.devnull),
             *("--tosa-convert-integer-type-to-signless", "--tosa-serialize"),
             f"--tosa-flatbuffer-filename={graph}",
         )
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return "invalid", done.stderr
-        results, status = reference_model.run(graph.read_bytes(), inputs)
-    if status != reference_model.GraphStatus.TOSA_VALID:
-        return "invalid", status.name
-    return "runs", results
+        content = graph.read_bytes()
+    answers: list[Any] = []
+    for inputs in runs:
+        results, status = reference_model.run(content, inputs)
+        if status != reference_model.GraphStatus.TOSA_VALID:
+            return "invalid", status.name
+        answers.append(results)
+    return "runs", answers
 
 
 def convert(model: bytes) -> tuple[str, str]:
@@ -67,7 +76,9 @@ def main() -> None:
         except EOFError:
             return
         try:
-            answer = {"run": run, "convert": convert}[name](*arguments)
+            answer = {"run": run, "run_all": run_all, "convert": convert}[name](
+                *arguments
+            )
         except Exception as e:
             answer = "invalid", f"{type(e).__name__}: {e}"
         pickle.dump(answer, answers)
