@@ -18,6 +18,8 @@ from xdsl_quant.rosetta import (
     Unavailable,
     compare_runtimes,
 )
+from xdsl_quant.rosetta.compiled import MLIRDefault
+from xdsl_quant.rosetta.definitions import OnnxDefinition, StableHLODefinition
 from xdsl_quant.rosetta.inputs import (
     all_expressed_values,
     expressed_values,
@@ -127,16 +129,18 @@ def test_our_own_formula_divides_in_the_expressed_type():
 
 
 def test_narrow_ranges_and_storage_types_of_definitions():
-    (quantized, _) = compared(
-        "!quant.uniform<i8<-127:127>:f16, 0.5>", "onnx-definition"
-    )
-    row = quantized.row("onnx-definition")
-    assert row.first == Difference("-63.75", "-128", "-127")
-    (quantized, dequantized) = compared(
-        "!quant.uniform<i32:f16, 0.5>", "onnx-definition"
-    )
-    assert quantized.left_out == {"onnx-definition": "no storage type 'i32'"}
-    assert dequantized.left_out == {}
+    onnx, stablehlo = OnnxDefinition(), StableHLODefinition()
+    narrow = QuantizationParameters(0.5, storage_min=-127)
+    values = np.array([-63.75, -64, 100, 0.25, 0.75], np.float32)
+    assert onnx.quantize(narrow, values).tolist() == [-128, -128, 127, 0, 2]
+    assert stablehlo.quantize(narrow, values).tolist() == [-127, -127, 127, 0, 2]
+    # The largest stored value is no number of f16.
+    wide = QuantizationParameters(0.5, storage="i16", expressed="f16")
+    values = np.array([-20_000, 1, 20_000], np.float16)
+    assert onnx.quantize(wide, values).tolist() == [-32768, 2, 32767]
+    assert np.isnan(stablehlo.quantize(wide, values)).tolist() == [False, False, True]
+    with pytest.raises(Unavailable, match="no storage type 'i32'"):
+        onnx.quantize(QuantizationParameters(0.5, storage="i32"), values)
 
 
 def test_onnxruntime():
@@ -146,11 +150,10 @@ def test_onnxruntime():
     assert (row.differences, row.nan, row.match) == (289, "-128", Match(AFTER, 0))
     assert row.version.startswith("onnxruntime ")
     assert dequantized.row("onnxruntime").match == Match({}, 0)
-    # It divides f16 in f32.
-    quantized, _ = compared("!quant.uniform<u8:f16, 0.5:127>", "onnxruntime")
-    assert quantized.row("onnxruntime").match == Match(AFTER, 0)
-    quantized, _ = compared("!quant.uniform<u8:bf16, 0.5:127>", "onnxruntime")
-    assert quantized.left_out == {"onnxruntime": "no expressed type 'bf16'"}
+    halves = QuantizationParameters(0.5, 127, storage="u8", expressed="bf16")
+    with Worker() as worker:
+        with pytest.raises(Unavailable, match="no expressed type 'bf16'"):
+            worker.call(RUNTIMES["onnxruntime"], "quantize", halves, np.zeros(1))
 
 
 def test_litert():
@@ -203,13 +206,13 @@ def test_torch():
 
 @pytest.mark.parametrize("storage", ["i8", "u8"])
 def test_mlir(storage: str):
-    source = f"!quant.uniform<{storage}:f16, 0.3:5>"
-    quantized, dequantized = compared(source, "mlir", against="onnx-definition")
-    assert [row.runtime for row in quantized.rows] == ["onnx-definition", "mlir"]
-    match = quantized.row("mlir").match
-    assert match is not None
-    assert match.options == {"rounding-mode": "truncate"}
-    assert dequantized.row("mlir").match == Match({}, 0)
+    parameters = QuantizationParameters(0.5, 3, storage=storage, expressed="f16")
+    values = np.array([0.4, -0.4, 0.9, 62, -1.5], np.float16)
+    stored = MLIRDefault().quantize(parameters, values)
+    assert stored.dtype == parameters.storage_dtype
+    assert stored.tolist() == [3, 2, 4, 127, 0]
+    expressed = MLIRDefault().dequantize(parameters, stored)
+    assert expressed.tolist() == [0, -0.5, 0.5, 62, -1.5]
 
 
 def test_our_options():
@@ -327,16 +330,17 @@ def test_worker():
 
 def test_table():
     runtimes = "onnx-definition", "stablehlo-definition"
-    quantized, dequantized = compared("!quant.uniform<i4:f16, 0.5:3>", *runtimes)
+    quantized, dequantized = compared("!quant.uniform<i4:bf16, 0.5:3>", *runtimes)
     assert str(quantized).splitlines() == [
-        "quantize !quant.uniform<i4:f16, 5.000000e-01:3>: 65,536 inputs, compared with "
-        "compiled",
-        "  runtime               differ  input   result  compiled  NaN        same as "
-        "compiled with",
-        "  compiled              0       -       -       -         -8         -",
-        "  onnx-definition       27      0.2495  3       4         undefined  "
-        "zero-point-order=after-rounding",
-        "  stablehlo-definition  0       -       -       -         undefined  default",
+        "quantize !quant.uniform<i4:bf16, 5.000000e-01:3>: 65,536 inputs, compa"
+        "red with compiled",
+        "  runtime               differ  input     result  compiled  NaN       "
+        " same as compiled with",
+        "  compiled              0       -         -       -         -8         -",
+        "  onnx-definition       27      0.246094  3       4         undefined "
+        " zero-point-order=after-rounding",
+        "  stablehlo-definition  0       -         -       -         undefined "
+        " default",
     ]
     assert str(dequantized).splitlines()[1:3] == [
         "  runtime               differ  input  result  compiled  same as compiled with",
