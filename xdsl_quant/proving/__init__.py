@@ -11,6 +11,7 @@ for prover in provers("!quant.uniform<i8:f32, 0.3:5>"):
 It needs the extra `prove`; trying all inputs needs `mlir`, too.
 """
 
+from .accumulators import Accumulator, accumulators
 from .casts import CastProver
 from .equivalence import equivalent, preserved
 from .formula import Cast
@@ -20,12 +21,14 @@ from .terms import UnsupportedError
 from .theorems import Theorem, Verdict
 
 __all__ = [
+    "Accumulator",
     "Cast",
     "CastProver",
     "RequantizationProver",
     "Theorem",
     "UnsupportedError",
     "Verdict",
+    "accumulators",
     "equivalent",
     "preserved",
     "provers",

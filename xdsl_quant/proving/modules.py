@@ -62,6 +62,11 @@ def provers(
     return [CastProver(cast, fuse, scales, seconds) for cast in casts]
 
 
+def has_casts(module: ModuleOp) -> bool:
+    """Whether there is a `quant.qcast` or a `quant.dcast`."""
+    return any(isinstance(o, QuantizeCastOp | DequantizeCastOp) for o in module.walk())
+
+
 def _check_scales(scales: tuple[float, float], cast: Cast) -> None:
     """
     Raises:

@@ -4,7 +4,7 @@ Prove what holds of lowered casts for all inputs, or find an input for which it 
 The casts of a type, or of all types in a module, are lowered by lower-quant-ops, as
 scalars. The solver Bitwuzla decides: results are defined for all inputs, whatever they are,
 and are those of the formula; qcast is monotone; and qcast(dcast(q)) = q. What is refuted
-has a command that shows it.
+has a command that shows it. Of products in a module it says how large their sums become.
 
 With --after, a module of functions of scalars and small tensors is compared with what
 passes make of it: both are lowered, and compute the same for all inputs.
@@ -124,7 +124,13 @@ def _run(options: argparse.Namespace) -> None:
 
 def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem]]]:
     """The claims about each type, and what they are about."""
-    from xdsl_quant.proving import RequantizationProver, preserved, provers
+    from xdsl_quant.proving import (
+        RequantizationProver,
+        accumulators,
+        preserved,
+        provers,
+    )
+    from xdsl_quant.proving.modules import has_casts
     from xdsl_quant.proving.pipelines import lowering
 
     if options.to is not None:
@@ -153,7 +159,14 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
         yield f"{options.module}: {options.after}", iter([theorem])
         return
     is_type = options.module.startswith("!")
-    source = options.module if is_type else read_module(options)
+    source = options.module
+    if not is_type:
+        source = read_module(options)
+        sums = [*accumulators(source)]
+        if sums:
+            yield f"{options.module}: products", (each.theorem() for each in sums)
+            if not has_casts(source):
+                return
     scales = None if options.scales is None else tuple(options.scales)
     found = provers(
         source,

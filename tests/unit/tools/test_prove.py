@@ -112,6 +112,20 @@ func.func @g(%x: f32) -> f32 {
     assert main([*command, "f", "--rounding-mode", "truncate"]) == 1
 
 
+def test_products(capsys: pytest.CaptureFixture[str]):
+    path = str(Path(__file__).parents[3] / "docs/examples/layers_int8.tflite")
+    assert main([path]) == 0
+    title, *rest = lines(capsys.readouterr().out)
+    assert title == f"{path}: products"
+    assert rest
+    for line in rest:
+        assert re.fullmatch(
+            r"  proved: sums of '.*' op %\S+ fit 32 bits for all inputs \(exact bounds\): "
+            r"sums are from -\d+ to \d+, 0\.\d\d% of 2\*\*31",
+            line,
+        )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

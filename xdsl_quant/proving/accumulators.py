@@ -1,0 +1,265 @@
+"""
+Sums of products of a module, and whether they fit their accumulators.
+
+For constant weights the extremes of a sum are exact: each stored value of the activation is
+at the end of its range that makes the product with its weight largest, or smallest. An
+accumulator wraps around, so that the order of additions does not matter: what fits in the
+end is right.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, ShapedType, i64
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_quant.diagnostics import op_name
+from xdsl_quant.dialects.quant import ScaledQuantizedType, StorageCastOp
+from xdsl_quant.dialects.quant.traits import (
+    AccumulatorUniformScale,
+    AffineOpCoefficient,
+    MultipliesAndAccumulates,
+    quantization_trait,
+)
+from xdsl_quant.dialects.quant.types import (
+    QuantizedType,
+    StoredQuantizedType,
+    scalar_or_element_type,
+)
+from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+from xdsl_quant.transforms.propagation.resolution.describing import value_names
+from xdsl_quant.transforms.tfl.windows import window_of
+
+from .theorems import Theorem
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The sums of one op."""
+
+    name: str
+    """The op and its result."""
+
+    width: int
+    """Bits of the accumulator."""
+
+    low: int
+    """The smallest sum, with its bias."""
+
+    high: int
+    """The largest sum, with its bias."""
+
+    channel: int | None
+    """
+    The index, along the dimension of the weights that is no sum, of the sum with the
+    largest absolute value; `None` if weights are no constants.
+    """
+
+    inputs: tuple[int, int]
+    """The stored values of the activation that make a product smallest and largest."""
+
+    is_reached: bool
+    """Whether there are inputs for these sums."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether all sums are integers of the accumulator."""
+        limit = 1 << self.width - 1
+        return -limit <= self.low and self.high < limit
+
+    def theorem(self, seconds: float = 0.0) -> Theorem:
+        """That all sums fit."""
+        part = max(-self.low, self.high) / (1 << self.width - 1)
+        sums = f"sums are from {self.low} to {self.high}, {part:.2%} of 2**{self.width - 1}"
+        verdict = "proved" if self.fits else "refuted" if self.is_reached else "unknown"
+        if verdict != "proved" and self.channel is not None:
+            low, high = self.inputs
+            is_high = self.high > -self.low
+            ends = (high, low) if is_high else (low, high)
+            sums += (
+                f"; channel {self.channel}, inputs {ends[0]} where weights are positive "
+                f"and {ends[1]} where they are negative"
+            )
+        return Theorem(
+            f"sums of {self.name} fit {self.width} bits for all inputs",
+            verdict,
+            "exact bounds",
+            seconds,
+            sums,
+        )
+
+
+def accumulators(module: ModuleOp) -> Iterator[Accumulator]:
+    """
+    Those of the quantized products of a module: of `stablehlo` and `tfl` ops, and all that
+    say by traits that they multiply and accumulate.
+
+    Args:
+        module: the module, with static sizes of weights.
+    """
+    names = dict(value_names(module))
+    for op in module.walk():
+        product = quantization_trait(op, MultipliesAndAccumulates)
+        if product is None or len(op.results) != 1:
+            continue
+        lhs, rhs = op.operands[product.lhs], op.operands[product.rhs]
+        if _type(lhs) is None or _type(rhs) is None:
+            continue
+        yield _accumulator(op, lhs, rhs, names.get(op.results[0], "?"))
+
+
+def theorems(module: ModuleOp) -> Iterator[Theorem]:
+    """One for each quantized product of a module: its sums fit their accumulator."""
+    start = time.perf_counter()
+    for accumulator in accumulators(module):
+        yield accumulator.theorem(time.perf_counter() - start)
+        start = time.perf_counter()
+
+
+def _type(value: SSAValue) -> ScaledQuantizedType | None:
+    type_ = scalar_or_element_type(value.type)
+    return type_ if isinstance(type_, ScaledQuantizedType) else None
+
+
+def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accumulator:
+    type_ = _type(lhs)
+    assert type_ is not None
+    low, high = type_.storage_range
+    zero_points = type_.zero_point_range
+    # If zero points differ, each product has one of its own.
+    values = low - zero_points[1], high - zero_points[0]
+    trait = quantization_trait(op, AffineOpCoefficient)
+    weights = _weights(rhs)
+    contracted = () if trait is None else trait.contracted_of(op)
+    if weights is None or not contracted:
+        smallest, largest = _of_any_weights(rhs, contracted, values)
+    else:
+        if type_.storage_type_integral_width > 16:
+            # Python's integers have any size.
+            weights = weights.astype(object)
+        products = [weights * value for value in values]
+        smallest, largest = (
+            function(*products).sum(axis=tuple(contracted))
+            for function in (np.minimum, np.maximum)
+        )
+    biases = _bias(op, smallest.shape)
+    smallest = np.asarray(smallest + biases[0])
+    largest = np.asarray(largest + biases[1])
+    sizes = np.maximum(-smallest, largest)
+    is_known = weights is not None and bool(contracted)
+    has_known_bias = np.array_equal(*biases)
+    return Accumulator(
+        f"'{op_name(op)}' op {name}",
+        _width(op, type_),
+        int(smallest.min()),
+        int(largest.max()),
+        int(sizes.argmax()) if is_known else None,
+        (low, high),
+        is_known
+        and has_known_bias
+        and zero_points[0] == zero_points[1]
+        and _has_whole_window(op, lhs, rhs),
+    )
+
+
+def _weights(value: SSAValue) -> NDArray[Any] | None:
+    """Zero-point-corrected weights; `None` if they are no constants."""
+    type_ = _type(value)
+    assert type_ is not None
+    if isinstance(value.owner, StorageCastOp):
+        value = value.owner.input
+    elements = constant_elements(value)
+    if elements is None:
+        return None
+    stored = stored_elements(elements, type_).astype(np.int64)
+    zero_points = np.asarray(type_.zero_point_array(), np.int64)
+    if zero_points.size > 1 and type_.axis is not None:
+        shape = [1] * stored.ndim
+        shape[type_.axis] = zero_points.size
+        zero_points = zero_points.reshape(shape)
+    elif (zero_points != zero_points[0]).any():
+        return None
+    else:
+        zero_points = zero_points[0]
+    return stored - zero_points
+
+
+def _of_any_weights(
+    value: SSAValue, contracted: Sequence[int], values: tuple[int, int]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The bounds of sums for weights that are no constants."""
+    type_ = _type(value)
+    assert type_ is not None
+    assert isinstance(value.type, ShapedType)
+    shape = value.type.get_shape()
+    low, high = type_.storage_range
+    zero_points = type_.zero_point_range
+    ends = [
+        value * weight
+        for value in values
+        for weight in (low - zero_points[1], high - zero_points[0])
+    ]
+    sizes = [shape[d] for d in contracted] if contracted else shape
+    # A size that is not known may be anything.
+    count = 1 << 31 if DYNAMIC_INDEX in sizes else prod(sizes)
+    return np.array(min(ends) * count, object), np.array(max(ends) * count, object)
+
+
+def _bias(op: Operation, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """The least and the largest of what is added, in the shape of channels."""
+    trait = quantization_trait(op, AccumulatorUniformScale)
+    if trait is None or trait.bias >= len(op.operands):
+        return 0, 0
+    value = op.operands[trait.bias]
+    if not isinstance(value.type, ShapedType):
+        return 0, 0
+    if isinstance(value.owner, StorageCastOp):
+        value = value.owner.input
+    elements = constant_elements(value)
+    if elements is None or elements.dtype.kind != "i":
+        return -1 << 31, (1 << 31) - 1
+    channels = elements.astype(np.int64).ravel()
+    channels = np.broadcast_to(channels, shape or channels.shape)
+    return channels, channels
+
+
+def _width(op: Operation, type_: StoredQuantizedType) -> int:
+    """Of 16 bits, sums of `tfl` have 64, unless the bias has 32."""
+    if not op_name(op).startswith("tfl.") or type_.storage_type_integral_width <= 8:
+        return 32
+    trait = quantization_trait(op, AccumulatorUniformScale)
+    if trait is None or trait.bias >= len(op.operands):
+        return 64
+    bias = scalar_or_element_type(op.operands[trait.bias].type)
+    is_wide = bias == i64 or not isinstance(op.operands[trait.bias].type, ShapedType)
+    return 64 if is_wide and not isinstance(bias, QuantizedType) else 32
+
+
+def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
+    """Whether some window lies within the input: then all products may be of any inputs."""
+    name = op_name(op)
+    if name in ("tfl.fully_connected", "stablehlo.dot_general"):
+        return True
+    if name not in ("tfl.conv_2d", "tfl.depthwise_conv_2d"):
+        return False
+    assert isinstance(lhs.type, ShapedType)
+    assert isinstance(rhs.type, ShapedType)
+    window = window_of(op)
+    for axis in range(2):
+        size, extent = (t.get_shape()[axis + 1] for t in (lhs.type, rhs.type))
+        if size == DYNAMIC_INDEX:
+            continue
+        first, _ = window.padding_before(size, extent, axis)
+        last = size - ((extent - 1) * window.dilations[axis] + 1)
+        stride = window.strides[axis]
+        places = range(-first, window.result_size(size, extent, axis) * stride, stride)
+        if not any(0 <= place <= last for place in places):
+            return False
+    return True
