@@ -27,7 +27,7 @@ from tests.unit.execution.scheduling.test_epilogues import (
     requantized,
 )
 from tests.unit.execution.test_cpu import assembly, compiled_codes
-from xdsl_quant.execution import compile, cpu
+from xdsl_quant.execution import compile, cpu, disk_cache
 from xdsl_quant.execution.cpu import Cpu, available_cpus
 from xdsl_quant.execution.disk_cache import VARIABLE
 from xdsl_quant.execution.scheduling import amx_code, byte_products, tile_check
@@ -326,3 +326,22 @@ def test_tiles_of_this_machine(monkeypatch: pytest.MonkeyPatch):
     if "amx" not in available_cpus():
         pytest.skip("needs AMX")
     assert tile_check.tiles_are_exact(available_cpus()["amx"])
+
+
+def test_code_is_for_processes_that_may_use_tiles(
+    tiles: EmulatedTiles, monkeypatch: pytest.MonkeyPatch
+):
+    """Of one machine, some processes may use tiles, and others may not."""
+    keys = Mock(return_value=None)
+    monkeypatch.setattr(disk_cache, "key_of", keys)
+    text = product((64, 64), some(64, 64), (64, 64))
+    compile(text, cpu="native", schedule=True)
+    with_tiles = keys.call_args
+    monkeypatch.undo()
+    monkeypatch.setattr(disk_cache, "key_of", keys)
+    features = frozenset({*cpu.machine_features()} - {"amx_tile", "amx_int8"})
+    monkeypatch.setattr(cpu, "machine_features", lambda: features)
+    compile(text, cpu="native", schedule=True)
+    without = keys.call_args
+    assert with_tiles.args[1:3] == without.args[1:3]
+    assert with_tiles != without

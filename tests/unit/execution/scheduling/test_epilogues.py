@@ -1,6 +1,7 @@
 """What is made of sums in registers: the same numbers, and nothing else is written."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,14 +26,13 @@ Integers = NDArray[np.int64]
 def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions of the products that are compiled."""
     found: list[str] = []
-    original = byte_products.product_text
+    original = byte_products._text  # pyright: ignore[reportPrivateUsage] hook
 
-    def product_text(*args: object) -> str:
-        text = original(*args)  # pyright: ignore[reportArgumentType] passed on
-        found.append(text)
-        return text
+    def text(*args: Any) -> str:
+        found.append(original(*args))
+        return found[-1]
 
-    monkeypatch.setattr(byte_products, "product_text", product_text)
+    monkeypatch.setattr(byte_products, "_text", text)
     return found
 
 
