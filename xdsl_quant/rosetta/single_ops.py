@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from xdsl_quant.diagnostics import shortened_text
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.dialects.quant.traits import (
     CastsQuantization,
@@ -77,7 +78,8 @@ class SingleOp:
     @property
     def title(self) -> str:
         """What is computed."""
-        return f"{self.op.name} '{self.name}'" if self.name else self.op.name
+        name = shortened_text(self.name)
+        return f"{self.op.name} '{name}'" if name else self.op.name
 
     @property
     def labels(self) -> Labels:

@@ -113,9 +113,13 @@ def _comparisons(
     if isinstance(source, ModuleOp) and any(
         op.name[:4] == "tfl." for op in source.walk()
     ):
+        if options.all_inputs:
+            raise ValueError("--all-inputs is for types of casts, not for ops of tfl")
         ops = None if options.ops is None else options.ops.split(",")
         yield from compare_ops(source, against=options.against, runtimes=names, ops=ops)
         return
+    if options.ops is not None:
+        raise ValueError("--ops is for ops of tfl, which are not in it")
     yield from compare_runtimes(
         source,
         against=options.against,

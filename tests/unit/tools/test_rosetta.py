@@ -108,6 +108,14 @@ def test_ops(capsys: pytest.CaptureFixture[str]):
             "with stored values",
         ),
         (
+            [str(MODEL), "--all-inputs"],
+            f"{MODEL}: error: --all-inputs is for types of casts, not for ops of tfl",
+        ),
+        (
+            [U4, "--ops", "add"],
+            f"{U4}: error: --ops is for ops of tfl, which are not in it",
+        ),
+        (
             [str(MODEL), "--runtimes", "torch"],
             f"{MODEL}: error: unknown runtime 'torch'; available: 'compiled', ",
         ),
