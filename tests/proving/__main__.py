@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from tests.proving.kernels import KERNELS, all_distances
 from tests.proving.pairs import Choice, all_pairs
 from tests.proving.passes import INSTANCES, Instance
+from tests.proving.scales import SHIFTS, ScaleProver
 from xdsl_quant.diagnostics import table
 from xdsl_quant.proving import CastProver, Theorem, provers
 from xdsl_quant.proving.terms import float_sizes
@@ -114,9 +115,16 @@ def about_passes(instance: Instance) -> Sequence[Result]:
     ]
 
 
+def about_scales(shift: int) -> Sequence[Result]:
+    """The claims for a shift."""
+    found = ScaleProver(shift).theorems()
+    return [Result(t.claim, t, f"shift {shift}", "") for t in found]
+
+
 TABLES: Mapping[str, tuple[Callable[[Any], Sequence[Result]], Sequence[Any]]] = {
     "casts": (about_casts, all_pairs(OPTIONS, is_valid)),
     "passes": (about_passes, INSTANCES),
+    "shifts": (about_scales, SHIFTS),
 }
 """What makes the rows of each table, and of what."""
 
