@@ -157,5 +157,5 @@ def _in_tosa(single: SingleOp, tools: TosaTools) -> Computation[None]:
 def _file(single: SingleOp) -> bytes:
     try:
         return single.file
-    except TFLiteFileError as error:
+    except (TFLiteFileError, ImportError) as error:
         raise Unavailable(str(error)) from None
