@@ -135,6 +135,7 @@ def _with_constant(
 ) -> ByteContraction | None:
     """The product with a constant, if it is one that is done here."""
     result = contraction.op.operands[2]
+    lhs, repeats = _undivided(lhs)
     lhs_steps = steps_of(lhs.indices, lhs.value.type)
     identity = ir.AffineMap.get_identity(result.type.rank)
     result_steps = steps_of(identity.results, result.type)
@@ -165,15 +166,17 @@ def _with_constant(
     others = [i for i in range(weights.ndim) if i not in order]
     matrix = numbers.transpose(*others, *order).reshape(-1, sizes[column])
     matrix = matrix - rhs.zero_point
-    zero_point = 0
-    if matrix.min() < -128 or matrix.max() > 127:
-        zero_point = -128 - int(matrix.min())
-    stored = (matrix + zero_point).astype(np.int8)
     signs = not lhs.is_unsigned, lhs.zero_point
     if is_of_channels:
-        product = _of_channels(ChannelProduct([], stored, *signs, []), loops)
-        product = None if zero_point else product
+        product = _of_channels(matrix, loops)
+        product = product and replace(
+            product, is_signed=signs[0], zero_point=signs[1], repeats=repeats
+        )
     else:
+        zero_point = 0
+        if matrix.min() < -128 or matrix.max() > 127:
+            zero_point = -128 - int(matrix.min())
+        stored = (matrix + zero_point).astype(np.int8)
         product = Product(
             [], stored, *signs, merged(loops, 1), weights_zero_point=zero_point
         )
@@ -184,10 +187,12 @@ def _with_constant(
 
 
 def _of_channels(
-    product: ChannelProduct, loops: Sequence[Loop]
+    matrix: NDArray[np.int64], loops: Sequence[Loop]
 ) -> ChannelProduct | None:
-    """A product with bytes in groups that neighbouring rows of the result share."""
-    assert isinstance(product.weights, np.ndarray)
+    """
+    A product of signed bytes in groups that neighbouring rows of the result share. Weights
+    that are no signed bytes are sums of such.
+    """
     loops = [loop for loop in loops if loop.size > 1] or [Loop(1, [0])]
     offsets: NDArray[np.int64] = np.zeros((), np.int64)
     for size, (step,) in loops:
@@ -198,13 +203,15 @@ def _of_channels(
     groups = [
         line[start : start + 4] for line in lines for start in range(0, line.size, 4)
     ]
-    if len(groups) > _MOST_GROUPS:
-        return None
-    return replace(
-        product,
-        weights=product.weights[np.concatenate(groups)],
-        groups=[offsets.ravel()[group].tolist() for group in groups],
-    )
+    parts: list[NDArray[np.int8]] = []
+    rest = matrix[np.concatenate(groups)]
+    while not parts or rest.any():
+        if len(groups) * (len(parts) + 1) > _MOST_GROUPS:
+            return None
+        parts.append(rest.clip(-128, 127).astype(np.int8))
+        rest = rest - parts[-1]
+    distances = [offsets.ravel()[group].tolist() for group in groups]
+    return ChannelProduct([], np.concatenate(parts), True, 0, distances * len(parts))
 
 
 def _of_two(
@@ -221,7 +228,7 @@ def _of_two(
         return None
     if _dimensions(rhs.indices, rhs.value.type.shape) is None:
         return None
-    sizes = _sizes(contraction)
+    sizes = contraction.sizes
     columns = [
         d
         for d, loop in enumerate(contraction.result)
@@ -295,15 +302,15 @@ def _row_major(
     return found, {i: after.get(i, 0) for i in steps}
 
 
-def _sizes(contraction: Contraction) -> dict[int, int]:
-    """The numbers of iterations of loops, where operands say them."""
-    sizes: dict[int, int] = {}
-    for factor in (contraction.lhs, contraction.rhs):
-        for index, size in zip(factor.indices, factor.value.type.shape, strict=True):
-            if isinstance(index, ir.AffineDimExpr):
-                sizes[index.position] = size
-    shape = contraction.op.operands[2].type.shape
-    return sizes | dict(zip(contraction.result, shape, strict=True))
+def _undivided(lhs: Factor) -> tuple[Factor, int]:
+    """
+    A factor with an index in the place of its quotient, which `merge_channels` makes, and
+    the divisor.
+    """
+    *indices, last = lhs.indices or [None]
+    if isinstance(last, ir.AffineFloorDivExpr):
+        return lhs._replace(indices=[*indices, last.lhs]), last.rhs.value
+    return lhs, 1
 
 
 def _dimensions(indices: Sequence[Any], shape: Sequence[int]) -> dict[int, int] | None:

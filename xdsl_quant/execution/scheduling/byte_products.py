@@ -339,7 +339,8 @@ def _with_pixels(
     assert isinstance(product.weights, np.ndarray)
     width, row = product.weights.shape[1], product.rows[-1]
     count, rest = divmod(LANES, width)
-    is_contiguous = [*row.steps] == [width * size for size in sizes]
+    steps = [row.steps[0] * product.repeats, *row.steps[1:]]
+    is_contiguous = steps == [width * size for size in sizes]
     if count < 2 or rest or row.size % count or not is_contiguous:
         return product, epilogue
     pixels = Loop(row.size // count, [count * step for step in row.steps])

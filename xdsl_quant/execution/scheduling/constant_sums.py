@@ -27,7 +27,7 @@ def _sums(op: Any) -> Any:
     operands = [*op.operands]
     if len(operands) != 2 or len(op.results) != 1:
         return None
-    source, start = constant_of(operands[0]), _equal_elements(operands[1])
+    source, start = constant_of(operands[0]), equal_elements(operands[1])
     if source is None or start is None:
         return None
     maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
@@ -48,7 +48,7 @@ def _sums(op: Any) -> Any:
     return ir.DenseElementsAttr.get(array, type=type_)
 
 
-def _equal_elements(value: Any) -> int | None:
+def equal_elements(value: Any) -> int | None:
     """The integer that all elements of a tensor are."""
     if op := made_by(value, "linalg.fill"):
         number = made_by(op.operands[0], "arith.constant")

@@ -125,6 +125,19 @@ class Contraction:
         """The number of iterations of a loop over the result; negative if not known."""
         return self.op.operands[2].type.shape[self.result.index(loop)]
 
+    @property
+    def sizes(self) -> dict[int, int]:
+        """The numbers of iterations of loops, where operands say them."""
+        sizes: dict[int, int] = {}
+        for factor in (self.lhs, self.rhs):
+            for index, size in zip(
+                factor.indices, factor.value.type.shape, strict=True
+            ):
+                if isinstance(index, ir.AffineDimExpr):
+                    sizes[index.position] = size
+        shape = self.op.operands[2].type.shape
+        return sizes | dict(zip(self.result, shape, strict=True))
+
     def reuse(self, factor: Factor) -> int:
         """The number of products of each element of a factor, large if not known."""
         loops = factor.loops

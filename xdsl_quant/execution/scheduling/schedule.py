@@ -10,6 +10,7 @@ from ..cpu import Cpu
 from ..mlir_bindings import run_passes
 from ..thread_calls import ThreadCalls
 from .byte_products import call_byte_products, keep_byte_products
+from .channel_multipliers import merge_channels
 from .constant_sums import fold_constant_sums
 from .reduce_min_max import reduce_min_max
 from .rounding_conversions import round_in_f32, round_while_converting
@@ -61,6 +62,7 @@ class Schedule:
         self.callbacks = reduce_min_max(module, self._functions)
         fold_constant_sums(module)
         if self._cpu.vnni_bits:
+            merge_channels(module)
             keep_byte_products(module)
         tile_contractions(module)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +92,10 @@ class Weighted:
     batches: Sequence[Loop] = field(default=(), kw_only=True)
     """Loops around all others, over matrices of their own."""
 
-    lhs_step: ClassVar[int] = 0
-    """The distance of the bytes of neighbouring columns."""
+    @property
+    def lhs_step(self) -> int:
+        """The distance of the bytes of neighbouring vectors of columns."""
+        return 0
 
     @property
     def offset(self) -> int:
@@ -190,7 +192,12 @@ class ChannelProduct(Weighted):
     in each group.
     """
 
-    lhs_step: ClassVar[int] = 1
+    repeats: int = 1
+    """The number of neighbouring columns with the same bytes, a divisor of 16."""
+
+    @property
+    def lhs_step(self) -> int:
+        return LANES // self.repeats
 
     @property
     def packed_bytes(self) -> int:
@@ -400,25 +407,27 @@ class _Tile:
             for group, factor in zip(product.groups, right, strict=True):
                 offsets = tuple(offset + r * step for offset in group)
                 if offsets not in gathered:
-                    gathered[offsets] = self._gathered(lhs, offsets)
+                    gathered[offsets] = self._gathered(lhs, offsets, product.repeats)
                 results[r] = with_products(
                     code, self.function.bits, results[r], gathered[offsets], factor
                 )
         return results
 
-    def _gathered(self, lhs: str, offsets: Sequence[int]) -> str:
+    def _gathered(self, lhs: str, offsets: Sequence[int], repeats: int) -> str:
         """For each column the bytes at up to four distances, beside each other."""
         code = self.code
+        count = (self.rest or LANES) // repeats
         parts = [
-            code.load_lanes(code.at(lhs, offset), "i8", self.rest or LANES)
-            for offset in offsets
+            code.load_lanes(code.at(lhs, offset), "i8", count) for offset in offsets
         ]
-        all_ = interleaved(code, parts)
-        if not self.function.product.is_signed:
-            return all_
-        signs = code.splat(SIGNS, SUMS)
-        flipped = code.add(f"arith.xori {as_sums(code, all_)}, {signs} : {SUMS}")
-        return as_bytes(code, flipped)
+        all_ = as_sums(code, interleaved(code, parts))
+        if repeats > 1:
+            lanes = [i // repeats for i in range(LANES)]
+            all_ = code.shuffled(all_, all_, SUMS, lanes)
+        if self.function.product.is_signed:
+            signs = code.splat(SIGNS, SUMS)
+            all_ = code.add(f"arith.xori {all_}, {signs} : {SUMS}")
+        return as_bytes(code, all_)
 
     def _broadcast(self, place: str, count: int) -> str:
         """A vector of equal groups of four bytes, of which only some are read."""
@@ -537,8 +546,8 @@ class _Function:
         """Add the loops over all columns."""
         code, product = self.code, self.product
         tiles, more = divmod(self.whole, self.vectors)
-        lanes = [LANES * size for size in (product.lhs_step, *self.sizes)]
-        by_vector = [product.packed_bytes, 64, 64, 0, *lanes]
+        results = [LANES * size for size in self.sizes]
+        by_vector = [product.packed_bytes, 64, 64, 0, product.lhs_step, *results]
         steps = [self.vectors * step for step in by_vector]
         if tiles:
             with code.loop(tiles) as index:
