@@ -56,8 +56,9 @@ class Model:
 
 
 _LAYERS = (
-    "A batch takes some ten microseconds more for calls from and to Python, and results of "
-    "products are read once more."
+    "A batch takes some ten microseconds more for calls from and to Python, and each value "
+    "that is not computed in a loop of its own, also of weights, is read once more, in "
+    "0.05 ns where that is in the cache."
 )
 """What limits calibration of layers."""
 

@@ -56,6 +56,10 @@ class MinMaxLayout:
 
     def empty(self) -> NDArray[np.float64]:
         """The array of no values at all: smallest values, and then the largest."""
+        return self._empty.copy()
+
+    @cached_property
+    def _empty(self) -> NDArray[np.float64]:
         return np.array([[np.inf], [-np.inf]]).repeat(sum(self.counts), axis=1)
 
     def observations(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import reduce
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,14 @@ from numpy.typing import NDArray
 from xdsl_quant.runtime.entry_function import unused_prefix
 from xdsl_quant.runtime.host_functions import HostFunctions, MinMaxFunction
 
-from ..building import filled, generic, index
+from ..building import (
+    filled,
+    generic,
+    index,
+    is_dynamic,
+    reshaped,
+    sizes_of,
+)
 from ..mlir_bindings import arith, func, ir, memref, ops_in, scf, tensor
 from ..runtime_library import array_at, callback, guarded
 
@@ -194,7 +202,35 @@ def _store_at(
         memref.store(value, buffer, [index(row), position])
 
 
+_SHORT = 64
+"""
+In rows with fewer elements LLVM spends most of the time on their ends, which is more than
+reading all values from memory once more.
+"""
+
+
+def _in_one_row(values: Any) -> Any:
+    """
+    Values in one dimension, if the last one is static and short, or if what computes them
+    and what is computed of them has other loops, which cannot be shared.
+    """
+    shape = values.type.shape
+    if len(shape) < 2 or is_dynamic(shape[-1]):
+        return values
+    ops = [use.owner for use in values.uses]
+    if isinstance(values, ir.OpResult):
+        ops.append(values.owner)
+    has_own_loops = not any(op.name.startswith(("arith.", "math.")) for op in ops)
+    if shape[-1] >= _SHORT and not has_own_loops:
+        return values
+    if values.type.has_static_shape:
+        return reshaped(values, [math.prod(shape)])
+    return reshaped(values, [reduce(arith.muli, sizes_of(values))])
+
+
 def _reduction(values: Any, axis: int | None, is_checked: bool) -> _MinMax:
+    if axis is None:
+        values = _in_one_row(values)
     rank = values.type.rank
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     type_ = f64 if values.type.element_type == f64 else f32

@@ -138,6 +138,45 @@ def test_axis(axis: int, sizes: str, type_: str):
     assert min_max_of(x, f"tensor<{'x'.join(kept)}{type_}>", axis) == expected
 
 
+@pytest.mark.parametrize(
+    "type_", ["3x4x5xf32", "?x?x5xf32", "?x4x?xf32", "2x?x64xf32", "2x3x70xf16"]
+)
+@pytest.mark.parametrize("is_squared", [False, True])
+def test_rows(type_: str, is_squared: bool):
+    """Rows of any length, of arguments and of results that are recorded, too."""
+    dtype = DTYPES[type_.rpartition("x")[2]]
+    sizes = (2, 3, 4) if type_.startswith("?") else (2, 3, 0)
+    shape = tuple(
+        size if part == "?" else int(part)
+        for part, size in zip(type_.split("x"), sizes, strict=False)
+    )
+    values = np.linspace(-2, 1, int(np.prod(shape))).astype(dtype).reshape(shape)
+    tensor = f"tensor<{type_}>"
+    ops = f"%y = arith.mulf %x, %x : {tensor}"
+    text = f"""
+func.func private @see({tensor})
+func.func @f(%x: {tensor}) {{
+  {ops if is_squared else ""}
+  func.call @see({"%y" if is_squared else "%x"}) : ({tensor}) -> ()
+  return
+}}
+"""
+    for value in (0.0, 3.0, -3.0, np.nan):
+        for index in (0, -1):
+            given = values.copy()
+            given.reshape(-1)[index] = value
+            recorder = Recorder()
+            compile(text, host_functions={"see": recorder.function()})(given)
+            ((_, min_max),) = recorder.min_max
+            expected = given * given if is_squared else given
+            low, high = min_max.ravel().tolist()
+            if np.isnan(value):
+                assert np.isnan(low)
+                assert np.isnan(high)
+            else:
+                assert (low, high) == (expected.min(), expected.max())
+
+
 def test_number():
     values = np.array(-2.5, np.float32)
     assert min_max_of(values, "tensor<f32>") == [[-2.5], [-2.5]]
