@@ -12,6 +12,10 @@ else, and with `u8`. One thread on one core; kernels run alternately, and *times
 median of the quotients with *integers* of each round. A multiplication and an addition are
 two operations (OP).
 
+*Products of two activations*, as in attention, are `tfl.batch_matmul` with zero points on
+both sides. `QLinearMatMul` and `MatMulInteger`, whose results are sums, have activations of
+`u8`.
+
 *Layers* are the convolutions of the [models](#models), with random weights, as quantized
 `tfl` ops and as `QLinearConv` with activations of `u8`; results differ by one unit at most.
 
@@ -290,6 +294,146 @@ def _kernel_report(options: Options) -> Iterator[str]:
             )
             for name, (_, times) in speeds.items()
             if name != "integers"
+        )
+
+
+# Products of two activations
+
+
+@dataclass(frozen=True)
+class DynamicCase:
+    """Products of matrices of which neither is constant."""
+
+    batch: int
+    rows: int
+    depth: int
+    columns: int
+
+    def __str__(self) -> str:
+        return f"{self.batch} x {self.rows} x {self.depth} x {self.columns}"
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.batch * self.rows * self.depth * self.columns
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Those of the factors and of the result."""
+        batch, rows, depth, columns = self.batch, self.rows, self.depth, self.columns
+        return (batch, rows, depth), (batch, depth, columns), (batch, rows, columns)
+
+    @cached_property
+    def sources(self) -> Sequence[NDArray[np.int8]]:
+        """Stored values of the factors."""
+        random = np.random.default_rng(0)
+        return [random.integers(-128, 128, s, np.int8) for s in self.shapes[:2]]
+
+    @property
+    def result_scale(self) -> float:
+        """With it results have all stored values."""
+        return 0.03 * float(self.depth**0.5)
+
+    def text(self) -> str:
+        """The function `main` of a module of `tfl` ops."""
+        scales = _INPUT_SCALE, _INPUT_SCALE, self.result_scale
+        zero_points = _INPUT_ZERO_POINT, _INPUT_ZERO_POINT, _RESULT_ZERO_POINT
+        lhs, rhs, result = (
+            f"tensor<{'x'.join(map(str, shape))}x!quant.uniform<i8:f32, {scale}:{zero}>>"
+            for shape, scale, zero in zip(self.shapes, scales, zero_points, strict=True)
+        )
+        return f"""
+        func.func @main(%x: {lhs}, %y: {rhs}) -> {result} {{
+          %z = "tfl.batch_matmul"(%x, %y) {{
+            adj_x = false, adj_y = false, asymmetric_quantize_inputs = false
+          }} : ({lhs}, {rhs}) -> {result}
+          func.return %z : {result}
+        }}"""
+
+    def onnx_model(self, name: str, result: NDArray[Any]) -> bytes:
+        """`QLinearMatMul` or `MatMulInteger` of activations of `u8`."""
+        onnx: Any = import_module("onnx")
+        constants: Mapping[str, Any] = {
+            "scale": np.float32(_INPUT_SCALE),
+            "zero_point": np.uint8(_INPUT_ZERO_POINT + 128),
+            "result_scale": np.float32(self.result_scale),
+            "result_zero_point": np.uint8(_RESULT_ZERO_POINT + 128),
+        }
+        inputs = ["source", "other", "zero_point", "zero_point"]
+        if name == "QLinearMatMul":
+            own = "scale", "zero_point"
+            inputs = [
+                "source",
+                *own,
+                "other",
+                *own,
+                "result_scale",
+                "result_zero_point",
+            ]
+        factors = (np.empty(shape, np.uint8) for shape in self.shapes[:2])
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node(name, inputs, ["result"])],
+            "kernel",
+            [
+                onnx_value(onnx, key, factor)
+                for key, factor in zip(("source", "other"), factors, strict=True)
+            ],
+            [onnx_value(onnx, "result", result)],
+            [
+                onnx.numpy_helper.from_array(np.asarray(value), key)
+                for key, value in constants.items()
+                if key in inputs
+            ],
+        )
+        model = onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10
+        )
+        return model.SerializeToString()
+
+
+def _dynamic_kernels(case: DynamicCase) -> dict[str, Kernel]:
+    from xdsl_quant import execution
+
+    ours = np.empty(case.shapes[2], np.int8)
+    kernels: dict[str, Kernel] = {
+        "integers": execution.compile(case.text()).bind(*case.sources, out=ours)
+    }
+    kernels["integers"]()
+    results = {"integers": ours}
+    if find_spec("onnxruntime") and find_spec("onnx"):
+        source, other = (
+            (values.astype(np.int16) + 128).astype(np.uint8) for values in case.sources
+        )
+        for name, dtype in (("QLinearMatMul", np.uint8), ("MatMulInteger", np.int32)):
+            result = np.empty(ours.shape, dtype)
+            model = case.onnx_model(name, result)
+            kernels[name] = onnxruntime_kernel(model, source, result, other)
+            kernels[name]()
+            if dtype == np.uint8:
+                results[name] = (result.astype(np.int16) - 128).astype(np.int8)
+    _check(results)
+    return kernels
+
+
+def _dynamic_speeds(case: DynamicCase, rounds: int) -> dict[str, float]:
+    """Of each kernel 10**9 operations a second."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    seconds = in_turns(_dynamic_kernels(case), rounds)
+    return {name: case.operations / median(s) / 1e9 for name, s in seconds.items()}
+
+
+def _dynamic_report(options: Options) -> Iterator[str]:
+    rounds = 3 if options.quick else 15
+    side = 256 if options.quick else 1024
+    cases = DynamicCase(1, side, side, side), DynamicCase(12, 128, 64, 128)
+    speeds = {case: in_fresh_process(_dynamic_speeds, case, rounds) for case in cases}
+    for case, found in speeds.items():
+        yield table(
+            [f"products of two activations, {case}", "GOP/s", "times"],
+            (
+                [name, number(speed), f"{number(found['integers'] / speed)}x"]
+                for name, speed in found.items()
+            ),
         )
 
 
@@ -580,6 +724,7 @@ def _verification_report(options: Options) -> Iterator[str]:
 def report(options: Options) -> Iterator[str]:
     """All tables and targets."""
     yield from _kernel_report(options)
+    yield from _dynamic_report(options)
     yield from _layer_report(options)
     yield from _verification_report(options)
 

@@ -32,9 +32,12 @@ def peers(
 
 
 def onnxruntime_kernel(
-    model: bytes, source: NDArray[Any], result: NDArray[Any]
+    model: bytes,
+    source: NDArray[Any],
+    result: NDArray[Any],
+    other: NDArray[Any] | None = None,
 ) -> Kernel:
-    """A model of one op from `source` to `result`, with one thread."""
+    """A model of one op from `source`, and maybe `other`, to `result`, with one thread."""
     onnxruntime: Any = import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -50,8 +53,11 @@ def onnxruntime_kernel(
         (binding.bind_output, "result", result),
     ):
         bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+    if other is not None:
+        type_ = other.dtype.type
+        binding.bind_input("other", "cpu", 0, type_, other.shape, other.ctypes.data)
     # The binding has addresses, and does not keep the arrays.
-    return lambda _arrays=(source, result): session.run_with_iobinding(binding)
+    return lambda _arrays=(source, other, result): session.run_with_iobinding(binding)
 
 
 def _onnx_model(
