@@ -78,7 +78,7 @@ def compare_runtimes(
 ) -> Iterator[Comparison]:
     """
     Two comparisons for each pair of a scale and a zero point: of quantization, and of
-    dequantization of all stored values.
+    dequantization of all stored values, unless what is compared with only quantizes.
 
     Quantized are all floats of 16 bits. Of wider ones it is all within 4 units in the last
     place of a multiple of half a scale, where any quantization steps up, zeros,
@@ -106,6 +106,8 @@ def compare_runtimes(
             else:
                 chunks = iter([expressed_values(parameters)])
             yield _compared(parameters, "quantize", chosen, worker, chunks)
+            if chosen[0].only_quantizes:
+                continue
             chunks = iter([stored_values(parameters)])
             yield _compared(parameters, "dequantize", chosen, worker, chunks)
 

@@ -145,6 +145,7 @@ class TorchFakeQuantize(Torch):
     """
 
     name = "torch-fake-quantize"
+    only_quantizes = True
 
     def quantize(self, parameters: QuantizationParameters, values: Array) -> Array:
         torch: Any = import_module("torch")

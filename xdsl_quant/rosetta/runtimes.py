@@ -36,6 +36,9 @@ class Runtime(ABC):
     modules: ClassVar[Sequence[str]] = ()
     """What it imports, in a process of its own."""
 
+    only_quantizes: ClassVar[bool] = False
+    """Whether it has no dequantization."""
+
     def missing(self) -> str:
         """Which package is not installed; empty if none is missing."""
         for module in self.modules:

@@ -196,6 +196,14 @@ def test_stablehlo():
     assert dequantized.row("stablehlo").match == Match({}, 0)
 
 
+def test_against_what_only_quantizes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(OnnxDefinition, "only_quantizes", True)
+    (quantized,) = compare_runtimes(
+        I8, against="onnx-definition", runtimes=["compiled"]
+    )
+    assert counts(quantized) == {"onnx-definition": 0, "compiled": 289}
+
+
 def test_torch():
     pytest.importorskip("torch")
     quantized, dequantized = compared(I8, "torch", "torch-fake-quantize")
