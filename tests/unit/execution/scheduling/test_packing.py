@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tests.unit.execution.scheduling.guarded_memory import before_no_page
 from tests.unit.execution.scheduling.test_byte_products import kept, number, some
 from xdsl_quant.execution import compile
+from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 pytestmark = pytest.mark.usefixtures("byte_products")
 
@@ -271,3 +272,26 @@ def test_dynamic_sizes_stay():
     x, y = some(6, 9), some(9, 20)
     actual = compile(text)(x, y, np.zeros((6, 20), np.int32))
     assert actual.tolist() == (x.astype(np.int32) @ y.astype(np.int32)).tolist()
+
+
+@pytest.mark.parametrize("adj_x", ["false", "true"])
+@pytest.mark.parametrize("adj_y", ["false", "true"])
+def test_lowered_products_are_found(adj_x: str, adj_y: str):
+    element = "!quant.uniform<i8:f32, 0.02:3>"
+    lhs, rhs, result = (
+        f"tensor<2x{rows}x{columns}x{element}>"
+        for rows, columns in (
+            (9, 5) if adj_x == "true" else (5, 9),
+            (20, 9) if adj_y == "true" else (9, 20),
+            (5, 20),
+        )
+    )
+    module = parse_module(f"""
+      func.func @main(%x: {lhs}, %y: {rhs}) -> {result} {{
+        %z = "tfl.batch_matmul"(%x, %y) {{
+          adj_x = {adj_x}, adj_y = {adj_y}, asymmetric_quantize_inputs = false
+        }} : ({lhs}, {rhs}) -> {result}
+        func.return %z : {result}
+      }}""")
+    apply_passes(module, "convert-tfl-to-linalg,strip-func-quant-types")
+    assert kept("\n".join(map(str, module.ops))) == 1
