@@ -13,16 +13,18 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any, NamedTuple, cast, get_args
 
 from tests.proving.kernels import KERNELS, all_distances
 from tests.proving.pairs import Choice, all_pairs
 from tests.proving.passes import INSTANCES, Instance
 from tests.proving.scales import SHIFTS, ScaleProver
 from xdsl_quant.diagnostics import table
-from xdsl_quant.proving import CastProver, Theorem, provers
+from xdsl_quant.proving import CastProver, RequantizationProver, Theorem, provers
 from xdsl_quant.proving.terms import float_sizes
-from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.rounding_mode import Rounding, ScaleRounding
+from xdsl_quant.runtime.loading import parse_type
 
 OPTIONS: Mapping[str, Sequence[Any]] = {
     "mode": ("truncate", "nearest-even", "nearest-away"),
@@ -121,10 +123,32 @@ def about_scales(shift: int) -> Sequence[Result]:
     return [Result(t.claim, t, f"shift {shift}", "") for t in found]
 
 
+REQUANTIZATIONS = [
+    (f"{source}:f32, 1518500250p-{shift}:101", f"{target}:f32, 1173741824p-44:13", mode)
+    for source, target in product(
+        ("i8", "u8", "i16", "u16<100:60000>", "i32"), repeat=2
+    )
+    for shift in (33, 40, 47, 54)
+    for mode in get_args(ScaleRounding)
+]
+"""Types between which values are requantized, and how they are rounded."""
+
+
+def about_requantization(subject: tuple[str, str, ScaleRounding]) -> Sequence[Result]:
+    """The claim for two types."""
+    *texts, mode = subject
+    source, target = (
+        cast(Any, parse_type)(f"!quant.fixed_point<{text}>") for text in texts
+    )
+    prover = RequantizationProver(source, target, mode, SECONDS)
+    return [Result(t.claim, t, f"{source} to {target}", "") for t in prover.theorems()]
+
+
 TABLES: Mapping[str, tuple[Callable[[Any], Sequence[Result]], Sequence[Any]]] = {
     "casts": (about_casts, all_pairs(OPTIONS, is_valid)),
     "passes": (about_passes, INSTANCES),
     "shifts": (about_scales, SHIFTS),
+    "requantization": (about_requantization, REQUANTIZATIONS),
 }
 """What makes the rows of each table, and of what."""
 

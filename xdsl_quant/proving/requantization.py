@@ -5,18 +5,26 @@ A stored value `q` is requantized to `r`, by integers alone. Exactly it would be
 where `x = (q - z1) * s1 / s2` is a rational number for the scales
 `s = multiplier * 2**-shift`. The ratio of two multipliers is rounded to 31 bits, which
 makes `x` wrong by at most `|x| * 2**-31`, and its product is rounded to an integer.
+
+That is proved in three steps, so that the solver has nothing to multiply: what is
+multiplied is `q - z1`; for any product of its sign and range, the result is that product
+divided by a power of two and rounded; and rational numbers say that the multiplier is near
+to the ratio. If one of them fails, the whole is asked at once, which may have a
+counterexample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.arith import ConstantOp, MuliOp
+from xdsl.dialects.builtin import IntegerType, Signedness, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 from xdsl_quant.dialects.quant import FixedPointQuantizedType
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
@@ -24,12 +32,15 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .pipelines import lower_quant_ops
-from .terms import Term, Terms, UnsupportedError
+from .terms import Term, Terms, UnsupportedError, bit_count
 from .theorems import Show, Theorem, Value, decided, results
-from .translation import Number, translated
+from .translation import Number, bits_of, translated, translated_block
 
 _ERROR_BITS = 31
 """The ratio of scales is wrong by one part in 2 to this power."""
+
+_WIDE = IntegerType(130)
+"""Has all results of computations on 64-bit integers and shifts."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +109,100 @@ class RequantizationProver:
         Results are within `bound + |x| * 2**-31` of what is exact, or at that end of the
         storage range which is nearest to it.
         """
-        terms = self._terms
-        q = Value("q", _storage(self.source), terms.symbol(_storage(self.source), "q"))
-        (r,) = translated(terms, self._function, [Number(q.term, terms.true())])
-        condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
         claim = (
             f"requantized q is within {self.bound} + |x| / 2**31 of x + z2 for all q"
         )
+        if (theorem := self._in_steps(claim)) is not None:
+            return theorem
+        terms, q = self._terms, self._q
+        (r,) = translated(terms, self._function, [Number(q.term, terms.true())])
+        condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
         values = [q, *results(terms, _storage(self.target), r)]
         show = Show(self.text, self.passes)
         return decided(terms, claim, condition, values, self.seconds, show)
+
+    @cached_property
+    def _q(self) -> Value:
+        type_ = _storage(self.source)
+        return Value("q", type_, self._terms.symbol(type_, "q"))
+
+    def _in_steps(self, claim: str) -> Theorem | None:
+        """The claim, if all steps are proved."""
+        terms, q, block = self._terms, self._q.term, self._function.body.block
+        multiplies = [op for op in block.ops if isinstance(op, MuliOp)]
+        if len(multiplies) != 1:
+            return None
+        (multiply,) = multiplies
+        constant = multiply.rhs.owner
+        if not isinstance(constant, ConstantOp):
+            return None
+        multiplier = bits_of(constant.value)
+        ratio = _scale(self.source) / _scale(self.target)
+        shift = _nearest_shift(multiplier, ratio)
+        if abs(Fraction(multiplier, 1 << shift) - ratio) > ratio / (1 << _ERROR_BITS):
+            return None
+        true = terms.true()
+        product = terms.symbol(i64, "p")
+        numbers: dict[SSAValue, Number] = {multiply.result: Number(product, true)}
+        (r,) = translated_block(terms, block, [Number(q, true)], numbers)
+        assert isinstance(r, Number)
+        value = numbers[multiply.lhs]
+
+        def wide(number: Term, type_: IntegerType) -> Term:
+            is_unsigned = type_.signedness.data == Signedness.UNSIGNED
+            kind = "BV_ZERO_EXTEND" if is_unsigned else "BV_SIGN_EXTEND"
+            return terms.op(kind, number, indices=[_WIDE.width.data - bit_count(type_)])
+
+        def known(number: int) -> Term:
+            return terms.of_bits(_WIDE, number)
+
+        def within(number: Term, low: int, high: int) -> Term:
+            return terms.all(
+                terms.op("BV_SGE", number, known(low)),
+                terms.op("BV_SLE", number, known(high)),
+            )
+
+        storage, zero_point = _storage(self.source), self.source.zero_point.data
+        corrected = terms.op("BV_SUB", wide(q, storage), known(zero_point))
+        is_corrected = terms.all(
+            value.is_defined, terms.equal(wide(value.term, i64), corrected)
+        )
+        # All stored values of the type, whatever its storage range is.
+        width = storage.width.data
+        low = -(1 << width - 1) if self.source.is_signed else 0
+        ends = [(low + n - zero_point) * multiplier for n in (0, (1 << width) - 1)]
+        if max(map(abs, ends)) >= 1 << 63:
+            return None
+        exact = wide(product, i64)
+        same_sign = terms.choice(
+            terms.op("BV_SGE", corrected, known(0)),
+            terms.op("BV_SGE", exact, known(0)),
+            terms.op("BV_SLE", exact, known(0)),
+        )
+        premise = terms.all(within(exact, *ends), same_sign)
+        target = _storage(self.target)
+        offset = terms.op(
+            "BV_SUB", wide(r.term, target), known(self.target.zero_point.data)
+        )
+        error = terms.op("BV_SUB", terms.op("BV_SHL", offset, known(shift)), exact)
+        limit = int(self.bound * (1 << shift))
+        at_low, at_high = (
+            terms.equal(r.term, terms.of_bits(target, bound))
+            for bound in self.target.storage_range
+        )
+        near = terms.all(
+            r.is_defined,
+            terms.op("OR", at_high, terms.op("BV_SGE", error, known(-limit))),
+            terms.op("OR", at_low, terms.op("BV_SLE", error, known(limit))),
+        )
+        is_rounded = terms.op("IMPLIES", premise, near)
+        steps = [
+            decided(terms, claim, condition, [self._q], self.seconds)
+            for condition in (is_corrected, is_rounded)
+        ]
+        if any(step.verdict != "proved" for step in steps):
+            return None
+        return replace(steps[0], seconds=sum(step.seconds for step in steps))
 
     def _is_near(self, q: Term, r: Term) -> Term:
         """
@@ -152,3 +247,15 @@ def _storage(type_: FixedPointQuantizedType) -> IntegerType:
     """The type of stored values, which says if they are unsigned."""
     signedness = Signedness.SIGNLESS if type_.is_signed else Signedness.UNSIGNED
     return IntegerType(type_.storage_type_integral_width, signedness)
+
+
+def _scale(type_: FixedPointQuantizedType) -> Fraction:
+    return Fraction(type_.multiplier.data, 1) / Fraction(2) ** type_.shift.data
+
+
+def _nearest_shift(multiplier: int, ratio: Fraction) -> int:
+    """The shift with which a multiplier is nearest to a ratio; 0 if that is too large."""
+    shift, nearest = 0, multiplier / ratio
+    while 3 * (1 << shift) < 2 * nearest:
+        shift += 1
+    return shift

@@ -32,6 +32,34 @@ def test_requantization_is_near_what_is_exact(rounding: ScaleRounding, bound: st
     )
 
 
+@pytest.mark.parametrize("source", ["i8", "u16<100:60000>", "i16", "i32"])
+@pytest.mark.parametrize("target", ["i16", "u16<9:50000>", "i32"])
+@pytest.mark.parametrize("rounding", ["single", "double"])
+def test_wide_requantization(source: str, target: str, rounding: ScaleRounding):
+    found = prover(
+        f"!quant.fixed_point<{source}:f32, 1518500250p-37:101>",
+        f"!quant.fixed_point<{target}:f32, 1173741824p-44:13>",
+        rounding,
+    )
+    assert found.is_near().verdict == "proved"
+
+
+@pytest.mark.parametrize(
+    ("constant", "other"),
+    # Zero points, half of the multiplier, and the shift but one.
+    [("-5", "-4"), ("13", "14"), ("1389127656", "694563828"), ("28", "29")],
+)
+def test_wrong_constants_are_refuted(constant: str, other: str):
+    found = prover()
+    module = parse_module(found.text)
+    apply_passes(module, found.passes)
+    text = str(module)
+    assert text.count(f" {constant} : i64") == 1
+    wrong = parse_module(text.replace(f" {constant} : i64", f" {other} : i64"))
+    found.__dict__["_function"] = entry_function(wrong)
+    assert found.is_near().verdict == "refuted"
+
+
 def test_the_bound_is_least():
     narrow = prover()
     with pytest.MonkeyPatch.context() as patch:
