@@ -20,9 +20,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from xdsl_quant.proving import Theorem
+from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.terms import Term, Terms
 from xdsl_quant.proving.theorems import Value, decided
-from xdsl_quant.proving.translation import Number, translated
+from xdsl_quant.proving.translation import translated
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module

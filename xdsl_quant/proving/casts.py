@@ -28,9 +28,10 @@ from xdsl_quant.transforms.building.arrays import numpy_dtype
 from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
 from .formula import Cast, Formula
 from .pipelines import lower_quant_ops
+from .scalars import Number, bits_of
 from .terms import Term, Terms, UnsupportedError, float_sizes
 from .theorems import Show, Theorem, Value, decided, number, results
-from .translation import Number, bits_of, translated
+from .translation import translated
 
 
 @dataclass(frozen=True)

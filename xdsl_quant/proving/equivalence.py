@@ -20,10 +20,11 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
 
 from .pipelines import lowering
+from .scalars import Number
 from .tensors import elements, static_shape
 from .terms import Term, Terms, UnsupportedError, bit_count
 from .theorems import Theorem, number
-from .translation import Number, translated
+from .translation import translated
 
 LOWERING = lowering(Rounding())
 """With casts as in compiled execution."""

@@ -22,8 +22,8 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f32, f64
 from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.rounding_mode import Rounding, RoundingMode
 
+from .scalars import Number
 from .terms import RoundingName, Term, Terms, UnsupportedError, float_sizes
-from .translation import Number
 
 _DIRECTIONS: Mapping[RoundingMode, RoundingName] = {
     "nearest-even": "RNE",

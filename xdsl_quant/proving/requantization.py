@@ -32,9 +32,10 @@ from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
 from .pipelines import lower_quant_ops
+from .scalars import Number, bits_of
 from .terms import Term, Terms, UnsupportedError, bit_count
 from .theorems import Show, Theorem, Value, decided, results
-from .translation import Number, bits_of, translated, translated_block
+from .translation import translated, translated_block
 
 _ERROR_BITS = 31
 """The ratio of scales is wrong by one part in 2 to this power."""

@@ -28,8 +28,8 @@ from xdsl_quant.interpreters import register_implementations
 from xdsl_quant.transforms.building.arrays import dense_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 
+from .scalars import Number, bits_of
 from .terms import Term, Terms, UnsupportedError, bit_count, bits_of_value, float_sizes
-from .translation import Number, bits_of, translated_block
 
 Elements: TypeAlias = NDArray[Any]
 """The numbers of a tensor, in its shape."""
@@ -139,8 +139,18 @@ def structured(
     op: LinalgStructuredOperation,
     operands: Sequence[Any],
     known: dict[SSAValue, Any],
+    translate: Callable[..., Sequence[Any]],
 ) -> Sequence[Any]:
-    """A `linalg` op on tensors: what its body computes in each iteration, in order."""
+    """
+    A `linalg` op on tensors: what its body computes in each iteration, in order.
+
+    Args:
+        terms: makes the terms.
+        op: the op.
+        operands: arrays of numbers.
+        known: what is known of other values.
+        translate: gives, as `translated_block` does, what a block computes.
+    """
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     body, inputs = op.body.block, len(op.inputs)
     arrays = [np.asarray(operand, object) for operand in operands]
@@ -160,7 +170,7 @@ def structured(
         for index in indices:
             bits = terms.of_bits(index.result.type, iteration[index.dim.value.data])
             inner[index.result] = Number(bits, terms.true())
-        yielded = translated_block(terms, body, numbers, inner)
+        yielded = translate(terms, body, numbers, inner)
         outputs = zip(arrays[inputs:], places[inputs:], yielded, strict=True)
         for array, place, number in outputs:
             array[place] = number

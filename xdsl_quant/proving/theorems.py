@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, f32, i1
 from xdsl.ir import Attribute
 
+from .scalars import Number
 from .terms import UNSIGNED, Term, Terms, bit_count
-from .translation import Number
 
 Verdict = Literal["proved", "refuted", "unknown"]
 

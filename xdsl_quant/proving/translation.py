@@ -1,64 +1,28 @@
 """
-Functions as terms: what they compute, and for which arguments that is defined. A tensor,
+Functions as terms: what they return, and for which arguments that is defined. A tensor,
 whose sizes are known, is an array of terms: one for each element.
-
-A result is *defined* if it is not poison and nothing on the way to it has undefined
-behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. Where `arith`
-leaves the sign of a zero open, as `maxnumf` of two zeros does, a term has one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.arith import CmpfOp, CmpiOp
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    Signedness,
-    TensorType,
-    i1,
-)
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .terms import (
-    RoundingName,
-    Term,
-    Terms,
-    UnsupportedError,
-    bit_count,
-    float_sizes,
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Number:
-    """A value of an op, or an element of one."""
-
-    term: Term
-
-    is_defined: Term
-    """A condition: whether it is neither poison nor the result of undefined behaviour."""
-
+from .scalars import Number, result
+from .tensors import TENSOR_RULES, structured
+from .terms import Terms, UnsupportedError
 
 Numbers: TypeAlias = "Number | NDArray[Any]"
 """A scalar, or the elements of a tensor."""
-
-_Translated = tuple[Term, Term | None]
-"""What an op computes, and when that is defined if its operands are; always for `None`."""
-
-_Rule = Callable[[Terms, Operation, Sequence[Term]], _Translated]
 
 
 def translated(
@@ -106,8 +70,6 @@ def translated_block(
     Raises:
         UnsupportedError: if an op or a type has no term.
     """
-    from .tensors import TENSOR_RULES, structured
-
     numbers |= dict(zip(block.args, arguments, strict=True))
     *ops, last = block.ops
     for op in ops:
@@ -117,11 +79,11 @@ def translated_block(
         if (rule := TENSOR_RULES.get(op_name(op))) is not None:
             results = rule(terms, op, operands, numbers)
         elif isinstance(op, LinalgStructuredOperation):
-            results = structured(terms, op, operands, numbers)
+            results = structured(terms, op, operands, numbers, translated_block)
         elif any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
             results = [_elementwise(terms, op, operands)]
         else:
-            results = [_number(terms, op, operands)]
+            results = [result(terms, op, operands)]
         numbers.update(zip(op.results, results, strict=True))
     return [numbers[operand] for operand in last.operands]
 
@@ -136,304 +98,5 @@ def _elementwise(
     found = np.empty(arrays[0].shape, object)
     for index in np.ndindex(found.shape):
         numbers: list[Any] = [array[index] for array in arrays]
-        found[index] = _number(terms, op, numbers)
+        found[index] = result(terms, op, numbers)
     return found
-
-
-def _number(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
-    name = op_name(op)
-    if name == "arith.select":
-        condition, then, otherwise = operands
-        is_true = terms.equal(condition.term, terms.of_bits(i1, 1))
-        # What is not selected may be poison.
-        chosen = terms.choice(is_true, then.is_defined, otherwise.is_defined)
-        return Number(
-            terms.choice(is_true, then.term, otherwise.term),
-            terms.all(condition.is_defined, chosen),
-        )
-    if (rule := _RULES.get(name)) is None or len(op.results) != 1:
-        raise UnsupportedError(f"'{name}' op has no term")
-    term, is_defined = rule(terms, op, [operand.term for operand in operands])
-    conditions = [operand.is_defined for operand in operands]
-    if is_defined is not None:
-        conditions.append(is_defined)
-    return Number(term, terms.all(*conditions))
-
-
-def _type(op: Operation) -> Attribute:
-    return scalar_or_element_type(op.results[0].type)
-
-
-def _source(op: Operation) -> Attribute:
-    return scalar_or_element_type(op.operands[0].type)
-
-
-def bits_of(attribute: object) -> int:
-    """
-    The bits of a constant.
-
-    Raises:
-        UnsupportedError: if it is none of a number.
-    """
-    if isinstance(attribute, IntegerAttr):
-        return attribute.value.data
-    if isinstance(attribute, FloatAttr):
-        packed = cast(AnyFloat, attribute.type).pack([attribute.value.data])
-        return int.from_bytes(packed, "little")
-    raise UnsupportedError(f"constant '{attribute}' is no number")
-
-
-def _constant(terms: Terms, op: Operation, _: Sequence[Term]) -> _Translated:
-    value = cast(Any, op).value
-    return terms.of_bits(_type(op), bits_of(value)), None
-
-
-def _same_bits(_: Terms, __: Operation, operands: Sequence[Term]) -> _Translated:
-    return operands[0], None
-
-
-# Floats
-
-
-def _check_float(type_: Attribute) -> tuple[int, int]:
-    if (sizes := float_sizes(type_)) is None:
-        raise UnsupportedError(f"'{type_}' is no float type that has terms")
-    return sizes
-
-
-def _rounded(kind: str, direction: RoundingName = "RNE") -> _Rule:
-    """An op whose result is rounded."""
-
-    def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        _check_float(_type(op))
-        return terms.rounded(kind, _type(op), *operands, direction=direction), None
-
-    return rule
-
-
-def _exact(kind: str) -> _Rule:
-    """An op that rounds nothing."""
-
-    def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        return terms.op(kind, *operands), None
-
-    return rule
-
-
-def _min_max(kind: str, *, keeps_nan: bool) -> _Rule:
-    """The larger or the smaller number; of NaN and a number NaN, or else the number."""
-
-    def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        _check_float(_type(op))
-        first, second = operands
-        found = terms.choice(terms.op(kind, first, second), first, second)
-        for this, other in ((second, first), (first, second)):
-            is_nan = terms.op("FP_IS_NAN", this)
-            found = terms.choice(is_nan, this if keeps_nan else other, found)
-        return found, None
-
-    return rule
-
-
-def _to_float(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    source = _source(op)
-    if op_name(op) == "arith.uitofp":
-        source = IntegerType(bit_count(source), Signedness.UNSIGNED)
-    return terms.converted(source, _type(op), *operands), None
-
-
-def float_bits(value: int, sizes: tuple[int, int]) -> int | None:
-    """The bits of a power of two, or minus one, as a float; `None` if it is too large."""
-    exponent_bits, precision = sizes
-    bias = (1 << exponent_bits - 1) - 1
-    exponent = abs(value).bit_length() - 1
-    if exponent > bias:
-        return None
-    magnitude = exponent + bias << precision - 1
-    return magnitude | (value < 0) << exponent_bits + precision - 1
-
-
-def _to_integer(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    """A float, which is truncated; it is defined if the result is in range."""
-    (value,) = operands
-    is_signed = op_name(op) == "arith.fptosi"
-    source, width = _source(op), bit_count(_type(op))
-    sizes = _check_float(source)
-    truncated = terms.op("FP_RTI", terms.rounding("RTZ"), value)
-    limits = [(1 << width - is_signed, "FP_LT")]
-    limits += [(-1 << width - 1, "FP_GEQ")] if is_signed else []
-    conditions = [
-        terms.negation(terms.op(f"FP_IS_{kind}", value)) for kind in ("NAN", "INF")
-    ]
-    for limit, compare in limits:
-        if (bits := float_bits(limit, sizes)) is not None:
-            bound = terms.of_bits(source, bits)
-            conditions.append(terms.op(compare, truncated, bound))
-    if not is_signed:
-        zero = terms.of_bits(source, 0)
-        conditions.append(terms.op("FP_GEQ", truncated, zero))
-    kind = "FP_TO_SBV" if is_signed else "FP_TO_UBV"
-    term = terms.op(kind, terms.rounding("RTZ"), value, indices=[width])
-    return term, terms.all(*conditions)
-
-
-_FLOAT_PREDICATES = {
-    "oeq": ("FP_EQUAL", False),
-    "ogt": ("FP_GT", False),
-    "oge": ("FP_GEQ", False),
-    "olt": ("FP_LT", False),
-    "ole": ("FP_LEQ", False),
-    "ueq": ("FP_EQUAL", True),
-    "ugt": ("FP_GT", True),
-    "uge": ("FP_GEQ", True),
-    "ult": ("FP_LT", True),
-    "ule": ("FP_LEQ", True),
-}
-"""Predicates of `arith.cmpf`, and what they are for NaN."""
-
-_FLOAT_ORDER = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
-"""All predicates, at their numbers."""
-
-
-def _compared_floats(
-    terms: Terms, op: Operation, operands: Sequence[Term]
-) -> _Translated:
-    predicate = _FLOAT_ORDER[cast(CmpfOp, op).predicate.value.data]
-    is_nan = terms.op("OR", *(terms.op("FP_IS_NAN", operand) for operand in operands))
-    if predicate in ("false", "true"):
-        return terms.of_bits(_type(op), predicate == "true"), None
-    if predicate in ("ord", "uno"):
-        holds = is_nan if predicate == "uno" else terms.negation(is_nan)
-    elif predicate in ("one", "une"):
-        holds = terms.negation(terms.op("FP_EQUAL", *operands))
-        if predicate == "one":
-            holds = terms.all(holds, terms.negation(is_nan))
-    else:
-        kind, is_unordered = _FLOAT_PREDICATES[predicate]
-        holds = terms.op(kind, *operands)
-        if is_unordered:
-            holds = terms.op("OR", holds, is_nan)
-    return _bit(terms, op, holds), None
-
-
-# Integers
-
-
-def _bit(terms: Terms, op: Operation, condition: Term) -> Term:
-    one, zero = (terms.of_bits(_type(op), bit) for bit in (1, 0))
-    return terms.choice(condition, one, zero)
-
-
-_OVERFLOWS = {
-    "arith.addi": ("BV_ADD", "ADD"),
-    "arith.subi": ("BV_SUB", "SUB"),
-    "arith.muli": ("BV_MUL", "MUL"),
-}
-
-
-def _overflowing(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    kind, name = _OVERFLOWS[op_name(op)]
-    attribute = cast(Any, op).overflow_flags
-    flags = [] if attribute is None else [flag.value for flag in attribute.data]
-    conditions = [
-        terms.negation(
-            terms.op(f"BV_{'S' if flag == 'nsw' else 'U'}{name}_OVERFLOW", *operands)
-        )
-        for flag in flags
-        if flag != "none"
-    ]
-    return terms.op(kind, *operands), terms.all(*conditions) if conditions else None
-
-
-def _shift(kind: str) -> _Rule:
-    """A shift by less than the number of bits."""
-
-    def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        width = terms.of_bits(_type(op), bit_count(_type(op)))
-        return terms.op(kind, *operands), terms.op("BV_ULT", operands[1], width)
-
-    return rule
-
-
-def _resized(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-    before, after = bit_count(_source(op)), bit_count(_type(op))
-    if after < before:
-        return terms.op("BV_EXTRACT", *operands, indices=[after - 1, 0]), None
-    is_signed = op_name(op) in ("arith.extsi", "arith.index_cast")
-    kind = "BV_SIGN_EXTEND" if is_signed else "BV_ZERO_EXTEND"
-    return terms.op(kind, *operands, indices=[after - before]), None
-
-
-_INTEGER_PREDICATES = (
-    *("EQUAL", "DISTINCT", "BV_SLT", "BV_SLE", "BV_SGT", "BV_SGE"),
-    *("BV_ULT", "BV_ULE", "BV_UGT", "BV_UGE"),
-)
-"""The predicates of `arith.cmpi`, at their numbers."""
-
-
-def _compared_integers(
-    terms: Terms, op: Operation, operands: Sequence[Term]
-) -> _Translated:
-    kind = _INTEGER_PREDICATES[cast(CmpiOp, op).predicate.value.data]
-    return _bit(terms, op, terms.op(kind, *operands)), None
-
-
-def _extreme(kind: str) -> _Rule:
-    """The larger or the smaller integer."""
-
-    def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
-        return terms.choice(terms.op(kind, *operands), *operands), None
-
-    return rule
-
-
-_RULES: Mapping[str, _Rule] = {
-    "arith.constant": _constant,
-    "quant.scast": _same_bits,
-    "arith.addf": _rounded("FP_ADD"),
-    "arith.subf": _rounded("FP_SUB"),
-    "arith.mulf": _rounded("FP_MUL"),
-    "arith.divf": _rounded("FP_DIV"),
-    "arith.negf": _exact("FP_NEG"),
-    "arith.maxnumf": _min_max("FP_GT", keeps_nan=False),
-    "arith.minnumf": _min_max("FP_LT", keeps_nan=False),
-    "arith.maximumf": _min_max("FP_GT", keeps_nan=True),
-    "arith.minimumf": _min_max("FP_LT", keeps_nan=True),
-    "arith.cmpf": _compared_floats,
-    "arith.extf": _to_float,
-    "arith.truncf": _to_float,
-    "arith.sitofp": _to_float,
-    "arith.uitofp": _to_float,
-    "arith.fptosi": _to_integer,
-    "arith.fptoui": _to_integer,
-    "math.absf": _exact("FP_ABS"),
-    "math.fma": _rounded("FP_FMA"),
-    "math.sqrt": _rounded("FP_SQRT"),
-    "math.roundeven": _rounded("FP_RTI"),
-    "math.round": _rounded("FP_RTI", "RNA"),
-    "math.floor": _rounded("FP_RTI", "RTN"),
-    "math.ceil": _rounded("FP_RTI", "RTP"),
-    "math.trunc": _rounded("FP_RTI", "RTZ"),
-    "arith.addi": _overflowing,
-    "arith.subi": _overflowing,
-    "arith.muli": _overflowing,
-    "arith.andi": _exact("BV_AND"),
-    "arith.ori": _exact("BV_OR"),
-    "arith.xori": _exact("BV_XOR"),
-    "arith.shli": _shift("BV_SHL"),
-    "arith.shrsi": _shift("BV_ASHR"),
-    "arith.shrui": _shift("BV_SHR"),
-    "arith.extsi": _resized,
-    "arith.extui": _resized,
-    "arith.trunci": _resized,
-    "arith.index_cast": _resized,
-    "arith.cmpi": _compared_integers,
-    "arith.maxsi": _extreme("BV_SGT"),
-    "arith.minsi": _extreme("BV_SLT"),
-    "arith.maxui": _extreme("BV_UGT"),
-    "arith.minui": _extreme("BV_ULT"),
-}
-"""What ops compute."""

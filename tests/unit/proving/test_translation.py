@@ -12,8 +12,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from xdsl_quant.interpreters import run_function
+from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.terms import Terms, UnsupportedError
-from xdsl_quant.proving.translation import Number, translated
+from xdsl_quant.proving.translation import translated
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import parse_module
 
