@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast, get_args
 from tests.proving.kernels import KERNELS, all_distances
 from tests.proving.pairs import Choice, all_pairs
 from tests.proving.passes import INSTANCES, Instance
+from tests.proving.pushed import SEEDS, theorem
 from tests.proving.scales import SHIFTS, ScaleProver
 from xdsl_quant.diagnostics import table
 from xdsl_quant.proving import CastProver, RequantizationProver, Theorem, provers
@@ -123,6 +124,14 @@ def about_scales(shift: int) -> Sequence[Result]:
     return [Result(t.claim, t, f"shift {shift}", "") for t in found]
 
 
+def about_pushed_rescales(seed: int) -> Sequence[Result]:
+    """The claim for a random program."""
+    found = theorem(seed)
+    is_open = found.verdict == "unknown"
+    why = "a value that may differ is multiplied by another one" if is_open else ""
+    return [Result(found.claim, found, f"seed {seed}", why)]
+
+
 REQUANTIZATIONS = [
     (f"{source}:f32, 1518500250p-{shift}:101", f"{target}:f32, 1173741824p-44:13", mode)
     for source, target in product(
@@ -149,6 +158,7 @@ TABLES: Mapping[str, tuple[Callable[[Any], Sequence[Result]], Sequence[Any]]] = 
     "passes": (about_passes, INSTANCES),
     "shifts": (about_scales, SHIFTS),
     "requantization": (about_requantization, REQUANTIZATIONS),
+    "pushed": (about_pushed_rescales, SEEDS),
 }
 """What makes the rows of each table, and of what."""
 

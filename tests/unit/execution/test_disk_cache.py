@@ -220,7 +220,8 @@ def test_each_part_of_the_key(anew: Anew, codes: list[MachineCode]):
         ((TEXT, None), {"schedule": False}),
         *(((TEXT, None), {"cpu": name}) for name in [*cpu.available_cpus()][1:]),
     ]
-    texts = [(given, {"schedule": True, **options}) for given, options in texts]
+    every = {"schedule": True, "cpu": "native"}
+    texts = [(given, {**every, **options}) for given, options in texts]
     results = [anew(*arguments, **options) for arguments, options in texts]
     lowered = {function.text for function in results}
     # Without a zero point, the order of addition is all the same.
