@@ -151,13 +151,13 @@ _WRAPPING_CAST = re.compile(r"tosa\.cast .*\(tensor<.*xi32>\) -> tensor<.*xi(8|1
 
 
 def _public(tools: TosaTools, case: Case, file: bytes, expected: Expected) -> str:
-    status, text = tools.ask("convert", file)
+    status, text = tools.call("convert", file)
     if status != "ok":
         return "error"
     if re.search(r"\btfl\.\w+\"?\(", text):
         return "left as `tfl`"
     values = [*map(as_signless, inputs_of(case))]
-    status, results = tools.ask("run", text, values)
+    status, results = tools.call("run", text, values)
     if status != "runs":
         is_cast = _CAST_TO_ITSELF.search(text)
         return "illegal cast" if is_cast else "not run by the reference model"
@@ -180,7 +180,7 @@ def outcome_of(mlir: Mlir, tools: TosaTools, case: Case) -> Outcome:
         return Outcome(case.name, str(error), "refused", public)
     if tools.are_installed:
         arguments = arguments_of(module, inputs_of(case))
-        status, results = tools.ask("run", str(module), arguments)
+        status, results = tools.call("run", str(module), arguments)
         modelled = _verdict(results, expected) if status == "runs" else str(results)
     answer = validated(mlir, module)
     if not isinstance(answer, Accepted):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .own_process import OwnProcess, ProcessEnded
 from .runtimes import Unavailable
 
 Array = NDArray[Any]
@@ -20,51 +19,26 @@ TOSA_PYTHON = Path(".venv-tosa/bin/python")
 """The Python of the environment of `make tosa-tools`, which needs an old NumPy."""
 
 
-class TosaTools:
+class TosaTools(OwnProcess):
     """A process of the environment of `tosa-tools`."""
 
     def __init__(self, python: Path = TOSA_PYTHON):
+        worker = Path(__file__).with_name("tosa_worker.py")
+        # Nothing of the environment of this package is found there.
+        environment = {"PATH": os.environ["PATH"]}
+        super().__init__(python, worker, environment=environment)
         self.python = python
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def are_installed(self) -> bool:
         """Whether the environment is there."""
         return self.python.exists()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if (process := self._process) is not None:
-            # Both pipes are closed, and the end of its input ends the process.
-            process.communicate()
-            self._process = None
-
-    def ask(self, name: str, *arguments: Any) -> tuple[str, Any]:
+    def call(self, name: str, *arguments: Any) -> tuple[str, Any]:
         """What a function of `tosa_worker` returns; `aborts` if it ends the process."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [self.python, Path(__file__).with_name("tosa_worker.py")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                # Nothing of the environment of this package is found there.
-                env={"PATH": os.environ["PATH"]},
-            )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            pickle.dump((name, arguments), process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except (BrokenPipeError, EOFError):
-            process.kill()
-            self._close()
+            return self.ask((name, arguments))
+        except ProcessEnded:
             return "aborts", ""
 
     def run_file(
@@ -82,10 +56,10 @@ class TosaTools:
         Raises:
             Unavailable: if it is not converted, or results are not defined.
         """
-        status, text = self.ask("convert", file)
+        status, text = self.call("convert", file)
         if status != "ok":
             raise Unavailable(f"the converter fails: {text or status}".splitlines()[0])
-        status, results = self.ask(
+        status, results = self.call(
             "run_all", text, [[*map(_signless, run)] for run in runs]
         )
         if status != "runs":

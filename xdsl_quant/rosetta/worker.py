@@ -1,36 +1,19 @@
-"""
-A process for libraries: they print, some inputs abort them, and a library that was imported
-stays so.
-"""
+"""A process that calls methods of runtimes."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
 import sys
-from typing import Any, Self
+from typing import Any
 
+from .own_process import OwnProcess, ProcessEnded, answer_all
 from .runtimes import Unavailable
 
 
-class Worker:
-    """A process that is started when it is needed, and again when a library aborted it."""
+class Worker(OwnProcess):
+    """A process that calls methods."""
 
     def __init__(self):
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the process."""
-        if (process := self._process) is not None:
-            self._process = None
-            process.communicate()
+        super().__init__(sys.executable, "-m", __name__)
 
     def call(self, target: object, method: str, *arguments: Any) -> Any:
         """
@@ -39,32 +22,17 @@ class Worker:
         Raises:
             Unavailable: with the message of what it raises, or if it ends the process.
         """
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
         try:
-            pickle.dump((target, method, arguments), stdin)
-            stdin.flush()
-            is_result, answer = pickle.load(stdout)
-        except (BrokenPipeError, EOFError):
-            self._process.kill()
-            self.close()
+            is_result, answer = self.ask((target, method, arguments))
+        except ProcessEnded:
             raise Unavailable("its library ended the process") from None
         if not is_result:
             raise Unavailable(answer)
         return answer
 
 
-def _answer(
-    target: object, method: str, arguments: tuple[Any, ...]
-) -> tuple[bool, Any]:
+def _answer(request: tuple[object, str, tuple[Any, ...]]) -> tuple[bool, Any]:
+    target, method, arguments = request
     try:
         return True, getattr(target, method)(*arguments)
     except Unavailable as error:
@@ -75,19 +43,5 @@ def _answer(
         return False, f"{type(error).__name__}: {line}"
 
 
-def main() -> None:
-    """Answer each call from the standard input on the standard output."""
-    # What libraries print does not get among the results.
-    stdout = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while True:
-        try:
-            request = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(_answer(*request), stdout)
-        stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_all(_answer)

@@ -189,7 +189,7 @@ def test_errors_of_tosa_tools():
             Unavailable, match="the converter fails: ModuleNotFoundError"
         ):
             tools.run_file(b"", [], np.dtype(np.int8))
-        status, message = tools.ask("run", "", [])
+        status, message = tools.call("run", "", [])
         assert (status, message[:21]) == ("invalid", "PackageNotFoundError:")
     with TosaTools(Path("/bin/false")) as tools:
         with pytest.raises(Unavailable, match="the converter fails: aborts"):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import pytest
 from numpy.typing import NDArray
+
+from xdsl_quant.rosetta.own_process import OwnProcess, ProcessEnded, answer_all
 
 from .litert import LiteRT
 
@@ -33,25 +32,11 @@ class Run(NamedTuple):
         return self.steps[0] if self.steps else ()
 
 
-class LiteRTProcess:
+class LiteRTProcess(OwnProcess):
     """A process that runs files, and is started again after one that aborted it."""
 
     def __init__(self):
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> str:
-        """End the process; its exit code."""
-        if (process := self._process) is None:
-            return ""
-        self._process = None
-        process.communicate()
-        return str(process.returncode)
+        super().__init__(sys.executable, "-m", __name__)
 
     def run(
         self, file: bytes, inputs: Sequence[Array], is_reference: bool = True
@@ -70,22 +55,10 @@ class LiteRTProcess:
         self, file: bytes, steps: Sequence[Sequence[Array]], is_reference: bool = True
     ) -> Run:
         """The same for several steps, with the state that the steps before have left."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        pickle.dump((file, steps, is_reference), stdin)
-        stdin.flush()
         try:
-            return Run(*pickle.load(stdout))
-        except EOFError:
-            return Run("aborts", self._close(), ())
+            return Run(*self.ask((file, steps, is_reference)))
+        except ProcessEnded as e:
+            return Run("aborts", str(e), ())
 
 
 def runs(
@@ -116,19 +89,5 @@ def _run(file: bytes, steps: Sequence[Sequence[Array]], is_reference: bool) -> A
     return "runs", "", results
 
 
-def main() -> None:
-    """Answer each file from the standard input on the standard output."""
-    # What LiteRT prints does not get among the results.
-    stdout = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while True:
-        try:
-            request = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(_run(*request), stdout)
-        stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    answer_all(lambda request: _run(*request))
