@@ -275,8 +275,12 @@ class CastProver:
 
         Raises:
             UnsupportedError: if the expressed type has 64 bits, it and the storage type
-                have more than 16, or the cast truncates.
+                have more than 16, the cast truncates, or the scale is a symbol.
         """
+        if self.scales is not None:
+            raise UnsupportedError(
+                "all inputs are tried for one scale, not for all scales"
+            )
         steps = self._steps()
         for name, function in (
             ("compiled", self._compiled_quantization()),

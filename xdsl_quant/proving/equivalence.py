@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,
+    ScaledQuantizedType,
     StoredQuantizedType,
     scalar_or_element_type,
 )
@@ -22,7 +24,7 @@ from xdsl_quant.runtime.loading import apply_passes
 from .pipelines import lowering
 from .scalars import Number
 from .tensors import elements, static_shape
-from .terms import Term, Terms, UnsupportedError, bit_count
+from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import Theorem, number
 from .translation import translated
 
@@ -72,7 +74,7 @@ def equivalent(
 
     Raises:
         UnsupportedError: if an op has no term, or arguments or results differ in number,
-            in shape or in bits.
+            in shape or in bits, or stored values express something else.
         IRError: if a pass fails.
         ValueError: if there is no such function.
     """
@@ -121,6 +123,7 @@ def equivalent(
         return Theorem(claim, "unknown", "solver", answer.seconds, details)
     bits = iter(answer.values)
     inputs = ", ".join(f"{e.name} = {number(e.type, next(bits))}" for e in known)
+    inputs = inputs or "without arguments"
     texts = [
         [
             number(element.type, value) if next(bits) else "undefined"
@@ -169,19 +172,67 @@ def preserved(
 def _check_same(
     noun: str, before: Sequence[Attribute], after: Sequence[Attribute]
 ) -> None:
-    layouts = [
-        [
-            (static_shape(type_), bit_count(_stored(scalar_or_element_type(type_))))
-            for type_ in types
-        ]
-        for types in (before, after)
-    ]
+    layouts = [[_layout(type_) for type_ in types] for types in (before, after)]
+    texts = [", ".join(map(str, types)) or "none" for types in (before, after)]
     if layouts[0] != layouts[1]:
-        texts = [", ".join(map(str, types)) or "none" for types in (before, after)]
         raise UnsupportedError(
             f"{noun} are {texts[1]} after, expected as many elements and bits as before: "
             f"{texts[0]}"
         )
+    if not all(map(_express_the_same, before, after)):
+        raise UnsupportedError(
+            f"{noun} are {texts[1]} after, expected the storage range, scales and zero "
+            f"points as before: {texts[0]}"
+        )
+
+
+def _layout(type_: Attribute) -> tuple[object, ...]:
+    """The shape of a type, and the bits of its elements or the parts of these floats."""
+    stored = _stored(scalar_or_element_type(type_))
+    return static_shape(type_), float_sizes(stored) or bit_count(stored)
+
+
+def _express_the_same(before: Attribute, after: Attribute) -> bool:
+    """
+    Whether all stored values of two types with one layout express the same, as scales
+    that are fixed-point ones do, unless one type does not say what they express.
+    """
+    types = [scalar_or_element_type(type_) for type_ in (before, after)]
+    first, second = types
+    if not isinstance(first, ScaledQuantizedType):
+        return True
+    if not isinstance(second, ScaledQuantizedType):
+        return True
+    if (first.storage_range, first.expressed_type) != (
+        second.storage_range,
+        second.expressed_type,
+    ):
+        return False
+    scales, zero_points = zip(
+        *(_parameters(type_, static_shape(before)) for type_ in (first, second)),
+        strict=True,
+    )
+    return np.allclose(*scales, rtol=2**-30, atol=0) and np.array_equal(*zero_points)
+
+
+def _parameters(
+    type_: ScaledQuantizedType, shape: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The scale, a number of the expressed type, and the zero point of each element."""
+    blocks, expressed = type_.get_blocks(), type_.expressed_type
+    counts = [blocks[d][0] if d in blocks else 1 for d in range(len(shape))]
+    places = np.ix_(
+        *(
+            np.arange(size) // blocks[d][1] if d in blocks else np.zeros(size, int)
+            for d, size in enumerate(shape)
+        )
+    )
+    scales = type_.get_scales()
+    rounded = expressed.unpack(expressed.pack(scales.ravel().tolist()), scales.size)
+    return (
+        np.array(rounded).reshape(counts)[places],
+        type_.get_zero_points().reshape(counts)[places],
+    )
 
 
 def _stored(type_: Attribute) -> Attribute:

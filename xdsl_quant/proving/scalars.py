@@ -12,7 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects.arith import CmpfOp, CmpiOp
+from xdsl.dialects.arith import (
+    CmpfOp,
+    CmpiOp,
+    FastMathFlagsAttr,
+    IntegerOverflowAttr,
+)
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -60,6 +65,7 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
         UnsupportedError: if it has no term.
     """
     name = op_name(op)
+    _check_flags(op)
     if name == "arith.select":
         condition, then, otherwise = operands
         is_true = terms.equal(condition.term, terms.of_bits(i1, 1))
@@ -76,6 +82,25 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     if is_defined is not None:
         conditions.append(is_defined)
     return Number(term, terms.all(*conditions))
+
+
+_FLAGS = ("fastmath", "overflowFlags", "roundingmode", "exact", "isExact", "nonNeg")
+"""Attributes that change what an op computes, or when that is defined."""
+
+
+def _check_flags(op: Operation) -> None:
+    """
+    Raises:
+        UnsupportedError: if an attribute says what a term does not.
+    """
+    given = {**op.attributes, **op.properties}
+    for name in _FLAGS:
+        flags = given.get(name)
+        if flags is None or (op_name(op) in _OVERFLOWS and name == "overflowFlags"):
+            continue
+        if flags in (FastMathFlagsAttr("none"), IntegerOverflowAttr("none")):
+            continue
+        raise UnsupportedError(f"'{op_name(op)}' op with '{name}' has no term")
 
 
 def _type(op: Operation) -> Attribute:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     IntegerType,
     ShapedType,
+    UnrankedTensorType,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.interpreter import Interpreter
@@ -46,6 +47,8 @@ def static_shape(type_: Attribute) -> tuple[int, ...]:
     Raises:
         UnsupportedError: if one is dynamic.
     """
+    if isinstance(type_, UnrankedTensorType):
+        raise UnsupportedError(f"'{type_}' has no rank, expected static sizes")
     shape = type_.get_shape() if isinstance(type_, ShapedType) else ()
     if DYNAMIC_INDEX in shape:
         raise UnsupportedError(f"'{type_}' has a dynamic size, expected static ones")
@@ -120,7 +123,12 @@ def _extract(
     _: Terms, __: Operation, operands: Sequence[Any], ___: dict[SSAValue, Any]
 ) -> Sequence[Any]:
     source, *indices = operands
-    return [source[tuple(map(_known, indices))]]
+    place = tuple(map(_known, indices))
+    if any(i >= size for i, size in zip(place, source.shape, strict=True)):
+        raise UnsupportedError(
+            f"'tensor.extract' op has an index that is out of bounds of {source.shape}"
+        )
+    return [source[place]]
 
 
 def _moved(
@@ -131,7 +139,8 @@ def _moved(
         static_shape(value.type)
     interpreter = Interpreter(cast(Any, op.get_toplevel_object()))
     register_implementations(interpreter)
-    return interpreter.run_op(op, tuple(operands))
+    numbers = [_known(o) if isinstance(o, Number) else o for o in operands]
+    return interpreter.run_op(op, tuple(numbers))
 
 
 def structured(

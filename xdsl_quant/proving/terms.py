@@ -6,10 +6,13 @@ Importing this fails without the extra `prove`.
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from threading import current_thread, main_thread
 from typing import Any, Literal, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -249,7 +252,8 @@ class Terms:
         for condition in (*self._assumed, self.negation(claim)):
             solver.assert_formula(condition)
         start = time.perf_counter()
-        found = solver.check_sat()
+        with _interruptible(solver):
+            found = solver.check_sat()
         taken = time.perf_counter() - start
         if found == bitwuzla.Result.UNSAT:
             return Answer("holds", taken)
@@ -257,6 +261,28 @@ class Terms:
             return Answer("unknown", taken)
         values = [bits_of_value(solver.get_value(symbol)) for symbol in symbols]
         return Answer("fails", taken, values)
+
+
+@contextmanager
+def _interruptible(solver: Any) -> Generator[None]:
+    """Stop the solver at Ctrl-C, of which Python knows while it calls a function."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    is_interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+
+    solver.configure_terminator(lambda: is_interrupted)
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if is_interrupted:
+        signal.raise_signal(signal.SIGINT)
 
 
 @dataclass(frozen=True)

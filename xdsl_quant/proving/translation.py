@@ -73,7 +73,7 @@ def translated_block(
     numbers |= dict(zip(block.args, arguments, strict=True))
     *ops, last = block.ops
     for op in ops:
-        if all(result in numbers for result in op.results):
+        if op.results and all(result in numbers for result in op.results):
             continue
         operands = [numbers[operand] for operand in op.operands]
         if (rule := TENSOR_RULES.get(op_name(op))) is not None:

@@ -22,6 +22,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -37,6 +38,7 @@ from .options import (
     add_passes_option,
     add_progress_option,
     add_rounding_options,
+    add_size_options,
     command_parser,
     given_rounding,
     shows_progress,
@@ -100,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     add_rounding_options(parser, "casts")
     add_passes_option(parser)
     add_progress_option(parser)
-    parser.set_defaults(shape=[], static=False)
+    add_size_options(parser)
     return parser
 
 
@@ -133,6 +135,7 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
     from xdsl_quant.proving.modules import has_casts
     from xdsl_quant.proving.pipelines import lowering
 
+    _check_options(options)
     if options.to is not None:
         # The prover checks that they are fixed-point types.
         source, target = map(cast(Any, parse_type), (options.module, options.to))
@@ -181,6 +184,41 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
         if options.all_inputs:
             theorems = chain(theorems, prover.all_inputs(progress))
         yield f"{prover.cast.type}: {prover.passes}", theorems
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """
+    Raises:
+        ValueError: if an option has no meaning, alone or with others.
+    """
+    if not 0 < options.seconds < math.inf:
+        raise ValueError(
+            f"expected a positive number of --seconds, found {options.seconds:g}"
+        )
+    given = {
+        "--after": options.after is not None,
+        "--all-inputs": options.all_inputs,
+        "--entry": options.entry is not None,
+        "--fuse": options.fuse,
+        "--passes": bool(options.passes),
+        "--scale-rounding": options.scale_rounding != "single",
+        "--scales": options.scales is not None,
+    }
+    for name in given_rounding(options):
+        given[f"--{name.replace('_', '-')}"] = True
+    if options.to is not None:
+        unused, where = {*given} - {"--scale-rounding"}, "with --to"
+    elif options.after is not None:
+        unused, where = {"--all-inputs", "--scales"}, "with --after"
+    else:
+        unused, where = {"--entry", "--scale-rounding"}, "without --after"
+        if options.module.startswith("!"):
+            unused, where = {*unused, "--passes"}, "of a type"
+        if options.scales is not None and options.all_inputs:
+            unused, where = {"--all-inputs"}, "with --scales"
+    for name in sorted(unused):
+        if given[name]:
+            raise ValueError(f"option {name} has no meaning {where}; leave it out")
 
 
 def _chunks(chunks: Iterable[int]) -> Iterator[int]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import signal
+from threading import Timer
 
-from xdsl_quant.proving import UnsupportedError, equivalent, preserved
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_quant.proving import UnsupportedError, equivalent, preserved, provers
 from xdsl_quant.proving.pipelines import lowering
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
@@ -181,3 +185,173 @@ func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {
     with pytest.raises(UnsupportedError) as missing:
         preserved(parse_module(exponential), "canonicalize")
     assert str(missing.value) == "'math.exp' op has no term"
+
+
+SUM = """
+func.func @main(%x: f32, %y: f32) -> f32 {{
+  %z = arith.{} : f32
+  return %z : f32
+}}"""
+SHIFTED = """
+func.func @main(%x: i8, %y: i8) -> i8 {{
+  %z = arith.shli %x, %y {}: i8
+  return %z : i8
+}}"""
+ROUNDED = """
+func.func @main(%x: f64) -> f32 {{
+  %z = "arith.truncf"(%x) {{{}}} : (f64) -> f32
+  return %z : f32
+}}"""
+CALLED = """
+func.func private @f(f32)
+func.func @main(%x: f32) -> f32 {{
+  {}
+  return %x : f32
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "changed", "message"),
+    [
+        (
+            SUM,
+            "addf %x, %y",
+            "addf %x, %y fastmath<nnan>",
+            "'arith.addf' op with 'fastmath'",
+        ),
+        (
+            SUM,
+            "divf %x, %y",
+            "divf %x, %y fastmath<arcp>",
+            "'arith.divf' op with 'fastmath'",
+        ),
+        (SHIFTED, "", "overflow<nsw> ", "'arith.shli' op with 'overflowFlags'"),
+        (
+            ROUNDED,
+            "",
+            "roundingmode = 3 : i32",
+            "'arith.truncf' op with 'roundingmode'",
+        ),
+        (CALLED, "", "func.call @f(%x) : (f32) -> ()", "'func.call' op"),
+    ],
+)
+def test_what_ops_say_beside_their_operands(
+    text: str, plain: str, changed: str, message: str
+):
+    modules = [parse_module(text.format(part)) for part in (plain, changed)]
+    assert equivalent(modules[0], modules[0]).verdict == "proved"
+    for pair in (modules, modules[::-1]):
+        with pytest.raises(UnsupportedError) as error:
+            equivalent(*pair)
+        assert str(error.value) == f"{message} has no term"
+
+
+def _same(type_: str) -> ModuleOp:
+    return parse_module(f"""
+func.func @main(%x: {type_}) -> {type_} {{
+  return %x : {type_}
+}}""")
+
+
+@pytest.mark.parametrize(
+    ("after", "is_same"),
+    [
+        ("tensor<2x!quant.uniform<i8:f32:0, {0.5:3, 0.5:3}>>", True),
+        ("tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5:3, 0.5:3}>>", True),
+        ("tensor<2x!quant.uniform<i8:f32:{0:2}, {0.5:3}>>", True),
+        ("tensor<2x!quant.fixed_point<i8:f32, 1073741824p-31:3>>", True),
+        ("tensor<2x!quant.any<i8:f32>>", True),
+        ("tensor<2xi8>", True),
+        ("tensor<2x!quant.uniform<i8:f32, 0.25:3>>", False),
+        ("tensor<2x!quant.uniform<i8:f32, 0.5:2>>", False),
+        ("tensor<2x!quant.uniform<i8:f32:0, {0.5:3, 0.25:3}>>", False),
+        ("tensor<2x!quant.uniform<i8<0:10>:f32, 0.5:3>>", False),
+        ("tensor<2x!quant.uniform<u8:f32, 0.5:3>>", False),
+        ("tensor<2x!quant.uniform<i8:f16, 0.5:3>>", False),
+    ],
+)
+def test_stored_values_that_express_something_else_are_not_the_same(
+    after: str, is_same: bool
+):
+    before = "tensor<2x!quant.uniform<i8:f32, 0.5:3>>"
+    modules = _same(before), _same(after)
+    if is_same:
+        assert equivalent(*modules).verdict == "proved"
+        return
+    with pytest.raises(UnsupportedError) as error:
+        equivalent(*modules)
+    assert "expected the storage range, scales and zero points as before" in str(
+        error.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        (("f32", "i32"), "arguments are i32 after, expected as many elements and bits"),
+        (
+            ("f16", "bf16"),
+            "arguments are bf16 after, expected as many elements and bits",
+        ),
+        (("tensor<*xf32>",) * 2, "'tensor<*xf32>' has no rank, expected static sizes"),
+    ],
+)
+def test_types_of_other_values(types: tuple[str, str], message: str):
+    with pytest.raises(UnsupportedError) as error:
+        equivalent(*map(_same, types))
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%c = arith.constant 9 : index", "has an index that is out of bounds of (4,)"),
+        (
+            "%c = arith.constant -1 : index",
+            "has an index that is out of bounds of (4,)",
+        ),
+        ("%c = arith.addi %i, %i : index", "an index depends on an argument"),
+    ],
+)
+def test_indices(line: str, message: str):
+    module = parse_module(f"""
+func.func @main(%x: tensor<4xf32>, %i: index) -> f32 {{
+  {line}
+  %z = tensor.extract %x[%c] : tensor<4xf32>
+  return %z : f32
+}}""")
+    with pytest.raises(UnsupportedError) as error:
+        equivalent(module, module)
+    assert message in str(error.value)
+
+
+def test_offsets_that_depend_on_arguments():
+    module = parse_module("""
+func.func @main(%x: tensor<4xf32>, %i: index) -> tensor<2xf32> {
+  %z = tensor.extract_slice %x[%i][2][1] : tensor<4xf32> to tensor<2xf32>
+  return %z : tensor<2xf32>
+}""")
+    with pytest.raises(UnsupportedError, match="an index depends on an argument"):
+        equivalent(module, module)
+
+
+def test_functions_without_arguments():
+    text = """
+func.func @main() -> f32 {
+  %r = arith.constant 1.0 : f32
+  return %r : f32
+}"""
+    modules = [parse_module(each) for each in (text, text.replace("1.0", "2.0"))]
+    assert equivalent(*modules).details == (
+        "without arguments: result 0 = 1.0 before, and 2.0 after"
+    )
+
+
+def test_the_solver_can_be_interrupted():
+    # That it is monotone takes minutes.
+    (prover,) = provers("!quant.uniform<i8:f64, 0.3:5>")
+    timer = Timer(1.0, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        prover.is_monotone()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

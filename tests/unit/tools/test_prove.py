@@ -139,6 +139,31 @@ def test_products(capsys: pytest.CaptureFixture[str]):
             [U4, "--rounding-mode", "truncate", "--zero-point-order", "after-rounding"],
             f"{U4}: error: zero point order 'after-rounding' needs rounding to nearest",
         ),
+        *(
+            (
+                [U4, "--seconds", seconds],
+                f"{U4}: error: expected a positive number of --seconds, found {seconds}",
+            )
+            for seconds in ("0", "-1", "nan", "inf")
+        ),
+        *(
+            (
+                [U4, *options.split()],
+                f"{U4}: error: option {name} has no meaning {where}; leave it out",
+            )
+            for options, name, where in (
+                ("--entry main", "--entry", "of a type"),
+                ("--passes canonicalize", "--passes", "of a type"),
+                ("--scales 1 2 --all-inputs", "--all-inputs", "with --scales"),
+                ("--after canonicalize --scales 1 2", "--scales", "with --after"),
+                ("--to f32 --after canonicalize", "--after", "with --to"),
+                ("--to f32 --rounding-mode truncate", "--rounding-mode", "with --to"),
+            )
+        ),
+        (
+            ["model.mlir", "--scale-rounding", "double"],
+            "model.mlir: error: option --scale-rounding has no meaning without --after",
+        ),
     ],
 )
 def test_mistakes(
@@ -148,3 +173,14 @@ def test_mistakes(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[0].startswith(message)
+
+
+def test_sizes_of_a_file(capsys: pytest.CaptureFixture[str]):
+    path = str(Path(__file__).parents[3] / "docs/examples/dense.tflite")
+    assert main([path, "--after", "canonicalize"]) == 1
+    assert "dynamic size" in capsys.readouterr().err
+    assert main([path, "--static", "--after", "canonicalize", "--seconds", "1"]) in (
+        0,
+        1,
+    )
+    assert "dynamic size" not in capsys.readouterr().err
