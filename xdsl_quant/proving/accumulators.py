@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -38,6 +39,9 @@ from xdsl_quant.transforms.propagation.resolution.describing import value_names
 from xdsl_quant.transforms.tfl.windows import window_of
 
 from .theorems import Theorem
+
+_WITHOUT_WINDOW = ("tfl.fully_connected", "stablehlo.dot_general")
+"""Products that no window moves for, which has no padding."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +139,21 @@ def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accu
     zero_points = type_.zero_point_range
     # If zero points differ, each product has one of its own.
     values = low - zero_points[1], high - zero_points[0]
+    # Padding is the zero point, which need not be in the storage range.
+    is_padded = op_name(op) not in _WITHOUT_WINDOW and not values[0] <= 0 <= values[1]
+    ends = (*values, 0) if is_padded else values
     trait = quantization_trait(op, AffineOpCoefficient)
     weights = _weights(rhs)
     contracted = () if trait is None else trait.contracted_of(op)
     if weights is None or not contracted:
-        smallest, largest = _of_any_weights(rhs, contracted, values)
+        smallest, largest = _of_any_weights(rhs, contracted, ends)
     else:
         if type_.storage_type_integral_width > 16:
             # Python's integers have any size.
             weights = weights.astype(object)
-        products = [weights * value for value in values]
+        products = [weights * value for value in ends]
         smallest, largest = (
-            function(*products).sum(axis=tuple(contracted))
+            reduce(function, products).sum(axis=tuple(contracted))
             for function in (np.minimum, np.maximum)
         )
     biases = _bias(op, smallest.shape)
@@ -165,6 +172,7 @@ def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accu
         is_known
         and has_known_bias
         and zero_points[0] == zero_points[1]
+        and not is_padded
         and _has_whole_window(op, lhs, rhs),
     )
 
@@ -192,7 +200,7 @@ def _weights(value: SSAValue) -> NDArray[Any] | None:
 
 
 def _of_any_weights(
-    value: SSAValue, contracted: Sequence[int], values: tuple[int, int]
+    value: SSAValue, contracted: Sequence[int], values: Sequence[int]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The bounds of sums for weights that are no constants."""
     type_ = _type(value)
@@ -245,7 +253,7 @@ def _width(op: Operation, type_: StoredQuantizedType) -> int:
 def _has_whole_window(op: Operation, lhs: SSAValue, rhs: SSAValue) -> bool:
     """Whether some window lies within the input: then all products may be of any inputs."""
     name = op_name(op)
-    if name in ("tfl.fully_connected", "stablehlo.dot_general"):
+    if name in _WITHOUT_WINDOW:
         return True
     if name not in ("tfl.conv_2d", "tfl.depthwise_conv_2d"):
         return False

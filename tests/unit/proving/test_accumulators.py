@@ -137,3 +137,33 @@ func.func @main(%x: tensor<1x{columns}x!x>, %w: tensor<{columns}x1x!w>) -> tenso
     assert found.high == 131 * 127 * columns
     assert (found.low, found.channel) == (-131 * 127 * columns, None)
     assert found.theorem().verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("type_", "expected"),
+    [
+        ("!quant.uniform<i8:f32, 1.0>", (-383, 382, True)),
+        # Inputs are from 5 to 15, and padding is 0.
+        ("!quant.uniform<i8<0:10>:f32, 1.0:-5>", (-15, 30, False)),
+    ],
+)
+def test_padding_need_not_be_in_the_storage_range(
+    type_: str, expected: tuple[int, int, bool]
+):
+    module = parse_module(f"""
+!x = tensor<1x3x1x1x{type_}>
+!w = tensor<1x3x1x1x!quant.uniform<i8:f32, 1.0>>
+func.func @main(%x: !x) -> !w {{
+  %w = "tfl.pseudo_qconst"() {{
+    qtype = !w, value = dense<[[[[1]], [[1]], [[-1]]]]> : tensor<1x3x1x1xi8>
+  }} : () -> !w
+  %b = "tfl.no_value"() {{value}} : () -> none
+  %y = "tfl.conv_2d"(%x, %w, %b) {{
+    dilation_h_factor = 1 : i32, dilation_w_factor = 1 : i32,
+    fused_activation_function = "NONE", padding = "SAME",
+    stride_h = 1 : i32, stride_w = 1 : i32
+  }} : (!x, !w, none) -> !w
+  return %y : !w
+}}""")
+    (found,) = accumulators(module)
+    assert (found.low, found.high, found.is_reached) == expected
