@@ -15,7 +15,7 @@ from ..mlir_bindings import ir
 from .contractions import Contraction, Factor
 from .memrefs import constant_of, steps_of
 from .packing import Packing, Transposition
-from .vector_code import Loop, merged
+from .vector_code import LANES, Loop, merged
 from .vnni_code import ChannelProduct, Product, RuntimeMatrix
 
 _MOST_GROUPS = 32
@@ -154,6 +154,12 @@ def _with_constant(
     if lhs_steps.get(column, 0) not in (0, 1) or result_steps[dimension] != 1:
         return None
     counts = {loop: weights.shape[dimensions[loop]] for loop in reductions}
+    if repeats > 1 and (
+        lhs.indices[-1] != ir.AffineExpr.get_dim(column)
+        or LANES % repeats
+        or sizes[column] % repeats
+    ):
+        return None
     transposition = None
     if not (is_of_channels := bool(lhs_steps.get(column))):
         transposition, lhs_steps = _row_major(

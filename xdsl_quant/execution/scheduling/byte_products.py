@@ -69,33 +69,29 @@ def keep_byte_products(module: Any) -> None:
         for factor in (found.lhs, found.rhs):
             if factor.is_computed:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
+    made: set[Any] = set()
+    """Elementwise ops that make tensors of the sums of products."""
     for op in generic:
         if is_kept(op):
             continue
         inputs = [*op.operands][: op.attributes["operandSegmentSizes"][0]]
-        made = [(i, v.owner) for i, v in enumerate(inputs) if _is_made_of_sums(v)]
-        for i, owner in made:
+        owners = [made_by(value, "linalg.generic") for value in inputs]
+        found = [(i, owner) for i, owner in enumerate(owners) if owner in made]
+        for i, owner in found:
             # What is elementwise is computed with the sums of the last product.
             if not _is_elementwise(op) or any(
-                owner.operation.is_before_in_block(later.operation) for _, later in made
+                owner.is_before_in_block(later) for _, later in found
             ):
                 _keep_in_memory(op, i)
+        owners = [made_by(value, "linalg.generic") for value in op.operands]
+        if _is_elementwise(op) and any(
+            owner and (is_kept(owner) or owner in made) for owner in owners
+        ):
+            made.add(op)
 
 
 def _is_elementwise(op: Any) -> bool:
     return all("parallel" in str(kind) for kind in op.attributes["iterator_types"])
-
-
-def _is_made_of_sums(value: Any) -> bool:
-    """Whether an elementwise op makes a tensor of the sums of a product."""
-    op = made_by(value, "linalg.generic")
-    if not op or not _is_elementwise(op):
-        return False
-    return any(
-        (made := made_by(operand, "linalg.generic"))
-        and (is_kept(made) or _is_made_of_sums(operand))
-        for operand in op.operands
-    )
 
 
 def is_kept(op: Any) -> bool:

@@ -74,6 +74,11 @@ func.func @f(%a: tensor<{lhs}>, %c: tensor<{sums}>) -> tensor<{sums}> {{
 }}"""
 
 
+def quotient(divisor: int) -> tuple[str, str, str]:
+    """Maps of columns of which so many have the same bytes."""
+    return f"(m, k, n floordiv {divisor})", "(k, n)", "(m, n)"
+
+
 def kept(text: str) -> int:
     """How many ops of a module are found to be products of bytes."""
     with ir.Context(), ir.Location.unknown():
@@ -184,6 +189,13 @@ def test_windows(channels: int, stride: int, dilation: int):
         ((3, 5, 2), (5, 7), (3, 7), ("(m, k, j)", "(k, n)", "(m, n)"), "m, n, k, j"),
         ((3, 5), (9, 7), (3, 7), ("(m, k)", "(k + 2, n)", "(m, n)"), "m, n, k"),
         ((3, 5), (5, 7), (3, 5), ("(m, k)", "(k, n + 2)", "(m, n)"), "m, n, k"),
+        # Quotients: of what is summed up, of rows, and of columns that are no whole
+        # groups, or not in a vector
+        ((3, 8), (16, 7), (3, 7), ("(m, k floordiv 2)", "(k, n)", "(m, n)"), "m, n, k"),
+        ((8, 3), (8, 7), (6, 7), ("(k, m floordiv 2)", "(k, n)", "(m, n)"), "m, n, k"),
+        ((3, 5, 3), (5, 9), (3, 9), quotient(3), "m, n, k"),
+        ((3, 5, 4), (5, 7), (3, 7), quotient(2), "m, n, k"),
+        ((3, 5, 2), (5, 64), (3, 64), quotient(32), "m, n, k"),
     ],
 )
 def test_other_contractions_stay(
@@ -291,3 +303,24 @@ def test_names_that_are_taken():
     expected = x.astype(np.int32) @ weights.astype(np.int32)
     actual = compile(text)(x, np.zeros((2, 16), np.int32))
     assert actual.tolist() == expected.tolist()
+
+
+def test_many_elementwise_ops():
+    # There are more than 2**60 paths from the last op back to the arguments.
+    type_ = "tensor<2x3xf32>"
+    identity = "affine_map<(m, n) -> (m, n)>"
+    ops = [
+        f"""%{i} = linalg.generic {{indexing_maps = [{identity}, {identity}, {identity}],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%{i - 1}, %{i - 2} : {type_}, {type_}) outs(%0 : {type_}) {{
+  ^bb0(%l: f32, %r: f32, %s: f32):
+    %t = arith.addf %l, %r : f32
+    linalg.yield %t : f32
+  }} -> {type_}"""
+        for i in range(2, 90)
+    ]
+    text = f"""func.func @f(%0: {type_}, %1: {type_}) -> {type_} {{
+  {"".join(ops)}
+  return %89 : {type_}
+}}"""
+    assert kept(text) == 0
