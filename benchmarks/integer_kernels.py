@@ -198,13 +198,15 @@ def _onnx_model(
     return model.SerializeToString()
 
 
-def _compiled(case: Case, passes: str, result: NDArray[np.int8]) -> Kernel:
+def _compiled(
+    case: Case, passes: str, result: NDArray[np.int8], threads: int = 1
+) -> Kernel:
     from xdsl_quant import execution
     from xdsl_quant.runtime.loading import apply_passes, parse_module
 
     module = parse_module(case.text())
     apply_passes(module, f"{passes},strip-func-quant-types,canonicalize")
-    function = execution.compile(module)
+    function = execution.compile(module, threads=threads)
     return lambda: function(case.source, out=result)
 
 
@@ -295,6 +297,42 @@ def _kernel_report(options: Options) -> Iterator[str]:
             for name, (_, times) in speeds.items()
             if name != "integers"
         )
+        if not case.is_convolution and (theirs := speeds.get("onnxruntime, u8")):
+            yield targets(
+                [
+                    Target(
+                        f"{case}: at most 1/1.3 of the time of onnxruntime, u8",
+                        1 / theirs[1],
+                        1 / 1.3,
+                        "x",
+                        "Without AMX both are limited by the same instruction.",
+                    )
+                ]
+            )
+    if len(os.sched_getaffinity(0)) > 1:
+        yield from _thread_report(cases[0], rounds)
+
+
+def _thread_times(case: Case, rounds: int) -> float:
+    """The time of one thread, as a multiple of the time of two."""
+    passes, results = _PASSES["integers"], [np.empty(case.shape, np.int8) for _ in "12"]
+    kernels = {
+        str(threads): _compiled(case, passes, result, threads)
+        for threads, result in enumerate(results, 1)
+    }
+    for kernel in kernels.values():
+        kernel()
+    if not np.array_equal(results[0], results[1]):
+        raise ValueError("two threads do not compute what one does")
+    seconds = in_turns(kernels, rounds)
+    return median(a / b for a, b in zip(seconds["1"], seconds["2"], strict=True))
+
+
+def _thread_report(case: Case, rounds: int) -> Iterator[str]:
+    times = in_fresh_process(_thread_times, case, rounds)
+    claim = f"{case}: two threads at least 1.7 times as fast as one"
+    yield f"{case} with two threads: {number(times)} times as fast as with one."
+    yield targets([Target(claim, 1 / times, 1 / 1.7, "x")])
 
 
 # Products of two activations

@@ -69,6 +69,7 @@ def keep_byte_products(module: Any) -> None:
         for factor in (found.lhs, found.rhs):
             if factor.is_computed:
                 _keep_in_memory(op, [*op.operands].index(factor.value))
+    position = {op: i for i, op in enumerate(generic)}
     made: set[Any] = set()
     """Elementwise ops that make tensors of the sums of products."""
     for op in generic:
@@ -80,7 +81,7 @@ def keep_byte_products(module: Any) -> None:
         for i, owner in found:
             # What is elementwise is computed with the sums of the last product.
             if not _is_elementwise(op) or any(
-                owner.is_before_in_block(later) for _, later in found
+                position[owner] < position[later] for _, later in found
             ):
                 _keep_in_memory(op, i)
         owners = [made_by(value, "linalg.generic") for value in op.operands]
