@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array
+from .arrays import Array, Floats
+from .small_floats import SMALL_FLOATS
 
 _ML_DTYPES = {
     "bf16": "bfloat16",
@@ -54,6 +55,34 @@ def float_dtype(name: str) -> np.dtype[Any]:
         ) from None
 
 
+def float_name(dtype: np.dtype[Any]) -> str:
+    """
+    The float type of a dtype, spelled as in MLIR.
+
+    Raises:
+        TypeError: if it is no dtype of floats.
+    """
+    for name, numpy_float in _NUMPY_FLOATS.items():
+        if dtype == numpy_float:
+            return name
+    for name, ml_name in _ML_DTYPES.items():
+        if dtype.name == ml_name:
+            return name
+    raise TypeError(f"values have dtype {dtype}, but must be floats")
+
+
+@cache
+def code_dtype(name: str) -> np.dtype[Any]:
+    """
+    The dtype of stored small floats, e.g. of `f8E4M3FN`: that of `ml_dtypes`, or `uint8`
+    for their codes if that is not installed.
+    """
+    try:
+        return float_dtype(name)
+    except ImportError:
+        return np.dtype(np.uint8)
+
+
 @cache
 def float_info(dtype: np.dtype[Any]) -> Any:
     """`numpy.finfo` of a dtype, also of the dtypes of `ml_dtypes`."""
@@ -73,6 +102,20 @@ def rounded(values: Array, dtype: np.dtype[Any]) -> Array:
         if values.dtype == np.float64 and dtype.type.__module__ != "numpy":
             values = _to_odd_f32(values)
         return values.astype(dtype, copy=False)
+
+
+def nearest_floats(values: Floats, name: str) -> Floats:
+    """
+    The nearest numbers of a type, by the name that it has in MLIR. A type without a
+    dtype in NumPy and `ml_dtypes`, an integer type among them, leaves them as they are.
+    """
+    if (format := SMALL_FLOATS.get(name)) is not None:
+        return format.decode(format.encode(values)).astype(np.float64)
+    try:
+        dtype = float_dtype(name)
+    except ValueError:
+        return values
+    return rounded(values, dtype).astype(np.float64)
 
 
 def _to_odd_f32(values: Array) -> Array:

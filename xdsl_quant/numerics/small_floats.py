@@ -1,0 +1,314 @@
+"""
+The floats of 4, 6 and 8 bits that MLIR has as types, their codes, and conversions.
+
+| format | exponent, mantissa, bias | largest | infinities | NaN |
+|---|---|---|---|---|
+| `f8E5M2` | 5, 2, 15 | 57344 | yes | yes |
+| `f8E4M3` | 4, 3, 7 | 240 | yes | yes |
+| `f8E3M4` | 3, 4, 3 | 15.5 | yes | yes |
+| `f8E4M3FN` | 4, 3, 7 | 448 | | two codes |
+| `f8E5M2FNUZ` | 5, 2, 16 | 57344 | | in place of -0 |
+| `f8E4M3FNUZ` | 4, 3, 8 | 240 | | in place of -0 |
+| `f8E4M3B11FNUZ` | 4, 3, 11 | 30 | | in place of -0 |
+| `f8E8M0FNU` | 8, 0, 127 | 2^127 | | one code; there is no sign and no 0 |
+| `f6E2M3FN` | 2, 3, 1 | 7.5 | | |
+| `f6E3M2FN` | 3, 2, 3 | 28 | | |
+| `f4E2M1FN` | 2, 1, 1 | 6 | | |
+
+A code is the bits of such a float as an unsigned integer, in the lowest bits of a `uint8`.
+Nothing here needs the package `ml_dtypes`; what `astype` of that gives is what `encode`
+gives, except that f64 is rounded once here and twice there.
+
+Example:
+
+```python
+import numpy as np
+
+from xdsl_quant.numerics.small_floats import small_float
+
+f4 = small_float("f4E2M1FN")
+print(f4.encode(np.float32([0.3, -2.5, 100])))
+print(f4.decode(np.uint8([1, 12, 7])))
+```
+
+prints
+
+```
+[ 1 12  7]
+[ 0.5 -2.   6. ]
+```
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .arrays import Array, check_bounds, check_unmasked, numbers
+
+_ENCODED = ("float16", "bfloat16", "float32", "float64")
+"""What is encoded."""
+
+_PIECE = 1 << 15
+"""How many elements are encoded at a time, so that what is between stays in the cache."""
+
+
+@dataclass(frozen=True)
+class SmallFloat:
+    """
+    A format of floats of at most 8 bits.
+
+    The magnitude of a code is what is left of it without the sign.
+    """
+
+    name: str
+    """The name of MLIR's type, e.g. `f8E4M3FN`."""
+
+    exponent_bits: int
+
+    mantissa_bits: int
+
+    bias: int
+    """What is added to an exponent; that of the smallest normal number is `1 - bias`."""
+
+    largest_code: int
+    """The code of the largest number."""
+
+    infinity: int | None = None
+    """The code of infinity, if there is one."""
+
+    nan: int | None = None
+    """The code that NaN without a sign becomes, if there is one."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there are negative numbers."""
+        return self.mantissa_bits > 0
+
+    @property
+    def bits(self) -> int:
+        """The number of bits of a code."""
+        return self.is_signed + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def sign_bit(self) -> int:
+        """What is added to the code of a number for its negative; 0 if there is none."""
+        return 1 << (self.exponent_bits + self.mantissa_bits) if self.is_signed else 0
+
+    @property
+    def has_negative_zero(self) -> bool:
+        """Whether -0 has a code."""
+        return self.is_signed and self.nan != self.sign_bit
+
+    @property
+    def overflow(self) -> int:
+        """The code of what is too large."""
+        codes = self.infinity, self.nan, self.largest_code
+        return next(code for code in codes if code is not None)
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest number with an implicit bit, from which on precision is full."""
+        return math.ldexp(1.0, 1 - self.bias)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest number."""
+        return float(self.values[self.largest_code])
+
+    @cached_property
+    def values(self) -> NDArray[np.float32]:
+        """The number, infinity or NaN that each code stands for."""
+        values = np.array([*map(self._value, range(1 << self.bits))], np.float32)
+        values.setflags(write=False)
+        return values
+
+    def _value(self, code: int) -> float:
+        if not self.is_signed:
+            return math.nan if code == self.nan else math.ldexp(1.0, code - self.bias)
+        is_negative, magnitude = divmod(code, self.sign_bit)
+        if code == self.nan or magnitude > self.largest_code:
+            is_infinite = magnitude == self.infinity
+            value = math.inf if is_infinite else math.nan
+        else:
+            exponent, mantissa = divmod(magnitude, 1 << self.mantissa_bits)
+            mantissa += (exponent > 0) << self.mantissa_bits
+            power = max(exponent, 1) - self.bias - self.mantissa_bits
+            value = math.ldexp(mantissa, power)
+        return -value if is_negative else value
+
+    # Conversion
+
+    def encode(self, values: ArrayLike, *, saturate: bool = False) -> NDArray[np.uint8]:
+        """
+        Codes of floats, each rounded once to the nearest, ties to even.
+
+        What is too large becomes infinity if there is one, otherwise NaN, otherwise the
+        largest number. NaN becomes NaN; where there is none it becomes -0, or 0 if it has
+        a sign. In `f8E8M0FNU` ties go up, as does all between 2^-127 and 2^-126, and what
+        is not positive is NaN. All this is what `ml_dtypes` has.
+
+        Args:
+            values: an array of any shape with dtype `float16`, `float32`, `float64`, or
+                `bfloat16` of `ml_dtypes`; or Python numbers, which are taken as f64.
+            saturate: limit numbers and infinities to the range of the format before. For
+                `f8E8M0FNU` this makes 2^-127 of 0 and of negative numbers.
+
+        Returns:
+            an array with dtype `uint8` and the shape of `values`.
+
+        Raises:
+            TypeError: if values have another dtype, or are a masked array.
+        """
+        check_unmasked(values, "values")
+        array = np.asarray(values)
+        if not isinstance(values, np.ndarray | np.generic) and array.dtype.kind in "iu":
+            array = array.astype(np.float64)
+        if array.dtype.name not in _ENCODED:
+            raise TypeError(
+                f"values have dtype {array.dtype}, but must be {', '.join(_ENCODED)}"
+            )
+        flat = array.reshape(-1)
+        codes = np.empty(flat.shape, np.uint8)
+        for start in range(0, flat.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            codes[piece] = self._codes(flat[piece], saturate)
+        return codes.reshape(array.shape)
+
+    def _codes(self, values: Array, saturate: bool) -> Array:
+        is_double = values.dtype.itemsize == 8
+        floats = values.astype(np.float64 if is_double else np.float32, copy=False)
+        with np.errstate(invalid="ignore"):
+            return self.codes_of(floats, is_double=is_double, saturate=saturate)
+
+    def codes_of(self, floats: Any, *, is_double: bool, saturate: bool) -> Any:
+        """
+        The formula of [`encode`][..encode].
+
+        Args:
+            floats: an array, or an expression that stands for one number.
+            is_double: whether they are f64, and not f32.
+            saturate: whether what is too large becomes the largest number.
+
+        Returns:
+            Codes as integers as wide as the floats.
+        """
+        bits, is_nan = float_bits(floats), np.isnan(floats)
+        limit = self.largest_code if saturate else self.overflow
+        codes = np.minimum(self._magnitude(np.abs(floats), is_double), limit)
+        if not self.is_signed:
+            codes = _where(bits <= 0, 0 if saturate else self.overflow, codes)
+            return _where(is_nan, self.overflow, codes)
+        sign = (bits >> (63 if is_double else 31)) & self.sign_bit
+        if self.nan is None:
+            return _where(is_nan, self.sign_bit - sign, codes + sign)
+        if self.has_negative_zero:
+            return _where(is_nan, self.nan, codes) + sign
+        codes = _where((codes & (self.sign_bit - 1)) != 0, codes + sign, codes)
+        return _where(is_nan, self.nan, codes)
+
+    def _magnitude(self, absolute: Any, is_double: bool) -> Any:
+        """
+        The codes of numbers without their sign, as if there were as many exponents as
+        needed; something larger than all codes for infinity.
+        """
+        if is_double:
+            float_type, mantissa_bits, bias = np.float64, 52, 1023
+        else:
+            float_type, mantissa_bits, bias = np.float32, 23, 127
+
+        def bits_of(number: float) -> int:
+            return int(float_bits(np.array(number, float_type)))
+
+        bits, smallest_normal = float_bits(absolute), bits_of(self.smallest_normal)
+        dropped = mantissa_bits - self.mantissa_bits
+        # Carries out of the mantissa are added to the exponent, which has another bias.
+        to_add = (1 << (dropped - 1)) - ((bias - self.bias) << mantissa_bits)
+        if not self.is_signed:
+            smallest = bits_of(math.ldexp(1.0, -self.bias))
+            above_smallest = _where(bits > smallest, 1, 0)
+            return _where(
+                bits >= smallest_normal, (bits + to_add) >> dropped, above_smallest
+            )
+        last = (bits >> dropped) & 1
+        normal = (bits + (to_add - 1) + last) >> dropped
+        # A sum is rounded to its last bit, which is that of the subnormal numbers.
+        unit = math.ldexp(1.0, 1 - self.bias + dropped)
+        subnormal = float_bits(absolute + float_type(unit)) - bits_of(unit)
+        return _where(bits >= smallest_normal, normal, subnormal)
+
+    def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
+        """
+        The numbers of codes; all are exact.
+
+        Args:
+            codes: an array of any shape of integers, or Python integers.
+
+        Returns:
+            an array with dtype `float32` and the shape of `codes`.
+
+        Raises:
+            TypeError: if codes are no integers, or a masked array.
+            ValueError: if an integer is no code.
+        """
+        array = numbers(codes, "codes", "iu")
+        last = (1 << self.bits) - 1
+        if array.dtype != np.uint8 or last < 255:
+            message = f"{{}} is no code of {self.name}, which are 0 to {last}"
+            check_bounds(array, 0, last, message)
+        return self.values[array]
+
+
+def float_bits(values: Any) -> Any:
+    """
+    The bits of floats as signed integers of the same size.
+
+    Args:
+        values: an array, or an expression that stands for one number.
+    """
+    if isinstance(values, np.ndarray):
+        array = cast(Array, values)
+        return array.view(f"i{array.itemsize}")
+    return values.bits()
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    return cast(Any, np).where(condition, a, b)
+
+
+_FORMATS = (
+    SmallFloat("f8E5M2", 5, 2, 15, 0x7B, infinity=0x7C, nan=0x7E),
+    SmallFloat("f8E4M3", 4, 3, 7, 0x77, infinity=0x78, nan=0x7C),
+    SmallFloat("f8E3M4", 3, 4, 3, 0x6F, infinity=0x70, nan=0x78),
+    SmallFloat("f8E4M3FN", 4, 3, 7, 0x7E, nan=0x7F),
+    SmallFloat("f8E5M2FNUZ", 5, 2, 16, 0x7F, nan=0x80),
+    SmallFloat("f8E4M3FNUZ", 4, 3, 8, 0x7F, nan=0x80),
+    SmallFloat("f8E4M3B11FNUZ", 4, 3, 11, 0x7F, nan=0x80),
+    SmallFloat("f8E8M0FNU", 8, 0, 127, 0xFE, nan=0xFF),
+    SmallFloat("f6E2M3FN", 2, 3, 1, 0x1F),
+    SmallFloat("f6E3M2FN", 3, 2, 3, 0x1F),
+    SmallFloat("f4E2M1FN", 2, 1, 1, 0x7),
+)
+
+SMALL_FLOATS: Mapping[str, SmallFloat] = {format.name: format for format in _FORMATS}
+"""The formats by the names of MLIR's types."""
+
+
+def small_float(name: str) -> SmallFloat:
+    """
+    A format by the name of MLIR's type.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if (found := SMALL_FLOATS.get(name)) is None:
+        raise ValueError(
+            f"unknown small float '{name}', available: {', '.join(SMALL_FLOATS)}"
+        )
+    return found
