@@ -48,6 +48,32 @@ class Rounding(NamedTuple):
             )
         return None
 
+    def unsupported(
+        self, storage: str, is_integer: bool, has_zero_points: bool
+    ) -> str | None:
+        """
+        Why a storage type has no such rounding; `None` if it has. What is stored for floats
+        and for tables is the nearest number, not one that is rounded to an integer.
+
+        Args:
+            storage: the name of the storage type.
+            is_integer: whether stored values are integers that stand for themselves.
+            has_zero_points: whether any zero point is not 0.
+        """
+        if is_integer:
+            return None
+        if self.mode != "nearest-even":
+            return (
+                f"unsupported rounding mode '{self.mode}' for storage type '{storage}', "
+                "use 'nearest-even'"
+            )
+        if has_zero_points and self.zero_point_order == "after-rounding":
+            return (
+                f"unsupported zero point order '{self.zero_point_order}' for storage type "
+                f"'{storage}', use 'before-rounding'"
+            )
+        return None
+
 
 FloatType = TypeVar("FloatType")
 """A float type of xDSL, or a dtype of NumPy."""

@@ -2,7 +2,7 @@
 
 from xdsl_quant.rounding_mode import ScaleRounding
 
-from .choosing import RangeRule, choose_parameters
+from .choosing import RangeRule, choose_dynamic_parameters, choose_parameters
 from .errors import ErrorScope, QuantizationError, measure_error
 from .fixed_point import (
     affine_to_fixed_point,
@@ -16,10 +16,11 @@ from .multiplier_pairs import (
     multiplier_to_tflite,
     normalize_multiplier,
 )
-from .parameters import QuantizationParameters
+from .parameters import DynamicParameters, QuantizationParameters
 from .quantization import dequantize, quantize, requantize
 
 __all__ = [
+    "DynamicParameters",
     "ErrorScope",
     "QuantizationError",
     "QuantizationParameters",
@@ -27,6 +28,7 @@ __all__ = [
     "ScaleRounding",
     "affine_to_fixed_point",
     "apply_scale",
+    "choose_dynamic_parameters",
     "choose_parameters",
     "dequantize",
     "fixed_point_to_affine",

@@ -7,9 +7,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array, check_unmasked, numbers
+from .arrays import Array, check_bounds, check_unmasked, numbers
 from .float_dtypes import rounded
 from .parameters import QuantizationParameters, check_storable
+from .small_floats import SmallFloat
 
 
 def check_parameters(*values: object) -> None:
@@ -68,14 +69,45 @@ def stored_array(values: ArrayLike, parameters: QuantizationParameters) -> Array
     """
     check_parameters(parameters)
     expected = parameters.storage_dtype
+    if parameters.small_float is not None:
+        return _codes(values, parameters.small_float, expected)
     if isinstance(values, np.ndarray | np.generic):
         array = _with_dtype(cast(Array, values), expected, "stored values")
-        if parameters.storage_width == 8 * expected.itemsize:
+        if parameters.storage_width == 8 * expected.itemsize and (
+            parameters.table is None
+        ):
             return array
     else:
         array = numbers(values, "stored values", "iu")
-    check_storable(array, parameters.storage, "stored value")
+    if parameters.table is None:
+        check_storable(array, parameters.storage, "stored value")
+    else:
+        last = parameters.table_min + parameters.table.size - 1
+        check_bounds(
+            array,
+            parameters.table_min,
+            last,
+            f"stored value {{}} is no index of the table, whose indices are "
+            f"{parameters.table_min} to {last}",
+        )
     return array.astype(expected, copy=False)
+
+
+def _codes(values: ArrayLike, format: SmallFloat, expected: np.dtype[Any]) -> Array:
+    """Small floats, which may be given as codes."""
+    if not isinstance(values, np.ndarray | np.generic):
+        raise TypeError(
+            f"stored values of '{format.name}' must be an array, of codes with dtype uint8 "
+            "or of floats of ml_dtypes"
+        )
+    array = cast(Array, values)
+    if array.dtype != np.uint8:
+        return _with_dtype(array, expected, "stored values")
+    check_unmasked(array, "stored values")
+    last = (1 << format.bits) - 1
+    message = f"stored value {{}} is no code of {format.name}, which are 0 to {last}"
+    check_bounds(array, 0, last, message)
+    return array
 
 
 def _with_dtype(values: Array, expected: np.dtype[Any], what: str) -> Array:

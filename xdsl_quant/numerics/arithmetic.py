@@ -27,6 +27,7 @@ from xdsl_quant.rounding_mode import (
 
 from .arrays import Array
 from .blocks import Grid, Shape, aligned, block_shape, pieces
+from .codecs import Codec, FloatCodec, TableCodec
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
 from .rounding import Rounder, check_rounding
@@ -54,20 +55,37 @@ def compute_dtype(
 ) -> np.dtype[Any]:
     """The float type to compute in: see `compute_type`."""
     return compute_type(
-        rounding_mode,
+        "nearest-even" if parameters.has_codes else rounding_mode,
         (parameters.expressed_dtype, _F32, _F64),
         lambda dtype: (8 * dtype.itemsize, _precision(dtype)),
-        (parameters.storage_min, parameters.storage_max),
-        _zero_point_range(parameters),
+        *_exact_integers(parameters),
     )
 
 
-def _zero_point_range(parameters: QuantizationParameters) -> tuple[int, int]:
-    return int(parameters.zero_points.min()), int(parameters.zero_points.max())
+def _exact_integers(
+    parameters: QuantizationParameters,
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """
+    The storage range and the range of zero points, whose integers must be exact; neither
+    if what is stored are no integers, as all it stands for is exact.
+    """
+    if parameters.has_codes:
+        return (0, 0), (0, 0)
+    storage_range = parameters.storage_min, parameters.storage_max
+    return storage_range, parameters.zero_point_range
 
 
 def _precision(dtype: np.dtype[Any]) -> int:
     return int(float_info(dtype).nmant) + 1
+
+
+def check_storage(parameters: QuantizationParameters, rounding: Rounding) -> None:
+    """Raise a `ValueError` if what is stored cannot be rounded like this."""
+    reason = rounding.unsupported(
+        parameters.storage, not parameters.has_codes, parameters.has_zero_points
+    )
+    if reason is not None:
+        raise ValueError(reason)
 
 
 class Arithmetic:
@@ -96,6 +114,8 @@ class Arithmetic:
                 of this shape.
         """
         check_rounding(rounding)
+        if not only_dequantizes:
+            check_storage(parameters, rounding)
         self.parameters = parameters
         numbers = [parameters.scales, parameters.zero_points]
         self.grid: Grid = (
@@ -107,28 +127,33 @@ class Arithmetic:
         """The number of operands."""
         self._expressed = _F64 if is_exact else parameters.expressed_dtype
         self._compute = _F64 if is_exact else compute_dtype(parameters, rounding.mode)
-        bounds = (parameters.storage_min, parameters.storage_max)
-        zero_points = _zero_point_range(parameters)
-        is_small = largest_integer(bounds, zero_points) <= 1 << _precision(_F32)
+        is_small = largest_integer(*_exact_integers(parameters)) <= 1 << _precision(
+            _F32
+        )
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
         """The dtype of the buffers, in which the compute type is contained."""
         self._rounding_mode: RoundingMode = rounding.mode
         self._adds_to_rounded = (
             parameters.has_zero_points and rounding.zero_point_order == "after-rounding"
         )
+        self._nan = rounding.nan
         # Without negative stored values the smallest one is the nearest to zero.
         self._stores_zero_for_nan = (
             rounding.nan == "stored-zero" and parameters.storage_min < 0
         )
         # Stored values may be out of the storage range.
+        zero_points = parameters.zero_point_range
         largest = largest_integer(storage_range(parameters.storage), zero_points)
-        self._has_exact_integers = largest <= 1 << _precision(self._compute)
+        self._has_exact_integers = (
+            not parameters.has_codes and largest <= 1 << _precision(self._compute)
+        )
         has_one_scale = parameters.scales.size == 1
         # NumPy converts integers while it multiplies, in small pieces of its own.
         self._is_one_product = (
             only_dequantizes
             and has_one_scale
             and not parameters.has_zero_points
+            and not parameters.has_codes
             and self._expressed == self.dtype
         )
         # The fewer buffers there are, the larger they can be.
@@ -150,6 +175,19 @@ class Arithmetic:
         bounds = (self.parameters.storage_min, self.parameters.storage_max)
         low, high = (np.full(self.limit, bound, self.dtype) for bound in bounds)
         return low, high
+
+    @cached_property
+    def _codec(self) -> Codec | None:
+        """How numbers are stored; `None` if they are rounded to integers."""
+        parameters = self.parameters
+        storage_range = parameters.storage_min, parameters.storage_max
+        is_zero = self._nan == "stored-zero"
+        nan = 0 if is_zero else parameters.storage_min
+        if (format := parameters.small_float) is not None:
+            return FloatCodec(format, storage_range, nan)
+        if parameters.table is not None:
+            return TableCodec(parameters, self._compute, nan)
+        return None
 
     @cached_property
     def _round(self) -> Rounder:
@@ -229,6 +267,9 @@ class Arithmetic:
 
     def is_out_of_range(self, scaled: Array) -> NDArray[np.bool_]:
         """Whether scaled values are out of the storage range once they are rounded."""
+        if self._codec is not None:
+            least, most = self._codec.limits
+            return ~((scaled >= least) & (scaled <= most))
         rounded_values = scaled.copy()
         self._round(rounded_values)
         np.trunc(rounded_values, out=rounded_values)
@@ -238,6 +279,9 @@ class Arithmetic:
 
     def store(self, scaled: Array, out: Array) -> None:
         """Stored values of scaled ones, which are overwritten."""
+        if self._codec is not None:
+            self._codec.store(scaled, out)
+            return
         # All roundings keep the order, so values can be clamped first. The larger one
         # of NaN and a number is the number.
         low, high = (bound[: scaled.size] for bound in self._bounds)
@@ -261,7 +305,10 @@ class Arithmetic:
             return
         operands = self._expanded(operands, stored.shape)
         flat, values = self._buffers(stored.shape)
-        np.copyto(values, stored)
+        if self._codec is None:
+            np.copyto(values, stored)
+        else:
+            self._codec.load(stored, values)
         rounds = self._rounds and not self._has_exact_integers
         if rounds:
             self._round_to_compute(flat)

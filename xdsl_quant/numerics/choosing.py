@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array, numbers
-from .parameters import QuantizationParameters, storage_range
+from .float_dtypes import float_name, rounded
+from .parameters import DynamicParameters, QuantizationParameters, storage_range
 
-RangeRule = Literal["exact", "mlir", "tflite"]
+RangeRule = Literal["exact", "mlir", "onnx", "tflite"]
 """
 What becomes of a range that is empty or lacks 0: with `exact` and `mlir` it gets scale 1,
-or is moved; with `tflite` it is widened.
+or is moved; with `tflite` it is widened; with `onnx` it is widened, and gets scale 1 if it
+is empty then.
 """
 
 _MLIR_NARROWEST = float(np.finfo(np.float64).eps)
@@ -52,6 +54,9 @@ def choose_parameters(
     for statistics and weights: a range is widened to contain 0, and one that is narrower
     than `1e-6` by `1e-6` on either side, so that no scale is 1 by convention.
 
+    With the rule `onnx` they are those of ONNX's `DynamicQuantizeLinear`: see
+    [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_parameters].
+
     Args:
         min: smallest value, or one for each channel.
         max: largest value, or one for each channel.
@@ -66,7 +71,7 @@ def choose_parameters(
         expressed: the expressed type.
         quantized_dimension: the dimension of the channels, for one range each.
         rule: with `mlir` each range of less than `2**-52` is taken for that of zeros, as
-            MLIR does for fake quantization; with `tflite` ranges are widened.
+            MLIR does for fake quantization; with `tflite` and `onnx` ranges are widened.
 
     Raises:
         TypeError: if `min` and `max` are no numbers.
@@ -85,6 +90,10 @@ def choose_parameters(
     _check_ranges(smallest, largest, quantized_dimension)
     if rule == "tflite":
         smallest, largest = _widened(smallest, largest, symmetric)
+    if rule == "onnx":
+        dtype = _range_dtype(expressed, (low, high))
+        smallest = np.minimum(smallest, 0.0).astype(dtype)
+        largest = np.maximum(largest, 0.0).astype(dtype)
     if low >= high:
         raise ValueError(f"storage type '{storage}' is too narrow for a narrow range")
     if symmetric and high - low < 2:
@@ -179,6 +188,10 @@ def _nudged(
     rule: RangeRule,
     adjusted: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
+    if rule == "onnx":
+        scales = adjusted(range_scale(smallest, largest, high - low))
+        zero_points = range_zero_point(smallest, scales, low, high)
+        return scales, zero_points.astype(np.int64)
     is_zero = _is_zero(largest - smallest, rule)
     scales = adjusted(np.where(is_zero, 1.0, (largest - smallest) / (high - low)))
     # Both ends of the range say what the zero point is: the smaller numbers are more
@@ -205,3 +218,95 @@ def _symmetric(
     bound = np.maximum(abs(smallest), abs(largest))
     scales = np.where(_is_zero(2 * bound, rule), 1.0, bound / steps)
     return adjusted(scales), np.full(scales.shape, zero_point)
+
+
+# Parameters at run time
+
+
+def choose_dynamic_parameters(
+    values: NDArray[Any],
+    axes: Sequence[int] = (),
+    *,
+    storage: str = "u8",
+    storage_min: int | None = None,
+    storage_max: int | None = None,
+    symmetric: bool = False,
+) -> DynamicParameters:
+    """
+    Parameters that use the whole storage range for the range of some values and 0: what
+    `quant.choose_parameters` computes, and for `u8` and f32 ONNX's `DynamicQuantizeLinear`.
+
+    The scale is `(maximum - minimum) / (storage_max - storage_min)`, and 1 if all values
+    are 0. The zero point is `storage_min - minimum / scale`, rounded half to even and kept
+    in the storage range. NaN is not looked at. Infinite values have an infinite scale.
+
+    It is computed in f32, in f64 for values of that dtype and for stored values that are
+    not exact in f32. The scale is rounded to the dtype of the values before the zero point
+    is computed. ONNX's reference evaluator differs: its scale of zeros is 1/255, and NaN
+    makes all parameters NaN.
+
+    Args:
+        values: an array of floats.
+        axes: the dimensions of which each index has parameters of its own.
+        storage: the storage type.
+        storage_min: the smallest stored value, by default that of `storage`.
+        storage_max: the largest stored value, by default that of `storage`.
+        symmetric: whether zero points are 0, and the scale is the largest absolute value
+            divided by the largest stored value whose negative is stored, too.
+
+    Raises:
+        ValueError: if the storage range is no part of `storage`, or stored values have no
+            sign for `symmetric`.
+    """
+    low, high = _storage_bounds(storage, storage_min, storage_max)
+    if symmetric and low >= 0:
+        raise ValueError(
+            f"'{storage}' has no negative values for symmetric quantization"
+        )
+    expressed = float_name(values.dtype)
+    axes = sorted(axes)
+    others = tuple(d for d in range(values.ndim) if d not in axes)
+    dtype = _range_dtype(expressed, (low, high))
+    computed = rounded(values, dtype)
+    smallest = np.fmin(np.fmin.reduce(computed, axis=others, initial=0.0), 0.0)
+    largest = np.fmax(np.fmax.reduce(computed, axis=others, initial=0.0), 0.0)
+    with np.errstate(all="ignore"):
+        if symmetric:
+            scales = symmetric_scale(smallest, largest, min(-low, high))
+        else:
+            scales = range_scale(smallest, largest, high - low)
+        scales = rounded(np.asarray(scales), values.dtype).astype(dtype)
+        zero_points = None
+        if not symmetric:
+            zero_points = range_zero_point(smallest, scales, low, high).astype(np.int64)
+    return DynamicParameters(
+        scales.astype(np.float64),
+        zero_points,
+        storage=storage,
+        storage_min=low,
+        storage_max=high,
+        expressed=expressed,
+        block_sizes=dict.fromkeys(axes, 1) or None,
+    )
+
+
+def _range_dtype(expressed: str, bounds: tuple[int, int]) -> np.dtype[Any]:
+    """The dtype that parameters are computed in: f32 if that is exact enough."""
+    is_wide = expressed == "f64" or max(map(abs, bounds)) > 1 << 24
+    return np.dtype(np.float64 if is_wide else np.float32)
+
+
+def range_scale(smallest: Any, largest: Any, steps: int) -> Any:
+    """The scale of ranges, in steps between the ends of the storage range."""
+    return np.where(smallest == largest, 1.0, (largest - smallest) / steps)
+
+
+def symmetric_scale(smallest: Any, largest: Any, steps: int) -> Any:
+    """The scale of ranges without a zero point, in steps from 0 to an end."""
+    bound = np.fmax(-smallest, largest)
+    return np.where(bound == 0, 1.0, bound / steps)
+
+
+def range_zero_point(smallest: Any, scale: Any, low: int, high: int) -> Any:
+    """The zero point, as a float, of ranges that are not symmetric."""
+    return np.rint(np.fmax(np.fmin(low - smallest / scale, high), low))

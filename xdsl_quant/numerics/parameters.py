@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import check_bounds, numbers
-from .float_dtypes import float_dtype, float_info
+from .float_dtypes import code_dtype, float_dtype, float_info, nearest_floats
+from .small_floats import SMALL_FLOATS, SmallFloat
 
 if TYPE_CHECKING:
     from xdsl_quant.dialects.quant.types import QuantizedType
@@ -27,19 +28,24 @@ _STORAGE = re.compile(r"(?P<signedness>i|si|u|ui)(?P<width>[1-9][0-9]?)")
 
 def storage_range(storage: str) -> tuple[int, int]:
     """
-    The smallest and the largest integer of a storage type, e.g. -8 and 7 for `i4`.
+    The smallest and the largest integer of a storage type, e.g. -8 and 7 for `i4`, or
+    -448 and 448 for `f8E4M3FN`.
 
     Raises:
-        ValueError: if `storage` is not spelled like `i8` or `u8`, or is too wide.
+        ValueError: if `storage` is not spelled like `i8`, `u8` or a small float, or is too
+            wide.
         TypeError: if it is no text.
     """
     if not isinstance(cast(object, storage), str):
         raise TypeError(f"storage type is {storage!r}, but must be a text, e.g. 'i8'")
+    if (format := SMALL_FLOATS.get(storage)) is not None:
+        largest = int(format.largest)
+        return -largest if format.is_signed else 0, largest
     match = _STORAGE.fullmatch(storage)
     if match is None or int(match["width"]) > MAX_STORAGE_BITS:
         raise ValueError(
-            f"'{storage}' is no storage type, use 'i1' to 'i{MAX_STORAGE_BITS}' or "
-            f"'u1' to 'u{MAX_STORAGE_BITS}'"
+            f"'{storage}' is no storage type, use 'i1' to 'i{MAX_STORAGE_BITS}', "
+            f"'u1' to 'u{MAX_STORAGE_BITS}' or a float type, e.g. 'f8E4M3FN'"
         )
     width = int(match["width"])
     if match["signedness"] in ("u", "ui"):
@@ -57,6 +63,17 @@ def check_storable(values: NDArray[Any], storage: str, what: str) -> None:
         f"{what} {{}} does not fit storage type '{storage}', whose values are {low} to "
         f"{high}",
     )
+
+
+class ParameterOptions(TypedDict, total=False):
+    """The arguments of `QuantizationParameters` after scales and zero points."""
+
+    storage: str
+    storage_min: int | None
+    storage_max: int | None
+    expressed: str
+    quantized_dimension: int | None
+    block_sizes: Mapping[int, int] | Iterable[tuple[int, int]] | None
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -79,13 +96,19 @@ class QuantizationParameters:
     """The stored values that express 0, in the shape of `scales`."""
 
     storage: str
-    """The storage type, e.g. `i8` or `u4`."""
+    """The storage type, e.g. `i8`, `u4` or `f8E4M3FN`."""
 
     storage_min: int
     """Smallest stored value."""
 
     storage_max: int
     """Largest stored value."""
+
+    table: NDArray[np.float64] | None
+    """What stored values stand for if they are indices; `None` if they are not."""
+
+    table_min: int
+    """The stored value that stands for the first number of the table."""
 
     expressed: str
     """The expressed type, e.g. `f32` or `bf16`."""
@@ -107,6 +130,8 @@ class QuantizationParameters:
         storage: str = "i8",
         storage_min: int | None = None,
         storage_max: int | None = None,
+        table: ArrayLike | None = None,
+        table_min: int | None = None,
         expressed: str = "f32",
         quantized_dimension: int | None = None,
         block_sizes: Mapping[int, int] | Iterable[tuple[int, int]] | None = None,
@@ -114,10 +139,18 @@ class QuantizationParameters:
         """
         Args:
             scales: positive numbers in the range of the expressed type.
-            zero_points: integers of the storage type, one or as many as scales.
-            storage: `i1` to `i32`, `u1` to `u32`, or `si8` and the like.
-            storage_min: smallest stored value, by default that of `storage`.
-            storage_max: largest stored value, by default that of `storage`.
+            zero_points: integers of the storage type, one or as many as scales. With a
+                table they are any integers.
+            storage: `i1` to `i32`, `u1` to `u32`, `si8` and the like, or a small float
+                with a sign, e.g. `f8E4M3FN`.
+            storage_min: smallest stored value, by default that of `storage` or of the
+                table.
+            storage_max: largest stored value, by default that of `storage` or of the
+                table.
+            table: finite numbers of which stored values are indices: an integer type of
+                `storage`.
+            table_min: the stored value of the first one, by default the smallest one of
+                `storage`.
             expressed: an MLIR float type, e.g. `f32`.
             quantized_dimension: for one-dimensional `scales`, unless they are blocks.
             block_sizes: the size of a block along each dimension that is cut into
@@ -134,6 +167,8 @@ class QuantizationParameters:
             raise TypeError(
                 f"expressed type is {expressed!r}, but must be a text, e.g. 'f32'"
             )
+        if table is not None:
+            low, high, table = _checked_table(table, table_min, storage)
         first = _integer(low if storage_min is None else storage_min, "storage_min")
         last = _integer(high if storage_max is None else storage_max, "storage_max")
         if quantized_dimension is not None:
@@ -146,7 +181,8 @@ class QuantizationParameters:
             )
         scale_array = numbers(scales, "scales", "iuf").astype(np.float64)
         zero_point_array = numbers(zero_points, "zero points", "iu")
-        check_storable(zero_point_array, storage, "zero point")
+        if table is None:
+            check_storable(zero_point_array, storage, "zero point")
         zero_point_array = zero_point_array.astype(np.int64)
         if zero_point_array.ndim == 0:
             zero_point_array = np.full(scale_array.shape, zero_point_array)
@@ -159,6 +195,8 @@ class QuantizationParameters:
             storage=storage,
             storage_min=first,
             storage_max=last,
+            table=table,
+            table_min=low,
             expressed=expressed,
             quantized_dimension=quantized_dimension,
             block_sizes=blocks,
@@ -218,16 +256,31 @@ class QuantizationParameters:
         return not self.storage.startswith("u")
 
     @cached_property
+    def small_float(self) -> SmallFloat | None:
+        """The float type of which stored values are codes; `None` if they are integers."""
+        return SMALL_FLOATS.get(self.storage)
+
+    @property
+    def has_codes(self) -> bool:
+        """Whether stored values are codes of floats or indices of a table, no integers."""
+        return self.small_float is not None or self.table is not None
+
+    @cached_property
     def storage_width(self) -> int:
         """Number of bits of a stored value."""
+        if self.small_float is not None:
+            return self.small_float.bits
         return int(self.storage.lstrip("siu"))
 
     @cached_property
     def storage_dtype(self) -> np.dtype[Any]:
         """
         The smallest integer dtype that holds stored values: `int8` or `uint8` up to 8
-        bits, then 16 and 32. Narrow values are sign or zero extended in it.
+        bits, then 16 and 32. Narrow values are sign or zero extended in it. For floats it
+        is the dtype of `ml_dtypes`, or `uint8` for codes if that is not installed.
         """
+        if self.small_float is not None:
+            return code_dtype(self.storage)
         bits = next(bits for bits in (8, 16, 32) if self.storage_width <= bits)
         return np.dtype(f"{'int' if self.is_signed else 'uint'}{bits}")
 
@@ -235,6 +288,11 @@ class QuantizationParameters:
     def has_zero_points(self) -> bool:
         """Whether any zero point is not 0."""
         return bool(self.zero_points.any())
+
+    @cached_property
+    def zero_point_range(self) -> tuple[int, int]:
+        """The smallest and the largest zero point that a computation is exact for."""
+        return int(self.zero_points.min()), int(self.zero_points.max())
 
     @cached_property
     def expressed_dtype(self) -> np.dtype[Any]:
@@ -277,13 +335,29 @@ class QuantizationParameters:
             raise TypeError(
                 f"a '!quant.uniform' type is needed, but got a {type(type_).__name__}"
             )
+        if type_.name == "quant.block_scaled":
+            raise ValueError(
+                "type '!quant.block_scaled' has more than scales and zero points, use "
+                "BlockScaledParameters.from_type"
+            )
         if not hasattr(type_, "get_scales"):
             raise ValueError(f"type '{type_}' has no scale, use '!quant.uniform'")
+        storage, table, table_min = type_.storage_type_name, None, None
+        if hasattr(quantile_type := type_.storage_type, "quantile_array"):
+            storage = f"{'i' if type_.is_signed else 'u'}{quantile_type.bitwidth}"
+            # Their type may be narrower than the f64 of the text.
+            table = nearest_floats(
+                np.array(quantile_type.quantile_array()),
+                quantile_type.quantile_type.name,
+            )
+            table_min, _ = quantile_type.storage_range
         storage_min, storage_max = type_.storage_range
         return cls(
             type_.get_scales(),
             type_.get_zero_points(),
-            storage=type_.storage_type_name,
+            storage=storage,
+            table=table,
+            table_min=table_min,
             storage_min=storage_min,
             storage_max=storage_max,
             expressed=type_.expressed_type.name,
@@ -293,6 +367,84 @@ class QuantizationParameters:
             if hasattr(type_, "scales_shape")
             else None,
         )
+
+    @classmethod
+    def from_integer_type(cls, quantized_type: QuantizedType) -> Self:
+        """
+        The parameters of a type whose stored values are integers that stand for themselves:
+        see [`from_type`][..from_type].
+
+        Raises:
+            TypeError: if it is no type.
+            ValueError: also if stored values are floats or indices of a table.
+        """
+        type_ = cast("Any", quantized_type)
+        if (reason := getattr(type_, "unsupported_storage", None)) is not None:
+            raise ValueError(reason)
+        return cls.from_type(quantized_type)
+
+
+def _checked_table(
+    table: ArrayLike, table_min: int | None, storage: str
+) -> tuple[int, int, NDArray[np.float64]]:
+    """The first and the last index of a table, and the table."""
+    values = numbers(table, "table", "iuf").astype(np.float64)
+    if storage in SMALL_FLOATS:
+        raise ValueError(
+            f"storage type '{storage}' has no table, indices are integers, e.g. of 'u4'"
+        )
+    if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
+        raise ValueError("a table is at least two finite numbers in one dimension")
+    low, high = storage_range(storage)
+    first = low if table_min is None else _integer(table_min, "table_min")
+    last = first + values.size - 1
+    if not low <= first < last <= high:
+        raise ValueError(
+            f"indices {first} to {last} of a table do not fit storage type '{storage}', "
+            f"whose values are {low} to {high}"
+        )
+    values.setflags(write=False)
+    return first, last, values
+
+
+class DynamicParameters(QuantizationParameters):
+    """
+    Parameters of which only the types are known before run time, as `quant.dynamic_qcast`
+    and `quant.dynamic_dcast` have them.
+
+    Scales may be any floats of the expressed type, also 0, negative ones, infinities and
+    NaN. What is computed in is wide enough for each zero point of the storage type.
+    """
+
+    def __init__(
+        self,
+        scales: ArrayLike,
+        zero_points: ArrayLike | None = None,
+        **options: Unpack[ParameterOptions],
+    ):
+        """
+        Args:
+            scales: floats.
+            zero_points: integers of the storage type, one or as many as scales; `None` if
+                all are known to be 0.
+            options: those of `QuantizationParameters`.
+
+        Raises:
+            ValueError: if the parameters contradict each other.
+            TypeError: if an argument is of the wrong type.
+            ImportError: if the expressed type needs `ml_dtypes`.
+        """
+        super().__init__(scales, 0 if zero_points is None else zero_points, **options)
+        # The fields of a frozen dataclass are set once, here.
+        vars(self).update(
+            has_zero_points=zero_points is not None,
+            zero_point_range=(
+                (0, 0) if zero_points is None else storage_range(self.storage)
+            ),
+        )
+
+    def _check_scales(self) -> None:
+        pass
 
 
 def _check_block_sizes(

@@ -172,7 +172,7 @@ def test_chosen_parameters_express_the_range(
         ),
         (
             lambda: choose_parameters(0, 1, rule="tensorflow"),  # pyright: ignore[reportArgumentType] the mistake
-            "rule is one of 'exact', 'mlir', 'tflite', but 'tensorflow' was given",
+            "rule is one of 'exact', 'mlir', 'onnx', 'tflite', but 'tensorflow' was given",
         ),
         (
             lambda: choose_parameters(0, 1e-46),

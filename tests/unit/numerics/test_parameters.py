@@ -105,12 +105,14 @@ def test_equality_and_hash():
         (
             {"storage": "f8"},
             ValueError,
-            "'f8' is no storage type, use 'i1' to 'i32' or 'u1' to 'u32'",
+            "'f8' is no storage type, use 'i1' to 'i32', 'u1' to 'u32' or a float "
+            "type, e.g. 'f8E4M3FN'",
         ),
         (
             {"storage": "i33"},
             ValueError,
-            "'i33' is no storage type, use 'i1' to 'i32' or 'u1' to 'u32'",
+            "'i33' is no storage type, use 'i1' to 'i32', 'u1' to 'u32' or a float "
+            "type, e.g. 'f8E4M3FN'",
         ),
         (
             {"storage": "i4", "storage_max": 8},

@@ -1,0 +1,310 @@
+"""Stored floats and indices of tables, against `ml_dtypes` and exact fractions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.unit.numerics.test_small_floats import thresholds
+from xdsl_quant.numerics import (
+    QuantizationParameters,
+    dequantize,
+    measure_error,
+    quantize,
+)
+from xdsl_quant.numerics.codecs import float_bounds
+from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype, rounded
+from xdsl_quant.numerics.small_floats import SMALL_FLOATS, small_float
+
+STORAGES = "f8E5M2", "f8E4M3FN", "f4E2M1FN"
+EXPRESSED = "f16", "bf16", "f32", "f64"
+NF4 = [
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634),
+    *(0.33791524171829224, 0.44070982933044434, 0.5626170039176941),
+    *(0.7229568362236023, 1.0),
+]
+
+
+def inputs_of(expressed: str, storage: str) -> NDArray[Any]:
+    """All of 16 bits, or thresholds with their neighbours and what is special."""
+    dtype = float_dtype(expressed)
+    if dtype.itemsize == 2:
+        return np.arange(1 << 16).astype(np.uint16).view(dtype)
+    special = np.array([0, np.inf, np.nan, 1e-30, 3e38, 500])
+    values = np.concatenate([thresholds(small_float(storage)), special]).astype(dtype)
+    near = [np.nextafter(values, dtype.type(end)) for end in (0, np.inf)]
+    positive = np.concatenate([values, *near])
+    return np.concatenate([positive, -positive])
+
+
+@np.errstate(all="ignore")
+def expected_floats(
+    values: NDArray[Any],
+    scale: Any,
+    zero_point: int,
+    storage: str,
+    low: float,
+    high: float,
+) -> NDArray[np.uint8]:
+    """The formula in the expressed type, which rounds after each step."""
+    numbers = values / values.dtype.type(scale)
+    if zero_point:
+        numbers = numbers + values.dtype.type(zero_point)
+    numbers = np.where(np.isnan(numbers), low, np.clip(numbers.astype("f8"), low, high))
+    return rounded(numbers, float_dtype(storage)).view(np.uint8)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("expressed", EXPRESSED)
+@pytest.mark.parametrize(
+    ("scale", "zero_point"), [(1, 0), (0.25, 0), (0.3, 0), (1.5, 3)]
+)
+def test_floats(storage: str, expressed: str, scale: float, zero_point: int):
+    parameters = QuantizationParameters(
+        scale, zero_point, storage=storage, expressed=expressed
+    )
+    values = inputs_of(expressed, storage)
+    stored = quantize(values, parameters)
+    assert stored.dtype == float_dtype(storage) == parameters.storage_dtype
+    largest = small_float(storage).largest
+    expected = expected_floats(values, scale, zero_point, storage, -largest, largest)
+    np.testing.assert_array_equal(stored.view(np.uint8), expected)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("expressed", EXPRESSED)
+@pytest.mark.parametrize(("scale", "zero_point"), [(1, 0), (0.3, 0), (1.5, 3)])
+def test_all_codes_are_dequantized(
+    storage: str, expressed: str, scale: float, zero_point: int
+):
+    parameters = QuantizationParameters(
+        scale, zero_point, storage=storage, expressed=expressed
+    )
+    codes = np.arange(1 << parameters.storage_width).astype(np.uint8)
+    found = dequantize(codes, parameters)
+    dtype = float_dtype(expressed)
+    numbers = codes.view(float_dtype(storage)).astype(dtype)
+    with np.errstate(all="ignore"):
+        expected = (numbers - dtype.type(zero_point)) * dtype.type(scale)
+    np.testing.assert_array_equal(found.astype("f8"), expected.astype("f8"))
+    assert found.dtype == dtype
+    again = dequantize(codes.view(float_dtype(storage)), parameters)
+    assert again.tobytes() == found.tobytes()
+
+
+def test_scales_of_channels_and_blocks():
+    values = np.random.default_rng(0).normal(0, 100, (6, 8)).astype(np.float32)
+    scales = np.array([0.5, 2, 3], np.float32)
+    per_axis = QuantizationParameters(
+        np.repeat(scales, 2), storage="f8E4M3FN", quantized_dimension=0
+    )
+    blocks = QuantizationParameters(
+        scales[:, None], storage="f8E4M3FN", block_sizes={0: 2}
+    )
+    each = np.repeat(scales, 2)[:, None]
+    expected = np.clip(values / each, -448, 448).astype(float_dtype("f8E4M3FN"))
+    for parameters in (per_axis, blocks):
+        out = np.empty(values.shape[::-1], float_dtype("f8E4M3FN")).T
+        stored = quantize(values, parameters, out=out)
+        assert stored is out
+        np.testing.assert_array_equal(stored.view(np.uint8), expected.view(np.uint8))
+        np.testing.assert_array_equal(
+            dequantize(stored, parameters), expected.astype(np.float32) * each
+        )
+
+
+@pytest.mark.parametrize("format", SMALL_FLOATS.values(), ids=lambda f: f.name)
+def test_float_bounds(format: Any):
+    largest = int(format.largest)
+    if not format.is_signed:
+        return
+    assert float_bounds(format, (-largest, largest)) == (
+        -format.largest,
+        format.largest,
+    )
+    assert float_bounds(format, (0, 1)) == (0, 1)
+
+
+def test_narrow_range():
+    assert float_bounds(small_float("f8E4M3FN"), (-102, 103)) == (-96, 96)
+    parameters = QuantizationParameters(
+        1, storage="f8E4M3FN", storage_min=0, storage_max=103
+    )
+    values = np.array([-5, -0.0, 103, np.nan, np.inf], np.float32)
+    stored = quantize(values, parameters)
+    assert stored.astype(np.float32).tolist() == [0, 0, 96, 0, 96]
+    assert not np.signbit(stored.astype(np.float32)).any()
+
+
+def test_nan():
+    values = np.array([np.nan, -np.nan], np.float32)
+    parameters = QuantizationParameters(1, storage="f8E5M2")
+    assert quantize(values, parameters).tolist() == [-57344, -57344]
+    assert quantize(values, parameters, nan="stored-zero").tolist() == [0, 0]
+    table = QuantizationParameters(1, storage="u4", table=NF4)
+    assert quantize(values, table).tolist() == [0, 0]
+    indices = QuantizationParameters(1, storage="i4", table=NF4)
+    assert quantize(values, indices).tolist() == [-8, -8]
+    assert quantize(values, indices, nan="stored-zero").tolist() == [0, 0]
+
+
+def nearest(value: float, table: list[float]) -> int:
+    return min(
+        range(len(table)), key=lambda i: (abs(Fraction(value) - Fraction(table[i])), i)
+    )
+
+
+TABLES = [NF4, NF4[::-1], [0.5, -1, 7, 0.5, -0.0, 0], [1, 2], [2.0**-24, 60000]]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+@pytest.mark.parametrize("expressed", EXPRESSED)
+def test_nearest_of_a_table(table: list[float], expressed: str):
+    dtype = float_dtype(expressed)
+    parameters = QuantizationParameters(
+        1, storage="u8", table=table, expressed=expressed
+    )
+    numbers = rounded(np.array(table, np.float64), dtype).astype(np.float64)
+    middles = rounded((numbers[:, None] + numbers).ravel() / 2, dtype)
+    values = np.concatenate(
+        [middles, *(np.nextafter(middles, dtype.type(e)) for e in (-np.inf, np.inf))]
+    )
+    expected = [nearest(float(value), numbers.tolist()) for value in values]
+    assert quantize(values, parameters).tolist() == expected
+    stored = np.arange(len(table), dtype=np.uint8)
+    np.testing.assert_array_equal(dequantize(stored, parameters), numbers.astype(dtype))
+
+
+def test_scaled_table():
+    parameters = QuantizationParameters(
+        [0.5, 3],
+        [0, 2],
+        storage="i4",
+        table=NF4[:8],
+        table_min=-5,
+        quantized_dimension=1,
+    )
+    stored = np.array([[-5, 2], [1, 0]], np.int8)
+    table = np.array(NF4, np.float32)
+    expected = np.array(
+        [[table[0] * 0.5, (table[7] - 2) * 3], [table[6] * 0.5, (table[5] - 2) * 3]],
+        np.float32,
+    )
+    np.testing.assert_array_equal(dequantize(stored, parameters), expected)
+    np.testing.assert_array_equal(quantize(expected, parameters), stored)
+
+
+def test_narrow_range_of_a_table():
+    parameters = QuantizationParameters(
+        1, storage="u4", table=NF4, storage_min=2, storage_max=9
+    )
+    values = np.array([-9, 9, NF4[4]], np.float32)
+    assert quantize(values, parameters).tolist() == [2, 9, 4]
+    assert dequantize([0, 15], parameters).tolist() == [-1, 1]
+
+
+def test_saturation_is_counted():
+    values = np.array([0, 448, 463, 464, 465, -500], np.float32)
+    parameters = QuantizationParameters(1, storage="f8E4M3FN")
+    assert measure_error(values, parameters).saturated_fraction == 2 / 6
+    table = QuantizationParameters(1, storage="u4", table=NF4)
+    assert measure_error(values / 448, table).saturated_fraction == 4 / 6
+
+
+def test_codes_without_the_package(monkeypatch: pytest.MonkeyPatch):
+    code_dtype.cache_clear()
+    float_dtype.cache_clear()
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    parameters = QuantizationParameters(0.5, storage="f8E4M3FN")
+    stored = quantize(np.array([1, -0.5], np.float32), parameters)
+    code_dtype.cache_clear()
+    assert stored.dtype == np.uint8
+    assert stored.tolist() == [0x40, 0xB8]
+    assert dequantize(stored, parameters).tolist() == [1, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rounding_mode": "truncate"}, "rounding mode 'truncate'"),
+        ({"rounding_mode": "nearest-away"}, "rounding mode 'nearest-away'"),
+        ({"zero_point_order": "after-rounding"}, "zero point order 'after-rounding'"),
+    ],
+)
+def test_unsupported_rounding(arguments: dict[str, Any], message: str):
+    values = np.zeros(1, np.float32)
+    for storage, table in (("f8E4M3FN", None), ("u4", NF4)):
+        parameters = QuantizationParameters(1, 1, storage=storage, table=table)
+        with pytest.raises(
+            ValueError, match=f"^unsupported {message} for storage type "
+        ):
+            quantize(values, parameters, **arguments)
+    symmetric = QuantizationParameters(1, storage="f8E4M3FN")
+    assert quantize(values, symmetric, zero_point_order="after-rounding") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"storage": "f8E8M0FNU"},
+            "'f8E8M0FNU' is no storage type, use 'i1' to 'i32', ",
+        ),
+        (
+            {"storage": "f8E4M3FN", "table": NF4},
+            "storage type 'f8E4M3FN' has no table, indices are integers, e.g. of 'u4'",
+        ),
+        (
+            {"storage": "u4", "table": [1]},
+            "a table is at least two finite numbers in one dimension",
+        ),
+        (
+            {"storage": "u4", "table": [1, np.inf]},
+            "a table is at least two finite numbers in one dimension",
+        ),
+        (
+            {"storage": "u4", "table": NF4, "table_min": 1},
+            "indices 1 to 16 of a table do not fit storage type 'u4', whose values are 0 ",
+        ),
+        (
+            {"storage": "u4", "table": [1, 2, 3], "storage_max": 5},
+            "storage range 0 to 5 is no part of 'u4', whose values are 0 to 2",
+        ),
+        (
+            {"storage": "f4E2M1FN", "zero_points": 7},
+            "zero point 7 does not fit storage type 'f4E2M1FN', whose values are -6 to 6",
+        ),
+    ],
+    ids=str,
+)
+def test_mistakes(arguments: dict[str, Any], message: str):
+    arguments = {"scales": 1, **arguments}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        QuantizationParameters(**arguments)
+
+
+def test_mistakes_in_stored_values():
+    f4 = QuantizationParameters(1, storage="f4E2M1FN")
+    with pytest.raises(ValueError, match=r"^stored value 16 is no code of f4E2M1FN"):
+        dequantize(np.array([16], np.uint8), f4)
+    with pytest.raises(
+        TypeError, match=r"^stored values of 'f4E2M1FN' must be an array"
+    ):
+        dequantize([1, 2], f4)
+    with pytest.raises(
+        TypeError, match=r"^stored values have dtype int8, but must have"
+    ):
+        dequantize(np.array([1], np.int8), f4)
+    table = QuantizationParameters(1, storage="u8", table=[1, 2, 3])
+    with pytest.raises(
+        ValueError, match=r"^stored value 3 is no index of the table, whos"
+    ):
+        dequantize(np.array([3], np.uint8), table)
