@@ -16,7 +16,7 @@ TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
 .PHONY: help venv demo tests pytest filecheck lint pages format fuzz prove prove-mutants oracles \
-	cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
+	formats cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
 	@echo "make demo       run real int8 models as integer code, compare all tensors with LiteRT's, and quantize one"
@@ -27,9 +27,10 @@ help:
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
-	@echo "make prove      prove what holds of casts of many types (five minutes)"
+	@echo "make prove      prove what holds of casts of many types (fifteen minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
+	@echo "make formats    compare named formats with those who define them (installs 6 GB)"
 	@echo "make cpus       run the tests of execution for each CPU that this machine can be taken for"
 	@echo "make tosa-tools install TOSA's reference model for 'make oracles', into .venv-tosa"
 	@echo "make host-check run xDSL's own filecheck tests with and without the plugin"
@@ -98,6 +99,26 @@ oracles: $(READY) $(TOSA_READY)
 	$(BIN)/python -m tests.propagation
 	$(BIN)/python -m pytest -q -n auto --all-cases tests/unit/frontends/tflite \
 		tests/unit/transforms/tfl
+
+# Their pins clash, so each oracle has an environment of its own.
+.venv-gguf/.ready: Makefile
+	$(PYTHON) -m venv .venv-gguf
+	.venv-gguf/bin/python -m pip install --quiet --disable-pip-version-check \
+		'gguf>=0.19,<0.20'
+	@touch $@
+
+.venv-torchao/.ready: Makefile
+	$(PYTHON) -m venv .venv-torchao
+	.venv-torchao/bin/python -m pip install --quiet --disable-pip-version-check \
+		'torch>=2.13,<3' 'torchao==0.18.0' 'bitsandbytes==0.50.2' numpy
+	.venv-torchao/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		'auto-gptq==0.7.1' 'autoawq==0.2.9'
+	@touch $@
+
+formats: .venv-gguf/.ready .venv-torchao/.ready $(TOSA_READY)
+	.venv-gguf/bin/python -m tests.oracles.formats $(FORMATS) gguf
+	.venv-torchao/bin/python -m tests.oracles.formats $(FORMATS) torchao bitsandbytes packed
+	.venv-tosa/bin/python -m tests.oracles.formats $(FORMATS) tosa
 
 cpus: $(READY)
 	for cpu in $$($(BIN)/python -c \

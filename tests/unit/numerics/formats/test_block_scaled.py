@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics.formats import BlockScaled, Stored
+from xdsl_quant.numerics.formats.bits import join_bits, split_bits
+from xdsl_quant.numerics.formats.block_scaled import bit_width
+
+
+def test_formula():
+    """The last block of each dimension is shorter."""
+    codes = np.arange(15, dtype=np.uint8).reshape(3, 5)
+    stored = BlockScaled(
+        codes,
+        "u4",
+        block_shape=(2, 3),
+        scales=Stored(np.array([[1, 2], [-3, 0.5]], np.float16), "f16"),
+        zero_points=Stored(np.array([[0, 1], [2, 3]], np.uint8), "u4"),
+        offsets=Stored(np.array([[0, 1], [2, 3]], np.float32), "f32"),
+    )
+    np.testing.assert_array_equal(
+        stored.dequantize(),
+        [[0, 1, 2, 5, 7], [5, 6, 7, 15, 17], [-22, -25, -28, 8, 8.5]],
+    )
+    assert stored.bits == (15 * 4 + 4 * (16 + 4 + 32)) / 15
+
+
+def test_scales_that_are_quantized():
+    stored = BlockScaled(
+        np.array([[1, -2, 3, -4]], np.int8),
+        "i4",
+        block_shape=(1, 2),
+        scales=BlockScaled(
+            np.array([[2, 0x81]], np.uint8),
+            "f8E8M0FNU",
+            block_shape=(1, 2),
+            scales=Stored(np.array([[3]], np.float32), "f32"),
+        ),
+    )
+    expected = np.array([3 * 2.0**-125, -6 * 2.0**-125, 36, -48], np.float32)
+    np.testing.assert_array_equal(stored.dequantize(), [expected])
+
+
+def test_table():
+    stored = Stored(np.array([3, 0], np.uint8), "u2", table=(-1.0, -0.5, 0.1, 1.0))
+    np.testing.assert_array_equal(stored.dequantize(), np.array([1, -1], np.float32))
+
+
+def test_shape_of_scales():
+    message = r"expected scales of shape \(1, 2\) .* found \(2,\)"
+    with pytest.raises(ValueError, match=message):
+        BlockScaled(
+            np.zeros((1, 4), np.int8),
+            "i8",
+            block_shape=(1, 2),
+            scales=Stored(np.ones(2, np.float32), "f32"),
+        )
+
+
+@pytest.mark.parametrize("block_shape", [(2,), (1, 0)])
+def test_block_shape(block_shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match="expected a positive block size for each"):
+        BlockScaled(
+            np.zeros((1, 4), np.int8),
+            "i8",
+            block_shape=block_shape,
+            scales=Stored(np.ones((1, 2), np.float32), "f32"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("type_name", "width"),
+    [
+        ("i4", 4),
+        ("u6", 6),
+        ("f16", 16),
+        ("bf16", 16),
+        ("f8E8M0FNU", 8),
+        ("f6E2M3FN", 6),
+    ],
+)
+def test_bit_width(type_name: str, width: int):
+    assert bit_width(type_name) == width
+
+
+def test_runs_of_bits():
+    codes = np.arange(16, dtype=np.uint8)
+    adjacent = [0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE]
+    np.testing.assert_array_equal(join_bits(codes, 4), adjacent)
+    far = [0x40, 0x51, 0x62, 0x73, 0xC8, 0xD9, 0xEA, 0xFB]
+    np.testing.assert_array_equal(join_bits(codes, 4, 4), far)
+    np.testing.assert_array_equal(join_bits(codes, 1), [0b10101010, 0b10101010])
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("run", [1, 4])
+def test_bits_that_are_joined_and_split(width: int, run: int):
+    codes = np.random.default_rng(0).integers(0, 1 << width, (3, 64), dtype=np.uint8)
+    joined = join_bits(codes, width, run)
+    assert joined.shape == (3, 8 * width)
+    np.testing.assert_array_equal(split_bits(joined, width, run), codes)

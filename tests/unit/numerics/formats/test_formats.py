@@ -1,0 +1,190 @@
+"""What holds for all named formats."""
+
+import re
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics.formats import FORMATS, BlockScaled, Format
+from xdsl_quant.numerics.formats.grouped import GroupFormat
+from xdsl_quant.numerics.formats.nf4 import NF4
+
+BITS = {
+    "MXFP8_E4M3": 8.25,
+    "MXFP8_E5M2": 8.25,
+    "MXFP6_E2M3": 6.25,
+    "MXFP6_E3M2": 6.25,
+    "MXFP4": 4.25,
+    "MXINT8": 8.25,
+    "NVFP4": 4.5,
+    "NF4": 4.5,
+    "Q4_0": 4.5,
+    "Q4_1": 5,
+    "Q5_0": 5.5,
+    "Q5_1": 6,
+    "Q8_0": 8.5,
+    "Q2_K": 2.625,
+    "Q3_K": 3.4375,
+    "Q4_K": 4.5,
+    "Q5_K": 5.5,
+    "Q6_K": 6.5625,
+    "GGUF_MXFP4": 4.25,
+    "GPTQ": 4.15625,
+    "GPTQ_V2": 4.15625,
+    "AWQ": 4.15625,
+}
+
+SQNR = {
+    "MXFP8_E4M3": (30.6, 29.7),
+    "MXFP8_E5M2": (25.3, 24.9),
+    "MXFP6_E2M3": (30.6, 26.5),
+    "MXFP6_E3M2": (25.3, 24.9),
+    "MXFP4": (18.7, 17.1),
+    "MXINT8": (40.9, 33.3),
+    "NVFP4": (20.4, 19.3),
+    "Q4_0": (21.2, 16.2),
+    "Q4_1": (22.0, 17.0),
+    "Q5_0": (27.2, 22.0),
+    "Q5_1": (28.3, 23.6),
+    "Q8_0": (45.3, 39.3),
+    "Q2_K": (11.3, 10.2),
+    "Q3_K": (16.7, 14.5),
+    "Q4_K": (22.9, 20.5),
+    "Q5_K": (28.8, 26.0),
+    "Q6_K": (35.5, 31.0),
+    "GGUF_MXFP4": (18.7, 17.1),
+    "NF4": (20.7, 18.3),
+    "GPTQ": (19.8, 15.6),
+    "GPTQ_V2": (19.8, 15.6),
+    "AWQ": (19.8, 15.6),
+}
+"""At least so many dB, of 64 x 512 normal values, and of as many with Student's t (3)."""
+
+ALL = pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+OF_ROWS = {
+    name: format
+    for name, format in FORMATS.items()
+    if not isinstance(format, GroupFormat | NF4)
+}
+"""Those of arrays of any rank whose last dimension is cut into blocks."""
+
+ALL_OF_ROWS = pytest.mark.parametrize("format", OF_ROWS.values(), ids=OF_ROWS)
+
+
+def sqnr(format: Format, values: np.ndarray) -> float:
+    """The signal-to-noise ratio in dB."""
+    error = format.quantize(values).dequantize().astype(np.float64) - values
+    return float(10 * np.log10(np.square(values).sum() / np.square(error).sum()))
+
+
+@ALL
+def test_error(format: Format):
+    random = np.random.default_rng(0)
+    normal = random.normal(size=(64, 512))
+    heavy = random.standard_t(3, (64, 512))
+    found = sqnr(format, normal), sqnr(format, heavy)
+    assert found[0] >= SQNR[format.name][0], found
+    assert found[1] >= SQNR[format.name][1], found
+
+
+@ALL
+def test_bits(format: Format):
+    values = np.random.default_rng(0).normal(size=(8, 1024))
+    stored = format.quantize(values)
+    overhead = 32 / values.size if format.name in ("NVFP4", "MXINT8") else 0
+    assert stored.bits == BITS[format.name] + overhead
+    if format.name == "GGUF_MXFP4" or format.name.startswith("Q"):
+        assert 8 * format.pack(stored)["data"].size == stored.bits * values.size
+
+
+@ALL_OF_ROWS
+@pytest.mark.parametrize("shape", [(512,), (3, 256), (2, 1, 2, 256)])
+def test_packed_and_unpacked(format: Format, shape: tuple[int, ...]):
+    values = np.random.default_rng(1).normal(size=shape)
+    stored = format.quantize(values)
+    packed = format.pack(stored)
+    again = format.unpack(packed)
+    assert again.shape == stored.shape == shape
+    assert again.codes.dtype == stored.codes.dtype
+    np.testing.assert_array_equal(again.codes, stored.codes)
+    np.testing.assert_array_equal(again.dequantize(), stored.dequantize())
+    for name, array in format.pack(again).items():
+        np.testing.assert_array_equal(array, packed[name])
+
+
+@ALL
+def test_views_of_other_dtypes(format: Format):
+    values = np.random.default_rng(2).integers(-9, 9, (256, 8)).astype(np.float16).T
+    expected = format.quantize(np.ascontiguousarray(values, np.float32))
+    found = format.quantize(values)
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    packed = format.pack(found)
+    strided = {name: np.stack([a, a], -1)[..., 0] for name, a in packed.items()}
+    np.testing.assert_array_equal(
+        format.unpack(strided).dequantize(), expected.dequantize()
+    )
+
+
+@ALL
+def test_all_zero(format: Format):
+    stored = format.quantize(np.zeros((8, 256)))
+    assert not stored.dequantize().any()
+
+
+@ALL_OF_ROWS
+def test_block_does_not_divide(format: Format):
+    message = f"the last dimension must be a multiple of .*{format.name}, found shape"
+    with pytest.raises(ValueError, match=message):
+        format.quantize(np.zeros((256, 8)))
+
+
+@ALL
+def test_values_that_are_none(format: Format):
+    with pytest.raises(TypeError, match="values have dtype <U1, but must be numbers"):
+        format.quantize(np.array(["a"] * 256))
+    with pytest.raises(ValueError, match="found one number"):
+        format.quantize(1.0)
+    with pytest.raises(
+        ValueError, match=r"there are no values, found shape \(0, 256\)"
+    ):
+        format.quantize(np.zeros((0, 256)))
+
+
+@ALL
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_not_finite(format: Format, value: float):
+    values = np.zeros((2, 256))
+    values[1, 3] = value
+    if format.name.startswith("MX"):
+        numbers = format.quantize(values).dequantize()
+        is_finite = format.name == "MXINT8" and np.isinf(value)
+        assert np.isfinite(numbers[1, 3]) == is_finite
+        assert not numbers[0].any()
+        return
+    message = f"{format.name} has no infinities and no NaN, but values have {value}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        format.quantize(values)
+
+
+@ALL
+def test_other_format(format: Format):
+    other = FORMATS["MXFP4" if format.name != "MXFP4" else "Q8_0"]
+    if other.type == format.type and other.block == format.block:
+        return
+    stored = other.quantize(np.zeros((8, 256)))
+    with pytest.raises(ValueError, match=f"{format.name} has elements of type"):
+        format.pack(stored)
+
+
+@ALL
+def test_missing_array(format: Format):
+    with pytest.raises(ValueError, match=f"{format.name} is packed into .*, missing"):
+        format.unpack({})
+
+
+@ALL
+def test_other_arrays(format: Format):
+    stored: BlockScaled = format.quantize(np.ones((8, 256)))
+    packed = {name: a.astype(np.float64) for name, a in format.pack(stored).items()}
+    with pytest.raises(ValueError, match=f"{format.name} is packed into"):
+        format.unpack(packed)

@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics.formats import BlockScaled, Stored
+from xdsl_quant.numerics.formats.gguf import GGUF_FORMATS, GGUFFormat
+
+BY_NAME = {format.name: format for format in GGUF_FORMATS}
+OF_256 = [format for format in GGUF_FORMATS if format.name.endswith("_K")]
+
+
+def test_sizes():
+    sizes = {name: format.layout.itemsize for name, format in BY_NAME.items()}
+    assert sizes == {
+        "Q4_0": 18,
+        "Q4_1": 20,
+        "Q5_0": 22,
+        "Q5_1": 24,
+        "Q8_0": 34,
+        "Q2_K": 84,
+        "Q3_K": 110,
+        "Q4_K": 144,
+        "Q5_K": 176,
+        "Q6_K": 210,
+        "GGUF_MXFP4": 17,
+    }
+
+
+@pytest.mark.parametrize("format", GGUF_FORMATS, ids=BY_NAME)
+def test_bytes_are_kept(format: GGUFFormat):
+    size = format.layout.itemsize
+    data = np.random.default_rng(0).integers(0, 256, (5, 3 * size), dtype=np.uint8)
+    np.testing.assert_array_equal(
+        format.pack(format.unpack({"data": data}))["data"], data
+    )
+
+
+def test_negative_scale():
+    values = np.linspace(-1, 8, 32)
+    stored = BY_NAME["Q4_0"].quantize(values)
+    assert stored.scales.codes.tolist() == [-1]
+    assert stored.dequantize()[-1] == 8
+
+
+@pytest.mark.parametrize(
+    "name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K"]
+)
+def test_too_large_for_f16(name: str):
+    values = np.zeros(256)
+    values[5] = 1e12
+    with pytest.raises(
+        ValueError, match=r"scale .* of a block is not representable in f16"
+    ):
+        BY_NAME[name].quantize(values)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_too_small_for_a_scale(name: str):
+    numbers = BY_NAME[name].quantize(np.full(256, 1e-44)).dequantize()
+    assert (np.abs(numbers) <= 1e-43).all()
+
+
+@pytest.mark.parametrize("format", OF_256, ids=lambda format: format.name)
+def test_super_blocks(format: GGUFFormat):
+    """Constants and ramps are exact but for the f16 and the bits of scales."""
+    stored = format.quantize(np.full((2, 512), -3.0))
+    assert isinstance(stored.scales, BlockScaled)
+    assert stored.scales.scales.shape == (2, 2)
+    np.testing.assert_allclose(stored.dequantize(), -3, rtol=2e-3)
+    flat = Stored(stored.scales.dequantize(), "f32")
+    with pytest.raises(
+        ValueError, match=f"{format.name} has scales that are quantized"
+    ):
+        format.pack(replace(stored, scales=flat))
+
+
+def test_mxfp4_rounds_ties_to_zero():
+    values = np.zeros(32)
+    values[:8] = 6, 0.25, -0.25, 0.75, 1.75, 3.5, -5, -0.0
+    stored = BY_NAME["GGUF_MXFP4"].quantize(values)
+    numbers = stored.dequantize()
+    assert numbers[:8].tolist() == [6, 0, 0, 0.5, 1.5, 3, -4, 0]
+    assert not np.signbit(numbers[[2, 7]]).any()

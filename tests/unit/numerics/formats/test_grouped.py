@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics.formats.grouped import GROUP_FORMATS, GroupFormat
+
+GPTQ, GPTQ_V2, AWQ = GROUP_FORMATS
+ALL = pytest.mark.parametrize("format", GROUP_FORMATS, ids=lambda format: format.name)
+
+
+@ALL
+@pytest.mark.parametrize("block", [32, 64, 128])
+def test_packed_and_unpacked(format: GroupFormat, block: int):
+    format = replace(format, block=block)
+    values = np.random.default_rng(0).normal(size=(24, 256))
+    stored = format.quantize(values)
+    packed = format.pack(stored)
+    shapes = {name: array.shape for name, array in packed.items()}
+    words = (256, 3) if format.is_awq else (32, 24)
+    groups = 256 // block
+    expected = {"qweight": words, "qzeros": (groups, 3), "scales": (groups, 24)}
+    assert shapes == expected | ({} if format.is_awq else {"g_idx": (256,)})
+    again = format.unpack(packed)
+    np.testing.assert_array_equal(again.codes, stored.codes)
+    np.testing.assert_array_equal(again.dequantize(), stored.dequantize())
+    assert np.abs(stored.dequantize() - values).max() < 0.3
+
+
+def test_order():
+    codes = np.arange(8, dtype=np.uint8).repeat(128).reshape(8, 128)
+    ones = np.ones((8, 1))
+    for format, word in ((AWQ, 0x75316420), (GPTQ, 0)):
+        stored = replace(format.quantize(np.zeros((8, 128))), codes=codes)
+        assert format.pack(stored)["qweight"][0, 0] == word
+        np.testing.assert_array_equal(stored.scales.codes, ones)
+
+
+def test_zero_points():
+    values = np.tile(np.arange(-3, 13), 8 * 8).reshape(8, 128)
+    words = {
+        format.name: int(format.pack(format.quantize(values))["qzeros"][0, 0])
+        for format in GROUP_FORMATS
+    }
+    assert words == {"GPTQ": 0x22222222, "GPTQ_V2": 0x33333333, "AWQ": 0x33333333}
+
+
+@ALL
+def test_shapes(format: GroupFormat):
+    message = f"{format.name} has weights of rank 2, outputs by inputs, found shape"
+    with pytest.raises(ValueError, match=message):
+        format.quantize(np.zeros(128))
+    with pytest.raises(
+        ValueError, match="the last dimension must be a multiple of 128"
+    ):
+        format.quantize(np.zeros((8, 64)))
+    with pytest.raises(ValueError, match="has multiples of 8 outputs and inputs"):
+        format.pack(format.quantize(np.zeros((7, 128))))
+
+
+def test_no_zero_points():
+    stored = replace(AWQ.quantize(np.zeros((8, 128))), zero_points=None)
+    with pytest.raises(ValueError, match="AWQ has zero points, found none"):
+        AWQ.pack(stored)
+
+
+def test_other_order_of_inputs():
+    packed = GPTQ.pack(GPTQ.quantize(np.zeros((8, 256))))
+    packed["g_idx"] = packed["g_idx"][::-1]
+    with pytest.raises(ValueError, match="GPTQ has groups of 128 consecutive inputs"):
+        GPTQ.unpack(packed)
+
+
+def test_too_large_for_f16():
+    with pytest.raises(ValueError, match=r"scale .* is not representable in f16"):
+        AWQ.quantize(np.full((8, 128), 1e30))

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics.formats import BlockScaled
+from xdsl_quant.numerics.formats.nf4 import (
+    NF4_FORMAT,
+    NF4_TABLE,
+    dynamic_table,
+    flat_block_shape,
+)
+
+
+@pytest.mark.parametrize(
+    "shape", [(7,), (1000,), (3, 64), (5, 16), (2, 3, 128), (1, 70)]
+)
+@pytest.mark.parametrize("quantizes_scales", [False, True])
+def test_packed_and_unpacked(shape: tuple[int, ...], quantizes_scales: bool):
+    values = np.random.default_rng(0).normal(size=shape)
+    stored = NF4_FORMAT.quantize(values, quantizes_scales=quantizes_scales)
+    flat = NF4_FORMAT.quantize(values.reshape(-1), quantizes_scales=quantizes_scales)
+    np.testing.assert_array_equal(stored.dequantize().reshape(-1), flat.dequantize())
+    packed = NF4_FORMAT.pack(stored)
+    assert packed["weight"].shape == (-(-values.size // 2), 1)
+    again = NF4_FORMAT.unpack(packed)
+    np.testing.assert_array_equal(again.codes, stored.codes)
+    np.testing.assert_array_equal(again.dequantize(), stored.dequantize())
+
+
+def test_elements_of_the_table():
+    values = 4 * np.array([*NF4_TABLE] * 4)
+    stored = NF4_FORMAT.quantize(values)
+    assert stored.codes.tolist() == [*range(16)] * 4
+    np.testing.assert_array_equal(stored.dequantize(), values.astype(np.float32))
+    first = NF4_FORMAT.pack(stored)["weight"][:3, 0]
+    assert first.tolist() == [0x01, 0x23, 0x45]
+
+
+def test_double_quantization():
+    values = np.random.default_rng(1).normal(size=(512, 64))
+    stored = NF4_FORMAT.quantize(values, quantizes_scales=True)
+    assert isinstance(stored.scales, BlockScaled)
+    assert stored.scales.scales.shape == (2, 1)
+    assert stored.scales.codes.dtype == np.uint8
+    exact = NF4_FORMAT.quantize(values).scales.codes
+    np.testing.assert_allclose(stored.scales.dequantize(), exact, atol=0.02)
+    assert NF4_FORMAT.quantize(values).bits == 4.5
+
+
+def test_dynamic_table():
+    table = dynamic_table()
+    assert len(table) == len({*table}) == 256
+    assert table[-1] == 1
+    assert table[0] == -np.float32(0.99296875)
+    assert min(abs(number) for number in table if number) == np.float32(5.5e-7)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block_shape"),
+    [
+        ((5,), (5,)),
+        ((100,), (64,)),
+        ((3, 128), (1, 64)),
+        ((8, 16), (4, 16)),
+        ((2, 2, 32), (1, 2, 32)),
+        ((4, 2, 8), (4, 2, 8)),
+        ((1, 100), (1, 64)),
+    ],
+)
+def test_flat_blocks(shape: tuple[int, ...], block_shape: tuple[int, ...]):
+    assert flat_block_shape(shape, 64) == block_shape
+
+
+@pytest.mark.parametrize("shape", [(2, 100), (64, 3), (2, 3, 32)])
+def test_blocks_that_cross_rows(shape: tuple[int, ...]):
+    message = r"blocks of 64 consecutive elements are no blocks of shape .*; use"
+    with pytest.raises(ValueError, match=message):
+        NF4_FORMAT.quantize(np.zeros(shape))
+
+
+def test_size_of_weight():
+    packed = NF4_FORMAT.pack(NF4_FORMAT.quantize(np.zeros(64)))
+    with pytest.raises(
+        ValueError, match=r"NF4 is packed into 33 bytes for shape \(65,\)"
+    ):
+        NF4_FORMAT.unpack({**packed, "shape": np.array([65])})

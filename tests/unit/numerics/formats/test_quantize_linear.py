@@ -1,0 +1,145 @@
+"""Blocked quantization, and onnx's evaluator."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_quant.numerics.formats import QuantizeLinear
+
+from .answers import Array, count_differing, drawn_values
+
+_TYPES = {
+    "i8": "INT8",
+    "u8": "UINT8",
+    "i4": "INT4",
+    "u4": "UINT4",
+    "i16": "INT16",
+    "u16": "UINT16",
+    "f8E4M3FN": "FLOAT8E4M3FN",
+    "f8E5M2": "FLOAT8E5M2",
+}
+
+
+def evaluated(stored_type: str, axis: int, block: int, *arrays: Array) -> list[Array]:
+    """Elements and dequantized values by onnx's evaluator."""
+    onnx: Any = import_module("onnx")
+    helper, types = onnx.helper, onnx.TensorProto
+    element = getattr(types, _TYPES[stored_type])
+    values, scales, zero_points = arrays
+    zero = onnx.numpy_helper.from_array(scales, "s")
+    points = helper.make_tensor(
+        "z",
+        element,
+        zero_points.shape,
+        zero_points.astype(np.float32).ravel().tolist()
+        if stored_type.startswith("f")
+        else zero_points.astype(int).ravel().tolist(),
+    )
+    attributes: Any = {"axis": axis, "block_size": block}
+    graph = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], **attributes),
+            helper.make_node("DequantizeLinear", ["y", "s", "z"], ["d"], **attributes),
+        ],
+        "blocks",
+        [helper.make_tensor_value_info("x", types.FLOAT, values.shape)],
+        [
+            helper.make_tensor_value_info("y", element, values.shape),
+            helper.make_tensor_value_info("d", types.FLOAT, values.shape),
+        ],
+        [zero, points],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10
+    )
+    evaluator = import_module("onnx.reference").ReferenceEvaluator(model)
+    return evaluator.run(None, {"x": values})
+
+
+@pytest.mark.parametrize("stored_type", _TYPES)
+@pytest.mark.parametrize(
+    ("axis", "block"), [(1, 32), (0, 16), (1, 24), (-1, 5), (0, 999)]
+)
+def test_evaluator(stored_type: str, axis: int, block: int):
+    random = np.random.default_rng(0)
+    values = drawn_values(random, 128)
+    # The evaluator has quotients as i32, which must not overflow.
+    values = values[np.abs(values).max(-1) < 1e7]
+    format = QuantizeLinear("QuantizeLinear", stored_type, block, axis)
+    for scales in (None, 2.0 ** random.integers(-6, 3, values.shape)):
+        if scales is None:
+            stored = format.quantize(values)
+        else:
+            counts = format.quantize(values).scales.shape
+            chosen = scales[: counts[0], : counts[1]].astype(np.float32)
+            points = random.integers(-8 if stored_type[0] == "i" else 0, 8, counts)
+            points *= stored_type[0] != "f"
+            stored = format.quantize(values, chosen, points)
+        points = np.zeros(stored.scales.shape)
+        if stored.zero_points is not None:
+            points = stored.zero_points.codes
+        found = stored.codes, stored.dequantize()
+        with np.errstate(all="ignore"):
+            expected = evaluated(
+                stored_type, axis, block, values, stored.scales.codes, points
+            )
+        elements = expected[0].astype(stored.codes.dtype)
+        if stored_type.startswith("f"):
+            elements = expected[0].view(np.uint8)
+        assert count_differing(found[0], elements) == 0
+        assert count_differing(found[1], expected[1]) == 0
+
+
+@pytest.mark.parametrize("stored_type", [*_TYPES, "f4E2M1FN"])
+@pytest.mark.parametrize("shape", [(6,), (3, 5), (2, 3, 7)])
+def test_packed_and_unpacked(stored_type: str, shape: tuple[int, ...]):
+    format = QuantizeLinear("QuantizeLinear", stored_type, 4)
+    stored = format.quantize(np.random.default_rng(0).normal(size=shape))
+    packed = format.pack(stored)
+    if stored_type in ("i4", "u4", "f4E2M1FN"):
+        assert packed["y"].shape == (-(-stored.codes.size // 2),)
+    again = format.unpack(packed)
+    assert again.codes.dtype == stored.codes.dtype
+    np.testing.assert_array_equal(again.codes, stored.codes)
+    np.testing.assert_array_equal(again.dequantize(), stored.dequantize())
+
+
+def test_zeros():
+    for stored_type in ("i8", "u8", "f8E5M2"):
+        format = QuantizeLinear("QuantizeLinear", stored_type, 4)
+        assert not format.quantize(np.zeros((2, 6))).dequantize().any()
+
+
+def test_range_of_f32():
+    largest = np.finfo(np.float32).max
+    format = QuantizeLinear("QuantizeLinear", "u8", 4)
+    stored = format.quantize([largest, -largest])
+    assert stored.scales.codes == np.float32(2 * (largest / 255))
+    assert stored.codes.tolist() == [255, 0]
+
+
+def test_axis():
+    with pytest.raises(ValueError, match="blocks along axis 1, found rank 1"):
+        QuantizeLinear("QuantizeLinear", "i8", 4, 1).quantize([1.0])
+
+
+@pytest.mark.parametrize("scales", [[1.0], [1.0, 0.0], [np.nan, 1], [np.inf, 1]])
+def test_scales(scales: list[float]):
+    format = QuantizeLinear("QuantizeLinear", "i8", 4)
+    with pytest.raises(ValueError, match="expected positive finite scales of shape"):
+        format.quantize(np.zeros(5), scales)
+
+
+@pytest.mark.parametrize("zero_points", [[1], [1, 128], [-129, 0]])
+def test_zero_points(zero_points: list[int]):
+    format = QuantizeLinear("QuantizeLinear", "i8", 4)
+    with pytest.raises(ValueError, match="expected zero points of shape"):
+        format.quantize(np.zeros(5), [1, 1], zero_points)
+
+
+def test_zero_points_of_floats():
+    format = QuantizeLinear("QuantizeLinear", "f8E5M2", 4)
+    with pytest.raises(ValueError, match="QuantizeLinear of f8E5M2 has no zero points"):
+        format.quantize(np.zeros(5), [1, 1], [1, 0])

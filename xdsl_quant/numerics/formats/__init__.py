@@ -1,0 +1,19 @@
+"""Formats of blocks with scales that hardware and checkpoints use, bit for bit."""
+
+from collections.abc import Mapping
+
+from .block_scaled import BlockScaled, Stored
+from .format import Format
+from .gguf import GGUF_FORMATS
+from .grouped import GROUP_FORMATS
+from .mx import MX_FORMATS, NVFP4_FORMAT, ScaleRule
+from .nf4 import NF4_FORMAT
+from .quantize_linear import QuantizeLinear
+
+FORMATS: Mapping[str, Format] = {
+    each.name: each
+    for each in (*MX_FORMATS, NVFP4_FORMAT, NF4_FORMAT, *GGUF_FORMATS, *GROUP_FORMATS)
+}
+"""The formats by their names."""
+
+__all__ = ["FORMATS", "BlockScaled", "Format", "QuantizeLinear", "ScaleRule", "Stored"]

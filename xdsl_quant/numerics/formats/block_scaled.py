@@ -1,0 +1,235 @@
+"""Arrays of numbers whose blocks have scales, which are stored in a type of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import Array, check_unmasked
+from ..parameters import storage_range
+from ..small_floats import SMALL_FLOATS
+
+F32 = NDArray[np.float32]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Numbers as they are stored: codes, and the type that says what these stand for."""
+
+    codes: Array
+    """
+    Integers, floats that NumPy has, or the bits of other floats as `uint8`. Each one takes
+    at least a byte.
+    """
+
+    type: str
+    """
+    MLIR's name of the type: an integer type, e.g. `i4` or `u6`, or a float type, e.g.
+    `f16` or `f8E4M3FN`.
+    """
+
+    table: tuple[float, ...] | None = None
+    """The numbers that codes are indices of, if they are, as in `!quant.quantile`."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the codes and of the numbers."""
+        return self.codes.shape
+
+    def elements(self) -> F32:
+        """The numbers that the codes stand for, without a scale."""
+        if self.table is not None:
+            return np.array(self.table, np.float32)[self.codes]
+        if (small := SMALL_FLOATS.get(self.type)) is not None:
+            return small.decode(self.codes)
+        return self.codes.astype(np.float32)
+
+    def dequantize(self) -> F32:
+        """
+        The numbers that are stored.
+
+        Returns:
+            a new array with dtype `float32` and the shape of the codes.
+        """
+        return self.elements()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BlockScaled(Stored):
+    """
+    Numbers in blocks, each of which has a scale and may have more:
+    `(element - zero point) * scale + offset`.
+
+    Each operation is rounded to f32. Scales and offsets may themselves be in blocks that
+    have scales.
+    """
+
+    block_shape: Shape
+    """
+    The shape of a block, as many dimensions as the codes have. The last block along a
+    dimension may be shorter.
+    """
+
+    scales: Stored
+    """A number for each block: their count along each dimension is the shape."""
+
+    zero_points: Stored | None = None
+    """Integers in the shape of `scales`."""
+
+    offsets: Stored | None = None
+    """Numbers in the shape of `scales`."""
+
+    def __post_init__(self):
+        counts = block_counts(self.shape, self.block_shape)
+        for name in ("scales", "zero_points", "offsets"):
+            numbers = cast("Stored | None", getattr(self, name))
+            if numbers is not None and numbers.shape != counts:
+                raise ValueError(
+                    f"expected {name} of shape {counts} for codes of shape {self.shape} "
+                    f"in blocks of shape {self.block_shape}, found {numbers.shape}"
+                )
+
+    def dequantize(self) -> F32:
+        """
+        The numbers that are stored.
+
+        Returns:
+            a new array with dtype `float32` and the shape of the codes.
+        """
+        numbers = self.elements()
+        # What is stored may be infinite or NaN.
+        with np.errstate(all="ignore"):
+            if self.zero_points is not None:
+                numbers -= self.of_blocks(self.zero_points.dequantize())
+            numbers *= self.of_blocks(self.scales.dequantize())
+            if self.offsets is not None:
+                numbers += self.of_blocks(self.offsets.dequantize())
+        return numbers
+
+    def of_blocks(self, numbers: Array) -> Array:
+        """A number for each block, repeated for each element, or once where that is all."""
+        return spread(numbers, self.shape, self.block_shape)
+
+    @property
+    def bits(self) -> float:
+        """
+        How many bits a number takes, all in all: those of its code, and its part of what
+        its block has.
+        """
+        return stored_bits(self) / self.codes.size
+
+
+def stored_bits(stored: Stored) -> int:
+    """How many bits the codes take, and the numbers of their blocks."""
+    bits = stored.codes.size * bit_width(stored.type)
+    if not isinstance(stored, BlockScaled):
+        return bits
+    parts = stored.scales, stored.zero_points, stored.offsets
+    return bits + sum(stored_bits(part) for part in parts if part is not None)
+
+
+def bit_width(type_name: str) -> int:
+    """The width of a type, e.g. 6 for `u6` or `f6E2M3FN`."""
+    if (small := SMALL_FLOATS.get(type_name)) is not None:
+        return small.bits
+    if type_name.startswith(("f", "bf")):
+        return int(type_name.lstrip("bf"))
+    low, high = storage_range(type_name)
+    return (high - low).bit_length()
+
+
+def block_counts(shape: Shape, block_shape: Shape) -> Shape:
+    """
+    How many blocks there are along each dimension.
+
+    Raises:
+        ValueError: if a size is not positive, or there is not one for each dimension.
+    """
+    if len(shape) != len(block_shape) or any(size < 1 for size in block_shape):
+        raise ValueError(
+            f"expected a positive block size for each dimension of shape {shape}, found "
+            f"{block_shape}"
+        )
+    return tuple(
+        -(-size // block) for size, block in zip(shape, block_shape, strict=True)
+    )
+
+
+def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
+    """
+    A number for each block, repeated for each element.
+
+    Returns:
+        an array that broadcasts to `shape`.
+    """
+    for axis, (size, block) in enumerate(zip(shape, block_shape, strict=True)):
+        if 1 < block and numbers.shape[axis] > 1:
+            numbers = numbers.repeat(block, axis).take(range(size), axis)
+    return numbers
+
+
+# Values to quantize
+
+
+def f32_values(values: ArrayLike) -> F32:
+    """
+    Values to quantize as f32.
+
+    Raises:
+        TypeError: if values are no numbers.
+        ValueError: if there are no values, or no dimension.
+    """
+    check_unmasked(values, "values")
+    array: NDArray[Any] = np.asarray(values)
+    if array.dtype.kind not in "iuf" and array.dtype.name != "bfloat16":
+        raise TypeError(f"values have dtype {array.dtype}, but must be numbers")
+    if not array.ndim:
+        raise ValueError("values must be an array with a dimension, found one number")
+    if not array.size:
+        raise ValueError(f"there are no values, found shape {array.shape}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def blocks_of_rows(values: F32, size: int, name: str) -> F32:
+    """
+    The blocks of the last dimension, as one more dimension.
+
+    Raises:
+        ValueError: if the size of a block does not divide the last dimension.
+    """
+    if values.shape[-1] % size:
+        raise ValueError(
+            f"the last dimension must be a multiple of {size}, the block of {name}, "
+            f"found shape {values.shape}"
+        )
+    return values.reshape(*values.shape[:-1], values.shape[-1] // size, size)
+
+
+def check_finite(values: F32, name: str) -> None:
+    """Raise a `ValueError` if a value is infinite or NaN."""
+    if not (is_finite := np.isfinite(values)).all():
+        raise ValueError(
+            f"{name} has no infinities and no NaN, but values have "
+            f"{values[~is_finite][0]}"
+        )
+
+
+def to_f16(numbers: F32, what: str) -> NDArray[np.float16]:
+    """
+    Numbers rounded to f16.
+
+    Raises:
+        ValueError: if a number is too large.
+    """
+    with np.errstate(over="ignore"):
+        rounded = numbers.astype(np.float16)
+    if not (is_right := np.isfinite(rounded)).all():
+        raise ValueError(
+            f"{what} {numbers[~is_right][0]} of a block is not representable in f16"
+        )
+    return rounded

@@ -1,0 +1,569 @@
+"""
+The quantized formats of GGUF files
+([`ggml-quants.c`](https://github.com/ggml-org/llama.cpp/blob/master/ggml/src/ggml-quants.c)).
+
+| format | element | block | scale | offset | in 256 elements |
+|---|---|---|---|---|---|
+| Q4_0, Q5_0 | 4, 5 bits, signed | 32 | f16 | | |
+| Q8_0 | 8 bits, signed | 32 | f16 | | |
+| Q4_1, Q5_1 | 4, 5 bits, unsigned | 32 | f16 | f16 | |
+| Q2_K | 2 bits, unsigned | 16 | 4 bits | 4 bits | f16 for each of both |
+| Q3_K | 3 bits, signed | 16 | 6 bits, signed | | f16 |
+| Q4_K, Q5_K | 4, 5 bits, unsigned | 32 | 6 bits | 6 bits | f16 for each of both |
+| Q6_K | 6 bits, signed | 16 | 8 bits, signed | | f16 |
+| MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` | | |
+
+A scale may be negative. Signed elements and scales of less than 8 bits are in the file
+with half of their range added. The offsets of K-quants are subtracted in the file's own
+terms: here the f16 is the negative of the one in the file.
+
+What is quantized to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is what the package `gguf` has,
+bit for bit, wherever that is defined: it is not in a block whose largest magnitude is so
+small that its scale has no finite reciprocal in f32, or no code; here all elements are 0
+then, or the scale is the smallest one. How values are quantized to K-quants is for each
+tool to choose; here scales and offsets have the least squared error among some that are
+tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import Array, Floats
+from ..small_floats import small_float
+from .bits import Bytes, join_bits, split_bits
+from .block_scaled import (
+    F32,
+    BlockScaled,
+    Stored,
+    bit_width,
+    blocks_of_rows,
+    check_finite,
+    f32_values,
+    to_f16,
+)
+from .format import Format
+
+SUPER_BLOCK = 256
+"""How many elements of a K-quant share an f16."""
+
+_PIECE = 1 << 12
+"""How many super-blocks are quantized at a time, which bounds the memory."""
+
+Plane = tuple[str, int, int]
+"""Some bits of all elements: a field, how many bits, and the run of `join_bits`."""
+
+Rounds = Literal["half-up", "half-away"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GGUFFormat(Format):
+    """A format of GGUF; `data` is its packed array of bytes, as many for each row."""
+
+    layout: np.dtype[np.void]
+    """The fields of a block, or of a super-block."""
+
+    planes: tuple[Plane, ...]
+    """Where the bits of elements are, lowest first."""
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether elements may be negative."""
+        return self.type.startswith("i")
+
+    @property
+    def bits(self) -> int:
+        """The width of an element."""
+        return bit_width(self.type)
+
+    def read_fields(self, packed: Mapping[str, Array]) -> NDArray[np.void]:
+        """The fields of all blocks."""
+        (data,) = self.arrays(packed, "data")
+        size = self.layout.itemsize
+        if data.dtype != np.uint8 or not data.ndim or data.shape[-1] % size:
+            raise ValueError(
+                f"{self.name} is packed into rows of bytes in blocks of {size}, found "
+                f"{data.dtype} of shape {data.shape}"
+            )
+        return np.ascontiguousarray(data).view(self.layout)
+
+    def data_of(self, fields: NDArray[np.void]) -> dict[str, Array]:
+        """The fields of all blocks as bytes."""
+        shape = (*fields.shape[:-1], fields.shape[-1] * self.layout.itemsize)
+        return {"data": fields.reshape(-1).view(np.uint8).reshape(shape)}
+
+    def write_elements(self, fields: NDArray[np.void], codes: Array):
+        """Write elements into their fields."""
+        rest = codes.reshape(*fields.shape, -1).astype(np.uint8)
+        if self.is_signed and self.bits < 8:
+            rest += np.uint8(1 << (self.bits - 1))
+        for name, width, run in self.planes:
+            fields[name] = join_bits(rest, width, run)
+            rest = rest >> np.uint8(width) if width < 8 else rest
+
+    def read_elements(self, fields: NDArray[np.void]) -> Array:
+        """The elements in their fields: all blocks in one row."""
+        codes, above = np.uint8(0), 0
+        for name, width, run in self.planes:
+            codes = codes | (split_bits(fields[name], width, run) << np.uint8(above))
+            above += width
+        elements = np.asarray(codes).reshape(*fields.shape[:-1], -1)
+        if not self.is_signed:
+            return elements
+        half = 1 << (self.bits - 1) if self.bits < 8 else 0
+        return (elements - np.uint8(half)).view(np.int8)
+
+
+# One scale for each block
+
+
+@dataclass(frozen=True, kw_only=True)
+class GGUFBlocks(GGUFFormat):
+    """A format whose blocks have an f16 scale."""
+
+    rounds: Rounds = "half-up"
+    """What happens to a quotient between two elements: see `_elements`."""
+
+    def quantize(self, values: ArrayLike) -> BlockScaled:
+        array = f32_values(values)
+        blocks = blocks_of_rows(array, self.block, self.name)
+        check_finite(array, self.name)
+        offsets = None
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            scales, lowest = self._scales(blocks)
+            inverse = np.where(scales == 0, np.float32(0), 1 / scales)
+            inverse[np.isinf(inverse)] = 0
+            codes = self._elements(blocks, lowest, inverse)
+        if not self.is_signed:
+            offsets = Stored(to_f16(lowest[..., 0], "offset"), "f16")
+        return BlockScaled(
+            codes.reshape(array.shape),
+            self.type,
+            block_shape=self.block_shape(array.ndim),
+            scales=Stored(to_f16(scales[..., 0], "scale"), "f16"),
+            offsets=offsets,
+        )
+
+    def _scales(self, blocks: F32) -> tuple[Array, Array]:
+        """The scale of each block and, for unsigned elements, its smallest value."""
+        lowest = blocks.min(-1, keepdims=True)
+        if not self.is_signed:
+            steps = (1 << self.bits) - 1
+            return (blocks.max(-1, keepdims=True) - lowest) / steps, lowest
+        if self.rounds == "half-away":
+            return np.abs(blocks).max(-1, keepdims=True) / 127, lowest
+        # The value of largest magnitude becomes the smallest element.
+        return _of_largest_magnitude(blocks) / -(1 << (self.bits - 1)), lowest
+
+    def _elements(self, blocks: F32, lowest: Array, inverse: Array) -> Array:
+        if self.rounds == "half-away":
+            quotients = blocks * inverse
+            magnitude = np.abs(quotients)
+            floor = np.floor(magnitude)
+            rounded = floor + (magnitude - floor >= 0.5)
+            return np.copysign(rounded, quotients).astype(np.int8)
+        last = (1 << self.bits) - 1
+        if not self.is_signed:
+            sums = (blocks - lowest) * inverse + np.float32(0.5)
+            return np.minimum(sums, last).astype(np.uint8)
+        half = 1 << (self.bits - 1)
+        sums = blocks * inverse + np.float32(half + 0.5)
+        return np.minimum(sums, last).astype(np.int8) - np.int8(half)
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        fields = np.zeros(stored.scales.shape, self.layout)
+        fields["d"] = stored.scales.codes
+        if stored.offsets is not None:
+            fields["m"] = stored.offsets.codes
+        self.write_elements(fields, stored.codes)
+        return self.data_of(fields)
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        fields = self.read_fields(packed)
+        codes = self.read_elements(fields)
+        return BlockScaled(
+            codes,
+            self.type,
+            block_shape=self.block_shape(codes.ndim),
+            scales=Stored(fields["d"].copy(), "f16"),
+            offsets=None if self.is_signed else Stored(fields["m"].copy(), "f16"),
+        )
+
+
+def _of_largest_magnitude(blocks: Array) -> Array:
+    """The first number of largest magnitude in each block, with its sign."""
+    where = np.abs(blocks).argmax(-1, keepdims=True)
+    return np.take_along_axis(blocks, where, -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GGUFMXFP4(GGUFFormat):
+    """
+    MXFP4 in GGUF, which is quantized otherwise than MX: of two elements that are equally
+    near the one of smaller magnitude is taken, and there is no -0.
+    """
+
+    def quantize(self, values: ArrayLike) -> BlockScaled:
+        array = f32_values(values)
+        blocks = blocks_of_rows(array, self.block, self.name)
+        check_finite(array, self.name)
+        scale, element = small_float("f8E8M0FNU"), small_float(self.type)
+        largest = np.abs(blocks).max(-1).astype(np.float64)
+        # The logarithm is one of f32, and rounded up for what is just below a power of 2.
+        logarithms = np.log2(np.where(largest == 0, 2.0**-149, largest))
+        exponents = np.floor(logarithms.astype(np.float32)) - 2
+        scales = (exponents + scale.bias).clip(0, 254).astype(np.uint8)
+        magnitudes = element.values[: element.sign_bit].astype(np.float64)
+        ties = (magnitudes[1:] + magnitudes[:-1]) / 2
+        quotients = blocks / scale.decode(scales)[..., np.newaxis]
+        codes = np.searchsorted(ties, np.abs(quotients)).astype(np.uint8)
+        codes[(quotients < 0) & (codes > 0)] |= element.sign_bit
+        return self._stored(codes.reshape(array.shape), scales)
+
+    def _stored(self, codes: Array, scales: Array) -> BlockScaled:
+        return BlockScaled(
+            codes,
+            self.type,
+            block_shape=self.block_shape(codes.ndim),
+            scales=Stored(scales, "f8E8M0FNU"),
+        )
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        fields = np.zeros(stored.scales.shape, self.layout)
+        fields["e"] = stored.scales.codes[..., np.newaxis]
+        self.write_elements(fields, stored.codes)
+        return self.data_of(fields)
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        fields = self.read_fields(packed)
+        return self._stored(self.read_elements(fields), fields["e"][..., 0].copy())
+
+
+# Scales that are quantized themselves
+
+
+@dataclass(frozen=True, kw_only=True)
+class GGUFSuperBlocks(GGUFFormat):
+    """
+    A K-quant: super-blocks of 256 elements, whose scales and offsets are quantized.
+
+    Elements and scales are signed, or neither is, and then there are offsets.
+    """
+
+    scale_type: str
+    """The type of a scale in its super-block, e.g. `u6`."""
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a super-block has."""
+        return SUPER_BLOCK // self.block
+
+    @property
+    def scale_bits(self) -> int:
+        """The width of a scale in its super-block."""
+        return int(self.scale_type[1:])
+
+    def quantize(self, values: ArrayLike) -> BlockScaled:
+        array = f32_values(values)
+        supers = blocks_of_rows(array, SUPER_BLOCK, self.name)
+        check_finite(array, self.name)
+        rows = supers.reshape(-1, self.blocks, self.block)
+        codes = np.empty(rows.shape, np.int8 if self.is_signed else np.uint8)
+        of_blocks = np.zeros((2, *rows.shape[:2]), codes.dtype)
+        of_supers = np.zeros((2, rows.shape[0]), np.float16)
+        for start in range(0, len(rows), _PIECE):
+            piece = slice(start, start + _PIECE)
+            codes[piece], of_blocks[:, piece], of_supers[:, piece] = self._quantized(
+                rows[piece].astype(np.float64)
+            )
+        shape = supers.shape[:-1]
+        return self._stored(
+            codes.reshape(array.shape),
+            of_blocks.reshape(2, *shape[:-1], shape[-1] * self.blocks),
+            of_supers.reshape(2, *shape),
+        )
+
+    def _quantized(self, rows: Floats) -> tuple[Array, list[Array], list[Array]]:
+        """Elements, and then scales and offsets: those of blocks, and the f16 of these."""
+        if self.is_signed:
+            scales = _symmetric_scales(rows, self.bits)
+            offsets = np.zeros_like(scales)
+        else:
+            scales, offsets = _scales_and_offsets(rows, self.bits)
+        parts = [self._of_super_blocks(each) for each in (scales, offsets)]
+        (scale_codes, scale_of), (offset_codes, offset_of) = parts
+        # What is stored, in f32 as it is dequantized.
+        scales, offsets = (
+            (codes * of[:, np.newaxis].astype(np.float32))[..., np.newaxis]
+            for codes, of in parts
+        )
+        quotients = (rows - offsets) / np.where(scales == 0, np.inf, scales)
+        low = -(1 << (self.bits - 1)) if self.is_signed else 0
+        codes = np.rint(quotients).clip(low, low + (1 << self.bits) - 1)
+        return codes, [scale_codes, offset_codes], [scale_of, offset_of]
+
+    def _of_super_blocks(self, numbers: Floats) -> tuple[Array, Array]:
+        """The scales or offsets of the blocks of super-blocks, quantized to an f16 each."""
+        largest = _of_largest_magnitude(numbers)
+        low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
+        high = low + (1 << self.scale_bits) - 1
+        of_supers = to_f16((largest[:, 0] / (low or high)).astype(np.float32), "scale")
+        divisors = of_supers[:, np.newaxis].astype(np.float64)
+        quotients = numbers / np.where(divisors == 0, np.inf, divisors)
+        return np.rint(quotients).clip(low, high).astype(np.float32), of_supers
+
+    def _stored(self, codes: Array, of_blocks: Array, of_supers: Array) -> BlockScaled:
+        shape = (*(1,) * (codes.ndim - 1), self.blocks)
+        scales, offsets = (
+            BlockScaled(
+                numbers, self.scale_type, block_shape=shape, scales=Stored(of, "f16")
+            )
+            for numbers, of in zip(of_blocks, of_supers, strict=True)
+        )
+        return BlockScaled(
+            codes,
+            self.type,
+            block_shape=self.block_shape(codes.ndim),
+            scales=scales,
+            offsets=None if self.is_signed else offsets,
+        )
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        scales, offsets = stored.scales, stored.offsets
+        if not isinstance(scales, BlockScaled) or not (
+            self.is_signed or isinstance(offsets, BlockScaled)
+        ):
+            raise ValueError(
+                f"{self.name} has scales that are quantized themselves, found "
+                f"{scales.type}"
+            )
+        fields = np.zeros(scales.scales.shape, self.layout)
+        fields["d"] = scales.scales.codes
+        codes = scales.codes.reshape(*fields.shape, self.blocks)
+        minima = np.zeros_like(codes)
+        if isinstance(offsets, BlockScaled):
+            fields["dmin"] = -offsets.scales.codes
+            minima = offsets.codes.reshape(codes.shape)
+        fields["scales"] = _PACKED_SCALES[self.scale_type](codes, minima)
+        self.write_elements(fields, stored.codes)
+        return self.data_of(fields)
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        fields = self.read_fields(packed)
+        numbers = _UNPACKED_SCALES[self.scale_type](fields["scales"])
+        of_blocks = [each.reshape(*fields.shape[:-1], -1) for each in numbers]
+        of_supers = [fields["d"].copy()]
+        if not self.is_signed:
+            of_supers.append(-fields["dmin"])
+        of_supers = np.stack([*of_supers, of_supers[0]][:2])
+        return self._stored(self.read_elements(fields), np.stack(of_blocks), of_supers)
+
+
+# The scales and minima of a super-block as bytes
+
+
+def _packed_u4(scales: Bytes, minima: Bytes) -> Bytes:
+    return scales | minima << np.uint8(4)
+
+
+def _unpacked_u4(packed: Bytes) -> tuple[Array, Array]:
+    return packed & np.uint8(15), packed >> np.uint8(4)
+
+
+def _packed_i6(scales: Array, _: Array) -> Bytes:
+    shifted = scales.astype(np.uint8) + np.uint8(32)
+    high = join_bits(shifted >> np.uint8(4), 2, 4)
+    return np.concatenate([join_bits(shifted, 4, 8), high], -1)
+
+
+def _unpacked_i6(packed: Bytes) -> tuple[Array, Array]:
+    low, high = split_bits(packed[..., :8], 4, 8), split_bits(packed[..., 8:], 2, 4)
+    scales = ((low | high << np.uint8(4)) - np.uint8(32)).view(np.int8)
+    return scales, scales
+
+
+def _packed_u6(scales: Bytes, minima: Bytes) -> Bytes:
+    """The first four of each in 6 bits; the others are split over what is free."""
+    firsts = [
+        each[..., :4] | (each[..., 4:] >> np.uint8(4)) << np.uint8(6)
+        for each in (scales, minima)
+    ]
+    return np.concatenate(
+        [*firsts, _packed_u4(scales[..., 4:] & np.uint8(15), minima[..., 4:])], -1
+    )
+
+
+def _unpacked_u6(packed: Bytes) -> tuple[Array, Array]:
+    *firsts, last = (packed[..., i : i + 4] for i in (0, 4, 8))
+    scales, minima = (
+        np.concatenate([first & 63, low | first >> np.uint8(6) << np.uint8(4)], -1)
+        for first, low in zip(firsts, _unpacked_u4(last), strict=True)
+    )
+    return scales, minima
+
+
+def _packed_i8(scales: Array, _: Array) -> Bytes:
+    return scales.view(np.uint8)
+
+
+def _unpacked_i8(packed: Bytes) -> tuple[Array, Array]:
+    return packed.view(np.int8), packed.view(np.int8)
+
+
+_PACKED_SCALES = {
+    "u4": _packed_u4,
+    "i6": _packed_i6,
+    "u6": _packed_u6,
+    "i8": _packed_i8,
+}
+_UNPACKED_SCALES = {
+    "u4": _unpacked_u4,
+    "i6": _unpacked_i6,
+    "u6": _unpacked_u6,
+    "i8": _unpacked_i8,
+}
+
+
+# Scales with the least squared error
+
+
+_TRIED = np.linspace(0.6, 1.2, 25)
+"""By how much the scales are multiplied that are tried, from that of the whole range."""
+
+
+def _symmetric_scales(rows: Floats, bits: int) -> Floats:
+    """A scale for each block, positive or negative."""
+    half = 1 << (bits - 1)
+    full = _of_largest_magnitude(rows) / -half
+    full[full == 0] = 1
+    best = np.zeros(rows.shape[:-1])
+    least = np.square(rows).sum(-1)
+    for factor in _TRIED:
+        codes = np.rint(rows / (factor * full)).clip(-half, half - 1)
+        # The best scale for these codes.
+        products, squares = (rows * codes).sum(-1), np.square(codes).sum(-1)
+        scales = products / np.maximum(squares, 1)
+        errors = np.square(rows - codes * scales[..., np.newaxis]).sum(-1)
+        is_better = errors < least
+        best[is_better], least[is_better] = scales[is_better], errors[is_better]
+    return best
+
+
+def _scales_and_offsets(rows: Floats, bits: int) -> tuple[Floats, Floats]:
+    """A scale, not negative, and an offset, not positive, for each block."""
+    last = (1 << bits) - 1
+    lowest = np.minimum(rows.min(-1, keepdims=True), 0)
+    full = (np.maximum(rows.max(-1, keepdims=True), 0) - lowest) / last
+    full[full == 0] = 1
+    count = rows.shape[-1]
+    best: Floats = np.zeros((2, *rows.shape[:-1]))
+    least = np.full(rows.shape[:-1], np.inf)
+    sums = rows.sum(-1)
+    for factor in _TRIED:
+        codes = np.rint((rows - lowest) / (factor * full)).clip(0, last)
+        products, squares = (rows * codes).sum(-1), np.square(codes).sum(-1)
+        total: Floats = codes.sum(-1)
+        # The line through codes and values with the least squared error.
+        spread: Floats = count * squares - total * total
+        spread[spread == 0] = np.inf
+        slope: Floats = (count * products - total * sums) / spread
+        offsets = (sums - slope * total) / count
+        is_through_0 = (offsets > 0) | (slope < 0)
+        slope[is_through_0] = (products / np.maximum(squares, 1))[is_through_0]
+        scales, offsets = np.maximum(slope, 0), np.where(is_through_0, 0, offsets)
+        fitted = codes * scales[..., np.newaxis] + offsets[..., np.newaxis]
+        errors = np.square(rows - fitted).sum(-1)
+        is_better = errors < least
+        best[:, is_better] = scales[is_better], offsets[is_better]
+        least[is_better] = errors[is_better]
+    return best[0], best[1]
+
+
+# Declarations
+
+
+def _layout(*fields: tuple[str, int]) -> np.dtype[np.void]:
+    """Fields of bytes; `d`, `dmin` and `m` are f16."""
+    return np.dtype(
+        [
+            (name, "<f2") if name in ("d", "dmin", "m") else (name, "u1", (size,))
+            for name, size in fields
+        ]
+    )
+
+
+_D, _M, _DMIN = ("d", 2), ("m", 2), ("dmin", 2)
+_QH, _QS = ("qh", 4), ("qs", 16)
+_LOW_4, _FIFTH = ("qs", 4, 16), ("qh", 1, 1)
+
+GGUF_FORMATS: tuple[GGUFFormat, ...] = (
+    GGUFBlocks("Q4_0", "i4", 32, layout=_layout(_D, _QS), planes=(_LOW_4,)),
+    GGUFBlocks("Q4_1", "u4", 32, layout=_layout(_D, _M, _QS), planes=(_LOW_4,)),
+    GGUFBlocks("Q5_0", "i5", 32, layout=_layout(_D, _QH, _QS), planes=(_LOW_4, _FIFTH)),
+    GGUFBlocks(
+        "Q5_1", "u5", 32, layout=_layout(_D, _M, _QH, _QS), planes=(_LOW_4, _FIFTH)
+    ),
+    GGUFBlocks(
+        "Q8_0",
+        "i8",
+        32,
+        layout=_layout(_D, ("qs", 32)),
+        planes=(("qs", 8, 1),),
+        rounds="half-away",
+    ),
+    GGUFSuperBlocks(
+        "Q2_K",
+        "u2",
+        16,
+        layout=_layout(("scales", 16), ("qs", 64), _D, _DMIN),
+        planes=(("qs", 2, 32),),
+        scale_type="u4",
+    ),
+    GGUFSuperBlocks(
+        "Q3_K",
+        "i3",
+        16,
+        layout=_layout(("hmask", 32), ("qs", 64), ("scales", 12), _D),
+        planes=(("qs", 2, 32), ("hmask", 1, 32)),
+        scale_type="i6",
+    ),
+    GGUFSuperBlocks(
+        "Q4_K",
+        "u4",
+        32,
+        layout=_layout(_D, _DMIN, ("scales", 12), ("qs", 128)),
+        planes=(("qs", 4, 32),),
+        scale_type="u6",
+    ),
+    GGUFSuperBlocks(
+        "Q5_K",
+        "u5",
+        32,
+        layout=_layout(_D, _DMIN, ("scales", 12), ("qh", 32), ("qs", 128)),
+        planes=(("qs", 4, 32), ("qh", 1, 32)),
+        scale_type="u6",
+    ),
+    GGUFSuperBlocks(
+        "Q6_K",
+        "i6",
+        16,
+        layout=_layout(("ql", 128), ("qh", 64), ("scales", 16), _D),
+        planes=(("ql", 4, 64), ("qh", 2, 32)),
+        scale_type="i8",
+    ),
+    GGUFMXFP4(
+        "GGUF_MXFP4",
+        "f4E2M1FN",
+        32,
+        layout=_layout(("e", 1), _QS),
+        planes=(_LOW_4,),
+    ),
+)

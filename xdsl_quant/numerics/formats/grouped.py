@@ -1,0 +1,166 @@
+"""
+Weights of 4 bits in groups with a scale and a zero point, as GPTQ and AWQ pack them.
+
+| format | elements in an i32 | zero points in an i32 |
+|---|---|---|
+| GPTQ | 8 consecutive inputs, the first in the lowest bits | 8 outputs, each less 1 |
+| GPTQ_V2 | the same | 8 outputs |
+| AWQ | 8 consecutive outputs in the order 0, 2, 4, 6, 1, 3, 5, 7 | likewise |
+
+Values are the weights of a linear layer, outputs by inputs; a group is along the inputs.
+All packed arrays are transposed: inputs by outputs. Groups have 128 inputs, and others with
+`dataclasses.replace(format, block=64)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Array
+from .bits import join_bits, split_bits
+from .block_scaled import (
+    BlockScaled,
+    Stored,
+    blocks_of_rows,
+    check_finite,
+    f32_values,
+    to_f16,
+)
+from .format import Format
+
+_AWQ_ORDER = np.array([0, 2, 4, 6, 1, 3, 5, 7])
+"""Which of 8 outputs is in which bits, from the lowest on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFormat(Format):
+    """
+    A format with f16 scales and u4 zero points, packed into `qweight`, `qzeros` and
+    `scales`, for GPTQ with `g_idx`, the group of each input.
+    """
+
+    zero_point_less: int = 0
+    """What is subtracted from zero points that are packed, modulo 16."""
+
+    is_awq: bool = False
+    """Whether outputs share an i32, and not inputs."""
+
+    def quantize(self, values: ArrayLike) -> BlockScaled:
+        """
+        Store weights in this format: a group's scale is a 15th of the range of its weights
+        and 0, rounded to f16, and 1 if that is 0. The zero point and the elements are
+        quotients by this scale, rounded half to even.
+
+        GPTQ and AWQ choose elements or scales by data that weights are multiplied with;
+        what they chose is packed from a `BlockScaled` that the caller makes.
+
+        Args:
+            values: finite weights, outputs by inputs, which are rounded to f32.
+
+        Raises:
+            TypeError: if values are no numbers.
+            ValueError: if values have another rank, the size of a group does not divide the
+                inputs, a value is infinite or NaN, or a scale is too large for f16.
+        """
+        array = f32_values(values)
+        if array.ndim != 2:
+            raise ValueError(
+                f"{self.name} has weights of rank 2, outputs by inputs, found shape "
+                f"{array.shape}"
+            )
+        groups = blocks_of_rows(array, self.block, self.name)
+        check_finite(array, self.name)
+        lowest = np.minimum(groups.min(-1), 0)
+        with np.errstate(over="ignore"):
+            scales = to_f16((np.maximum(groups.max(-1), 0) - lowest) / 15, "scale")
+        scales[scales == 0] = 1
+        divisors = scales.astype(np.float32)
+        zero_points = np.rint(-lowest / divisors).clip(0, 15)
+        rounded = np.rint(groups / divisors[..., np.newaxis])
+        codes = (rounded + zero_points[..., np.newaxis]).clip(0, 15)
+        return self._stored(
+            codes.astype(np.uint8).reshape(array.shape),
+            scales,
+            zero_points.astype(np.uint8),
+        )
+
+    def _stored(self, codes: Array, scales: Array, zero_points: Array) -> BlockScaled:
+        return BlockScaled(
+            codes,
+            self.type,
+            block_shape=self.block_shape(codes.ndim),
+            scales=Stored(scales, "f16"),
+            zero_points=Stored(zero_points, "u4"),
+        )
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        outputs, inputs = stored.shape
+        if outputs % 8 or inputs % 8:
+            raise ValueError(
+                f"{self.name} has multiples of 8 outputs and inputs, found shape "
+                f"{stored.shape}"
+            )
+        if stored.zero_points is None:
+            raise ValueError(f"{self.name} has zero points, found none")
+        zero_points = stored.zero_points.codes.T - np.uint8(self.zero_point_less)
+        packed = {
+            "qweight": self._words(stored.codes.T)
+            if self.is_awq
+            else self._words(stored.codes).T,
+            "qzeros": self._words(zero_points),
+            "scales": stored.scales.codes.T,
+        }
+        if not self.is_awq:
+            packed["g_idx"] = self._groups(inputs)
+        return {name: np.ascontiguousarray(array) for name, array in packed.items()}
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        names = "qweight", "qzeros", "scales"
+        weights, zero_points, scales = self.arrays(packed, *names)
+        if any(
+            array.dtype != np.int32 or array.ndim != 2
+            for array in (weights, zero_points)
+        ):
+            raise ValueError(
+                f"{self.name} is packed into matrices of i32, found {weights.dtype} and "
+                f"{zero_points.dtype}"
+            )
+        codes = self._codes(weights).T if self.is_awq else self._codes(weights.T)
+        groups = packed.get("g_idx", self._groups(codes.shape[1]))
+        if (groups != self._groups(codes.shape[1])).any():
+            raise ValueError(
+                f"{self.name} has groups of {self.block} consecutive inputs, found another "
+                "order in g_idx"
+            )
+        zero_points = self._codes(zero_points).T + np.uint8(self.zero_point_less)
+        return self._stored(codes, scales.T, zero_points & np.uint8(15))
+
+    def _groups(self, inputs: int) -> Array:
+        return np.arange(inputs, dtype=np.int32) // np.int32(self.block)
+
+    def _words(self, codes: Array) -> Array:
+        """The i32 of each 8 codes of a row."""
+        if self.is_awq:
+            of_words = codes.reshape(*codes.shape[:-1], -1, 8)
+            codes = of_words[..., _AWQ_ORDER].reshape(codes.shape)
+        return np.ascontiguousarray(join_bits(codes, 4)).view("<i4")
+
+    def _codes(self, words: Array) -> Array:
+        """The codes of which `_words` makes these."""
+        codes = split_bits(np.ascontiguousarray(words).view(np.uint8), 4)
+        if not self.is_awq:
+            return codes
+        of_words = codes.reshape(*codes.shape[:-1], -1, 8)
+        return of_words[..., np.argsort(_AWQ_ORDER)].reshape(codes.shape)
+
+
+GROUP_FORMATS: tuple[GroupFormat, ...] = (
+    GroupFormat("GPTQ", "u4", 128, zero_point_less=1),
+    GroupFormat("GPTQ_V2", "u4", 128),
+    GroupFormat("AWQ", "u4", 128, is_awq=True),
+)

@@ -1,0 +1,286 @@
+"""
+The microscaling formats of the Open Compute Project
+([specification](https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf)),
+and NVFP4.
+
+| format | element | block | scale |
+|---|---|---|---|
+| MXFP8_E4M3 | `f8E4M3FN` | 32 | `f8E8M0FNU` |
+| MXFP8_E5M2 | `f8E5M2` | 32 | `f8E8M0FNU` |
+| MXFP6_E2M3 | `f6E2M3FN` | 32 | `f8E8M0FNU` |
+| MXFP6_E3M2 | `f6E3M2FN` | 32 | `f8E8M0FNU` |
+| MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` |
+| MXINT8 | `i8`, in units of 1/64 | 32 | `f8E8M0FNU` |
+| NVFP4 | `f4E2M1FN` | 16 | `f8E4M3FN`, times an f32 of the tensor |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Array
+from ..small_floats import small_float
+from .bits import join_bits, split_bits
+from .block_scaled import (
+    F32,
+    BlockScaled,
+    Stored,
+    bit_width,
+    blocks_of_rows,
+    check_finite,
+    f32_values,
+)
+from .format import Format
+
+ScaleRule = Literal["floor", "even", "ceil", "rceil"]
+"""
+How the largest magnitude of a block becomes the power of two that is its scale. An element
+is at most `m * 2**e`, with `m` from 1 to 2.
+
+| rule | the scale of a block with the largest magnitude `a` | whose rule it is |
+|---|---|---|
+| `floor` | `2**(floor(log2(a)) - e)`, so that elements may saturate | OCP |
+| `even` | that of `floor`, or twice this where `a` rounded would saturate | TOSA |
+| `ceil` | `2**(ceil(log2(a)) - e)` | torchao |
+| `rceil` | `2**ceil(log2(a / (m * 2**e)))`: the smallest without saturation | NVIDIA |
+"""
+
+_E8M0 = small_float("f8E8M0FNU")
+
+_NAN_SCALE = 255
+"""The code of NaN as a scale."""
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """What the arithmetic of MX needs to know of its elements."""
+
+    exponent: int
+    """That of the largest element."""
+
+    largest: float
+
+    carry: int
+    """
+    What is added to the bits of an f32 so that its exponent grows if, rounded to the
+    mantissa of an element, it exceeds the largest one.
+    """
+
+
+def _elements_of(largest: float, mantissa_bits: int) -> _Elements:
+    exponent = int(np.frexp(largest)[1]) - 1
+    # In units of the last place of an element.
+    mantissa = int(np.ldexp(largest, mantissa_bits - exponent))
+    to_next_power = (2 << mantissa_bits) - mantissa
+    carry = (2 * to_next_power - 1) << (22 - mantissa_bits)
+    # A tie goes to the even one, which may be the largest.
+    return _Elements(exponent, largest, carry - (mantissa % 2 == 0))
+
+
+@dataclass(frozen=True)
+class PackedElements(Format):
+    """
+    A format that is packed into `qdata`, the elements, two in a byte if they have 4 bits
+    and otherwise one, the first in the lower half; and `scale`, the codes of the scales.
+    These are the names of torchao.
+    """
+
+    def pack_elements(self, stored: BlockScaled, scales: Array) -> dict[str, Array]:
+        """The bytes of elements, and those of scales."""
+        self.check(stored)
+        codes = stored.codes.view(np.uint8)
+        if bit_width(self.type) == 4:
+            codes = join_bits(codes, 4)
+        return {"qdata": codes, "scale": scales.view(np.uint8)}
+
+    def unpack_elements(self, packed: Mapping[str, Array]) -> tuple[Array, Array]:
+        """The elements and the codes of scales."""
+        codes, scales = self.arrays(packed, "qdata", "scale")
+        if codes.dtype.itemsize != 1 or scales.dtype.itemsize != 1:
+            raise ValueError(
+                f"{self.name} is packed into bytes, found {codes.dtype} and "
+                f"{scales.dtype}"
+            )
+        codes, scales = codes.view(np.uint8), scales.view(np.uint8)
+        return split_bits(codes, 4) if bit_width(self.type) == 4 else codes, scales
+
+
+@dataclass(frozen=True)
+class MXFormat(PackedElements):
+    """
+    A microscaling format.
+
+    An infinity saturates in its block, or makes all of it NaN with the rule `even`. In a
+    block with NaN all is NaN.
+    """
+
+    def quantize(self, values: ArrayLike, rule: ScaleRule = "floor") -> BlockScaled:
+        """
+        Store values in this format; elements are rounded to nearest, ties to even, and
+        saturate.
+
+        Args:
+            values: an array of at least one dimension, which is rounded to f32.
+            rule: how the scale of a block is chosen.
+
+        Raises:
+            TypeError: if values are no numbers.
+            ValueError: if 32 does not divide the last dimension, or there is no such rule.
+        """
+        if rule not in get_args(ScaleRule):
+            raise ValueError(
+                f"unknown scale rule {rule!r}, available: "
+                f"{', '.join(map(repr, get_args(ScaleRule)))}"
+            )
+        array = f32_values(values)
+        blocks = blocks_of_rows(array, self.block, self.name)
+        scales = self._scale_codes(np.abs(blocks).max(-1), rule)
+        divisors = _E8M0.decode(scales)[..., np.newaxis]
+        with np.errstate(all="ignore"):
+            quotients = (blocks / divisors).reshape(array.shape)
+            if self.type == "i8":
+                units = np.rint(quotients * 64).clip(-127, 127)
+                codes = np.where(np.isnan(units), 0, units).astype(np.int8)
+            else:
+                codes = small_float(self.type).encode(quotients, saturate=True)
+        return self._stored(codes, scales)
+
+    def _scale_codes(self, largest: F32, rule: ScaleRule) -> Array:
+        """The code of the scale of blocks with these largest magnitudes."""
+        elements = self._elements
+        is_nan = np.isnan(largest)
+        exponent = elements.exponent
+        if rule == "rceil":
+            largest = largest / np.float32(elements.largest)
+            exponent = 0
+        bits = largest.view(np.int32)
+        if rule == "even":
+            bits = bits + elements.carry
+            is_nan |= np.isinf(largest)
+        elif rule != "floor":
+            # 2^-127 is a subnormal number.
+            bits = np.where(bits <= 1 << 22, 0, bits + ((1 << 23) - 1))
+        codes = ((bits >> 23) - exponent).clip(0, _NAN_SCALE - 1)
+        return np.where(is_nan, _NAN_SCALE, codes).astype(np.uint8)
+
+    @property
+    def _elements(self) -> _Elements:
+        if self.type == "i8":
+            return _elements_of(127 / 64, 6)
+        small = small_float(self.type)
+        return _elements_of(small.largest, small.mantissa_bits)
+
+    def _stored(self, codes: Array, scales: Array) -> BlockScaled:
+        stored = Stored(scales, "f8E8M0FNU")
+        if self.type == "i8":
+            # The unit of an element is that of all scales.
+            stored = BlockScaled(
+                scales,
+                "f8E8M0FNU",
+                block_shape=scales.shape,
+                scales=Stored(np.full((1,) * scales.ndim, 2**-6, np.float32), "f32"),
+            )
+        return BlockScaled(
+            codes, self.type, block_shape=self.block_shape(codes.ndim), scales=stored
+        )
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        return self.pack_elements(stored, stored.scales.codes)
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        codes, scales = self.unpack_elements(packed)
+        return self._stored(codes.view(np.int8) if self.type == "i8" else codes, scales)
+
+
+@dataclass(frozen=True)
+class NVFP4(PackedElements):
+    """
+    NVIDIA's format with blocks of 16, scales in `f8E4M3FN`, and an f32 for the tensor,
+    which is packed as `per_tensor_scale`.
+    """
+
+    def quantize(
+        self, values: ArrayLike, tensor_scale: float | None = None
+    ) -> BlockScaled:
+        """
+        Store values in this format, with torchao's arithmetic.
+
+        Args:
+            values: finite numbers, an array of at least one dimension, which is rounded
+                to f32.
+            tensor_scale: the f32 that all scales are multiplied by; 1 for a format of one
+                level. By default, the one with which the largest magnitude of all is 448
+                times 6, or 1 where this has no finite reciprocal.
+
+        Raises:
+            TypeError: if values are no numbers.
+            ValueError: if a value is infinite or NaN, 16 does not divide the last
+                dimension, or the scale is not positive and finite.
+        """
+        array = f32_values(values)
+        blocks = blocks_of_rows(array, self.block, self.name)
+        check_finite(array, self.name)
+        largest = np.abs(blocks).max(-1)
+        scale, element = small_float("f8E4M3FN"), small_float(self.type)
+        with np.errstate(all="ignore"):
+            if tensor_scale is None:
+                product = np.float32(scale.largest * element.largest)
+                of_tensor = largest.max(initial=0) / product
+                if np.isinf(1 / of_tensor):
+                    of_tensor = np.float32(1)
+            else:
+                of_tensor = np.float32(tensor_scale)
+                if not 0 < of_tensor < np.inf:
+                    raise ValueError(
+                        f"tensor_scale {tensor_scale} is not a positive finite number"
+                    )
+            of_blocks = largest / np.float32(element.largest) / of_tensor
+            scales = scale.encode(
+                of_blocks.clip(scale.smallest_normal, scale.largest), saturate=True
+            )
+            inverse = (1 / of_tensor) / scale.decode(scales)
+            quotients = blocks * inverse[..., np.newaxis]
+        codes = element.encode(quotients.reshape(array.shape), saturate=True)
+        return self._stored(codes, scales, of_tensor)
+
+    def _stored(self, codes: Array, scales: Array, of_tensor: ArrayLike) -> BlockScaled:
+        return BlockScaled(
+            codes,
+            self.type,
+            block_shape=self.block_shape(codes.ndim),
+            scales=BlockScaled(
+                scales,
+                "f8E4M3FN",
+                block_shape=scales.shape,
+                scales=Stored(
+                    np.asarray(of_tensor, np.float32).reshape((1,) * scales.ndim), "f32"
+                ),
+            ),
+        )
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        packed = self.pack_elements(stored, stored.scales.codes)
+        if not isinstance(stored.scales, BlockScaled):
+            raise ValueError(f"{self.name} has a scale of the tensor, found none")
+        of_tensor = stored.scales.scales.codes.reshape(())
+        return {**packed, "per_tensor_scale": of_tensor}
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        (of_tensor,) = self.arrays(packed, "per_tensor_scale")
+        return self._stored(*self.unpack_elements(packed), of_tensor)
+
+
+MX_FORMATS: tuple[MXFormat, ...] = (
+    MXFormat("MXFP8_E4M3", "f8E4M3FN", 32),
+    MXFormat("MXFP8_E5M2", "f8E5M2", 32),
+    MXFormat("MXFP6_E2M3", "f6E2M3FN", 32),
+    MXFormat("MXFP6_E3M2", "f6E3M2FN", 32),
+    MXFormat("MXFP4", "f4E2M1FN", 32),
+    MXFormat("MXINT8", "i8", 32),
+)
+NVFP4_FORMAT = NVFP4("NVFP4", "f4E2M1FN", 16)

@@ -1,0 +1,260 @@
+"""
+NF4 of bitsandbytes: elements are indices of a table of 16 numbers, which are the quantiles
+of a normal distribution
+([Dettmers et al. 2023](https://arxiv.org/abs/2305.14314), appendix E).
+
+Blocks of 64 are those of the flat array, and so are the blocks of 256 scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Array
+from .bits import Bytes, join_bits, split_bits
+from .block_scaled import F32, BlockScaled, Shape, Stored, check_finite, f32_values
+from .format import Format
+
+NF4_TABLE = (
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
+)
+"""The numbers that elements are indices of; each is one of f32."""
+
+_ZERO = NF4_TABLE.index(0)
+
+_OF_SCALES = 256
+"""How many scales share an f32."""
+
+_SMALLEST = np.float32(1e-38)
+"""What a scale is divided by at least."""
+
+
+@cache
+def dynamic_table() -> tuple[float, ...]:
+    """
+    The 256 numbers that scales are indices of: 0, 1, and of both signs, for each `i` from 0
+    to 6, the `2**i` middles of equal parts of the range from `10**(i - 7)` to `10**(i - 6)`
+    ([Dettmers 2016](https://arxiv.org/abs/1511.04561)).
+
+    Each is rounded to f32 once. bitsandbytes computes in f32 with an order of operations
+    that depends on the processor, so that some of its numbers are the next ones of f32.
+    """
+    positive = [
+        10.0 ** (i - 6) * (0.1 + 0.9 * (part + 0.5) / 2**i)
+        for i in range(7)
+        for part in range(2**i)
+    ]
+    rounded: list[float] = np.array(positive, np.float32).tolist()
+    return tuple(sorted([*rounded, *(-each for each in rounded), 0.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class NF4(Format):
+    """
+    NF4, packed as the tensors of a checkpoint: `weight`, two elements in a byte, the first
+    in the upper half; `absmax`, the scales; `quant_map`, the table. For scales that are
+    quantized, there are `nested_absmax` and `nested_quant_map`, too. The `shape` and the
+    `nested_offset` are arrays here; in a checkpoint they are parts of a JSON object.
+    """
+
+    def quantize(
+        self,
+        values: ArrayLike,
+        *,
+        quantizes_scales: bool = False,
+        offset: float | None = None,
+        table: Sequence[float] | None = None,
+    ) -> BlockScaled:
+        """
+        Store values in this format. A scale is the largest magnitude of its block.
+
+        Args:
+            values: finite numbers, an array of at least one dimension, which is rounded
+                to f32.
+            quantizes_scales: whether scales are stored in 8 bits, with an f32 for 256 of
+                them: double quantization.
+            offset: what is subtracted from scales before these are quantized; by default
+                their mean, the f32 nearest to it. That of PyTorch, which bitsandbytes
+                takes, may be the next f32.
+            table: the 256 numbers that scales are indices of; by default those of
+                [`dynamic_table`][xdsl_quant.numerics.formats.nf4.dynamic_table].
+
+        Raises:
+            TypeError: if values are no numbers.
+            ValueError: if a value is infinite or NaN, or blocks of the flat array are no
+                blocks of the array.
+        """
+        array = f32_values(values)
+        check_finite(array, self.name)
+        block_shape = flat_block_shape(array.shape, self.block)
+        blocks, is_shorter = _padded(array.reshape(-1), self.block)
+        largest = np.abs(blocks).max(-1)
+        if is_shorter:
+            largest[-1] = max(largest[-1], _SMALLEST)
+        divisors = np.maximum(largest, _SMALLEST)[:, np.newaxis]
+        quotients = blocks * (1 / divisors)
+        if is_shorter:
+            quotients[-1] = blocks[-1] / divisors[-1]
+        elements = np.array(NF4_TABLE, np.float32)
+        ties = (elements[:-1] + elements[1:]) / 2
+        codes = _indices(ties, quotients)[: array.size]
+        counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]
+        scales = Stored(largest.reshape(counts), "f32")
+        if quantizes_scales:
+            scales = _quantized_scales(scales.codes, offset, table)
+        return BlockScaled(
+            codes.reshape(array.shape),
+            self.type,
+            NF4_TABLE,
+            block_shape=block_shape,
+            scales=scales,
+        )
+
+    def check(self, stored: BlockScaled):
+        expected = flat_block_shape(stored.shape, self.block)
+        if (stored.table, stored.block_shape) != (NF4_TABLE, expected):
+            raise ValueError(
+                f"{self.name} has elements of type {self.type} of its own table in blocks "
+                f"of shape {expected}, found {stored.type} in blocks of shape "
+                f"{stored.block_shape}"
+            )
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        flat = stored.codes.reshape(-1)
+        if flat.size % 2:
+            flat = np.append(flat, np.uint8(_ZERO))
+        pairs = flat.reshape(-1, 2)[:, ::-1]
+        scales = stored.scales
+        packed = {
+            "weight": join_bits(pairs, 4),
+            "absmax": scales.codes.reshape(-1),
+            "quant_map": np.array(NF4_TABLE, np.float32),
+            "shape": np.array(stored.shape),
+        }
+        if isinstance(scales, BlockScaled) and scales.offsets is not None:
+            packed["nested_absmax"] = scales.scales.codes.reshape(-1)
+            packed["nested_quant_map"] = np.array(scales.table, np.float32)
+            packed["nested_offset"] = scales.offsets.codes.reshape(-1)[0]
+        return packed
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        weight, absmax, numbers = self.arrays(packed, "weight", "absmax", "shape")
+        shape: Shape = tuple(numbers.tolist())
+        size = int(numbers.prod())
+        if weight.dtype != np.uint8 or weight.size != -(-size // 2):
+            raise ValueError(
+                f"{self.name} is packed into {-(-size // 2)} bytes for shape {shape}, "
+                f"found {weight.dtype} of shape {weight.shape}"
+            )
+        codes = split_bits(weight.reshape(-1, 1), 4)[:, ::-1].reshape(-1)[:size]
+        block_shape = flat_block_shape(shape, self.block)
+        counts = [-(-n // b) for n, b in zip(shape, block_shape, strict=True)]
+        scales = Stored(absmax.reshape(counts), "f32")
+        if "nested_absmax" in packed:
+            names = "nested_absmax", "nested_quant_map", "nested_offset"
+            of_scales, table, offset = self.arrays(packed, *names)
+            scales = _stored_scales(
+                scales.codes, of_scales, table.tolist(), float(offset)
+            )
+        return BlockScaled(
+            codes.reshape(shape),
+            self.type,
+            NF4_TABLE,
+            block_shape=block_shape,
+            scales=scales,
+        )
+
+
+def flat_block_shape(shape: Shape, size: int) -> Shape:
+    """
+    The shape of blocks that are consecutive elements of the flat array.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    block_shape: list[int] = []
+    rest = size
+    for axis in reversed(range(len(shape))):
+        length = shape[axis]
+        block = min(length, rest)
+        # Only the last of all blocks may be shorter.
+        is_cut = length % rest and rest % length and prod(shape[: axis + 1]) > rest
+        if is_cut and prod(shape[:axis]) > 1:
+            raise ValueError(
+                f"blocks of {size} consecutive elements are no blocks of shape {shape}; "
+                "use values.reshape(-1)"
+            )
+        block_shape.insert(0, block)
+        rest = max(rest // length, 1)
+    return tuple(block_shape)
+
+
+def _padded(flat: F32, size: int) -> tuple[F32, bool]:
+    """The blocks of a flat array, and whether the last one has been filled with 0."""
+    padding = -flat.size % size
+    return np.pad(flat, (0, padding)).reshape(-1, size), padding > 0
+
+
+def _indices(ties: Array, numbers: Array) -> Bytes:
+    """For each number how many ties are less, as a flat array."""
+    return np.asarray(np.searchsorted(ties, numbers.reshape(-1)), np.uint8)
+
+
+def _quantized_scales(
+    scales: F32, offset: float | None, table: Sequence[float] | None
+) -> BlockScaled:
+    if offset is None:
+        offset = float(scales.mean(dtype=np.float64))
+    numbers = np.array(dynamic_table() if table is None else table, np.float32)
+    blocks, _ = _padded(scales.reshape(-1) - np.float32(offset), _OF_SCALES)
+    of_blocks = np.abs(blocks).max(-1)
+    inverse = 1 / np.maximum(of_blocks, _SMALLEST)
+    # bitsandbytes looks up the nearest number for 65536 quotients from -1 to 1.
+    quotients = blocks * inverse[:, np.newaxis]
+    steps = np.floor(
+        (quotients + np.float32(1)) * np.float32(32767.5) + np.float32(0.5)
+    )
+    ties = (numbers[:-1].astype(np.float64) + numbers[1:]) / 2
+    codes = _indices(ties, steps.astype(np.float64) / 32767.5 - 1)[: scales.size]
+    codes = codes.reshape(scales.shape)
+    return _stored_scales(codes, of_blocks, numbers.tolist(), offset)
+
+
+def _stored_scales(
+    codes: Array, of_blocks: Array, table: Sequence[float], offset: float
+) -> BlockScaled:
+    block_shape = flat_block_shape(codes.shape, _OF_SCALES)
+    counts = [-(-n // b) for n, b in zip(codes.shape, block_shape, strict=True)]
+    return BlockScaled(
+        codes,
+        "u8",
+        tuple(table),
+        block_shape=block_shape,
+        scales=Stored(of_blocks.reshape(counts), "f32"),
+        offsets=Stored(np.full(counts, offset, np.float32), "f32"),
+    )
+
+
+NF4_FORMAT = NF4("NF4", "u4", 64)

@@ -1,0 +1,190 @@
+"""
+Blocked quantization of ONNX: `QuantizeLinear` and `DequantizeLinear` with a `block_size`
+([operators](https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..arrays import Array, check_unmasked
+from ..parameters import storage_range
+from ..small_floats import SMALL_FLOATS
+from .bits import join_bits, split_bits
+from .block_scaled import (
+    F32,
+    BlockScaled,
+    Shape,
+    Stored,
+    bit_width,
+    block_counts,
+    check_finite,
+    f32_values,
+    spread,
+)
+from .format import Format
+
+
+@dataclass(frozen=True)
+class QuantizeLinear(Format):
+    """
+    Blocks along one dimension, the last of which may be shorter, with f32 scales and zero
+    points of the type of the elements.
+
+    It is packed into `y`, elements of 4 bits two in a byte, the first in the lower half,
+    over the flat array; `y_scale`, `y_zero_point`, and `shape`, that of the values.
+    """
+
+    axis: int = -1
+    """The dimension with blocks."""
+
+    def block_shape(self, rank: int) -> Shape:
+        """The shape of a block of an array of a rank."""
+        if not -rank <= self.axis < rank:
+            raise ValueError(
+                f"{self.name} has blocks along axis {self.axis}, found rank {rank}"
+            )
+        return tuple(self.block if i == self.axis % rank else 1 for i in range(rank))
+
+    def quantize(
+        self,
+        values: ArrayLike,
+        scales: ArrayLike | None = None,
+        zero_points: ArrayLike | None = None,
+    ) -> BlockScaled:
+        """
+        Store values in this format: `round(value / scale) + zero_point`, ties to even, and
+        what is outside of the type saturates.
+
+        Args:
+            values: finite numbers, an array of at least one dimension, which is rounded
+                to f32.
+            scales: positive numbers, one for each block. By default the largest magnitude
+                of a block becomes the largest element, or for unsigned types its range
+                with 0 that of the type; a block of zeros has scale 1.
+            zero_points: integers of the type, one for each block. By default 0, or for
+                unsigned types with no scales given what the smallest value asks for.
+
+        Raises:
+            TypeError: if values are no numbers.
+            ValueError: if a value is infinite or NaN, a scale is not positive and finite,
+                a zero point is not of the type, or arrays are not of these shapes.
+        """
+        array = f32_values(values)
+        check_finite(array, self.name)
+        block_shape = self.block_shape(array.ndim)
+        counts = block_counts(array.shape, block_shape)
+        if scales is None:
+            of_blocks, chosen = self._chosen(array, block_shape)
+            zero_points = chosen if zero_points is None else zero_points
+        else:
+            check_unmasked(scales, "scales")
+            of_blocks = np.asarray(scales, np.float32)
+        if (
+            of_blocks.shape != counts
+            or not ((of_blocks > 0) & (of_blocks < np.inf)).all()
+        ):
+            raise ValueError(
+                f"expected positive finite scales of shape {counts} for values of shape "
+                f"{array.shape} in blocks of shape {block_shape}, found shape "
+                f"{of_blocks.shape}"
+            )
+        points = np.zeros(counts) if zero_points is None else np.asarray(zero_points)
+        with np.errstate(over="ignore"):
+            quotients = array / spread(of_blocks, array.shape, block_shape)
+        if (small := SMALL_FLOATS.get(self.type)) is not None:
+            if points.any():
+                raise ValueError(f"{self.name} of {self.type} has no zero points")
+            codes = small.encode(quotients, saturate=True)
+            return BlockScaled(
+                codes,
+                self.type,
+                block_shape=block_shape,
+                scales=Stored(of_blocks, "f32"),
+            )
+        low, high = storage_range(self.type)
+        if points.shape != counts or ((points < low) | (points > high)).any():
+            raise ValueError(
+                f"expected zero points of shape {counts} from {low} to {high}, found shape "
+                f"{points.shape}"
+            )
+        # In f64 all sums are exact.
+        rounded = np.rint(quotients).astype(np.float64)
+        sums = rounded + spread(points, array.shape, block_shape)
+        return BlockScaled(
+            sums.clip(low, high).astype(self._dtype),
+            self.type,
+            block_shape=block_shape,
+            scales=Stored(of_blocks, "f32"),
+            zero_points=Stored(points.astype(self._dtype), self.type),
+        )
+
+    @property
+    def _dtype(self) -> np.dtype[np.integer]:
+        """The dtype of codes."""
+        if self.type in SMALL_FLOATS:
+            return np.dtype(np.uint8)
+        low, _ = storage_range(self.type)
+        width = 8 if bit_width(self.type) <= 8 else 16
+        return np.dtype(f"int{width}" if low < 0 else f"uint{width}")
+
+    def _chosen(self, array: F32, block_shape: Shape) -> tuple[Array, Array | None]:
+        """Scales, and zero points of unsigned types."""
+        axis = self.axis % array.ndim
+        starts = list(range(0, array.shape[axis], self.block))
+        zero = np.float32(0)
+        largest = np.maximum(np.maximum.reduceat(array, starts, axis), zero)
+        lowest = np.minimum(np.minimum.reduceat(array, starts, axis), zero)
+        if (small := SMALL_FLOATS.get(self.type)) is not None:
+            scales, points = (
+                np.maximum(largest, -lowest) / np.float32(small.largest),
+                None,
+            )
+        else:
+            low, high = storage_range(self.type)
+            steps = np.float32(high)
+            if low < 0:
+                scales, points = np.maximum(largest, -lowest) / steps, None
+            else:
+                # The range may exceed f32, but not its 15th.
+                scales = largest / steps - lowest / steps
+                points = lowest
+        scales[scales == 0] = 1
+        if points is not None:
+            points = np.rint(-points / scales).clip(0, storage_range(self.type)[1])
+        return scales, points
+
+    def pack(self, stored: BlockScaled) -> dict[str, Array]:
+        self.check(stored)
+        codes = stored.codes
+        if bit_width(self.type) == 4:
+            flat = codes.reshape(-1)
+            codes = join_bits(np.append(flat, np.zeros(flat.size % 2, flat.dtype)), 4)
+        packed = {
+            "y": codes,
+            "y_scale": stored.scales.codes,
+            "shape": np.array(stored.shape),
+        }
+        if stored.zero_points is not None:
+            packed["y_zero_point"] = stored.zero_points.codes
+        return packed
+
+    def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
+        codes, scales, numbers = self.arrays(packed, "y", "y_scale", "shape")
+        shape: Shape = tuple(numbers.tolist())
+        if bit_width(self.type) == 4:
+            codes = split_bits(codes.view(np.uint8), 4)[: int(numbers.prod())]
+            if self._dtype.kind == "i":
+                codes = (codes.view(np.int8) << 4) >> 4
+        zero_points = packed.get("y_zero_point")
+        return BlockScaled(
+            codes.reshape(shape),
+            self.type,
+            block_shape=self.block_shape(len(shape)),
+            scales=Stored(scales, "f32"),
+            zero_points=None if zero_points is None else Stored(zero_points, self.type),
+        )
