@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl_quant.dialects.quant import UniformQuantizedSubChannelType
 from xdsl_quant.dialects.quant.float_formats import float_format
 from xdsl_quant.dialects.quant.float_text import float_text
-from xdsl_quant.dialects.quant.types import default_storage_max
+from xdsl_quant.dialects.quant.storage_types import default_storage_max
 
 from .answers import Accepted, Answer, Crashed, Rejected
 from .this_package import parse_type
@@ -257,7 +257,15 @@ def _is_narrow_scale(comparison: Comparison) -> bool:
 
 def _is_storage_of_no_integer(comparison: Comparison) -> bool:
     return not isinstance(comparison.mlir, Accepted) and _is_refused_with(
-        comparison, "storage type must be an integer type of 1 to 32 bits"
+        comparison, "illegal storage type prefix"
+    )
+
+
+def _is_storage_of_main(comparison: Comparison) -> bool:
+    """Whether it is a storage type that MLIR has since version 23."""
+    name = r"!?(quant\.|<)quantile\b|<(f8E5M2|f8E4M3FN|f4E2M1FN)[:<>]"
+    return not isinstance(comparison.mlir, Accepted) and bool(
+        re.search(name, _without_space(comparison.text))
     )
 
 
@@ -346,7 +354,7 @@ def _is_other_type(comparison: Comparison) -> bool:
     is_refused = _is_refused_with(
         comparison,
         "invalid kind of type specified",
-        "storage type must be an integer type",
+        "illegal storage type prefix",
         "undefined symbol alias id",
     )
     if not is_refused or not isinstance(comparison.mlir, Rejected):
@@ -513,6 +521,13 @@ DIFFERENCES = (
         _is_storage_of_no_integer,
     ),
     Difference(
+        "float and quantile storage",
+        "the storage types f8E5M2, f8E4M3FN, f4E2M1FN and quantile types are those of "
+        "MLIR's main; MLIR 22 does not know them",
+        ("!quant.any<f8E4M3FN>", "!quant.quantile<i1:f16, {0.0,1.0}>"),
+        _is_storage_of_main,
+    ),
+    Difference(
         "wide expressed types",
         "MLIR with assertions aborts on uniform types with expressed type f80 or f128; "
         "without assertions it accepts 0 and infinity as scales, which it rejects for "
@@ -575,7 +590,8 @@ DIFFERENCES = (
     ),
     Difference(
         "types of this package",
-        "`!quant.none` and `!quant.fixed_point` are types that MLIR does not know",
+        "`!quant.none`, `!quant.fixed_point` and `!quant.block_scaled` are types that MLIR "
+        "does not know",
         (
             "!quant.none<f32>",
             "!quant.fixed_point<i8:f32, 1073741824p-32>",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from xdsl.dialects.builtin import NoneAttr, Signedness
+from xdsl.dialects.builtin import NoneAttr
 
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
@@ -14,10 +14,10 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.types import (
+from xdsl_quant.dialects.quant.number_arrays import int_array
+from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,
-    int_array,
 )
 
 from .op_texts import DYNAMIC, Shape, container, encoding, fitting_shape, quantized_type
@@ -70,7 +70,7 @@ def _is_usable(type_: QuantizedType) -> bool:
     if isinstance(type_, AnyQuantizedType | CalibratedQuantizedType):
         return False
     assert isinstance(type_, StoredQuantizedType)
-    if type_.storage_type.signedness.data is not Signedness.SIGNLESS:
+    if type_.storage_type != type_.signless_storage_type:
         return False
     low = default_storage_min(type_.storage_type_integral_width, type_.is_signed)
     high = default_storage_max(type_.storage_type_integral_width, type_.is_signed)

@@ -11,7 +11,8 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
 )
-from xdsl_quant.dialects.quant.types import default_storage_max, int_array
+from xdsl_quant.dialects.quant.number_arrays import int_array
+from xdsl_quant.dialects.quant.storage_types import default_storage_max
 
 from .this_package import parse_type
 from .type_texts import ALL_FLOATS, COMMON_FLOATS, one_in, valid_tokens

@@ -12,7 +12,10 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import IntegerType, Signedness
 
 from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS, FloatFormat
-from xdsl_quant.dialects.quant.types import default_storage_max, default_storage_min
+from xdsl_quant.dialects.quant.storage_types import (
+    default_storage_max,
+    default_storage_min,
+)
 
 Tokens = list[str]
 

@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Sequence
-from typing import TypeGuard, cast
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     IntegerType,
     RankedStructure,
@@ -112,16 +112,19 @@ def _stride(type_: IntegerType) -> int:
     return 1 if type_.bitwidth == 1 else (type_.bitwidth + 7) // 8 * 8
 
 
-def _mlir_bytes(type_: IntegerType, values: Sequence[int]) -> bytes:
-    """The bytes that MLIR has for dense integers."""
+def _mlir_bytes(type_: IntegerType, data: bytes) -> bytes:
+    """The bytes that MLIR has for the dense integers of xDSL's bytes."""
     mask, stride = (1 << type_.bitwidth) - 1, _stride(type_)
+    if stride == 8:
+        return data.translate(bytes(byte & mask for byte in range(256)))
+    values = type_.unpack(data, len(data) // type_.compile_time_size)
     bits = "".join(f"{value & mask:0{stride}b}" for value in reversed(values))
     return int(bits, 2).to_bytes((len(bits) + 7) // 8, "little")
 
 
-def _values_of_mlir_bytes(type_: IntegerType, data: bytes, count: int) -> list[int]:
+def _xdsl_bytes(type_: IntegerType, data: bytes, count: int) -> bytes:
     """
-    Inverse of `_mlir_bytes`.
+    Inverse of `_mlir_bytes`; one element may stand for all.
 
     Raises:
         ValueError: if `data` has not `count` elements.
@@ -135,11 +138,14 @@ def _values_of_mlir_bytes(type_: IntegerType, data: bytes, count: int) -> list[i
         raise ValueError(f"expected {size} bytes, but got {len(data)}")
     is_unsigned = type_.signedness.data is Signedness.UNSIGNED
     sign, mask = 0 if is_unsigned else 1 << width - 1, (1 << width) - 1
+    if stride == 8:
+        bytes_ = (((byte & mask) ^ sign) - sign & 0xFF for byte in range(256))
+        return data.translate(bytes(bytes_))
     # The first element is in the last bits.
     bits = f"{int.from_bytes(data, 'little'):0{8 * size}b}"
     ends = range(8 * size, 8 * size - count * stride, -stride)
     stored = (int(bits[end - stride : end], 2) & mask for end in ends)
-    return [(value ^ sign) - sign for value in stored]
+    return type_.pack([(value ^ sign) - sign for value in stored])
 
 
 def exchange_packed_integers() -> None:
@@ -162,11 +168,14 @@ def exchange_packed_integers() -> None:
 
     def print_(self: DenseIntOrFPElementsAttr, printer: Printer) -> None:
         type_ = self.get_element_type()
-        if not _is_packed_by_mlir(type_) or len(self) <= 100 or self.is_splat():
+        is_packed = _is_packed_by_mlir(type_)
+        # xDSL decodes all elements, also those of which it prints the bytes.
+        has_bytes = is_packed or isinstance(type_, AnyFloat)
+        if not has_bytes or len(self) <= 100 or self.is_splat():
             print_without_type(self, printer)
             return
-        values = cast(Sequence[int], self.get_values())
-        printer.print_string(f'dense<"0x{_mlir_bytes(type_, values).hex().upper()}">')
+        data = _mlir_bytes(type_, self.data.data) if is_packed else self.data.data
+        printer.print_string(f'dense<"0x{data.hex().upper()}">')
 
     def parse(
         self: AttrParser, type: RankedStructure[AnyDenseElement] | None
@@ -201,12 +210,10 @@ def _parse_optional_packed_integers(
         return None
     try:
         data = bytes.fromhex(hexadecimal[2:])
-        values = _values_of_mlir_bytes(element_type, data, math.prod(type_.get_shape()))
+        data = _xdsl_bytes(element_type, data, math.prod(type_.get_shape()))
     except ValueError:
         return None
-    return DenseIntOrFPElementsAttr.from_list(
-        cast(RankedStructure[IntegerType], type_), values
-    )
+    return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
 
 
 def name_resources_once() -> None:

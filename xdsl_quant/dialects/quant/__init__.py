@@ -7,6 +7,13 @@ See external [documentation](https://mlir.llvm.org/docs/Dialects/QuantDialect/).
 
 from xdsl.ir import Dialect
 
+from .block_scaled_type import BlockScaledQuantizedType, StoredNumbersAttr
+from .dynamic_ops import (
+    ChooseParametersOp,
+    DynamicCastOp,
+    DynamicDequantizeCastOp,
+    DynamicQuantizeCastOp,
+)
 from .fixed_point_types import FixedPointQuantizedPerAxisType, FixedPointQuantizedType
 from .instrumentation import (
     ConstFakeQuantOp,
@@ -16,6 +23,7 @@ from .instrumentation import (
     StatisticsRefOp,
 )
 from .ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from .quantile_type import QuantileType
 from .regions import RegionOp, ReturnOp
 from .types import (
     AnyQuantizedType,
@@ -43,27 +51,38 @@ Quant = Dialect(
         CoupledRefOp,
         RegionOp,
         ReturnOp,
+        DynamicQuantizeCastOp,
+        DynamicDequantizeCastOp,
+        ChooseParametersOp,
     ],
     [
         AnyQuantizedType,
+        BlockScaledQuantizedType,
         CalibratedQuantizedType,
         FixedPointQuantizedType,
         NoQuantizedType,
+        QuantileType,
         UniformQuantizedType,
     ],
 )
 
 __all__ = [
     "AnyQuantizedType",
+    "BlockScaledQuantizedType",
     "CalibratedQuantizedType",
+    "ChooseParametersOp",
     "ConstFakeQuantOp",
     "ConstFakeQuantPerAxisOp",
     "CoupledRefOp",
     "DequantizeCastOp",
+    "DynamicCastOp",
+    "DynamicDequantizeCastOp",
+    "DynamicQuantizeCastOp",
     "FixedPointQuantizedPerAxisType",
     "FixedPointQuantizedType",
     "NoQuantizedType",
     "Quant",
+    "QuantileType",
     "QuantizeCastOp",
     "QuantizedType",
     "RegionOp",
@@ -72,6 +91,7 @@ __all__ = [
     "StatisticsOp",
     "StatisticsRefOp",
     "StorageCastOp",
+    "StoredNumbersAttr",
     "StoredQuantizedType",
     "UniformQuantizedPerAxisType",
     "UniformQuantizedSubChannelType",

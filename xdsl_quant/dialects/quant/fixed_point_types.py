@@ -36,6 +36,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from .constructor_arguments import INTEGERS, int_argument, vector
+from .number_arrays import floats_attr
+from .storage_types import StorageType
 from .types import (
     PerAxisType,
     PerTensorType,
@@ -44,7 +46,6 @@ from .types import (
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
     common_arguments,
-    floats_attr,
     zero_points_attr,
 )
 
@@ -122,6 +123,11 @@ class FixedPointType(ScaledQuantizedType, ABC):
         return array("d", map(math.ldexp, multipliers, map(neg, shifts)))
 
     def verify(self) -> None:
+        if not self.has_integer_storage:
+            raise VerifyException(
+                "storage type of fixed-point scales must be an integer type, but got "
+                f"'{self.short_storage_name}'"
+            )
         _verify_multipliers_and_shifts(*self.multipliers_and_shifts)
         super().verify()
         self.verify_zero_points_are_storable()
@@ -156,7 +162,7 @@ class FixedPointQuantizedType(FixedPointType, PerTensorType):
 
     def __init__(
         self,
-        storage_type: IntegerType,
+        storage_type: StorageType,
         expressed_type: AnyFloat,
         multiplier: int,
         shift: int,
@@ -241,7 +247,7 @@ class FixedPointQuantizedPerAxisType(FixedPointType, PerAxisType):
 
     def __init__(
         self,
-        storage_type: IntegerType,
+        storage_type: StorageType,
         expressed_type: AnyFloat,
         multipliers: Iterable[int],
         shifts: Iterable[int],

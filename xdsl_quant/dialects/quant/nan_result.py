@@ -1,21 +1,24 @@
 """
-What `quant.qcast` makes of NaN, if the op says so itself: a module from a dialect that
-defines it has one answer, whatever the options are that it is run or lowered with.
+What `quant.qcast` and `quant.dynamic_qcast` make of NaN, if the op says so itself: a module
+from a dialect that defines it has one answer, whatever the options are that it is run or
+lowered with.
 """
 
 from typing import cast, get_args
 
 from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
 
 from xdsl_quant.rounding_mode import NanResult
 
-from .ops import QuantizeCastOp
-
 NAN_ATTRIBUTE = "quant.nan"
-"""The discardable attribute of a `quant.qcast`: one of the texts of `NanResult`."""
+"""
+The discardable attribute of a `quant.qcast` or `quant.dynamic_qcast`: one of the texts of
+`NanResult`.
+"""
 
 
-def nan_result(op: QuantizeCastOp, default: NanResult) -> NanResult:
+def nan_result(op: Operation, default: NanResult) -> NanResult:
     """
     What becomes of NaN in a cast.
 

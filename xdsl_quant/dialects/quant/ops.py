@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kinds
 
+from .storage_types import FloatStorageType
 from .traits import AcceptsStoredValues, CastsQuantization
 from .types import QuantizedType, StoredQuantizedType, scalar_or_element_type
 
@@ -48,15 +49,18 @@ def _has_quantized(type_: Attribute) -> bool:
     return isinstance(scalar_or_element_type(type_), QuantizedType)
 
 
-_FLOAT = TypeKind("scalar or tensor of floating-point", has_floats)
+FLOAT = TypeKind("scalar or tensor of floating-point", has_floats)
+STORED = TypeKind("scalar or tensor of signless integer", has_signless_integers)
 _QUANTIZED = TypeKind("scalar or tensor of quantized type", _has_quantized)
+
+
 _STORED_OR_QUANTIZED = TypeKind(
     "scalar or tensor of signless integer or quantized type",
     lambda type_: _has_quantized(type_) or has_signless_integers(type_),
 )
 
 
-def _have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
+def have_matching_shape(type_a: Attribute, type_b: Attribute) -> bool:
     """
     Whether both types are scalars, both unranked tensors, or both tensors with the same
     static and dynamic dimensions.
@@ -98,11 +102,14 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         """Whether the two element types belong together."""
         return quantized.expressed_type == other
 
-    def verify_(self) -> None:
-        types = self.input.type, self.result.type
+    def _verify_kinds(self) -> None:
         operand_kind, result_kind = self.KINDS
         verify_kinds(self, [operand_kind], [result_kind])
-        if not _have_matching_shape(*types):
+
+    def verify_(self) -> None:
+        types = self.input.type, self.result.type
+        self._verify_kinds()
+        if not have_matching_shape(*types):
             raise VerifyException(
                 f"'{self.name}' op failed to verify that input and result are both "
                 "scalars or both tensors with matching shape"
@@ -152,7 +159,7 @@ class QuantizeCastOp(_CastOp):
 
     traits = traits_def(Pure(), CastsQuantization())
 
-    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_FLOAT, _QUANTIZED)
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (FLOAT, _QUANTIZED)
     INVERSE: ClassVar[str] = "quant.dcast"
 
 
@@ -175,7 +182,7 @@ class DequantizeCastOp(_CastOp):
 
     traits = traits_def(Pure(), CastsQuantization())
 
-    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_QUANTIZED, _FLOAT)
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_QUANTIZED, FLOAT)
     INVERSE: ClassVar[str] = "quant.qcast"
 
 
@@ -184,7 +191,9 @@ class StorageCastOp(_CastOp):
     """
     View a stored value as a quantized one, or the other way round: the bits stay.
 
-    Stored values are signless integers, also those of storage spelled `si8` or `ui8`.
+    Stored values are signless integers, also those of storage spelled `si8` or `ui8` and
+    the indices of a quantile type, or floats of the storage type `f8E5M2`, `f8E4M3FN` or
+    `f4E2M1FN`, which MLIR does not allow.
 
     Example:
 
@@ -208,8 +217,18 @@ class StorageCastOp(_CastOp):
         "storage type in quantized type expected to match integer type"
     )
 
-    def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
+    def _verify_kinds(self) -> None:
+        types = [
+            *map(scalar_or_element_type, (*self.operand_types, *self.result_types))
+        ]
+        for quantized, other in (types, reversed(types)):
+            # MLIR has no storage cast of floats.
+            if isinstance(other, FloatStorageType) and self._match(quantized, other):
+                return
+        super()._verify_kinds()
+
+    def _match(self, quantized: Attribute, other: Attribute) -> bool:
         return (
             isinstance(quantized, StoredQuantizedType)
-            and quantized.signless_storage_type == other
+            and quantized.stored_type == other
         )

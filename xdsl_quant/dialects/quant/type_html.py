@@ -55,7 +55,8 @@ def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     import numpy as np
 
     title = escape(title)
-    if scales.max() > 10 * scales.min():
+    # Values of a table may be negative.
+    if 0 < 10 * scales.min() < scales.max():
         scales = np.log10(scales)
         title += ", logarithmic"
     starts = np.linspace(

@@ -6,6 +6,11 @@ type        ::= `!quant.` body | `!quant` `<` body `>`
 body        ::= any | uniform | fixed-point | calibrated | none
 any         ::= `any` `<` storage (`:` float-type)? `>`
 storage     ::= storage-type (`<` int `:` int `>`)?
+storage-type::= integer-type | `u` digits | `f8E5M2` | `f8E4M3FN` | `f4E2M1FN` | quantile
+quantile    ::= `!quant.quantile` `<` number-type `:` number-type `,` values
+                (`,` `<` int `:` int `>`)? `>`
+number-type ::= integer-type | float-type
+values      ::= `{` (float (`,` float)*)? `}`
 uniform     ::= `uniform` `<` storage `:` float-type (`:` (int | blocks))? `,` params `>`
 blocks      ::= `{` (int `:` int (`,` int `:` int)*)? `}`
 params      ::= scale (`:` int)?                     without a dimension or blocks
@@ -40,7 +45,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -63,9 +68,17 @@ from .fixed_point_types import (
     shifts_attr,
 )
 from .float_formats import FLOAT_FORMATS, float_format
-from .types import (
+from .number_arrays import floats_attr, ints_attr, zero_array
+from .quantile_type import QuantileType
+from .storage_types import (
     MAX_STORAGE_BITS,
     SIGNED_FLAG,
+    MLIRStorageType,
+    StorageType,
+    default_storage_range,
+    is_signed_by_default,
+)
+from .types import (
     AnyQuantizedType,
     CalibratedQuantizedType,
     NoQuantizedType,
@@ -73,16 +86,13 @@ from .types import (
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
-    default_storage_max,
-    default_storage_min,
-    floats_attr,
-    ints_attr,
     out_of_range,
     scale_range_error,
-    zero_array,
 )
 
-_ParsedType: TypeAlias = "tuple[type[QuantizedType], Sequence[Attribute]]"
+_ParsedType: TypeAlias = (
+    "tuple[type[QuantizedType | QuantileType], Sequence[Attribute]]"
+)
 """A type, and its parameters."""
 
 _Columns: TypeAlias = "tuple[Sequence[array[Any]], Sequence[int]]"
@@ -118,6 +128,9 @@ _OTHER_TYPES = {"complex", "index", "memref", "none", "tensor", "tuple", "vector
 class TypeSyntax:
     """One type that is being parsed."""
 
+    STORAGE_TYPES: ClassVar = MLIRStorageType
+    """What a storage type may be."""
+
     def __init__(self, parser: AttrParser, name: str):
         """`name` is that of the type: `quant.any`, `quant.uniform` and so on."""
         self.parser = parser
@@ -126,7 +139,7 @@ class TypeSyntax:
         mnemonic = name.removeprefix("quant.")
         self.name_pos = max(self.content.rfind(mnemonic, 0, parser.pos), 0)
 
-    def parse(self) -> QuantizedType:
+    def parse(self) -> QuantizedType | QuantileType:
         """
         Parse the parameters of the type.
 
@@ -144,7 +157,7 @@ class TypeSyntax:
             self.check_brackets(start)
             self.parser.raise_error(str(e), self.name_pos)
 
-    def body(self) -> QuantizedType:
+    def body(self) -> QuantizedType | QuantileType:
         """Parse what is in the brackets, and these."""
         self._expect("<")
         match self.name:
@@ -156,6 +169,8 @@ class TypeSyntax:
                 parsed = NoQuantizedType, (self._float_type(),)
             case FixedPointQuantizedType.name:
                 parsed = self._fixed_point()
+            case QuantileType.name:
+                parsed = self._quantile()
             case _:
                 parsed = self._uniform()
         self._expect(">")
@@ -239,8 +254,8 @@ class TypeSyntax:
 
     def _optional_type(self) -> Attribute | str | None:
         """
-        The integer or float type that comes next, the text of another type (which is not
-        consumed), or `None` if it is no type.
+        The integer, float or quantized type that comes next, the text of another type
+        (which is not consumed), or `None` if it is no type.
         """
         token = self._token
         text = token.text
@@ -254,15 +269,15 @@ class TypeSyntax:
                 return float_type()
             return text if text in _OTHER_TYPES else None
         if token.kind is MLIRTokenKind.EXCLAMATION_IDENT:
+            if text == "!quant" or text.startswith("!quant."):
+                return self.parser.parse_type()
             if "." in text:
                 return text
             if (aliased := self.parser.attribute_aliases.get(text)) is None:
                 self._next()
                 self.parser.raise_error(f"undefined symbol alias id '{text[1:]}'")
-            if not isinstance(aliased, IntegerType | AnyFloat):
-                return str(aliased)
             self._next()
-            return cast(Attribute, aliased)
+            return aliased
         return text if text == "(" else None
 
     def _integer_type(self, sign: str, digits: str) -> IntegerType:
@@ -273,27 +288,21 @@ class TypeSyntax:
             self.parser.raise_error("integer bitwidth is limited to 16777215 bits")
         return IntegerType(width, _SIGNEDNESS[sign])
 
-    def _storage(self) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
+    def _storage(self) -> tuple[StorageType, IntAttr, IntAttr, IntAttr]:
         position = self.parser.pos
-        inner_type = self._optional_type()
-        if isinstance(inner_type, IntegerType):
-            storage_type = cast(IntegerType, inner_type)
-            is_signed = storage_type.signedness.data is not Signedness.UNSIGNED
-        elif inner_type is None:
+        storage_type = self._optional_type()
+        if storage_type is None:
             storage_type = self._unsigned_storage_type()
             is_signed = False
+        elif isinstance(storage_type, self.STORAGE_TYPES):
+            storage_type = cast(StorageType, storage_type)
+            is_signed = is_signed_by_default(storage_type)
         else:
-            self.parser.raise_error(
-                "storage type must be an integer type of 1 to 32 bits, but got "
-                f"'{inner_type}'",
-                position,
-            )
-        width = storage_type.width.data
+            self.parser.raise_error("illegal storage type prefix", position)
+        width = storage_type.bitwidth
         if not 0 < width <= MAX_STORAGE_BITS:
             self.parser.raise_error(f"illegal storage type size: {width}", position)
-        low, high = self._storage_range(
-            default_storage_min(width, is_signed), default_storage_max(width, is_signed)
-        )
+        low, high = self._storage_range(*default_storage_range(storage_type, is_signed))
         flags = IntAttr(SIGNED_FLAG if is_signed else 0)
         return storage_type, flags, IntAttr(low), IntAttr(high)
 
@@ -313,22 +322,28 @@ class TypeSyntax:
         return IntegerType(width)
 
     def _storage_range(self, default_min: int, default_max: int) -> tuple[int, int]:
-        if not self._optional("<"):
+        if self._token.text != "<":
             return default_min, default_max
-        min_position = self.parser.pos
-        low = self._integer()
-        self._expect(":")
-        max_position = self.parser.pos
-        high = self._integer()
-        self._expect(">")
+        (low, low_position), (high, high_position) = self._range()
         if low < default_min:
             self.parser.raise_error(
-                f"illegal storage type minimum: {low}", min_position
+                f"illegal storage type minimum: {low}", low_position
             )
         if high > default_max:
             self.parser.raise_error(
-                f"illegal storage type maximum: {high}", max_position
+                f"illegal storage type maximum: {high}", high_position
             )
+        return low, high
+
+    def _range(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Two integers, each with its position."""
+        self._expect("<")
+        position = self.parser.pos
+        low = self._integer(), position
+        self._expect(":")
+        position = self.parser.pos
+        high = self._integer(), position
+        self._expect(">")
         return low, high
 
     def _float_type(self) -> AnyFloat:
@@ -411,6 +426,47 @@ class TypeSyntax:
                 shifts_attr(shifts),
             ),
         )
+
+    def _quantile(self) -> _ParsedType:
+        storage_type = self._number_type(
+            "storage type must be an integer or float type"
+        )
+        self._expect(":")
+        quantile_type = self._number_type(
+            "quantile type must be a float or integer type"
+        )
+        self._expect(",")
+        quantiles = self._quantiles()
+        low, high = NoneAttr(), NoneAttr()
+        if self._optional(","):
+            (low, _), (high, _) = self._range()
+            low, high = IntAttr(low), IntAttr(high)
+        parameters = storage_type, quantile_type, floats_attr(quantiles), low, high
+        return QuantileType, parameters
+
+    def _number_type(self, message: str) -> Attribute:
+        if (type_ := self._optional_type()) is None:
+            self._wrong_token("expected non-function type")
+        if not isinstance(type_, IntegerType | AnyFloat):
+            self.parser.raise_error(message, self.name_pos)
+        return cast(Attribute, type_)
+
+    def _quantiles(self) -> array[float]:
+        start = self.parser.pos
+        if (plain := self._plain_list(_UNIFORM)) is not None:
+            (quantiles, _), shape = plain
+            if len(shape) == 1 and ":" not in self.content[start : self.parser.pos]:
+                return quantiles
+            self._resume_from(start)
+        quantiles = array("d")
+        self._expect("{")
+        if self._optional("}"):
+            return quantiles
+        while True:
+            quantiles.append(self._float())
+            if not self._optional(","):
+                self._expect("}")
+                return quantiles
 
     def _blocks(self) -> tuple[list[int], list[int]]:
         dimensions: list[int] = []

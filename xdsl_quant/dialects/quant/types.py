@@ -13,16 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import add
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast, get_args
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I32,
-    I64,
     AnyFloat,
-    BytesAttr,
     DenseArrayBase,
-    Float64Type,
     FloatData,
     IntAttr,
     IntegerType,
@@ -32,7 +30,6 @@ from xdsl.dialects.builtin import (
     UnrankedTensorType,
     f64,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -53,29 +50,31 @@ from .constructor_arguments import (
 )
 from .float_formats import FLOAT_FORMATS, MANY, FloatFormat, float_format
 from .float_text import float_text, float_texts
+from .number_arrays import (
+    Floats,
+    Ints,
+    float_array,
+    floats_attr,
+    int_array,
+    ints_attr,
+    zero_array,
+)
+from .quantile_type import QuantileType
+from .storage_types import (
+    MAX_STORAGE_BITS,
+    SIGNED_FLAG,
+    FloatStorageType,
+    MLIRStorageType,
+    StorageType,
+    default_storage_range,
+    is_signed_by_default,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from xdsl_quant.numerics import QuantizationParameters
-
-MAX_STORAGE_BITS = 32
-"""Widest storage type."""
-
-SIGNED_FLAG = 1
-"""The bit of `flags` that is set if stored values are signed."""
-
-
-def default_storage_min(width: int, is_signed: bool) -> int:
-    """Smallest integer of `width` bits."""
-    return -(1 << (width - 1)) if is_signed else 0
-
-
-def default_storage_max(width: int, is_signed: bool) -> int:
-    """Largest integer of `width` bits."""
-    return (1 << (width - is_signed)) - 1
-
 
 _signless_integer = cache(IntegerType)
 
@@ -239,10 +238,11 @@ class StoredQuantizedType(QuantizedType, ABC):
     those of values that are not quantized.
     """
 
-    storage_type: IntegerType
+    storage_type: StorageType
     """
-    The integer type of stored values. It is signless for the spellings `i8` and `u8`,
-    and carries its signedness for `si8` and `ui8`.
+    The type of stored values: an integer type, `f8E5M2`, `f8E4M3FN` or `f4E2M1FN`, or a
+    [`QuantileType`][xdsl_quant.dialects.quant.QuantileType]. An integer type is signless
+    for the spellings `i8` and `u8`, and carries its signedness for `si8` and `ui8`.
     """
 
     flags: IntAttr
@@ -267,7 +267,31 @@ class StoredQuantizedType(QuantizedType, ABC):
     @property
     def storage_type_integral_width(self) -> int:
         """Number of bits of a stored value."""
-        return self.storage_type.width.data
+        return self.storage_type.bitwidth
+
+    @property
+    def has_integer_storage(self) -> bool:
+        """Whether stored values are integers that stand for themselves."""
+        return isinstance(self.storage_type, IntegerType)
+
+    @property
+    def short_storage_name(self) -> str:
+        """The storage type as it is spelled, without the values of a quantile type."""
+        if isinstance(self.storage_type, QuantileType):
+            return f"{str(self.storage_type).partition(', {')[0]}, ...>"
+        return self.storage_type_name
+
+    @property
+    def unsupported_storage(self) -> str | None:
+        """
+        Why what computes with stored integers cannot take the type; `None` if it can.
+        """
+        if self.has_integer_storage:
+            return None
+        return (
+            f"unsupported storage type '{self.short_storage_name}', expected an integer "
+            "type"
+        )
 
     @property
     def storage_range(self) -> tuple[int, int]:
@@ -276,12 +300,11 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def full_storage_range(self) -> tuple[int, int]:
-        """Smallest and largest integer of the storage type."""
-        width = self.storage_type_integral_width
-        return (
-            default_storage_min(width, self.is_signed),
-            default_storage_max(width, self.is_signed),
-        )
+        """
+        Smallest and largest value of the storage type; of a quantile type, smallest and
+        largest index.
+        """
+        return default_storage_range(self.storage_type, self.is_signed)
 
     @property
     def has_storage_type_bounds(self) -> bool:
@@ -290,16 +313,31 @@ class StoredQuantizedType(QuantizedType, ABC):
 
     @property
     def signless_storage_type(self) -> IntegerType:
-        """The storage type in which arithmetic is done."""
+        """
+        The signless integer type with the bits of a stored value, in which arithmetic is
+        done: `i8` also for `f8E4M3FN`.
+        """
         return _signless_integer(self.storage_type_integral_width)
 
     @property
+    def stored_type(self) -> IntegerType | FloatStorageType:
+        """
+        The type of a stored value in the eyes of `quant.scast`: a float type if the storage
+        type is one, otherwise a signless integer type.
+        """
+        if isinstance(self.storage_type, FloatStorageType):
+            return self.storage_type
+        return self.signless_storage_type
+
+    @property
     def storage_type_name(self) -> str:
-        """The storage type as it is spelled in the text: `i8`, `u8`, `si8` or `ui8`."""
-        storage_type = self.storage_type
-        if storage_type.signedness.data is Signedness.SIGNLESS and not self.is_signed:
+        """
+        The storage type as it is spelled in the text: `i8`, `u8`, `si8`, `ui8`, or the text
+        of a float or quantile type.
+        """
+        if self.storage_type == self.signless_storage_type and not self.is_signed:
             return f"u{self.storage_type_integral_width}"
-        return str(storage_type)
+        return str(self.storage_type)
 
     def cast_from_storage_type(self, candidate: Attribute) -> TypeAttribute | None:
         """
@@ -325,12 +363,13 @@ class StoredQuantizedType(QuantizedType, ABC):
     def cast_to_signless_storage_type(quantized: Attribute) -> TypeAttribute | None:
         """
         What `quant.scast` makes of a quantized type: `cast_to_storage_type` without the
-        signedness of `si8` and `ui8`. `None` if there is no storage type.
+        signedness of `si8` and `ui8`, and with the integers of a quantile type. `None` if
+        there is no storage type.
         """
         element_type = QuantizedType.get_quantized_element_type(quantized)
         if not isinstance(element_type, StoredQuantizedType):
             return None
-        return with_element_type(quantized, element_type.signless_storage_type)
+        return with_element_type(quantized, element_type.stored_type)
 
     def cast_expressed_to_storage_type(
         self, candidate: Attribute
@@ -348,10 +387,10 @@ class StoredQuantizedType(QuantizedType, ABC):
         width = self.storage_type_integral_width
         if not 0 < width <= MAX_STORAGE_BITS:
             raise VerifyException(f"illegal storage type size: {width}")
-        signedness = self.storage_type.signedness.data
+        is_signless = self.storage_type == self.signless_storage_type
         if self.flags.data not in (0, SIGNED_FLAG) or (
-            signedness is not Signedness.SIGNLESS
-            and self.is_signed != (signedness is Signedness.SIGNED)
+            not is_signless
+            and self.is_signed is not is_signed_by_default(self.storage_type)
         ):
             raise VerifyException(
                 f"signedness of storage type '{self.storage_type}' contradicts flags "
@@ -375,7 +414,12 @@ class StoredQuantizedType(QuantizedType, ABC):
     def description(self) -> Iterator[tuple[str, object]]:
         yield from super().description()
         low, high = self.storage_range
-        yield "storage", f"{self.storage_type_name}, {low} to {high}"
+        storage_type = self.storage_type
+        if isinstance(storage_type, QuantileType):
+            yield "storage", f"indices in {storage_type.storage_type}, {low} to {high}"
+            yield f"values, {storage_type.quantile_type}", storage_type.quantile_array()
+        else:
+            yield "storage", f"{self.storage_type_name}, {low} to {high}"
         if not isinstance(self.expressed_type, NoneAttr):
             yield "expressed", str(self.expressed_type)
 
@@ -397,33 +441,36 @@ class StorageOptions(TypedDict, total=False):
 
 
 def storage_parameters(
-    storage_type: IntegerType,
+    storage_type: StorageType,
     storage_type_min: int | None = None,
     storage_type_max: int | None = None,
     is_signed: bool | None = None,
-) -> tuple[IntegerType, IntAttr, IntAttr, IntAttr]:
+    storage_types: UnionType = MLIRStorageType,
+) -> tuple[StorageType, IntAttr, IntAttr, IntAttr]:
     """
     The storage parameters of a type, with what is not given filled in.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
+        TypeError: if an argument is of the wrong type, or the storage type is none of
+            `storage_types`.
         VerifyException: if the storage type has too many bits.
     """
-    if not isinstance(cast(object, storage_type), IntegerType):
+    if not isinstance(cast(object, storage_type), storage_types):
         raise TypeError(
-            "storage type must be an integer type such as i8, not "
-            f"{type_text(storage_type)}"
+            "storage type must be an integer type such as i8, f8E5M2, f8E4M3FN, f4E2M1FN "
+            f"or a quantile type, not {type_text(storage_type)}"
         )
     if is_signed is None:
-        is_signed = storage_type.signedness.data is not Signedness.UNSIGNED
+        is_signed = is_signed_by_default(storage_type)
     is_signed = bool_argument(is_signed, "is_signed")
-    width = storage_type.width.data
+    width = storage_type.bitwidth
     if not 0 < width <= MAX_STORAGE_BITS:
         raise VerifyException(f"illegal storage type size: {width}")
+    low, high = default_storage_range(storage_type, is_signed)
     if storage_type_min is None:
-        storage_type_min = default_storage_min(width, is_signed)
+        storage_type_min = low
     if storage_type_max is None:
-        storage_type_max = default_storage_max(width, is_signed)
+        storage_type_max = high
     return (
         storage_type,
         IntAttr(SIGNED_FLAG if is_signed else 0),
@@ -433,10 +480,13 @@ def storage_parameters(
 
 
 def common_arguments(
-    storage_type: IntegerType, expressed_type: AnyFloat, options: StorageOptions
+    storage_type: StorageType,
+    expressed_type: AnyFloat,
+    options: StorageOptions,
+    storage_types: UnionType = MLIRStorageType,
 ) -> tuple[Attribute, ...]:
     """The parameters that a type with scales begins with."""
-    storage = storage_parameters(storage_type, **options)
+    storage = storage_parameters(storage_type, **options, storage_types=storage_types)
     return checked_expressed_type(expressed_type), *storage
 
 
@@ -463,7 +513,7 @@ class AnyQuantizedType(StoredQuantizedType):
 
     def __init__(
         self,
-        storage_type: IntegerType,
+        storage_type: StorageType,
         expressed_type: AnyFloat | NoneAttr | None = None,
         **options: Unpack[StorageOptions],
     ):
@@ -598,44 +648,6 @@ def verify_dimension(dimension: int) -> None:
         raise VerifyException(f"illegal quantized dimension: {dimension}")
 
 
-Floats = DenseArrayBase[Float64Type]
-Ints = DenseArrayBase[I64]
-
-
-def floats_attr(values: Iterable[float]) -> Floats:
-    """Doubles as an attribute that is one block of bytes."""
-    doubles = values if isinstance(values, array) else array("d", values)
-    return DenseArrayBase(f64, BytesAttr(doubles.tobytes()))
-
-
-def ints_attr(values: Iterable[int]) -> Ints:
-    """64-bit integers as an attribute that is one block of bytes."""
-    try:
-        ints = values if isinstance(values, array) else array("q", values)
-    except OverflowError as e:
-        raise VerifyException("zero points must fit 64 bits") from e
-    return DenseArrayBase(i64, BytesAttr(ints.tobytes()))
-
-
-def float_array(attr: Floats) -> array[float]:
-    """The numbers of an attribute, without a Python object for each of them."""
-    values = array("d")
-    values.frombytes(attr.data.data)
-    return values
-
-
-def int_array(attr: Ints) -> array[int]:
-    """The numbers of an attribute, without a Python object for each of them."""
-    values = array("q")
-    values.frombytes(attr.data.data)
-    return values
-
-
-def zero_array(count: int) -> array[int]:
-    """As many zeros."""
-    return array("q", bytes(8 * count))
-
-
 def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
     """The zero points that a constructor was given; they default to 0."""
     if values is None:
@@ -766,11 +778,14 @@ class ScaledQuantizedType(StoredQuantizedType, ABC):
 
     def verify_zero_points_are_storable(self) -> None:
         """
-        Verify C8 of StableHLO's rules for quantized types, which MLIR does not have.
+        Verify C8 of StableHLO's rules for quantized types, which MLIR does not have. It
+        is none for quantile types, whose zero point is one of their values, no index.
 
         Raises:
-            VerifyException: if a zero point is no integer of the storage type.
+            VerifyException: if a zero point is not in the range of the storage type.
         """
+        if isinstance(self.storage_type, QuantileType):
+            return
         low, high = self.full_storage_range
         for zero_point in self.zero_point_range:
             if not low <= zero_point <= high:
@@ -949,7 +964,7 @@ class UniformQuantizedType(UniformType, PerTensorType):
 
     def __init__(
         self,
-        storage_type: IntegerType,
+        storage_type: StorageType,
         expressed_type: AnyFloat,
         scale: float,
         zero_point: int = 0,
@@ -985,7 +1000,7 @@ class UniformQuantizedPerAxisType(UniformType, PerAxisType):
 
     def __init__(
         self,
-        storage_type: IntegerType,
+        storage_type: StorageType,
         expressed_type: AnyFloat,
         scales: Iterable[float],
         zero_points: Iterable[int] | None = None,
@@ -1052,7 +1067,7 @@ class UniformQuantizedSubChannelType(UniformType):
 
     def __init__(
         self,
-        storage_type: IntegerType,
+        storage_type: StorageType,
         expressed_type: AnyFloat,
         scales: Iterable[object],
         zero_points: Iterable[object] | None = None,
@@ -1105,9 +1120,11 @@ class UniformQuantizedSubChannelType(UniformType):
         scale_format = float_format(cast(AnyFloat, expressed_type))
         if out_of_range(scales, scale_format) is None:
             scales = scale_format.nearest_all(scales)
-        is_signed = cast(IntAttr, flags).data & SIGNED_FLAG
-        if not is_signed and zero_points and min(zero_points) < 0:
-            modulus = 1 << cast(IntegerType, storage_type).width.data
+        is_unsigned = isinstance(storage_type, IntegerType) and (
+            not cast(IntAttr, flags).data & SIGNED_FLAG
+        )
+        if is_unsigned and zero_points and min(zero_points) < 0:
+            modulus = 1 << cast(IntegerType, storage_type).bitwidth
             zero_points = array(
                 "q",
                 (z + modulus if -modulus // 2 <= z < 0 else z for z in zero_points),
@@ -1244,6 +1261,28 @@ class UniformQuantizedSubChannelType(UniformType):
         yield from super()._scale_description()
 
 
+def _storage_type(parameters: QuantizationParameters) -> StorageType:
+    if parameters.small_float is not None:
+        types = {type_.name: type_ for type_ in get_args(MLIRStorageType)}
+        if (float_type := types.get(parameters.storage)) is None:
+            raise VerifyException(f"illegal storage type: {parameters.storage}")
+        return float_type()
+    width, table = parameters.storage_width, parameters.table
+    if table is not None:
+        kind = Signedness.SIGNED if parameters.is_signed else Signedness.UNSIGNED
+        return QuantileType(
+            IntegerType(width, kind),
+            f64,
+            table.tolist(),
+            storage_type_min=parameters.table_min,
+            storage_type_max=parameters.table_min + table.size - 1,
+        )
+    signedness = {"si": Signedness.SIGNED, "ui": Signedness.UNSIGNED}.get(
+        parameters.storage[:2], Signedness.SIGNLESS
+    )
+    return IntegerType(width, signedness)
+
+
 def uniform_type(
     parameters: QuantizationParameters, expressed_type: AnyFloat | None = None
 ) -> UniformType:
@@ -1256,15 +1295,13 @@ def uniform_type(
         expressed_type: another expressed type than that of the parameters.
 
     Raises:
-        VerifyException: if a scale is out of the range of the expressed type.
+        VerifyException: if a scale is out of the range of the expressed type, or MLIR has
+            no such storage type.
     """
     if expressed_type is None:
         names = {type_.name: type_ for type_ in FLOAT_FORMATS}
         expressed_type = names[parameters.expressed]()
-    signedness = {"si": Signedness.SIGNED, "ui": Signedness.UNSIGNED}.get(
-        parameters.storage[:2], Signedness.SIGNLESS
-    )
-    storage_type = IntegerType(parameters.storage_width, signedness)
+    storage_type = _storage_type(parameters)
     options: StorageOptions = {
         "storage_type_min": parameters.storage_min,
         "storage_type_max": parameters.storage_max,

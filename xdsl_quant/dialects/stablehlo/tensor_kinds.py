@@ -56,9 +56,10 @@ _STORAGE_WIDTHS = (2, 4, 8, 16, 32)
 def element_kind(type_: Attribute) -> ElementKind | None:
     """The group that an element type belongs to; `None` if no op takes it."""
     if isinstance(type_, PerTensorType | PerAxisType):
-        is_signless = type_.storage_type.signedness.data is Signedness.SIGNLESS
+        is_signless = type_.storage_type == type_.signless_storage_type
         if (
-            type_.storage_type_integral_width not in _STORAGE_WIDTHS
+            not type_.has_integer_storage
+            or type_.storage_type_integral_width not in _STORAGE_WIDTHS
             or (type_.is_signed and not is_signless)
             or not type_.has_zero_points_in(type_.storage_range)
         ):

@@ -376,7 +376,8 @@ def test_types_of_the_wrong_kind(make: Callable[..., Attribute]):
     with pytest.raises(TypeError) as error:
         make(storage_type="i8")
     assert str(error.value) == (
-        "storage type must be an integer type such as i8, not str"
+        "storage type must be an integer type such as i8, f8E5M2, f8E4M3FN, f4E2M1FN or a "
+        "quantile type, not str"
     )
     with pytest.raises(TypeError) as error:
         make(expressed_type=i8)

@@ -65,12 +65,17 @@ def test_dialect():
         "quant.coupled_ref",
         "quant.region",
         "quant.return",
+        "quant.dynamic_qcast",
+        "quant.dynamic_dcast",
+        "quant.choose_parameters",
     ]
     assert [attr.name for attr in Quant.attributes] == [
         "quant.any",
+        "quant.block_scaled",
         "quant.calibrated",
         "quant.fixed_point",
         "quant.none",
+        "quant.quantile",
         "quant.uniform",
     ]
 

@@ -52,11 +52,10 @@ from xdsl_quant.dialects.quant import (
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.types import (
+from xdsl_quant.dialects.quant.number_arrays import floats_attr, ints_attr
+from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,
-    floats_attr,
-    ints_attr,
 )
 
 i4 = IntegerType(4)
@@ -936,11 +935,12 @@ def _mistake(make: Callable[..., QuantizedType], name: str, value: object) -> st
         (IntAttr(8), "IntAttr"),
     ],
 )
-def test_storage_types_are_integer_types(
+def test_storage_types_are_storage_types(
     make: Callable[..., QuantizedType], value: object, shown: str
 ):
     assert _mistake(make, "storage_type", value) == (
-        f"storage type must be an integer type such as i8, not {shown}"
+        "storage type must be an integer type such as i8, f8E5M2, f8E4M3FN, f4E2M1FN or a "
+        f"quantile type, not {shown}"
     )
 
 
@@ -971,7 +971,10 @@ def test_expressed_types_are_float_types(
 def test_storage_type_and_expressed_type_in_the_wrong_order():
     with pytest.raises(TypeError) as e:
         UniformQuantizedType(f32, i8, 0.5)  # pyright: ignore[reportArgumentType] a mistake
-    assert str(e.value) == ("storage type must be an integer type such as i8, not f32")
+    assert str(e.value) == (
+        "storage type must be an integer type such as i8, f8E5M2, f8E4M3FN, f4E2M1FN or a "
+        "quantile type, not f32"
+    )
 
 
 @pytest.mark.parametrize("value", [None, NoneAttr()])

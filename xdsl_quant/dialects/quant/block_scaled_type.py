@@ -1,0 +1,635 @@
+"""
+The quantized type whose scales are stored themselves: in a narrow type, or quantized.
+
+Its text is in [`block_scaled_syntax`][xdsl_quant.dialects.quant.block_scaled_syntax].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I32,
+    AnyFloat,
+    BytesAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    Float8E8M0FNUType,
+    Float80Type,
+    Float128Type,
+    FloatData,
+    FloatTF32Type,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    TensorType,
+    UnrankedTensorType,
+    f32,
+    f64,
+    i32,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.rounding_mode import largest_integer
+
+from .constructor_arguments import INTEGERS, type_text, vector
+from .float_formats import MANY, float_format
+from .number_arrays import Ints, ints_attr
+from .quantile_type import QuantileType
+from .storage_types import MAX_STORAGE_BITS, StorageType
+from .types import (
+    ScaledQuantizedType,
+    StorageOptions,
+    StoredQuantizedType,
+    UniformQuantizedType,
+    common_arguments,
+    verify_dimension,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Elements: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
+"""Numbers in their bytes, or the name of a resource that has these."""
+
+
+@irdl_attr_definition
+class StoredNumbersAttr(ParametrizedAttribute):
+    """
+    A tensor of numbers, one for each block: floats or integers, or stored values of a
+    quantized type, which stand for what `quant.dcast` makes of them.
+
+    It is no attribute of its own in a text, but a part of
+    [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
+    """
+
+    name = "quant.stored_numbers"
+
+    elements: DenseIntOrFPElementsAttr | DenseResourceAttr
+
+    quantized_type: StoredQuantizedType | NoneAttr
+    """The type that says what stored values stand for; none if they are the numbers."""
+
+    def __init__(
+        self, elements: Elements, quantized_type: StoredQuantizedType | None = None
+    ):
+        super().__init__(elements, quantized_type or NoneAttr())
+
+    @staticmethod
+    def from_array(
+        array: NDArray[Any],
+        element_type: AnyFloat | IntegerType,
+        quantized_type: StoredQuantizedType | None = None,
+    ) -> StoredNumbersAttr:
+        """
+        The numbers of an array.
+
+        Args:
+            array: floats or integers, or the bits of these; each element has as many bytes
+                as one of `element_type`.
+            element_type: the type of an element.
+            quantized_type: the type that says what stored values stand for.
+
+        Raises:
+            VerifyException: if an element has another number of bytes.
+        """
+        from xdsl_quant.numerics.arrays import bytes_of, sign_extended
+
+        size = element_type.compile_time_size
+        if array.itemsize != size:
+            raise VerifyException(
+                f"an element of type '{element_type}' has {size} bytes, but one of the "
+                f"array has {array.itemsize}"
+            )
+        if isinstance(element_type, IntegerType) and (
+            element_type.signedness.data is Signedness.SIGNLESS
+        ):
+            # As signless integers are parsed.
+            array = sign_extended(array, element_type.bitwidth)
+        type_ = TensorType(element_type, array.shape)
+        elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(array)))
+        return StoredNumbersAttr(elements, quantized_type)
+
+    @property
+    def type(self) -> TensorType[Attribute]:
+        """The type of the elements."""
+        return cast("TensorType[Attribute]", self.elements.type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.get_shape()
+
+    @property
+    def element_type(self) -> AnyFloat | IntegerType:
+        """The type of what is stored."""
+        return cast("AnyFloat | IntegerType", self.type.element_type)
+
+    @property
+    def number_type(self) -> AnyFloat | IntegerType:
+        """The type of the numbers that what is stored stands for."""
+        if isinstance(self.quantized_type, NoneAttr):
+            return self.element_type
+        return cast(AnyFloat, self.quantized_type.expressed_type)
+
+    def data(self) -> bytes:
+        """
+        What is stored, in row-major order.
+
+        Raises:
+            ValueError: if it is in a resource that is missing or damaged.
+        """
+        elements = self.elements
+        if isinstance(elements, DenseIntOrFPElementsAttr):
+            return elements.data.data
+        from xdsl_quant.xdsl_patches.resources import resource_data
+
+        name, size = elements.resource_handle.data, self.element_type.compile_time_size
+        try:
+            data = resource_data(elements)
+        except ValueError as e:
+            raise ValueError(f"resource '{name}' is damaged: {e}") from None
+        if data is None:
+            raise ValueError(f"resource '{name}' is missing")
+        if len(data) != (needed := math.prod(self.shape) * size):
+            raise ValueError(
+                f"resource '{name}' has {len(data)} bytes, but {self.type} has {needed}"
+            )
+        return data
+
+    # Verification
+
+    def verify(self) -> None:
+        type_ = self.elements.type
+        if not isinstance(type_, TensorType) or DYNAMIC_INDEX in type_.get_shape():
+            raise VerifyException(
+                f"block parameters must be a tensor of static shape, but got '{type_}'"
+            )
+        if not math.prod(type_.get_shape()):
+            raise VerifyException(f"there are no block parameters in '{type_}'")
+        if isinstance(self.quantized_type, NoneAttr):
+            self._verify_numbers()
+        else:
+            self._verify_stored(self.quantized_type)
+
+    def _verify_numbers(self) -> None:
+        element_type = cast(Attribute, self.element_type)
+        if isinstance(element_type, IntegerType):
+            width = element_type.bitwidth
+            if not 1 < width <= MAX_STORAGE_BITS:
+                raise VerifyException(f"illegal size of block parameters: {width}")
+        elif not isinstance(element_type, AnyFloat) or isinstance(
+            element_type, FloatTF32Type | Float80Type | Float128Type
+        ):
+            raise VerifyException(
+                "block parameters must be integers, or floats such as f16, but got "
+                f"'{element_type}'"
+            )
+        elif isinstance(self.elements, DenseIntOrFPElementsAttr):
+            self._verify_finite(self.elements)
+
+    def _verify_finite(self, elements: DenseIntOrFPElementsAttr) -> None:
+        if isinstance(self.element_type, Float8E8M0FNUType):
+            # Without a sign and a zero. NaN is the scale of a block of NaNs.
+            return
+        if len(elements) < MANY:
+            numbers = cast(Iterable[float], elements.iter_values())
+            wrong = next((x for x in numbers if not math.isfinite(x)), None)
+        else:
+            import numpy as np
+
+            numbers = self.numbers(is_signed=True)
+            is_finite = np.isfinite(numbers)
+            wrong = None if is_finite.all() else float(numbers[~is_finite][0])
+        if wrong is not None:
+            raise VerifyException(
+                f"block parameters must be finite, but one is {wrong}"
+            )
+
+    def _verify_stored(self, quantized_type: StoredQuantizedType) -> None:
+        if not isinstance(
+            quantized_type, ScaledQuantizedType | BlockScaledQuantizedType
+        ):
+            raise VerifyException(
+                f"block parameters are stored as '{quantized_type}', which has no scale"
+            )
+        if self.element_type != quantized_type.stored_type:
+            raise VerifyException(
+                f"block parameters have type '{self.element_type}', but those of "
+                f"'{type_text(quantized_type)}' are stored as "
+                f"'{quantized_type.stored_type}'"
+            )
+        quantized_type.verify_container(TensorType(quantized_type, self.shape))
+
+    # Values
+
+    def codes(self, is_signed: bool) -> NDArray[Any]:
+        """
+        What is stored, as a read-only array of integers, of floats that NumPy has, or of
+        the bits of other floats as unsigned integers.
+
+        Args:
+            is_signed: whether signless integers are signed.
+
+        Raises:
+            ValueError: if it is in a resource that is missing or damaged.
+        """
+        import numpy as np
+
+        from xdsl_quant.numerics.arrays import sign_extended
+
+        type_, data = self.element_type, self.data()
+        size = type_.compile_time_size
+        if isinstance(type_, IntegerType):
+            codes = np.frombuffer(data, f"<i{size}")
+            if type_.signedness.data is not Signedness.SIGNLESS:
+                is_signed = type_.signedness.data is Signedness.SIGNED
+            if is_signed:
+                codes = sign_extended(codes, type_.bitwidth)
+            else:
+                codes = codes.view(f"<u{size}") & ((1 << type_.bitwidth) - 1)
+        elif type_.name in ("f16", "f32", "f64"):
+            codes = np.frombuffer(data, f"<f{size}")
+        else:
+            codes = np.frombuffer(data, f"<u{size}")
+        return codes.reshape(self.shape)
+
+    def numbers(self, is_signed: bool) -> NDArray[np.float64]:
+        """
+        The numbers, all of which are exact.
+
+        Args:
+            is_signed: whether signless integers that are no stored values of a quantized
+                type are signed.
+
+        Raises:
+            ValueError: if they are in a resource that is missing or damaged.
+        """
+        import numpy as np
+
+        if not isinstance(self.quantized_type, NoneAttr):
+            return dequantized(self.codes(self.quantized_type.is_signed), self)
+        codes, name = self.codes(is_signed), self.element_type.name
+        if name == "bf16":
+            codes = (codes.astype(np.uint32) << 16).view(np.float32)
+        elif codes.dtype.kind == "u" and not isinstance(self.element_type, IntegerType):
+            from xdsl_quant.numerics.small_floats import small_float
+
+            codes = small_float(name).decode(codes)
+        return codes.astype(np.float64)
+
+    def print_numbers(self, printer: Printer) -> None:
+        """Print the elements and, after `as`, the type that they are stored values of."""
+        printer.print_attribute(self.elements)
+        if not isinstance(self.quantized_type, NoneAttr):
+            printer.print_string(" as ")
+            printer.print_attribute(self.quantized_type)
+
+
+def dequantized(codes: NDArray[Any], numbers: StoredNumbersAttr) -> NDArray[np.float64]:
+    """What stored values of a quantized type stand for."""
+    import numpy as np
+
+    from xdsl_quant.numerics import QuantizationParameters, dequantize
+    from xdsl_quant.numerics.block_scaled import (
+        BlockScaledParameters,
+        dequantize_blocks,
+    )
+
+    quantized_type = cast(StoredQuantizedType, numbers.quantized_type)
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        block_parameters = BlockScaledParameters.from_type(quantized_type)
+        return dequantize_blocks(codes, block_parameters).astype(np.float64)
+    parameters = QuantizationParameters.from_type(quantized_type)
+    return dequantize(codes, parameters).astype(np.float64)
+
+
+def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
+    """Whether all numbers of a float or integer type are numbers of a float type."""
+    format_ = float_format(type_)
+    if isinstance(number_type, IntegerType):
+        return number_type.bitwidth <= format_.precision
+    other = float_format(cast(AnyFloat, number_type))
+    return (
+        other.precision <= format_.precision
+        and other.smallest >= format_.smallest
+        and other.largest <= format_.largest
+    )
+
+
+BlockParameters: TypeAlias = "StoredNumbersAttr | Elements"
+"""What a constructor takes for the numbers of blocks."""
+
+
+def _numbers_argument(value: object, what: str) -> StoredNumbersAttr:
+    if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
+        return StoredNumbersAttr(cast(Elements, value))
+    if not isinstance(value, StoredNumbersAttr):
+        raise TypeError(
+            f"{what} must be a StoredNumbersAttr or an elements attribute, not "
+            f"{type_text(value)}"
+        )
+    return value
+
+
+@irdl_attr_definition
+class BlockScaledQuantizedType(StoredQuantizedType):
+    """
+    Values in blocks, each of which has a scale that is stored in a type of its own, and may
+    have a zero point and an offset:
+    `expressed = (stored - zero_point) * scale + offset`.
+
+    A dimension without a block size is one block. The last block along a dimension may be
+    shorter. Scales, zero points and offsets have a dimension for each block size, in this
+    order. They may be stored values of a quantized type, e.g. of another block-scaled one,
+    as in the super-blocks of GGUF's K-quants. Scales may be negative or zero.
+
+    It is computed in the expressed type if this holds all elements, zero points, their
+    differences, scales and offsets exactly, and otherwise in f32 or, if that does not
+    either, in f64. Each operation is rounded: the product, then the sum.
+
+    MLIR does not have this type.
+
+    Example:
+
+    ```mlir
+    // Blocks of 32 along the second dimension, and of one row along the first.
+    !quant.block_scaled<i4:f32:{0:1, 1:32}, scales = dense<0.5> : tensor<8x2xf16>>
+
+    // With zero points and offsets. All rows share their scales.
+    !quant.block_scaled<u4:f32:{1:32}, scales = dense<[1.0, -2.0]> : tensor<2xf16>,
+      zero_points = dense<[7, 8]> : tensor<2xi4>, offsets = dense<0.25> : tensor<2xf16>>
+
+    // Scales of 6 bits, which have a scale for each eight of them.
+    !quant.block_scaled<u4:f32:{0:32}, scales = dense<3> : tensor<16xi6>
+      as !quant.block_scaled<u6:f32:{0:8}, scales = dense<0.5> : tensor<2xf16>>>
+    ```
+    """
+
+    name = "quant.block_scaled"
+
+    expressed_type: AnyFloat
+
+    quantized_dimensions: DenseArrayBase[I32]
+    """The dimensions that are cut into blocks, in ascending order."""
+
+    block_sizes: Ints
+    """The size of a block along each of `quantized_dimensions`."""
+
+    scales: StoredNumbersAttr
+    """A scale for each block."""
+
+    zero_points: StoredNumbersAttr | NoneAttr
+    """
+    A zero point for each block, integers or floats. Signless integers are signed if stored
+    values are.
+    """
+
+    offsets: StoredNumbersAttr | NoneAttr
+    """A number for each block that is added to the product with its scale."""
+
+    def __init__(
+        self,
+        storage_type: StorageType,
+        expressed_type: AnyFloat,
+        scales: BlockParameters,
+        *,
+        block_sizes: Mapping[int, int],
+        zero_points: BlockParameters | None = None,
+        offsets: BlockParameters | None = None,
+        **options: Unpack[StorageOptions],
+    ):
+        """
+        Raises:
+            TypeError: if an argument is of the wrong type.
+            VerifyException: if the arguments contradict each other.
+        """
+        sizes = dict(sorted(block_sizes.items()))
+        optional = {"zero points": zero_points, "offsets": offsets}
+        super().__init__(
+            *common_arguments(storage_type, expressed_type, options, StorageType),
+            DenseArrayBase.from_list(i32, vector([*sizes], "dimensions", INTEGERS)),
+            ints_attr(vector([*sizes.values()], "block sizes", INTEGERS)),
+            _numbers_argument(scales, "scales"),
+            *(
+                NoneAttr() if value is None else _numbers_argument(value, what)
+                for what, value in optional.items()
+            ),
+        )
+
+    # Accessors
+
+    @property
+    def block_size_info(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a quantized dimension and the size of a block along it."""
+        dimensions = self.quantized_dimensions.get_values()
+        return tuple(zip(dimensions, self.block_sizes.get_values(), strict=True))
+
+    def get_blocks(self) -> Mapping[int, tuple[int, int]]:
+        """
+        For each quantized dimension, in ascending order, the number of blocks along it and
+        the size of a block.
+        """
+        pairs = zip(self.block_size_info, self.scales.shape, strict=True)
+        return {axis: (count, size) for (axis, size), count in pairs}
+
+    def get_scales_shape(self) -> tuple[int, ...]:
+        """The number of blocks along each quantized dimension."""
+        return self.scales.shape
+
+    @property
+    def parameters_of_blocks(self) -> Mapping[str, StoredNumbersAttr]:
+        """What each block has, by the keyword of the text."""
+        numbers = {
+            "scales": self.scales,
+            "zero_points": self.zero_points,
+            "offsets": self.offsets,
+        }
+        return {
+            name: attr
+            for name, attr in numbers.items()
+            if isinstance(attr, StoredNumbersAttr)
+        }
+
+    def get_numbers(self) -> Mapping[str, NDArray[np.float64]]:
+        """
+        What each block has, by the keyword of the text, as arrays of the shape
+        `get_scales_shape()`.
+
+        Raises:
+            ValueError: if numbers are in a resource that is missing or damaged.
+        """
+        return {
+            name: attr.numbers(self.is_signed)
+            for name, attr in self.parameters_of_blocks.items()
+        }
+
+    @property
+    def compute_type(self) -> AnyFloat:
+        """
+        The float type in which casts compute: the first of the expressed type, f32 and f64
+        that holds all that an expressed value is computed from.
+        """
+        candidates = (self.expressed_type, f32, f64)
+        return next(filter(self._holds_numbers, candidates), f64)
+
+    def _holds_numbers(self, type_: AnyFloat) -> bool:
+        # What is too large for smaller types is often not infinite but NaN.
+        if type_.bitwidth < 16:
+            return False
+        numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
+        types: list[Attribute] = [*numbers.values()]
+        storage_type = self.storage_type
+        if isinstance(storage_type, QuantileType):
+            types.append(storage_type.quantile_type)
+        elif not isinstance(storage_type, IntegerType):
+            types.append(storage_type)
+        if not all(_contains(type_, number_type) for number_type in types):
+            return False
+        if not isinstance(storage_type, IntegerType):
+            return True
+        zero_point_type = numbers.get("zero_points")
+        bounds, fraction_bits = (0, 0), 0 if zero_point_type is None else 2
+        if isinstance(zero_point_type, IntegerType):
+            half = 1 << (zero_point_type.bitwidth - 1)
+            bounds = (-half, half - 1) if self.is_signed else (0, 2 * half - 1)
+        largest = largest_integer(self.storage_range, bounds)
+        return largest <= 1 << (float_format(type_).precision - fraction_bits)
+
+    @property
+    def element_quantized_type(self) -> UniformQuantizedType:
+        """
+        The type of elements without what blocks have: its scale is 1, its expressed type
+        the one to compute in. It has no text if MLIR does not have its storage type.
+        """
+        _, *storage = self.common_parameters
+        return UniformQuantizedType.new(
+            (self.compute_type, *storage, IntAttr(0), FloatData(1.0))
+        )
+
+    # Verification
+
+    def verify(self) -> None:
+        super().verify()
+        axes, sizes = (
+            self.quantized_dimensions.get_values(),
+            self.block_sizes.get_values(),
+        )
+        if len(axes) != len(sizes):
+            raise VerifyException(
+                f"number of quantized dimensions and block sizes ({len(axes)}, "
+                f"{len(sizes)}) does not match"
+            )
+        for axis in axes:
+            verify_dimension(axis)
+        for size in sizes:
+            if size <= 0:
+                raise VerifyException(f"illegal block size: {size}")
+        if any(a >= b for a, b in pairwise(axes)):
+            raise VerifyException(
+                "quantized dimensions must be in ascending order, but got "
+                f"{', '.join(map(str, axes))}"
+            )
+        shape = self.get_scales_shape()
+        if len(shape) != len(axes):
+            raise VerifyException(
+                f"scales must have a dimension for each of the {len(axes)} block sizes, "
+                f"but got '{self.scales.type}'"
+            )
+        for name, numbers in self.parameters_of_blocks.items():
+            if numbers.shape != shape:
+                raise VerifyException(
+                    f"{name} must have the shape of scales, '{self.scales.type}', but got "
+                    f"'{numbers.type}'"
+                )
+            if name != "zero_points" and isinstance(numbers.number_type, IntegerType):
+                raise VerifyException(
+                    f"{name} must be floats, or stored values 'as' a quantized type, but "
+                    f"got '{numbers.type}'"
+                )
+
+    def verify_container(self, container: Attribute) -> None:
+        if isinstance(container, UnrankedTensorType):
+            return
+        if not isinstance(container, TensorType):
+            if self.get_blocks():
+                raise VerifyException(
+                    "scalar types may not use block scales along a dimension"
+                )
+            return
+        shape = container.get_shape()
+        for axis, (count, size) in self.get_blocks().items():
+            if axis >= len(shape):
+                raise VerifyException(
+                    f"quantized dimension {axis} must be less than tensor rank "
+                    f"{len(shape)}"
+                )
+            if (
+                shape[axis] not in (DYNAMIC_INDEX, 0)
+                and -(-shape[axis] // size) == count
+            ):
+                continue
+            if shape[axis] != DYNAMIC_INDEX:
+                raise VerifyException(
+                    f"tensor dimension size {shape[axis]} at axis {axis} has "
+                    f"{-(-shape[axis] // size)} blocks of size {size}, but there are "
+                    f"{count} scales"
+                )
+
+    # Text
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        from .block_scaled_syntax import BlockScaledSyntax
+
+        return (BlockScaledSyntax(parser, cls.name).parse(),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        # A printer remembers the resources that it prints.
+        blocks = ", ".join(f"{axis}:{size}" for axis, size in self.block_size_info)
+        printer.print_string(f"<{self.storage_text}:{self.expressed_type}:{{{blocks}}}")
+        for name, numbers in self.parameters_of_blocks.items():
+            printer.print_string(f", {name} = ")
+            numbers.print_numbers(printer)
+        printer.print_string(">")
+
+    def text(self) -> str:
+        stream = StringIO()
+        self.print_parameters(Printer(stream))
+        return stream.getvalue()
+
+    def description(self) -> Iterator[tuple[str, object]]:
+        yield from super().description()
+        counts = " x ".join(map(str, self.get_scales_shape()))
+        sizes = [
+            f"size {size} along dimension {axis}" for axis, size in self.block_size_info
+        ]
+        yield "blocks", ", ".join((counts, *sizes)) if sizes else "one"
+        for name, numbers in self.parameters_of_blocks.items():
+            noun, type_ = name.replace("_", " "), numbers.quantized_type
+            stored = numbers.element_type
+            yield f"type of {noun}", str(stored)
+            if not isinstance(type_, NoneAttr):
+                yield f"{noun} stored as", type_text(type_)
+            yield noun, _described(numbers, self.is_signed)
+
+
+def _described(numbers: StoredNumbersAttr, is_signed: bool) -> object:
+    from array import array
+
+    try:
+        values = numbers.numbers(is_signed)
+    except ValueError as e:
+        return str(e)
+    return array("d", values.tobytes())

@@ -1,0 +1,484 @@
+"""
+Casts whose scales and zero points are values: operands in place of a quantized type; and
+scales and zero points that are chosen for values at run time.
+
+Which scale belongs to which element is said as in a sub-channel type: `{axis:size}` cuts a
+dimension into blocks of a size. Without it there is one scale for all elements, `{0:1}` is
+one for each index of dimension 0 (per-axis, or per-token), and `{1:32}` one for each 32
+elements along dimension 1, fewer of which may be in the last block. Scales have a dimension
+for each one of the tensor, of size 1 where it is not cut; or for each one that is cut.
+
+What else a type says is in an attribute: `<u8<1:255>>`, short for
+`!quant.any<u8<1:255>>`, is the storage type with its sign and its range. Stored values and
+zero points are signless integers of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NoReturn, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I32,
+    I64,
+    AnyFloat,
+    DenseArrayBase,
+    IntegerType,
+    NoneAttr,
+    TensorType,
+    UnrankedTensorType,
+    i32,
+    i64,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.diagnostics import counted
+from xdsl_quant.dialects.type_kinds import TypeKind, verify_kind
+
+from .ops import FLOAT, STORED, have_matching_shape
+from .traits import CastsQuantization
+from .types import AnyQuantizedType, scalar_or_element_type
+
+
+@irdl_custom_directive
+class Blocks(CustomDirective):
+    """`{0:1, 1:32}`: pairs of a dimension and the size of a block along it, or nothing."""
+
+    dimensions: AttributeVariable
+    sizes: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        pairs = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.BRACES, lambda: self._pair(parser)
+        )
+        dimensions, sizes = [d for d, _ in pairs or ()], [s for _, s in pairs or ()]
+        self.dimensions.set(state, DenseArrayBase.from_list(i32, dimensions))
+        self.sizes.set(state, DenseArrayBase.from_list(i64, sizes))
+
+    @staticmethod
+    def _pair(parser: Parser) -> tuple[int, int]:
+        dimension = parser.parse_integer(allow_boolean=False)
+        parser.parse_punctuation(":")
+        return dimension, parser.parse_integer(allow_boolean=False)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        dimensions, sizes = (
+            cast("DenseArrayBase[I64]", variable.get(op)).get_values()
+            for variable in (self.dimensions, self.sizes)
+        )
+        if not dimensions:
+            return
+        state.print_whitespace(printer)
+        printer.print_string(blocks_text(dict(zip(dimensions, sizes, strict=True))))
+
+
+def blocks_text(blocks: Mapping[int, int]) -> str:
+    """Blocks as in the text of a sub-channel type."""
+    return f"{{{', '.join(f'{axis}:{size}' for axis, size in blocks.items())}}}"
+
+
+class BlockedOp(IRDLOperation, ABC):
+    """An op on values of which those of a block have one scale and one zero point."""
+
+    storage = prop_def(AnyQuantizedType)
+    """How values are stored."""
+
+    quantized_dimensions = prop_def(DenseArrayBase[I32])
+    """The dimensions that are cut into blocks, in ascending order."""
+
+    block_sizes = prop_def(DenseArrayBase[I64])
+    """The size of a block along each of them."""
+
+    custom_directives = (Blocks,)
+
+    @property
+    def blocks(self) -> Mapping[int, int]:
+        """The size of a block along each dimension that is cut into blocks."""
+        dimensions, sizes = self.quantized_dimensions, self.block_sizes
+        return dict(zip(dimensions.get_values(), sizes.get_values(), strict=True))
+
+    @staticmethod
+    def block_properties(
+        storage: AnyQuantizedType, blocks: Mapping[int, int]
+    ) -> dict[str, Attribute]:
+        """The properties that say how values are stored and which are a block."""
+        ordered = dict(sorted(blocks.items()))
+        return {
+            "storage": storage,
+            "quantized_dimensions": DenseArrayBase.from_list(i32, [*ordered]),
+            "block_sizes": DenseArrayBase.from_list(i64, [*ordered.values()]),
+        }
+
+    def verify_parameters(
+        self, expressed: Attribute, scale: Attribute, zero_point: Attribute | None
+    ) -> None:
+        """
+        Verify the types of scales and zero points.
+
+        Args:
+            expressed: the type of the values that they are for.
+            scale: the type of scales.
+            zero_point: the type of zero points, if there are any.
+
+        Raises:
+            VerifyException: with the reason.
+        """
+        self._verify_storage(expressed)
+        element_type = scalar_or_element_type(expressed)
+        if scalar_or_element_type(scale) != element_type:
+            self._fail(
+                f"expected scales of type '{element_type}' like the expressed values, "
+                f"but got '{scale}'"
+            )
+        self._verify_blocks(expressed, scale)
+        if zero_point is None:
+            return
+        storage = self.storage.signless_storage_type
+        if scalar_or_element_type(zero_point) != storage:
+            self._fail(
+                f"expected zero points of type '{storage}' like the stored values, but "
+                f"got '{zero_point}'"
+            )
+        if not have_matching_shape(scale, zero_point):
+            self._fail(
+                f"expected scales and zero points of one shape, but got '{scale}' and "
+                f"'{zero_point}'"
+            )
+
+    def _verify_storage(self, expressed: Attribute) -> None:
+        if (reason := self.storage.unsupported_storage) is not None:
+            self._fail(reason)
+        element_type = scalar_or_element_type(expressed)
+        if self.storage.expressed_type not in (NoneAttr(), element_type):
+            self._fail(
+                f"expected expressed values of type '{self.storage.expressed_type}' as "
+                f"in '{self.storage}', but got '{expressed}'"
+            )
+
+    def _verify_blocks(self, values: Attribute, scale: Attribute) -> None:
+        dimensions = self.quantized_dimensions.get_values()
+        sizes = self.block_sizes.get_values()
+        if len(dimensions) != len(sizes):
+            self._fail(
+                f"expected a block size for each of {len(dimensions)} quantized "
+                f"dimensions, but got {len(sizes)}"
+            )
+        if [*dimensions] != sorted({*dimensions}) or min(dimensions, default=0) < 0:
+            self._fail(
+                "expected ascending quantized dimensions from 0, but got "
+                f"{[*dimensions]}"
+            )
+        if min(sizes, default=1) <= 0:
+            self._fail(f"expected positive block sizes, but got {[*sizes]}")
+        if not isinstance(scale, TensorType):
+            if isinstance(scale, UnrankedTensorType):
+                self._fail(f"expected ranked scales, but got '{scale}'")
+            if dimensions:
+                self._fail(
+                    f"expected a tensor of scales for {blocks_text(self.blocks)}, but got "
+                    f"'{scale}'"
+                )
+            return
+        shape = values.get_shape() if isinstance(values, TensorType) else ()
+        if dimensions and dimensions[-1] >= len(shape):
+            what = f"dimensions of '{values}'"
+            if isinstance(values, UnrankedTensorType):
+                what += ", whose rank is not known"
+            self._fail(f"expected {what}, but got {blocks_text(self.blocks)}")
+        self._verify_counts(shape, cast("TensorType[AnyFloat]", scale))
+
+    def _verify_counts(
+        self, shape: tuple[int, ...], scale: TensorType[AnyFloat]
+    ) -> None:
+        blocks, counts = self.blocks, scale.get_shape()
+        axes = [*blocks] if len(counts) == len(blocks) else range(len(shape))
+        if len(counts) != len(axes):
+            self._fail(
+                f"expected scales of rank {len(shape)}, that of the values, or "
+                f"{len(blocks)}, that of blocks, but got '{scale}'"
+            )
+        for axis, count in zip(axes, counts, strict=True):
+            if axis not in blocks:
+                expected = 1
+            elif DYNAMIC_INDEX in (shape[axis], count):
+                continue
+            else:
+                expected = -(-shape[axis] // blocks[axis])
+            if count != expected:
+                self._fail(
+                    f"expected {counted(expected, 'scale')} along dimension {axis} of "
+                    f"the values, but got '{scale}'"
+                )
+
+    def _fail(self, message: str) -> NoReturn:
+        raise VerifyException(f"'{self.name}' op {message}")
+
+
+class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
+    """A cast of a scalar, or of each element of a tensor."""
+
+    input = operand_def()
+    scale = operand_def()
+    """One float for each block, of the type of expressed values."""
+
+    zero_point = opt_operand_def()
+    """One integer of the storage type for each block; without it they are 0."""
+
+    result = result_def()
+
+    assembly_format = (
+        "$input `,` $scale (`,` $zero_point^)? "
+        "custom<Blocks>($quantized_dimensions, $block_sizes) `as` $storage attr-dict "
+        "`:` type($input) `,` type($scale) (`,` type($zero_point)^)? `to` type($result)"
+    )
+
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]]
+    """What the operand and the result must be."""
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        scale: SSAValue | Operation,
+        zero_point: SSAValue | Operation | None,
+        result_type: Attribute,
+        storage: AnyQuantizedType,
+        blocks: Mapping[int, int] = {},
+    ):
+        """
+        Args:
+            input: the values to cast.
+            scale: one float for each block.
+            zero_point: one integer for each block; `None` for zeros.
+            result_type: the type of cast values.
+            storage: how values are stored.
+            blocks: the size of a block along each dimension that is cut into blocks.
+        """
+        super().__init__(
+            operands=[input, scale, zero_point],
+            result_types=[result_type],
+            properties=self.block_properties(storage, blocks),
+        )
+
+    @property
+    def expressed(self) -> SSAValue:
+        """The operand or result that has expressed values."""
+        return self.input if self.KINDS[0] is FLOAT else self.result
+
+    @property
+    def stored(self) -> SSAValue:
+        """The operand or result that has stored values."""
+        return self.result if self.KINDS[0] is FLOAT else self.input
+
+    def verify_(self) -> None:
+        verify_kind(self, "operand #0", self.input.type, self.KINDS[0])
+        verify_kind(self, "operand #1", self.scale.type, FLOAT)
+        if self.zero_point is not None:
+            verify_kind(self, "operand #2", self.zero_point.type, STORED)
+        verify_kind(self, "result #0", self.result.type, self.KINDS[1])
+        if not have_matching_shape(self.input.type, self.result.type):
+            self._fail(
+                "failed to verify that input and result are both scalars or both "
+                "tensors with matching shape"
+            )
+        self.verify_parameters(
+            self.expressed.type,
+            self.scale.type,
+            None if self.zero_point is None else self.zero_point.type,
+        )
+        storage = self.storage.signless_storage_type
+        if scalar_or_element_type(self.stored.type) != storage:
+            self._fail(
+                f"expected stored values of type '{storage}' as in '{self.storage}', but "
+                f"got '{self.stored.type}'"
+            )
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from xdsl_quant.transforms.quant.quant_casts_from_dynamic import (
+            DynamicCastToTyped,
+        )
+
+        return (DynamicCastToTyped(),)
+
+
+@irdl_op_definition
+class DynamicQuantizeCastOp(DynamicCastOp):
+    """
+    Quantize with scales and zero points that are operands,
+    `clamp(round(expressed / scale + zero_point))`. How it is rounded is an option of
+    `lower-quant-ops`, and the attribute `quant.nan` is that of `quant.qcast`.
+
+    Each input and each scale has a defined result, with the rounding mode `truncate`, too:
+    what is out of range becomes the nearest end of the storage range, and NaN the smallest
+    stored value or, as an option, 0. A scale of 0 divides to infinities and, of 0, to NaN;
+    a negative one changes the sign; with one that is NaN all is NaN.
+
+    Example:
+
+    ```mlir
+    %q = quant.dynamic_qcast %x, %scale, %zero_point {0:1} as <u8>
+        : tensor<4x8xf32>, tensor<4xf32>, tensor<4xi8> to tensor<4x8xi8>
+    ```
+    """
+
+    name = "quant.dynamic_qcast"
+
+    traits = traits_def(Pure(), CastsQuantization())
+
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (FLOAT, STORED)
+
+
+@irdl_op_definition
+class DynamicDequantizeCastOp(DynamicCastOp):
+    """
+    Dequantize with scales and zero points that are operands,
+    `(stored - zero_point) * scale`.
+
+    Example:
+
+    ```mlir
+    %x = quant.dynamic_dcast %q, %scale, %zero_point {0:1} as <u8>
+        : tensor<4x8xi8>, tensor<4xf32>, tensor<4xi8> to tensor<4x8xf32>
+    ```
+    """
+
+    name = "quant.dynamic_dcast"
+
+    traits = traits_def(Pure(), CastsQuantization())
+
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (STORED, FLOAT)
+
+
+@irdl_op_definition
+class ChooseParametersOp(BlockedOp):
+    """
+    Scales and zero points that use the whole storage range for the range of values: dynamic
+    quantization.
+
+    There is one scale, or one for each index of dimensions: `{0:1}` is one for each index
+    of dimension 0 (per-token). A range is that of the values and of 0; NaN is not looked
+    at. With zero points it is what ONNX's `DynamicQuantizeLinear` computes for `<u8>`:
+
+    * `scale = (maximum - minimum) / (storage_max - storage_min)`, but 1 if all is 0,
+    * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, which is
+      `storage_max` for NaN.
+
+    Without a result for zero points quantization is symmetric, and the scale is
+    `max(-minimum, maximum) / min(-storage_min, storage_max)`, but 1 if all is 0.
+
+    It is computed in f32, in f64 for expressed values of that type and for stored values
+    that are not exact in f32, and the scale is rounded to the expressed type before the
+    zero point is computed.
+
+    Example:
+
+    ```mlir
+    %scale, %zero_point = quant.choose_parameters %x {0:1} as <u8>
+        : tensor<4x8xf32> to tensor<4xf32>, tensor<4xi8>
+    ```
+
+    See external [documentation](https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
+    """
+
+    name = "quant.choose_parameters"
+
+    input = operand_def()
+    scale = result_def()
+    """A float, or a tensor with a dimension for each one that has scales."""
+
+    zero_point = opt_result_def()
+    """An integer of the storage type for each scale."""
+
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$input custom<Blocks>($quantized_dimensions, $block_sizes) `as` $storage "
+        "attr-dict `:` type($input) `to` type($scale) (`,` type($zero_point)^)?"
+    )
+
+    def __init__(
+        self,
+        input: SSAValue | Operation,
+        storage: AnyQuantizedType,
+        axes: Sequence[int] = (),
+        *,
+        symmetric: bool = False,
+    ):
+        """
+        Args:
+            input: a ranked tensor of floats.
+            storage: how values are going to be stored.
+            axes: the dimensions of which each index has a scale.
+            symmetric: whether all zero points are 0 and no result.
+        """
+        value = SSAValue.get(input)
+        expressed = cast(AnyFloat, scalar_or_element_type(value.type))
+        stored = storage.signless_storage_type
+        types: list[AnyFloat | IntegerType] = [expressed, stored]
+        if symmetric:
+            types = [expressed]
+        result_types: list[Attribute] = [*types]
+        if axes:
+            shape = cast("TensorType[AnyFloat]", value.type).get_shape()
+            sizes = [shape[axis] for axis in sorted(axes)]
+            result_types = [TensorType(type_, sizes) for type_ in types]
+        super().__init__(
+            operands=[value],
+            result_types=[result_types[0], result_types[1:]],
+            properties=self.block_properties(storage, dict.fromkeys(axes, 1)),
+        )
+
+    def verify_(self) -> None:
+        verify_kind(self, "operand #0", self.input.type, FLOAT)
+        verify_kind(self, "result #0", self.scale.type, FLOAT)
+        if self.zero_point is not None:
+            verify_kind(self, "result #1", self.zero_point.type, STORED)
+        self.verify_parameters(
+            self.input.type,
+            self.scale.type,
+            None if self.zero_point is None else self.zero_point.type,
+        )
+        type_ = self.input.type
+        if not isinstance(type_, TensorType):
+            self._fail(f"expected a ranked tensor, but got '{type_}'")
+        blocks = self.blocks
+        if {*blocks.values()} - {1}:
+            self._fail(f"expected blocks of size 1, but got {blocks_text(blocks)}")
+        if self.zero_point is None and not self.storage.is_signed:
+            self._fail(
+                f"expected zero points for '{self.storage}', whose values are not signed"
+            )
+        container = cast("TensorType[AnyFloat]", type_)
+        expected: Attribute = container.element_type
+        if blocks:
+            sizes = [container.get_shape()[axis] for axis in blocks]
+            expected = TensorType(container.element_type, sizes)
+        if self.scale.type != expected:
+            self._fail(
+                f"expected scales of type '{expected}', but got '{self.scale.type}'"
+            )
