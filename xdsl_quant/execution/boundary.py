@@ -132,7 +132,7 @@ class Boundary:
     def _inner_element(self) -> Attribute:
         element_type = scalar_or_element_type(self.type_)
         if isinstance(element_type, StoredQuantizedType):
-            return element_type.signless_storage_type
+            return element_type.stored_type
         return signless(element_type)
 
     @cached_property

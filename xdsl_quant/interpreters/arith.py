@@ -272,7 +272,10 @@ def _bitcast(op: arith.BitcastOp, value: Any) -> Any:
     is_same_size = values.dtype.itemsize == dtype.itemsize
     if not is_same_size or np.dtype(np.bool_) in (values.dtype, dtype):
         raise failure(op, f"from '{source_type}' to '{result_type}' is not supported")
-    return values.view(dtype)
+    # The unused bits of narrow floats are zero, those of integers are the sign.
+    if values.dtype.kind in "iu":
+        return unsigned(values, source_type).view(dtype)
+    return wrapped(values, result_type)
 
 
 ARITH = interpreter_functions(

@@ -7,19 +7,27 @@ if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.interpreter import Interpreter, InterpreterFunctions
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
 
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    ChooseParametersOp,
     ConstFakeQuantOp,
     ConstFakeQuantPerAxisOp,
     CoupledRefOp,
     DequantizeCastOp,
+    DynamicCastOp,
+    DynamicDequantizeCastOp,
+    DynamicQuantizeCastOp,
     QuantizeCastOp,
     StatisticsOp,
     StatisticsRefOp,
@@ -29,18 +37,26 @@ from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.requantization import requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
+    DynamicParameters,
     QuantizationParameters,
+    choose_dynamic_parameters,
     dequantize,
     quantize,
     requantize_fixed_point,
 )
+from xdsl_quant.numerics.block_scaled import (
+    BlockScaledParameters,
+    dequantize_blocks,
+    quantize_blocks,
+)
 from xdsl_quant.rounding_mode import Rounding
+from xdsl_quant.transforms.building.arrays import numpy_dtype
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     quantized_result_type,
 )
 
 from .implementations import interpreter_functions
-from .values import numbers, signed, wrapped
+from .values import numbers, signed, unsigned, wrapped
 
 _parameters = lru_cache(maxsize=64)(QuantizationParameters.from_type)
 
@@ -49,9 +65,28 @@ def _parameters_of(type_: Attribute) -> QuantizationParameters:
     return _parameters(cast(QuantizedType, scalar_or_element_type(type_)))
 
 
+_block_parameters = lru_cache(maxsize=64)(BlockScaledParameters.from_type)
+
+
+def _block_parameters_of(
+    op: Operation, type_: Attribute
+) -> BlockScaledParameters | None:
+    """The parameters of a block-scaled type; `None` for another one."""
+    element_type = scalar_or_element_type(type_)
+    if not isinstance(element_type, BlockScaledQuantizedType):
+        return None
+    try:
+        return _block_parameters(element_type)
+    except ValueError as e:
+        raise InterpretationError(f"'{op.name}' op: {e}") from None
+
+
 def _quantize(
     rounding: Rounding, interpreter: Interpreter, op: QuantizeCastOp, value: Any
 ) -> Any:
+    if (blocks := _block_parameters_of(op, op.result.type)) is not None:
+        rounding = rounding._replace(nan=nan_result(op, rounding.nan))
+        return quantize_blocks(numbers(value, op.input.type), blocks, rounding)
     parameters = _parameters_of(op.result.type)
     if (dcast := requantized_dcast(op)) is not None:
         (stored,) = interpreter.get_values((dcast.input,))
@@ -75,11 +110,95 @@ def _stored(
 
 
 def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Any) -> Any:
+    if (blocks := _block_parameters_of(op, op.input.type)) is not None:
+        return dequantize_blocks(value, blocks)
     parameters = _parameters_of(op.input.type)
     return dequantize(value, parameters, rounding_mode=rounding.mode)
 
 
+def _dynamic_parameters(
+    op: DynamicCastOp, shape: Sequence[int], scale: Any, zero_point: Any = None
+) -> DynamicParameters:
+    """The parameters of a cast of values of a shape, which has elements."""
+    storage, blocks = op.storage, dict(op.blocks)
+    arrays = [numbers(scale, op.scale.type).astype(np.float64)]
+    if op.zero_point is not None:
+        to_numbers = signed if storage.is_signed else unsigned
+        arrays.append(to_numbers(zero_point, op.zero_point.type))
+    if not blocks:
+        arrays = [array.reshape(()) for array in arrays]
+    is_compact = arrays[0].ndim == len(blocks)
+    for position, axis in enumerate([*blocks] if is_compact else range(len(shape))):
+        size = blocks.get(axis, shape[axis])
+        count = -(-shape[axis] // size)
+        for array in arrays:
+            if array.shape[position] != count:
+                raise ValueError(
+                    f"dimension {axis} of values has size {shape[axis]}, which is "
+                    f"{count} blocks of size {size}, but there are "
+                    f"{array.shape[position]} scales or zero points"
+                )
+        if shape[axis] % size:
+            # The last block is shorter: each element has a scale of its own.
+            indices = np.arange(shape[axis]) // size
+            arrays = [array.take(indices, position) for array in arrays]
+            blocks[axis] = 1
+    return DynamicParameters(
+        *arrays,
+        storage=storage.storage_type_name,
+        storage_min=storage.storage_type_min.data,
+        storage_max=storage.storage_type_max.data,
+        expressed=scalar_or_element_type(op.expressed.type).name,
+        block_sizes=blocks or None,
+    )
+
+
+def _dynamic_quantize(
+    rounding: Rounding, op: DynamicQuantizeCastOp, value: Any, *operands: Any
+) -> Any:
+    values = numbers(value, op.input.type)
+    if not values.size:
+        return np.empty(values.shape, numpy_dtype(op.result.type))
+    parameters = _dynamic_parameters(op, values.shape, *operands)
+    rounding = rounding._replace(nan=nan_result(op, rounding.nan))
+    return wrapped(_stored(values, parameters, rounding), op.result.type)
+
+
+def _dynamic_dequantize(
+    rounding: Rounding, op: DynamicDequantizeCastOp, value: Any, *operands: Any
+) -> Any:
+    to_numbers = signed if op.storage.is_signed else unsigned
+    stored = to_numbers(value, op.input.type)
+    if not stored.size:
+        return np.empty(stored.shape, numpy_dtype(op.result.type))
+    parameters = _dynamic_parameters(op, stored.shape, *operands)
+    return dequantize(stored, parameters, rounding_mode=rounding.mode)
+
+
+def _choose_parameters(op: ChooseParametersOp, value: Any) -> tuple[Any, ...]:
+    storage = op.storage
+    low, high = storage.storage_range
+    parameters = choose_dynamic_parameters(
+        value,
+        [*op.blocks],
+        storage=storage.storage_type_name,
+        storage_min=low,
+        storage_max=high,
+        symmetric=op.zero_point is None,
+    )
+    scales = parameters.scales.astype(numpy_dtype(op.scale.type))
+    if op.zero_point is None:
+        return (scales,)
+    stored = parameters.zero_points.astype(parameters.storage_dtype)
+    return scales, wrapped(stored, op.zero_point.type)
+
+
 def _cast_storage(op: StorageCastOp, value: Any) -> Any:
+    if isinstance(scalar_or_element_type(op.result.type), AnyFloat) or isinstance(
+        scalar_or_element_type(op.input.type), AnyFloat
+    ):
+        # Both have the dtype of the float.
+        return value
     return wrapped(signed(value, op.input.type), op.result.type)
 
 
@@ -106,6 +225,9 @@ def quant_functions(rounding: Rounding) -> InterpreterFunctions:
     return interpreter_functions(
         {
             DequantizeCastOp: partial(_dequantize, rounding),
+            DynamicQuantizeCastOp: partial(_dynamic_quantize, rounding),
+            DynamicDequantizeCastOp: partial(_dynamic_dequantize, rounding),
+            ChooseParametersOp: _choose_parameters,
             StorageCastOp: _cast_storage,
             ConstFakeQuantOp: partial(_simulate, rounding),
             ConstFakeQuantPerAxisOp: partial(_simulate, rounding),

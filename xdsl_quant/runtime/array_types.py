@@ -10,6 +10,8 @@ that are described here:
 | `i1` | `bool` | |
 | `i4`, `i8`, ... | the smallest of `int8` to `int64` that holds them | sign extended |
 | `index` | `int64` | |
+| `f8E4M3FN`, ..., also as storage | that of `ml_dtypes` | also `uint8` codes |
+| quantized, a table as storage | like `i` or `u` storage | indices |
 | quantized, `i` storage | like the signless type, `int8` for one bit | sign extended |
 | quantized, `u` storage | `uint8`, `uint16` or `uint32` | zero extended |
 
@@ -25,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AnyFloat,
     IndexType,
     TensorType,
     UnrankedTensorType,
@@ -33,9 +34,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.ops import has_signless_integers
-from xdsl_quant.dialects.quant.types import scalar_or_element_type
-from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
+from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
+from xdsl_quant.numerics.arrays import check_bounds, check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import rounded
+from xdsl_quant.numerics.small_floats import SMALL_FLOATS
 from xdsl_quant.transforms.building.arrays import (
     integer_width,
     numpy_dtype,
@@ -77,7 +79,7 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
         raise TypeError(
             f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
         )
-    if isinstance(scalar_or_element_type(type_), AnyFloat):
+    if dtype.kind not in "biu":
         return _to_floats(array, dtype, type_, name)
     return _to_integers(array, dtype, type_, name)
 
@@ -127,6 +129,16 @@ def _checked_array(
     if is_raw and dtype.isbuiltin != 1 and has_same_size:
         # NumPy's files do not say that floats are from ml_dtypes.
         return array.view(dtype)
+    if (
+        given == np.uint8
+        and (format := SMALL_FLOATS.get(_stored_name(type_))) is not None
+    ):
+        last = (1 << format.bits) - 1
+        message = (
+            f"{name} contains {{}}, but codes of '{shortened(type_)}' are 0 to {last}"
+        )
+        check_bounds(array, 0, last, message)
+        return array.view(dtype)
     is_same_bits = has_same_size and given.kind in "iu" and dtype.kind == "i"
     if given != dtype and not (is_same_bits and is_signless(type_)):
         raise TypeError(
@@ -140,6 +152,14 @@ def _checked_array(
     if width < 8 * dtype.itemsize:
         _check_range(array, width, given.kind == "i", type_, name)
     return sign_extended(array, width) if given != dtype else array
+
+
+def _stored_name(type_: Attribute) -> str:
+    """The name of the type of numbers in memory."""
+    element_type = scalar_or_element_type(type_)
+    if isinstance(element_type, StoredQuantizedType):
+        element_type = element_type.stored_type
+    return element_type.name
 
 
 def is_signless(type_: Attribute) -> bool:
@@ -213,8 +233,8 @@ def _to_integers(
     if dtype.kind == "b":
         _check_range(array.astype(np.int64), 1, False, type_, name)
         return array.astype(np.bool_)
-    width = integer_width(type_)
-    assert width is not None
+    # Without `ml_dtypes` there are codes of small floats.
+    width = integer_width(type_) or SMALL_FLOATS[_stored_name(type_)].bits
     hint = ""
     if dtype.kind == "i" and is_signless(type_) and _are_unsigned(array, width):
         hint = f", or an array of u{dtype} for unsigned numbers"

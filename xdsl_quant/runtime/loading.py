@@ -227,10 +227,14 @@ def read_tflite_file(
     """
     # Most modules are texts.
     from xdsl_quant.frontends.tflite import TFLiteFileError, read_tflite
+    from xdsl_quant.transforms.building.garbage_collection import (
+        without_garbage_collection,
+    )
 
     try:
-        module = read_tflite(path, shapes=shapes, static=static)
-        verify_module(module)
+        with without_garbage_collection():
+            module = read_tflite(path, shapes=shapes, static=static)
+            verify_module(module)
     except TFLiteFileError as e:
         raise IRError(str(e)) from None
     except OSError as e:

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_quant.diagnostics import shortened_text
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.numerics.arrays import sign_extended
-from xdsl_quant.numerics.float_dtypes import float_dtype
+from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 
@@ -61,6 +61,8 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
             reason = f"NumPy has no dtype for values of type '{element_type}'"
             raise TypeError(reason) from None
     if isinstance(element_type, StoredQuantizedType):
+        if isinstance(element_type.stored_type, AnyFloat):
+            return code_dtype(element_type.stored_type.name)
         width = element_type.storage_type_integral_width
         return integer_dtype(width, is_signed=element_type.is_signed)
     if not isinstance(element_type, IntegerType):
@@ -82,7 +84,9 @@ def integer_width(type_: Attribute) -> int | None:
         return 64
     if isinstance(element_type, IntegerType):
         return element_type.bitwidth
-    if isinstance(element_type, StoredQuantizedType):
+    if isinstance(element_type, StoredQuantizedType) and not isinstance(
+        element_type.stored_type, AnyFloat
+    ):
         return element_type.storage_type_integral_width
     return None
 
@@ -148,7 +152,12 @@ def stored_elements(elements: NDArray[Any], type_: StoredQuantizedType) -> NDArr
     """
     The stored values of a quantized type from the elements of a constant, which are often
     signless: the same bits, of the dtype of the type.
+
+    Raises:
+        TypeError: if stored values are floats.
     """
+    if isinstance(type_.stored_type, AnyFloat):
+        raise TypeError(type_.unsupported_storage)
     dtype = numpy_dtype(type_)
     width = type_.storage_type_integral_width
     signed = sign_extended(elements.astype(f"int{8 * dtype.itemsize}"), width)

@@ -179,6 +179,12 @@ class LoweringBuilder(Builder):
         """A constant."""
         return self.op(arith.ConstantOp, (), type_, {"value": value})
 
+    def constants(
+        self, values: Mapping[str, DenseIntOrFPElementsAttr]
+    ) -> Mapping[str, SSAValue]:
+        """Constants with the same names."""
+        return {name: self.constant(v, v.type) for name, v in values.items()}
+
     def index(self, value: int) -> SSAValue:
         """An index constant."""
         return self.constant(_index_attr(value), INDEX)

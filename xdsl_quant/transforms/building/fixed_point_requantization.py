@@ -126,8 +126,10 @@ class Requantization(ElementConversion):
         counts = self.numbers["multiplier"].shape
         return Layout(dict(zip(self.axes, counts, strict=True))) if self.axes else None
 
-    def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        return self._tensors
+    def parameters(
+        self, builder: LoweringBuilder, layout: Layout
+    ) -> Mapping[str, SSAValue]:
+        return builder.constants(self._tensors)
 
     def convert(
         self, builder: LoweringBuilder, number: SSAValue, parameters: Sequence[SSAValue]

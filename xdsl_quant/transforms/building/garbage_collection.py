@@ -1,4 +1,4 @@
-"""Rewriting without pauses."""
+"""Making and rewriting ops without pauses."""
 
 import gc
 from collections.abc import Generator
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 @contextmanager
 def without_garbage_collection() -> Generator[None]:
     """
-    Rewriting makes many objects and no garbage: to look for some, again and again, would
-    take as long as the rewriting itself, and longer the more there is.
+    Making and rewriting ops makes many objects and no garbage: to look for some, again and
+    again, would take as long as the work itself, and longer the more there is.
     """
     was_enabled = gc.isenabled()
     gc.disable()

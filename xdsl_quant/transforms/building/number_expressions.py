@@ -196,6 +196,13 @@ class IntegerExpression(_Expression, BoundedInteger):
         value = self.builder.op(op_type, operands, type_)
         return IntegerExpression(self.builder, value, bounds)
 
+    def bits_as_float(self, type_: AnyFloat) -> FloatExpression:
+        """The float that has these bits, which are as many as that has."""
+        bits = self.as_type(IntegerType(type_.bitwidth))
+        return FloatExpression(
+            self.builder, self.builder.op(arith.BitcastOp, (bits,), type_)
+        )
+
     # Operators
 
     def _combined(
@@ -370,6 +377,18 @@ class FloatExpression(_Expression):
         type_ = type_for(bounds)
         integer = self.builder.op(arith.FPToSIOp, (value.value,), type_)
         return IntegerExpression(self.builder, integer, bounds)
+
+    def bits(self) -> IntegerExpression:
+        """The bits of the value as a signed integer."""
+        type_ = IntegerType(self.type.bitwidth)
+        low, high = signed_bounds(type_.bitwidth)
+        bounds = (0 if self.bounds[0] >= 0 else low), high
+        value = self.builder.op(arith.BitcastOp, (self.value,), type_)
+        return IntegerExpression(self.builder, value, bounds)
+
+    def is_nan(self) -> Condition | bool:
+        """Whether the value is NaN."""
+        return self != self if self.may_be_nan else False
 
     def _operand(self, other: Any) -> SSAValue:
         match other:
@@ -687,6 +706,7 @@ _FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
     np.absolute: _absolute,
     np.sign: _sign,
     np.copysign: FloatExpression.copysign,
+    np.isnan: FloatExpression.is_nan,
     np.signbit: FloatExpression.sign_bit,
     np.power: FloatExpression.power,
     np.floor: _rounded(math.FloorOp),

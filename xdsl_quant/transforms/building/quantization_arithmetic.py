@@ -31,12 +31,19 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.dialects.quant import ScaledQuantizedType
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    ScaledQuantizedType,
+    StoredQuantizedType,
+)
 from xdsl_quant.dialects.quant.float_formats import float_format
-from xdsl_quant.rounding_mode import Rounding, compute_type
+from xdsl_quant.rounding_mode import Rounding, RoundingMode, compute_type
 
 from .builder import LoweringBuilder, TensorwiseBuilder, integer_attr
 from .tensor_traversal import ElementConversion, Layout
+
+_NO_INTEGERS = (0, 0), (0, 0)
+"""The ranges of stored values and zero points of which none must be exact integers."""
 
 _FROM_FLOAT = {
     True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
@@ -50,12 +57,34 @@ def _float_attr(value: float, float_type: AnyFloat) -> FloatAttr:
     return FloatAttr(value, float_type)
 
 
-def _dense(
+def dense(
     values: Sequence[float], element_type: AnyFloat | IntegerType, shape: Sequence[int]
 ) -> DenseIntOrFPElementsAttr:
     """A tensor attribute; a number that is no float of the type is rounded."""
     packed = cast("PackableType[float]", element_type).pack(values)
     return DenseIntOrFPElementsAttr(TensorType(element_type, shape), BytesAttr(packed))
+
+
+def cast_compute_type(
+    quantized_type: StoredQuantizedType,
+    zero_point_range: tuple[int, int],
+    mode: RoundingMode,
+) -> AnyFloat:
+    """
+    The float type that casts are computed in.
+
+    Args:
+        quantized_type: how values are stored and what type they express.
+        zero_point_range: the smallest and the largest zero point.
+        mode: how casts are rounded.
+    """
+    integer_ranges = quantized_type.storage_range, zero_point_range
+    return compute_type(
+        mode,
+        (cast(AnyFloat, quantized_type.expressed_type), f32, f64),
+        lambda type_: (type_.bitwidth, float_format(type_).precision),
+        *(integer_ranges if quantized_type.has_integer_storage else _NO_INTEGERS),
+    )
 
 
 @dataclass(eq=False)
@@ -68,7 +97,9 @@ class CastArithmetic(ElementConversion, ABC):
     have in common.
     """
 
-    quantized_type: ScaledQuantizedType
+    quantized_type: StoredQuantizedType
+    """How values are stored, and, unless they are operands, scales and zero points."""
+
     rounding: Rounding
     fuse: bool
     """Whether a per-tensor type is applied by `linalg.generic`, too."""
@@ -82,23 +113,24 @@ class CastArithmetic(ElementConversion, ABC):
     def __post_init__(self) -> None:
         quantized_type = self.quantized_type
         self.storage = quantized_type.signless_storage_type
-        """The type of stored values."""
-        self.expressed: AnyFloat = quantized_type.expressed_type
+        """The integer type with the bits of stored values."""
+        self.expressed = cast(AnyFloat, quantized_type.expressed_type)
         """The type of expressed values."""
-        self.has_zero_points = not quantized_type.is_fixed_point
+        self.has_zero_points = self.zero_point_range != (0, 0)
         """Whether any zero point is not 0."""
         self._is_signed = quantized_type.is_signed
         self._truncates = self.rounding.mode == "truncate"
+        self._saturates = not self._truncates
+        """Whether values are clamped before they are converted to integers."""
         self._as_mlir = self._truncates and not self.fuse
         """Whether the ops have to be those of MLIR."""
-        self._compute: AnyFloat = compute_type(
-            self.rounding.mode,
-            (self.expressed, f32, f64),
-            lambda type_: (type_.bitwidth, float_format(type_).precision),
-            quantized_type.storage_range,
-            quantized_type.zero_point_range,
-        )
+        self._compute = self._compute_type(self.rounding.mode)
         """The float type to compute in."""
+        self._clamped = self._compute
+        """The float type of values that are clamped."""
+
+    def _compute_type(self, mode: RoundingMode) -> AnyFloat:
+        return cast_compute_type(self.quantized_type, self.zero_point_range, mode)
 
     @abstractmethod
     def compute(
@@ -130,18 +162,27 @@ class CastArithmetic(ElementConversion, ABC):
     # What the type says
 
     @property
+    def _scaled_type(self) -> ScaledQuantizedType:
+        return cast(ScaledQuantizedType, self.quantized_type)
+
+    @property
     def layout(self) -> Layout | None:
-        return Layout.of(self.quantized_type)
+        return Layout.of(self._scaled_type)
+
+    @property
+    def zero_point_range(self) -> tuple[int, int]:
+        """Smallest and largest zero point."""
+        return self._scaled_type.zero_point_range
 
     @cached_property
     def zero_points(self) -> Sequence[int]:
         """All zero points."""
-        return self.quantized_type.zero_point_array()
+        return self._scaled_type.zero_point_array()
 
     @cached_property
     def scales(self) -> Sequence[float]:
         """All scales, rounded to the expressed type."""
-        scales = self.quantized_type.scale_array()
+        scales = self._scaled_type.scale_array()
         return float_format(self.expressed).nearest_all(scales)
 
     # Constants
@@ -166,16 +207,22 @@ class CastArithmetic(ElementConversion, ABC):
             zero_point = self._number(builder, float(self.zero_points[0]))
         return [scale, zero_point] if self.has_zero_points else [scale]
 
-    def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
-        shape = layout.shape
+    def parameters(
+        self, builder: LoweringBuilder, layout: Layout
+    ) -> Mapping[str, SSAValue]:
+        return builder.constants(self._constant_tensors(layout.shape))
+
+    def _constant_tensors(
+        self, shape: tuple[int, ...]
+    ) -> Mapping[str, DenseIntOrFPElementsAttr]:
         if (known := self._tensors.get(shape)) is not None:
             return known
-        tensors = {"scale": _dense(self._factors, self._compute, shape)}
+        tensors = {"scale": dense(self._factors, self._compute, shape)}
         if self.has_zero_points or self._as_mlir:
             tensors["zero_point"] = (
-                _dense(self._signless_zero_points(), self.storage, shape)
+                dense(self._signless_zero_points(), self.storage, shape)
                 if self._truncates
-                else _dense([*map(float, self.zero_points)], self._compute, shape)
+                else dense([*map(float, self.zero_points)], self._compute, shape)
             )
         self._tensors[shape] = tensors
         return tensors
@@ -200,9 +247,11 @@ class CastArithmetic(ElementConversion, ABC):
     def _zero_point_operand(
         self, builder: LoweringBuilder, zero_point: SSAValue
     ) -> SSAValue:
-        """A zero point as a float."""
+        """A zero point, an integer or already a float, as a float."""
         operand = builder.lift(zero_point)
-        return self._as_float(builder, operand) if self._truncates else operand
+        if zero_point.type != self.storage:
+            return operand
+        return self._as_float(builder, operand)
 
 
 class Quantization(CastArithmetic):
@@ -210,7 +259,7 @@ class Quantization(CastArithmetic):
 
     @property
     def element_type(self) -> Attribute:
-        return self.storage
+        return self.quantized_type.stored_type
 
     @cached_property
     def _has_exact_reciprocals(self) -> bool:
@@ -244,11 +293,16 @@ class Quantization(CastArithmetic):
             # A sum of integers is exact, or beyond the storage range.
             offset = self._zero_point_operand(builder, zero_point)
             value = self._float_op(builder, arith.AddfOp, value, offset)
+        return self.store(builder, value)
+
+    def store(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
+        """The stored value of `expressed / scale + zero_point`."""
         value = self._without_nan(builder, value)
-        if self._truncates:
+        if not self._saturates:
             clamps = self.quantized_type.has_storage_type_bounds
             return self._convert(builder, value, clamps)
-        if not rounds_first:
+        rounds_first = self.rounding.zero_point_order == "after-rounding"
+        if not rounds_first and not self._truncates:
             value = self._round(builder, value)
         return self._clamp_and_convert(builder, value)
 
@@ -256,7 +310,7 @@ class Quantization(CastArithmetic):
         """A value that is not clamped yet, with 0 in place of NaN if 0 is stored for it."""
         if self.rounding.nan == "storage-min":
             return value
-        if self.quantized_type.storage_type_min.data >= 0 and not self._truncates:
+        if self.quantized_type.storage_type_min.data >= 0 and self._saturates:
             # The clamp makes the smallest stored value of NaN: the nearest one to zero.
             return value
         zero = builder.lift(self._number(builder, 0.0))
@@ -271,12 +325,17 @@ class Quantization(CastArithmetic):
         return self._float_op(builder, round_op, value)
 
     def _clamp_and_convert(self, builder: LoweringBuilder, value: SSAValue) -> SSAValue:
-        storage_range = self.quantized_type.storage_range
-        bounds = [self._number(builder, float(bound)) for bound in storage_range]
+        type_ = self._clamped
+        if type_ != self._compute:
+            value = builder.elementwise(arith.ExtFOp, (value,), type_)
+        bounds = [
+            builder.constant(_float_attr(float(bound), type_), type_)
+            for bound in self.quantized_type.storage_range
+        ]
         low, high = map(builder.lift, bounds)
         # The maximum of NaN and a number is the number.
-        value = self._float_op(builder, arith.MaxnumfOp, value, low)
-        value = self._float_op(builder, arith.MinnumfOp, value, high)
+        value = builder.elementwise(arith.MaxnumfOp, (value, low), type_)
+        value = builder.elementwise(arith.MinnumfOp, (value, high), type_)
         return self._convert(builder, value)
 
     def _convert(
@@ -315,7 +374,7 @@ class Dequantization(CastArithmetic):
         self, builder: LoweringBuilder, value: SSAValue, operands: Sequence[SSAValue]
     ) -> SSAValue:
         scale, *zero_points = operands
-        value = self._as_float(builder, value)
+        value = self.load(builder, value)
         for zero_point in zero_points:
             offset = self._zero_point_operand(builder, zero_point)
             value = self._float_op(builder, arith.SubfOp, value, offset)
@@ -324,11 +383,27 @@ class Dequantization(CastArithmetic):
             return value
         return builder.elementwise(arith.TruncFOp, (value,), self.expressed)
 
+    def load(self, builder: LoweringBuilder, stored: SSAValue) -> SSAValue:
+        """The number that a stored value stands for."""
+        return self._as_float(builder, stored)
 
-def unsupported_reason(quantized_type: Attribute) -> str | None:
-    """Why there are no ops for casts to or from this type; `None` if there are."""
+
+def unsupported_reason(
+    quantized_type: Attribute, *, needs_integers: bool = True
+) -> str | None:
+    """
+    Why there are no ops for casts to or from this type; `None` if there are.
+
+    Args:
+        quantized_type: the type.
+        needs_integers: whether stored values must be integers that stand for themselves.
+    """
     if not isinstance(quantized_type, ScaledQuantizedType):
+        if isinstance(quantized_type, BlockScaledQuantizedType):
+            return "unsupported type '!quant.block_scaled', expected '!quant.uniform'"
         return f"type '{quantized_type}' has no scale"
+    if needs_integers and (reason := quantized_type.unsupported_storage) is not None:
+        return reason
     try:
         quantized_type.verify_zero_points_are_storable()
     except VerifyException as e:

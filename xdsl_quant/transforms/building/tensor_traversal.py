@@ -15,7 +15,6 @@ from typing import NamedTuple, cast
 from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    DenseIntOrFPElementsAttr,
     IntegerType,
     TensorType,
     UnrankedTensorType,
@@ -48,6 +47,9 @@ class Layout(NamedTuple):
 
     rank: int | None = None
     """The rank of the scales, if they have dimensions that are not quantized."""
+
+    last_may_be_shorter: bool = False
+    """Whether the last block of a dimension may have fewer indices than its size."""
 
     @staticmethod
     def of(quantized_type: ScaledQuantizedType) -> Layout | None:
@@ -90,12 +92,18 @@ class Layout(NamedTuple):
 
     def size_message(self, axis: int) -> str:
         """The size that a quantized dimension must have, and why, in words."""
+        if self.last_may_be_shorter:
+            return f"dimension {axis} must have {self._blocks_text(axis)}"
         reason = (
             "the number of scales"
             if self.block_sizes is None
-            else f"{self.counts[axis]} blocks of {self.block_sizes[axis]}"
+            else self._blocks_text(axis)
         )
         return f"size of dimension {axis} must be {self.size(axis)}: {reason}"
+
+    def _blocks_text(self, axis: int) -> str:
+        sizes = cast("Mapping[int, int]", self.block_sizes)
+        return f"{self.counts[axis]} blocks of {sizes[axis]}"
 
     def flattened(self) -> Layout:
         """The layout for a tensor of which the quantized dimensions are the odd ones."""
@@ -104,6 +112,7 @@ class Layout(NamedTuple):
         return Layout(
             {flat[axis]: count for axis, count in self.counts.items()},
             None if sizes is None else {flat[axis]: sizes[axis] for axis in flat},
+            last_may_be_shorter=self.last_may_be_shorter,
         )
 
 
@@ -124,7 +133,9 @@ class ElementConversion(ABC):
         """Which parameters belong to which element; `None` if they are all the same."""
 
     @abstractmethod
-    def parameters(self, layout: Layout) -> Mapping[str, DenseIntOrFPElementsAttr]:
+    def parameters(
+        self, builder: LoweringBuilder, layout: Layout
+    ) -> Mapping[str, SSAValue]:
         """Tensors of numbers that belong to the elements, with their names."""
 
     @abstractmethod
@@ -139,13 +150,10 @@ class ElementConversion(ABC):
         """Convert all elements of a ranked tensor, here by one `linalg.generic`."""
         container = cast(TensorType, value.type)
         inputs = [(value, dimensions(range(len(container.get_shape()))))]
-        parameters: Mapping[str, DenseIntOrFPElementsAttr] = {}
+        parameters: Mapping[str, SSAValue] = {}
         if layout is not None:
-            parameters = self.parameters(layout)
-            inputs += [
-                (builder.constant(attr, attr.type), layout.exprs)
-                for attr in parameters.values()
-            ]
+            parameters = self.parameters(builder, layout)
+            inputs += [(tensor, layout.exprs) for tensor in parameters.values()]
         return builder.map(
             inputs,
             tensor_type(self.element_type, container.shape, container.encoding),
@@ -177,8 +185,7 @@ def convert_value(
     """
     source = scalar_or_element_type(value.type)
     if isinstance(source, StoredQuantizedType):
-        storage = source.signless_storage_type
-        stored_type = with_element_type(result_type, storage)
+        stored_type = with_element_type(result_type, source.stored_type)
         value = builder.op(StorageCastOp, (value,), stored_type)
     if isinstance(value.type, UnrankedTensorType):
         value = _convert_unranked(builder, conversion, value, runtime_checks)
@@ -259,9 +266,15 @@ def _flattened(
         before, from_axis = _split(builder, rest, builder.index(axis - position))
         _, rest = _split(builder, from_axis, builder.index(1))
         position = axis + 1
-        size = layout.size(axis)
-        sizes += (_num_elements(builder, before), builder.index(size))
-        flat_shape += (DYNAMIC_INDEX, size)
+        count_before = _num_elements(builder, before)
+        if layout.last_may_be_shorter:
+            index = builder.index(axis)
+            size = builder.op(tensor.ExtractOp, (shape, index), INDEX)
+            flat_shape += (DYNAMIC_INDEX, DYNAMIC_INDEX)
+        else:
+            size = builder.index(layout.size(axis))
+            flat_shape += (DYNAMIC_INDEX, layout.size(axis))
+        sizes += (count_before, size)
     sizes.append(_num_elements(builder, rest))
     return _reshape(builder, value, sizes, [*flat_shape, DYNAMIC_INDEX])
 
@@ -308,7 +321,13 @@ def _assert_sizes(
     """Assert that the sizes which an op reads from a value are those of the layout."""
     for axis in axes:
         actual = builder.op(op_type, (value, builder.index(axis)), INDEX)
-        _assert(builder, "eq", actual, layout.size(axis), layout.size_message(axis))
+        expected, message = layout.size(axis), layout.size_message(axis)
+        if layout.last_may_be_shorter:
+            block_size = cast("Mapping[int, int]", layout.block_sizes)[axis]
+            size = builder.index(block_size)
+            actual = builder.op(arith.CeilDivSIOp, (actual, size), INDEX)
+            expected = layout.counts[axis]
+        _assert(builder, "eq", actual, expected, message)
 
 
 def _assert_rank(builder: LoweringBuilder, shape: SSAValue, layout: Layout) -> None:

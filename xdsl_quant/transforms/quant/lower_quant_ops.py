@@ -19,10 +19,27 @@ With another rounding mode every input has a defined result,
 With `nan=stored-zero` NaN becomes the stored value 0, clamped to the storage range, in each
 rounding mode. An attribute `quant.nan` of a cast is obeyed before the option.
 
+If the storage type is a float, e.g. `f8E4M3FN`, or a table, a stored value stands for a
+number that is no integer: `clamp(expressed / scale + zero_point)` becomes the nearest one,
+of two the one with the even code, or with the smaller index of a table. This is
+only there for `rounding-mode=nearest-even`. It is computed in the expressed type, or in f32
+if that has less than 16 bits. The clamp is to the numbers of the float type in the storage
+range. `quant.scast` gives the float type itself; the only op on it is `arith.bitcast`, and
+codes are computed with integers.
+
+Casts of block-scaled types are computed in the type that
+[`compute_type`][xdsl_quant.dialects.quant.BlockScaledQuantizedType.compute_type] says, with
+`clamp(round((expressed - offset) / scale + zero_point))`.
+Where a scale is 0 the quotient is 0.
+
 Fixed-point scales become floats where an expressed value is needed. Where it is not,
 because a `quant.dcast` is followed by a `quant.qcast` and both types have fixed-point
 scales, the stored value is computed with integers alone, whatever the rounding mode is: see
 [`fixed_point_requantization`][xdsl_quant.transforms.building.fixed_point_requantization].
+
+`quant.dynamic_qcast` and `quant.dynamic_dcast` are computed in the same way, with their
+operands in place of the constants, but for one thing: with `truncate`, too, values are
+clamped before the conversion, and every input has a defined result.
 
 The code for an op has three layers, each with one place:
 
@@ -41,14 +58,18 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Float80Type, Float128Type, ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    ChooseParametersOp,
     DequantizeCastOp,
+    DynamicCastOp,
+    DynamicQuantizeCastOp,
     QuantizeCastOp,
     ScaledQuantizedType,
 )
@@ -66,8 +87,13 @@ from xdsl_quant.rounding_mode import (
     ScaleRounding,
     ZeroPointOrder,
 )
+from xdsl_quant.transforms.building.block_scaled_arithmetic import (
+    BlockDequantization,
+    BlockQuantization,
+)
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.cast_folding import find_folds, remove_folded
+from xdsl_quant.transforms.building.dynamic_arithmetic import lowered_dynamic_cast
 from xdsl_quant.transforms.building.fixed_point_requantization import Requantization
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.quantization_arithmetic import (
@@ -82,12 +108,13 @@ from xdsl_quant.transforms.building.tensor_traversal import (
 from xdsl_quant.xdsl_patches import patched_pass
 
 CastOp = QuantizeCastOp | DequantizeCastOp
+DynamicOp = DynamicCastOp | ChooseParametersOp
 
 
 @dataclass(frozen=True)
 class LowerQuantCast(RewritePattern):
     """
-    Lower one `quant.qcast` or `quant.dcast`.
+    Lower one `quant.qcast` or `quant.dcast`, or one with operands for scales.
 
     The pattern does not fold casts away. It raises `PassFailedException` for a type that
     has no lowering, and when it is made with options that do not go together.
@@ -127,6 +154,19 @@ class LowerQuantCast(RewritePattern):
         return Rounding(self.rounding_mode, self.zero_point_order, self.nan)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        if isinstance(op, ChooseParametersOp):
+            # Its formulas are those of NumPy, which other ops do not need.
+            from xdsl_quant.transforms.building.dynamic_parameters import (
+                lowered_parameters,
+            )
+
+            rewriter.replace(op, (), lowered_parameters(op))
+            return
+        if isinstance(op, DynamicCastOp):
+            rounding = self._rounding_of(op)
+            result = lowered_dynamic_cast(op, rounding, self.fuse, self.runtime_checks)
+            rewriter.replace(op, (), (result,))
+            return
         if not isinstance(op, CastOp):
             return
         if (dcast := requantized_dcast(op)) is not None:
@@ -170,23 +210,57 @@ class LowerQuantCast(RewritePattern):
         key = (is_quantization, quantized_type, rounding)
         if (known := self._conversions.get(key)) is not None:
             return known
-        if (reason := unsupported_reason(quantized_type)) is not None:
+        is_block_scaled = isinstance(quantized_type, BlockScaledQuantizedType)
+        reason = unsupported_reason(quantized_type, needs_integers=False)
+        if not is_block_scaled and reason is not None:
             fail(op, f"'{op.name}' op cannot be lowered: {reason}")
         expressed_type = cast(ScaledQuantizedType, quantized_type).expressed_type
-        if isinstance(expressed_type, Float80Type | Float128Type):
-            fail(
-                op,
-                f"'{op.name}' op cannot be lowered: xDSL has no constants of expressed "
-                f"type '{expressed_type}'; use f64",
-            )
-        conversion_type = Quantization if is_quantization else Dequantization
-        conversion = self._conversions[key] = conversion_type(
-            cast(ScaledQuantizedType, quantized_type), rounding, self.fuse
+        _check_expressed_type(op, expressed_type)
+        if is_block_scaled:
+            conversion = self._block_conversion(op, quantized_type, rounding)
+            self._conversions[key] = conversion
+            return conversion
+        conversion = self._conversions[key] = self._conversion(
+            op, cast(ScaledQuantizedType, quantized_type), rounding
         )
         return conversion
 
-    def _rounding_of(self, op: CastOp) -> Rounding:
-        if not isinstance(op, QuantizeCastOp):
+    def _conversion(
+        self, op: CastOp, quantized_type: ScaledQuantizedType, rounding: Rounding
+    ) -> ElementConversion:
+        is_quantization = isinstance(op, QuantizeCastOp)
+        if quantized_type.has_integer_storage:
+            conversion_type = Quantization if is_quantization else Dequantization
+            return conversion_type(quantized_type, rounding, self.fuse)
+        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        from xdsl_quant.transforms.building.codec_arithmetic import codec_cast
+
+        try:
+            return codec_cast(quantized_type, rounding, is_quantization)
+        except (ValueError, ImportError) as e:
+            fail(op, f"'{op.name}' op cannot be lowered: {e}")
+
+    def _block_conversion(
+        self, op: CastOp, type_: BlockScaledQuantizedType, rounding: Rounding
+    ) -> ElementConversion:
+        is_quantization = isinstance(op, QuantizeCastOp)
+        conversion_type = BlockQuantization if is_quantization else BlockDequantization
+        conversion = conversion_type(type_, rounding)
+        try:
+            # The bytes of resources are read now, so that nothing is changed before.
+            _ = conversion.numbers, conversion.elements
+        except (ValueError, ImportError) as e:
+            fail(op, f"'{op.name}' op cannot be lowered: {e}")
+        return conversion
+
+    def check_dynamic(self, op: DynamicOp) -> None:
+        """`check` for a cast whose scales are operands, or what chooses them."""
+        _check_expressed_type(op, scalar_or_element_type(op.scale.type))
+        if isinstance(op, DynamicCastOp):
+            self._rounding_of(op)
+
+    def _rounding_of(self, op: CastOp | DynamicCastOp) -> Rounding:
+        if not isinstance(op, QuantizeCastOp | DynamicQuantizeCastOp):
             return self._rounding
         try:
             return self._rounding._replace(nan=nan_result(op, self.nan))
@@ -222,13 +296,24 @@ class LowerQuantCast(RewritePattern):
         rewriter.replace(op, (), (result,))
 
 
+def _check_expressed_type(op: Operation, expressed_type: Attribute) -> None:
+    if isinstance(expressed_type, Float80Type | Float128Type):
+        fail(
+            op,
+            f"'{op.name}' op cannot be lowered: xDSL has no constants of expressed type "
+            f"'{expressed_type}'; use f64",
+        )
+
+
 # Pass
 
 
 @dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
     """
-    Lower `quant.qcast` and `quant.dcast`; only `quant.scast` is left of the dialect.
+    Lower `quant.qcast`, `quant.dcast` and those with operands for scales and zero points,
+    `quant.dynamic_qcast`, `quant.dynamic_dcast` and `quant.choose_parameters`; only
+    `quant.scast` is left of casts.
 
     See external [documentation](https://mlir.llvm.org/docs/Passes/#-lower-quant-ops).
     """
@@ -277,7 +362,9 @@ class LowerQuantOpsPass(ModulePass):
             self.zero_point_order,
             self.nan,
         )
-        casts = [o for o in op.walk() if isinstance(o, CastOp)]
+        ops = [*op.walk()]
+        casts = [o for o in ops if isinstance(o, CastOp)]
+        dynamic_ops = [o for o in ops if isinstance(o, DynamicOp)]
         keeps_qdq = self.keep_qdq
         if keeps_qdq is None:
             keeps_qdq = self.rounding_mode != "truncate"
@@ -285,9 +372,13 @@ class LowerQuantOpsPass(ModulePass):
         lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
         for cast_op in lowered:
             pattern.check(cast_op, folds.get(cast_op.input))
+        for dynamic_op in dynamic_ops:
+            pattern.check_dynamic(dynamic_op)
         with without_garbage_collection():
             remove_folded(casts, folds)
             for cast_op in lowered:
                 # A requantization is lowered together with the cast before it.
                 if cast_op.parent is not None:
                     pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))
+            for dynamic_op in dynamic_ops:
+                pattern.match_and_rewrite(dynamic_op, PatternRewriter(dynamic_op))

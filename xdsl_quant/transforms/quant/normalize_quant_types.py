@@ -5,27 +5,46 @@ A type with a single scale is per-tensor. A type is per-axis if the scale change
 dimension only, and changes with each index of it: MLIR does not look at the size of the
 blocks and, with blocks of more than one index, gives their scales to the first indices.
 
+A block-scaled type becomes one of these three if MLIR's text can say the same.
+
 Nothing can fail, as the value of every element stays what it was.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatData, IntAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    FloatData,
+    IntAttr,
+    IntegerType,
+    ModuleOp,
+    NoneAttr,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     QuantizedType,
+    StoredNumbersAttr,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
 )
-from xdsl_quant.dialects.quant.types import UniformType, with_element_type
+from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.storage_types import MLIRStorageType
+from xdsl_quant.dialects.quant.types import (
+    UniformType,
+    out_of_range,
+    with_element_type,
+)
 from xdsl_quant.transforms.building.type_replacement import TypeReplacement
 
 
@@ -60,24 +79,94 @@ def normalized(
     )
 
 
+def uniform_counterpart(
+    quantized_type: BlockScaledQuantizedType, shape: Sequence[int] | None = None
+) -> UniformType | None:
+    """
+    The `!quant.uniform` type with the meaning of a block-scaled one, or `None` if there is
+    none: there is if casts compute in the expressed type, scales are positive numbers of
+    it, blocks divide the dimensions, zero points are integers of the storage type, and
+    there are no offsets.
+
+    Args:
+        quantized_type: the type.
+        shape: the shape of the tensor that has the type; `None` if it is unranked.
+    """
+    type_, blocks = quantized_type, quantized_type.get_blocks()
+    expressed, scales = type_.expressed_type, type_.scales
+    if (
+        not isinstance(type_.storage_type, MLIRStorageType)
+        or not isinstance(type_.offsets, NoneAttr)
+        or not isinstance(scales.quantized_type, NoneAttr)
+        or not expressed == scales.element_type == type_.compute_type
+        or not all(
+            size == 1 or (shape is not None and shape[axis] == count * size)
+            for axis, (count, size) in blocks.items()
+        )
+    ):
+        return None
+    zero_points = type_.zero_points
+    if isinstance(zero_points, StoredNumbersAttr) and not (
+        isinstance(zero_points.element_type, IntegerType)
+        and isinstance(zero_points.quantized_type, NoneAttr)
+        and type_.has_integer_storage
+    ):
+        return None
+    try:
+        numbers = type_.get_numbers()
+    except ValueError:
+        # The data of a resource is missing.
+        return None
+    scale_array = array("d", numbers["scales"].tobytes())
+    if out_of_range(scale_array, float_format(expressed)) is not None:
+        return None
+    integers = array("q", bytes(8 * len(scale_array)))
+    if "zero_points" in numbers:
+        low, high = type_.full_storage_range
+        found = numbers["zero_points"]
+        if found.min() < low or found.max() > high:
+            return None
+        integers = array("q", found.astype("q").tobytes())
+    counts = [count for count, _ in blocks.values()]
+    if shape is not None:
+        counts = [blocks.get(axis, (1, 0))[0] for axis in range(len(shape))]
+    sub_channel = UniformQuantizedSubChannelType.new(
+        UniformQuantizedSubChannelType.canonical_parameters(
+            type_.common_parameters,
+            scale_array,
+            integers,
+            counts,
+            [*blocks],
+            [size for _, size in blocks.values()],
+        )
+    )
+    return normalized(sub_channel, is_ranked=shape is not None)
+
+
 class _NormalizedTypes(TypeReplacement):
-    """Sub-channel types of tensors replaced by simpler ones."""
+    """Types of tensors replaced by simpler ones."""
 
     def replace_quantized(
         self, type_: Attribute, quantized_type: QuantizedType
     ) -> Attribute:
-        is_sub_channel = isinstance(quantized_type, UniformQuantizedSubChannelType)
-        if not is_sub_channel or type_ is quantized_type:
+        if type_ is quantized_type:
             return type_
         is_ranked = isinstance(type_, TensorType)
+        if isinstance(quantized_type, BlockScaledQuantizedType):
+            shape = type_.get_shape() if is_ranked else None
+            uniform = uniform_counterpart(quantized_type, shape)
+            return type_ if uniform is None else with_element_type(type_, uniform)
+        if not isinstance(quantized_type, UniformQuantizedSubChannelType):
+            return type_
         return with_element_type(type_, normalized(quantized_type, is_ranked=is_ranked))
 
 
 @dataclass(frozen=True)
 class NormalizeQuantTypes(RewritePattern):
     """
-    Replace sub-channel types that are equivalent to per-tensor or per-axis in the types of
-    the values that an op defines, and in the signature of a function.
+    Replace sub-channel types that are equivalent to per-tensor or per-axis, and
+    block-scaled types that are equivalent to one of these three, in the types of the
+    values that an op defines, and in the signature of a function.
 
     The users of a value are ops of their own: the pattern is for whole functions.
     """
@@ -97,7 +186,8 @@ class NormalizeQuantTypes(RewritePattern):
 @dataclass(frozen=True)
 class NormalizeQuantTypesPass(ModulePass):
     """
-    Replace sub-channel types that are equivalent to per-tensor or per-axis.
+    Replace sub-channel types that are equivalent to per-tensor or per-axis, and
+    block-scaled types that are equivalent to one of these three.
 
     The types of all values inside of `func.func` and the signatures of functions are
     replaced, provided that they are tensors. Tuples and attributes stay as they are.

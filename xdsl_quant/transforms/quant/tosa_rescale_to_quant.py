@@ -34,8 +34,8 @@ from xdsl_quant.dialects.quant.fixed_point_types import FixedPointType
 from xdsl_quant.dialects.quant.requantization import (
     fixed_point_type as fixed_point_type_of,
 )
+from xdsl_quant.dialects.quant.storage_types import MAX_STORAGE_BITS
 from xdsl_quant.dialects.quant.types import (
-    MAX_STORAGE_BITS,
     UniformQuantizedPerAxisType,
     UniformQuantizedType,
     uniform_type,

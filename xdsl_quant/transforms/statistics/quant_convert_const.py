@@ -179,7 +179,8 @@ class QuantizeConstant(CheckedPattern[Operation]):
         assert isinstance(quantized_type, ScaledQuantizedType)
         stored = self._quantized(cast_op, constant, quantized_type)
         op_type, type_ = type(constant), quantized
-        storage_type = quantized_type.storage_type
+        # There are no stored values of other storage types.
+        storage_type = cast(IntegerType, quantized_type.storage_type)
         properties: dict[str, Attribute] = {}
         if cast_op.name == _TFL_QUANTIZE:
             from xdsl_quant.dialects.tfl.constants import QConstOp
@@ -216,7 +217,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
         if (reason := unsupported_reason(quantized_type)) is not None:
             raise ValueError(reason)
-        parameters = QuantizationParameters.from_type(quantized_type)
+        parameters = QuantizationParameters.from_integer_type(quantized_type)
         value = constant.properties["value"]
         if (expressed := float_numbers(value)) is None:
             raise ValueError(f"its value '{value.name}' is none of floats")

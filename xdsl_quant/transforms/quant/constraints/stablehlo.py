@@ -21,6 +21,7 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
+    IntegerType,
     ShapedType,
     Signedness,
     UnrankedMemRefType,
@@ -114,14 +115,15 @@ def common_findings(use: TypeUse) -> Iterator[Finding]:
 def _storage_type(quantized_type: UniformType) -> Iterator[Finding]:
     storage_type = quantized_type.storage_type
     if (
-        storage_type.width.data in STORAGE_WIDTHS
+        isinstance(storage_type, IntegerType)
+        and storage_type.width.data in STORAGE_WIDTHS
         and storage_type.signedness.data is not Signedness.SIGNED
     ):
         return
     legal = ", ".join(f"{sign}{width}" for sign in "iu" for width in STORAGE_WIDTHS)
     yield Finding(
         "QuantizationStorageType",
-        f"storage type {quantized_type.storage_type_name} of "
+        f"storage type {quantized_type.short_storage_name} of "
         f"{short_text(quantized_type)} is not one of {legal}",
     )
 

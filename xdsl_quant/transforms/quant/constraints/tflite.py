@@ -251,10 +251,15 @@ def tflite_type_findings(use: TypeUse) -> Iterator[Finding]:
     """What is wrong with a type according to TensorFlow Lite, whatever it is for."""
     yield from common_findings(use)
     quantized_type = use.quantized_type
-    if (
-        isinstance(quantized_type, UniformType)
-        and quantized_type.storage_type_integral_width >= 16
-    ):
+    if not isinstance(quantized_type, UniformType):
+        return
+    if not quantized_type.has_integer_storage:
+        yield Finding(
+            "storage-type",
+            f"storage type {quantized_type.short_storage_name} of "
+            f"{short_text(quantized_type)} is no integer type",
+        )
+    elif quantized_type.storage_type_integral_width >= 16:
         yield from _zero_points(
             "zero-point", quantized_type, "storage types of 16 bits or more"
         )

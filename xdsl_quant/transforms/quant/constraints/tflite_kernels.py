@@ -99,6 +99,8 @@ class _Tensor(NamedTuple):
 
 
 def _storage_name(quantized_type: UniformType) -> str:
+    if not quantized_type.has_integer_storage:
+        return quantized_type.short_storage_name
     sign = "i" if quantized_type.is_signed else "u"
     return f"{sign}{quantized_type.storage_type_integral_width}"
 

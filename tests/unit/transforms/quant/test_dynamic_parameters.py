@@ -1,0 +1,302 @@
+"""
+Scales and zero points that are chosen for values at run time: interpreted, lowered and
+compiled they are those of onnxruntime's `DynamicQuantizeLinear`, bit for bit.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+
+from tests.unit.interpreters.running import FLOAT_DTYPES, same_bits
+from xdsl_quant import execution
+from xdsl_quant.interpreters import run_function
+from xdsl_quant.numerics import (
+    choose_dynamic_parameters,
+    choose_parameters,
+    dequantize,
+    quantize,
+)
+from xdsl_quant.runtime.loading import apply_passes, parse_module
+
+Array = NDArray[Any]
+
+PER_TENSOR = """
+func.func @f(%x: tensor<?xf32>) -> (tensor<?xi8>, f32, i8) {
+  %scale, %zero_point = quant.choose_parameters %x as <u8> : tensor<?xf32> to f32, i8
+  %q = quant.dynamic_qcast %x, %scale, %zero_point as <u8>
+      : tensor<?xf32>, f32, i8 to tensor<?xi8>
+  return %q, %scale, %zero_point : tensor<?xi8>, f32, i8
+}"""
+
+PER_TOKEN = """
+func.func @f(%x: tensor<?x?xf32>) -> (tensor<?x?xi8>, tensor<?xf32>, tensor<?xi8>) {
+  %scale, %zero_point = quant.choose_parameters %x {0:1} as <u8>
+      : tensor<?x?xf32> to tensor<?xf32>, tensor<?xi8>
+  %q = quant.dynamic_qcast %x, %scale, %zero_point {0:1} as <u8>
+      : tensor<?x?xf32>, tensor<?xf32>, tensor<?xi8> to tensor<?x?xi8>
+  return %q, %scale, %zero_point : tensor<?x?xi8>, tensor<?xf32>, tensor<?xi8>
+}"""
+
+INF, NAN = np.inf, np.nan
+
+SPECIAL = (
+    (0.0, 0.0),
+    (0.0, -0.0),
+    (3.0, 3.0),
+    (-3.0, -3.0),
+    (-3.0, -1.0),
+    (1.0, INF),
+    (-1.0, INF),
+    (-INF, 1.0),
+    (-INF, INF),
+    (-INF, -INF),
+    (1e-45, 0.0),
+    (-1e-45, 0.0),
+    (1e-38, -1e-38),
+    (3e38, -3e38),
+    (-1e-42, 0.0),
+)
+
+
+@cache
+def _model() -> Any:
+    onnx: Any = import_module("onnx")
+    helper, types = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "DynamicQuantizeLinear", ["x"], ["q", "scale", "zero_point"]
+            )
+        ],
+        "quantize",
+        [helper.make_tensor_value_info("x", types.FLOAT, [None])],
+        [
+            helper.make_tensor_value_info("q", types.UINT8, [None]),
+            helper.make_tensor_value_info("scale", types.FLOAT, []),
+            helper.make_tensor_value_info("zero_point", types.UINT8, []),
+        ],
+    )
+    opset = helper.make_opsetid("", 21)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=10)
+
+
+@cache
+def _session() -> Any:
+    runtime: Any = import_module("onnxruntime")
+    return runtime.InferenceSession(
+        _model().SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+
+
+@cache
+def _evaluator() -> Any:
+    return import_module("onnx.reference").ReferenceEvaluator(_model())
+
+
+def onnxruntime(x: Array) -> Sequence[Array]:
+    return _session().run(None, {"x": x})
+
+
+def of_numerics(x: Array) -> Sequence[Array]:
+    parameters = choose_dynamic_parameters(x)
+    return (
+        quantize(x, parameters, zero_point_order="after-rounding"),
+        parameters.scales.astype(x.dtype),
+        parameters.zero_points.astype(np.uint8),
+    )
+
+
+def check(results: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Check the results of IR, whose integers are signless, or of numerics."""
+    for result, right in zip(results, expected, strict=True):
+        if right.dtype == np.uint8:
+            result, right = (np.asarray(a).view(np.int8) for a in (result, right))
+        assert same_bits(np.asarray(result), right)
+
+
+@cache
+def _lowered(text: str, fuse: bool = True) -> Any:
+    module = parse_module(text)
+    apply_passes(
+        module,
+        "lower-quant-ops{rounding-mode=nearest-even zero-point-order=after-rounding "
+        f"fuse={str(fuse).lower()}}}",
+    )
+    return module
+
+
+@cache
+def _compiled(text: str, fuse: bool = True) -> execution.CompiledFunction:
+    return execution.compile(text, zero_point_order="after-rounding", fuse=fuse)
+
+
+FLOATS = st.floats(width=32, allow_nan=False)
+FINITE = st.floats(-(2.0**100), 2.0**100, width=32)
+
+
+@pytest.mark.parametrize("values", SPECIAL)
+def test_special_values(values: Sequence[float]):
+    x = np.array(values, np.float32)
+    expected = onnxruntime(x)
+    check(of_numerics(x), expected)
+    check(run_function(PER_TENSOR, "f", x, zero_point_order="after-rounding"), expected)
+    for fuse in (False, True):
+        check(run_function(_lowered(PER_TENSOR, fuse), "f", x), expected)
+        check(_compiled(PER_TENSOR, fuse)(x), expected)
+
+
+@settings(deadline=None)
+@given(arrays.arrays(np.float32, st.integers(1, 70), elements=FLOATS))
+def test_any_values(x: Array):
+    expected = onnxruntime(x)
+    check(of_numerics(x), expected)
+    check(_compiled(PER_TENSOR)(x), expected)
+
+
+@settings(deadline=None)
+@given(arrays.arrays(np.float32, st.integers(1, 70), elements=FINITE))
+def test_reference_evaluator(x: Array):
+    with np.errstate(all="ignore"):
+        expected = _evaluator().run(None, {"x": x})
+    if not x.any():
+        # Whatever the scale of zeros is, nothing but zeros is stored.
+        expected[1] = np.array(1, np.float32)
+    if expected[1] == 0:
+        # What is NaN here has no defined integer in NumPy.
+        return
+    check(of_numerics(x), expected)
+
+
+@settings(deadline=None)
+@given(
+    arrays.arrays(
+        np.float32, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=FLOATS
+    )
+)
+def test_per_token(x: Array):
+    expected = [np.stack(parts) for parts in zip(*map(onnxruntime, x), strict=True)]
+    check(run_function(PER_TOKEN, "f", x, zero_point_order="after-rounding"), expected)
+    check(run_function(_lowered(PER_TOKEN), "f", x), expected)
+    check(_compiled(PER_TOKEN)(x), expected)
+
+
+@settings(deadline=None)
+@given(arrays.arrays(np.float32, st.integers(1, 20), elements=FLOATS), st.data())
+def test_nan_is_not_looked_at(x: Array, data: st.DataObject):
+    # In onnxruntime this depends on where it is among the values.
+    position = data.draw(st.integers(0, x.size))
+    (_, *parameters), (_, *others) = map(
+        _compiled(PER_TENSOR), (x, np.insert(x, position, NAN))
+    )
+    check(parameters, others)
+    check(of_numerics(np.insert(x, position, NAN))[1:], of_numerics(x)[1:])
+
+
+def test_random_values():
+    random = np.random.default_rng(0)
+    count = 0
+    for exponent in range(-30, 30):
+        for offset in (-3, 0, 0.5, 3):
+            x = random.normal(offset, 1, 1000).astype(np.float32) * np.float32(
+                2.0**exponent
+            )
+            expected = onnxruntime(x)
+            check(of_numerics(x), expected)
+            check(_evaluator().run(None, {"x": x}), expected)
+            check(_compiled(PER_TENSOR)(x), expected)
+            count += x.size
+    assert count == 240_000
+
+
+# Other types
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("axes", [(), (0,), (1,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("storage", ["u8", "i8<-127:127>", "i4", "i16", "u32", "i32"])
+@pytest.mark.parametrize("expressed", ["f16", "bf16", "f32", "f64"])
+def test_types(expressed: str, storage: str, axes: Sequence[int], symmetric: bool):
+    if symmetric and storage.startswith("u"):
+        return
+    random = np.random.default_rng(0)
+    x = random.normal(1, 10000, (2, 3, 4)).astype(FLOAT_DTYPES[expressed])
+    x[:, 0] = 0
+    x[0, 1, 0] = NAN
+    name = storage.partition("<")[0]
+    stored = f"i{name[1:]}"
+    shape = "".join(f"{x.shape[axis]}x" for axis in axes)
+    scale, zero_point = (
+        f"tensor<{shape}{type_}>" if axes else type_ for type_ in (expressed, stored)
+    )
+    types = [scale] if symmetric else [scale, zero_point]
+    blocks = f"{{{', '.join(f'{axis}:1' for axis in axes)}}}" if axes else ""
+    results = "%s" if symmetric else "%s, %z"
+    i = f"tensor<2x3x4x{stored}>"
+    f = f"tensor<2x3x4x{expressed}>"
+    operands = ", ".join((f, *types))
+    text = f"""
+func.func @f(%x: {f}) -> ({i}, {f}) {{
+  {results} = quant.choose_parameters %x {blocks} as <{storage}> : {f} to {
+        ", ".join(types)
+    }
+  %q = quant.dynamic_qcast %x, {results} {blocks} as <{storage}> : {operands} to {i}
+  %y = quant.dynamic_dcast %q, {results} {blocks} as <{storage}> : {i}, {
+        ", ".join(types)
+    } to {f}
+  return %q, %y : {i}, {f}
+}}"""
+    low, high = (-127, 127) if "<" in storage else (None, None)
+    parameters = choose_dynamic_parameters(
+        x, axes, storage=name, storage_min=low, storage_max=high, symmetric=symmetric
+    )
+    stored_values = quantize(x, parameters)
+    expected = stored_values, dequantize(stored_values, parameters)
+    module = parse_module(text)
+    apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")
+    for m in (text, module):
+        q, y = run_function(m, "f", x)
+        assert same_bits(
+            q.view(expected[0].dtype) & _mask(name), expected[0] & _mask(name)
+        )
+        assert same_bits(y, expected[1])
+    if storage in ("i8<-127:127>", "i32") and axes in ((), (0, 2)):
+        q, y = execution.compile(text)(x)
+        assert same_bits(np.asarray(q), expected[0])
+        assert same_bits(np.asarray(y), expected[1])
+
+
+def _mask(name: str) -> int:
+    return 15 if name == "i4" else -1 if name[0] == "i" else (1 << int(name[1:])) - 1
+
+
+def test_rule():
+    for low, high in ((-1.0, 2.0), (1.0, 3.0), (-3.0, -2.0), (0.0, 0.0), (-0.1, 0.3)):
+        x = np.array([low, high], np.float32)
+        parameters = choose_parameters(x[0], x[1], storage="u8", rule="onnx")
+        _, scale, zero_point = onnxruntime(x)
+        assert parameters.scales == scale
+        assert parameters.zero_points == zero_point
+        dynamic = choose_dynamic_parameters(x)
+        assert dynamic.scales == parameters.scales
+        assert dynamic.zero_points == parameters.zero_points
+
+
+def test_symmetric():
+    x = np.array([[-2.54, 1.0], [0.0, 0.0]], np.float32)
+    parameters = choose_dynamic_parameters(x, (0,), storage="i8", symmetric=True)
+    assert same_bits(
+        parameters.scales.astype(np.float32), np.array([0.02, 1], np.float32)
+    )
+    assert not parameters.has_zero_points
+    with pytest.raises(ValueError, match="'u8' has no negative values"):
+        choose_dynamic_parameters(x, symmetric=True)
+    with pytest.raises(TypeError, match="values have dtype int8, but must be floats"):
+        choose_dynamic_parameters(np.zeros(2, np.int8))

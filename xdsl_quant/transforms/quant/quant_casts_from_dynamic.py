@@ -1,0 +1,178 @@
+"""
+Replace operands by a quantized type: a cast whose scales and zero points are constants
+becomes `quant.qcast` or `quant.dcast`, and a `quant.scast` between stored and quantized
+values.
+
+A cast stays as it is if a type cannot have its scales, e.g. negative ones or a block that
+is shorter, or if it would be computed in another float type, as `quant-casts-to-dynamic`
+says.
+
+With the rounding mode `truncate` a typed cast of a value out of range is undefined, as in
+MLIR, while one with operands is clamped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_quant.dialects.quant import (
+    DequantizeCastOp,
+    DynamicCastOp,
+    DynamicQuantizeCastOp,
+    QuantizeCastOp,
+    StorageCastOp,
+    uniform_type,
+)
+from xdsl_quant.dialects.quant.types import (
+    UniformType,
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
+from xdsl_quant.xdsl_patches import patched_pass
+
+from .quant_casts_to_dynamic import keeps_compute_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class DynamicCastToTyped(RewritePattern):
+    """
+    Replace one `quant.dynamic_qcast` or `quant.dynamic_dcast` with constant operands by
+    `quant.qcast` or `quant.dcast`.
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        if not isinstance(op, DynamicCastOp):
+            return
+        if (quantized_type := constant_type(op)) is None:
+            return
+        builder = LoweringBuilder.before(op)
+        type_ = with_element_type(op.result.type, quantized_type)
+        if isinstance(op, DynamicQuantizeCastOp):
+            cast_op = QuantizeCastOp(op.input, type_)
+            cast_op.attributes.update(op.attributes)
+            result = builder.op(StorageCastOp, (builder.add(cast_op),), op.result.type)
+        else:
+            quantized = builder.op(StorageCastOp, (op.input,), type_)
+            cast_op = DequantizeCastOp(quantized, op.result.type)
+            cast_op.attributes.update(op.attributes)
+            result = builder.add(cast_op)
+        rewriter.replace(op, (), (result,))
+
+
+def constant_type(op: DynamicCastOp) -> UniformType | None:
+    """
+    The type with the scales and zero points of a cast; `None` if they are no constants or
+    there is no such type.
+    """
+    from xdsl_quant.numerics import QuantizationParameters
+
+    expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
+    scales = _constant(op.scale)
+    zero_points = None if op.zero_point is None else _constant(op.zero_point)
+    if scales is None or (op.zero_point is not None and zero_points is None):
+        return None
+    blocks, container = op.blocks, op.expressed.type
+    shape = shape_of(op.expressed) if blocks else ()
+    if any(size > 1 and shape[axis] == DYNAMIC_INDEX for axis, size in blocks.items()):
+        # The last block may be shorter.
+        return None
+    is_per_axis = scales.ndim == 1 and [*blocks.values()] == [1]
+    scales_shape = scales.shape
+    if not blocks:
+        scales_shape = ()
+    elif not is_per_axis and len(scales_shape) != len(shape):
+        counts = dict(zip(blocks, scales_shape, strict=True))
+        scales_shape = tuple(counts.get(axis, 1) for axis in range(len(shape)))
+    storage = op.storage
+    stored = 0
+    if zero_points is not None:
+        stored = stored_elements(zero_points, storage).reshape(scales_shape)
+    try:
+        parameters = QuantizationParameters(
+            _shortest(scales, expressed).reshape(scales_shape),
+            stored,
+            storage=storage.storage_type_name,
+            storage_min=storage.storage_type_min.data,
+            storage_max=storage.storage_type_max.data,
+            expressed=expressed.name,
+            quantized_dimension=next(iter(blocks)) if is_per_axis else None,
+            block_sizes=None if is_per_axis or not blocks else blocks,
+        )
+        quantized_type = uniform_type(parameters, expressed)
+        quantized_type.verify_container(container)
+    except (ValueError, ImportError, VerifyException):
+        return None
+    if not keeps_compute_type(quantized_type, op.zero_point is not None):
+        return None
+    return quantized_type
+
+
+def _constant(value: SSAValue) -> NDArray[Any] | None:
+    import numpy as np
+
+    attr = (
+        value.owner.get_attr_or_prop("value")
+        if isinstance(value.owner, Operation)
+        else None
+    )
+    if isinstance(attr, FloatAttr | IntegerAttr):
+        return np.array(cast("FloatAttr | IntegerAttr", attr).value.data)
+    try:
+        return constant_elements(value)
+    except (ValueError, TypeError, ImportError):
+        return None
+
+
+def _shortest(scales: NDArray[Any], expressed: AnyFloat) -> NDArray[Any]:
+    """The doubles of the shortest texts that are these scales in the expressed type."""
+    import numpy as np
+
+    from xdsl_quant.numerics.float_dtypes import float_dtype, rounded
+
+    dtype = float_dtype(expressed.name)
+    exact = scales.astype(np.float64)
+    shortest = exact.copy()
+    is_open = np.isfinite(exact)
+    for digits in range(1, 18):
+        texts = [f"{scale:.{digits}g}" for scale in exact[is_open]]
+        shortest[is_open] = [*map(float, texts)]
+        is_open &= rounded(shortest, dtype) != exact
+    return np.where(is_open, exact, shortest)
+
+
+# Pass
+
+
+@dataclass(frozen=True)
+class QuantCastsFromDynamicPass(ModulePass):
+    """
+    Replace `quant.dynamic_qcast` and `quant.dynamic_dcast` whose scales and zero points are
+    constants by `quant.qcast` and `quant.dcast`.
+    """
+
+    name = "quant-casts-from-dynamic"
+
+    @patched_pass
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pattern = DynamicCastToTyped()
+        for cast_op in [o for o in op.walk() if isinstance(o, DynamicCastOp)]:
+            pattern.match_and_rewrite(cast_op, PatternRewriter(cast_op))

@@ -1,0 +1,172 @@
+"""
+Replace quantized types by operands: a cast becomes one whose scales and zero points are
+constants, as many as the type has, and a `quant.scast` between stored and quantized values.
+
+What is computed stays the same. So a cast stays an error where it would not: a cast with
+zero points is computed in a type that is wide enough for those that the type has, one with
+operands in a type for all of the storage type. E.g. for `bf16` and `i8<-8:7>` this is
+another one.
+
+`canonicalize` and `quant-casts-from-dynamic` reverse it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    ModuleOp,
+    NoneAttr,
+    UnrankedTensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import (
+    AnyQuantizedType,
+    DequantizeCastOp,
+    DynamicDequantizeCastOp,
+    DynamicQuantizeCastOp,
+    QuantizeCastOp,
+    StorageCastOp,
+)
+from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.types import (
+    UniformType,
+    scalar_or_element_type,
+    with_element_type,
+)
+from xdsl_quant.transforms.building.builder import LoweringBuilder, integer_attr
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.transforms.building.quantization_arithmetic import (
+    cast_compute_type,
+    dense,
+    unsupported_reason,
+)
+from xdsl_quant.xdsl_patches import patched_pass
+
+CastOp = QuantizeCastOp | DequantizeCastOp
+
+
+@dataclass(frozen=True)
+class TypedCastToDynamic(CheckedPattern[UniformType]):
+    """
+    Replace one `quant.qcast` or `quant.dcast` by a `quant.dynamic_qcast` or
+    `quant.dynamic_dcast`. The plan is the quantized type.
+    """
+
+    def plan(self, op: Operation) -> UniformType | None:
+        if not isinstance(op, CastOp):
+            return None
+        quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
+        quantized_type = scalar_or_element_type(quantized.type)
+        reason = unsupported_reason(quantized_type)
+        if reason is None and not isinstance(quantized_type, UniformType):
+            reason = f"type '{quantized_type}' has no scales that are floats"
+        if reason is None:
+            assert isinstance(quantized_type, UniformType)
+            reason = _unsupported_operands_reason(quantized_type, quantized.type)
+            if reason is None:
+                return quantized_type
+        fail(op, f"'{op.name}' op cannot have operands for scales: {reason}")
+
+    def rewrite(
+        self, op: Operation, plan: UniformType, rewriter: PatternRewriter
+    ) -> None:
+        assert isinstance(op, CastOp)
+        builder = LoweringBuilder.before(op)
+        storage = AnyQuantizedType.new((NoneAttr(), *plan.common_parameters[1:]))
+        blocks = dict(plan.block_size_info)
+        scale, zero_point = _constants(builder, plan)
+        stored_type = with_element_type(op.result.type, plan.signless_storage_type)
+        if isinstance(op, QuantizeCastOp):
+            cast_op = DynamicQuantizeCastOp(
+                op.input, scale, zero_point, stored_type, storage, blocks
+            )
+            cast_op.attributes.update(op.attributes)
+            stored = builder.add(cast_op)
+            result = builder.op(StorageCastOp, (stored,), op.result.type)
+        else:
+            stored = builder.op(StorageCastOp, (op.input,), stored_type)
+            cast_op = DynamicDequantizeCastOp(
+                stored, scale, zero_point, op.result.type, storage, blocks
+            )
+            cast_op.attributes.update(op.attributes)
+            result = builder.add(cast_op)
+        rewriter.replace(op, (), (result,))
+
+
+def _unsupported_operands_reason(
+    quantized_type: UniformType, container: Attribute
+) -> str | None:
+    """Why a cast cannot have operands for scales; `None` if it can."""
+    if isinstance(container, UnrankedTensorType) and not quantized_type.is_per_tensor:
+        return f"the rank of '{container}' is not known"
+    has_zero_points = not quantized_type.is_fixed_point
+    if not keeps_compute_type(quantized_type, has_zero_points):
+        return (
+            f"for type '{quantized_type}' it would be computed in another float type, "
+            "which is wide enough for all zero points"
+        )
+    return None
+
+
+def keeps_compute_type(quantized_type: UniformType, has_zero_points: bool) -> bool:
+    """
+    Whether casts of a type are computed in the same float type if scales and, perhaps, zero
+    points are operands.
+    """
+    dynamic = quantized_type.full_storage_range if has_zero_points else (0, 0)
+    first, second = (
+        cast_compute_type(quantized_type, zero_point_range, "nearest-even")
+        for zero_point_range in (quantized_type.zero_point_range, dynamic)
+    )
+    return first == second
+
+
+def _constants(
+    builder: LoweringBuilder, quantized_type: UniformType
+) -> tuple[SSAValue, SSAValue | None]:
+    """The scales and, if any is not 0, the zero points."""
+    expressed: AnyFloat = quantized_type.expressed_type
+    storage: IntegerType = quantized_type.signless_storage_type
+    scales = float_format(expressed).nearest_all(quantized_type.scale_array())
+    width = storage.width.data
+    zero_points = [
+        integer_attr(z, width).value.data for z in quantized_type.zero_point_array()
+    ]
+    has_zero_points = not quantized_type.is_fixed_point
+    if quantized_type.is_per_tensor:
+        scale = builder.number(scales[0], expressed)
+        zero_point = (
+            builder.number(zero_points[0], storage) if has_zero_points else None
+        )
+        return scale, zero_point
+    shape = quantized_type.get_scales_shape()
+    tensors = [dense(scales, expressed, shape)]
+    if has_zero_points:
+        tensors.append(dense(zero_points, storage, shape))
+    values = [builder.constant(tensor, tensor.type) for tensor in tensors]
+    return values[0], values[1] if has_zero_points else None
+
+
+# Pass
+
+
+@dataclass(frozen=True)
+class QuantCastsToDynamicPass(ModulePass):
+    """
+    Replace `quant.qcast` and `quant.dcast` by `quant.dynamic_qcast` and
+    `quant.dynamic_dcast`, with constants for the scales and zero points of the type.
+    """
+
+    name = "quant-casts-to-dynamic"
+
+    @patched_pass
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        TypedCastToDynamic().rewrite_module(op)
