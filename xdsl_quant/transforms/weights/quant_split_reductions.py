@@ -1,0 +1,245 @@
+"""
+Split sums of products of floats into partial sums, one for each lane of a vector.
+
+A product that is summed up in order is as slow as the additions wait for each other: floats
+may not be added in another order unless somebody says so. This pass says so. With 32 lanes
+the sum of 4096 products becomes 32 sums of 128 products each, of which lane `j` has those
+with the numbers `j`, `j + 32`, `j + 64`, ...; then the lanes are added in order to what the
+result is at first.
+
+Where weights are dequantized, [`compile`][xdsl_quant.execution.compile] does that in the
+loop of the partial sums, and no tensor of dequantized weights is in memory.
+
+Example:
+
+```mlir
+%y = linalg.generic {
+    indexing_maps = [affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (k)>,
+                     affine_map<(n, k) -> (n)>],
+    iterator_types = ["parallel", "reduction"]
+} ins(%w, %x : tensor<64x4096xf32>, tensor<4096xf32>) outs(%b : tensor<64xf32>) {
+^bb0(%w_nk: f32, %x_k: f32, %sum: f32):
+  %p = arith.mulf %w_nk, %x_k : f32
+  %s = arith.addf %sum, %p : f32
+  linalg.yield %s : f32
+} -> tensor<64xf32>
+```
+
+becomes a loop nest `(n, b, j)` over a tensor `64x32` of partial sums, and one that adds
+them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    i64,
+)
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_quant.transforms.building.builder import (
+    PARALLEL,
+    REDUCTION,
+    LoweringBuilder,
+    dimensions,
+    element_type_of,
+    shape_of,
+    static_sizes,
+)
+
+
+class _Contraction(NamedTuple):
+    """A sum of products of floats over one loop."""
+
+    factors: Sequence[SSAValue]
+    """The left and the right factor."""
+
+    maps: Sequence[Sequence[int]]
+    """The loops that are the indices of the factors and of the result."""
+
+    loop: int
+    """The loop that is summed up."""
+
+    size: int
+    """How often that loop runs."""
+
+
+def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
+    """An op as a sum of products of floats over a loop of known size, if it is one."""
+    kinds = [*op.iterator_types]
+    if (len(op.inputs), len(op.outputs), kinds.count(REDUCTION)) != (2, 1, 1):
+        return None
+    if not isinstance(element_type_of(op.outputs[0]), AnyFloat):
+        return None
+    maps = [
+        loops for map_ in op.indexing_maps if (loops := _loops(map_.data)) is not None
+    ]
+    loop = kinds.index(REDUCTION)
+    if len(maps) != 3 or [loop in loops for loops in maps] != [True, True, False]:
+        return None
+    if not _adds_products(op):
+        return None
+    size = shape_of(op.inputs[0])[maps[0].index(loop)]
+    return _Contraction([*op.inputs], maps, loop, size)
+
+
+def _loops(indices: AffineMap) -> Sequence[int] | None:
+    """The loops that are the indices of an element; `None` if others are calculated."""
+    loops = [e.position for e in indices.results if isinstance(e, AffineDimExpr)]
+    is_plain = len({*loops}) == len(indices.results) and not indices.num_symbols
+    return loops if is_plain else None
+
+
+def _adds_products(op: linalg.ops.GenericOp) -> bool:
+    """Whether an element of the result is what it was plus a product of the inputs."""
+    block = op.body.block
+    lhs, rhs, so_far = block.args
+    match [*block.ops]:
+        case [arith.MulfOp() as product, arith.AddfOp() as total, end]:
+            return (
+                {product.lhs, product.rhs} == {lhs, rhs}
+                and {total.lhs, total.rhs} == {product.result, so_far}
+                and [*end.operands] == [total.result]
+            )
+        case _:
+            return False
+
+
+@dataclass(frozen=True)
+class SplitReduction(RewritePattern):
+    """Split a sum of products of floats into `lanes` partial sums, if they divide it."""
+
+    lanes: int
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: linalg.ops.GenericOp, rewriter: PatternRewriter):
+        found = _contraction_of(op)
+        if found is None or found.size <= self.lanes or found.size % self.lanes:
+            return
+        builder = LoweringBuilder.before(op)
+        sums = self._partial_sums(builder, op, found)
+        rank = len(shape_of(sums))
+        result = builder.generic(
+            [sums],
+            [op.outputs[0]],
+            [
+                AffineMap.identity(rank),
+                AffineMap(rank, 0, (*dimensions(range(rank - 1)),)),
+            ],
+            [*[PARALLEL] * (rank - 1), REDUCTION],
+            lambda b, args: b.add(arith.AddfOp(args[1], args[0])),
+        )
+        rewriter.replace(op, (), [result])
+
+    def _partial_sums(
+        self, builder: LoweringBuilder, op: linalg.ops.GenericOp, found: _Contraction
+    ) -> SSAValue:
+        """A tensor like the result with one more dimension, that of the lanes."""
+        loops = dimensions(range(len(op.iterator_types)))
+        lane = AffineDimExpr(len(loops))
+        numbers = [*loops]
+        numbers[found.loop] = loops[found.loop] * self.lanes + lane
+        # The sizes of all loops are those of a tensor.
+        split = 0 if _size(found.factors[0]) < _size(found.factors[1]) else 1
+        inputs: list[SSAValue] = []
+        indices: list[Sequence[AffineExpr]] = []
+        for i, (factor, own) in enumerate(zip(found.factors, found.maps, strict=False)):
+            if i == split:
+                at = own.index(found.loop)
+                factor = self._expanded(builder, factor, at)
+                exprs = [loops[loop] for loop in own]
+                exprs.insert(at + 1, lane)
+            else:
+                exprs = [numbers[loop] for loop in own]
+            inputs.append(factor)
+            indices.append(exprs)
+        sizes = [*builder.sizes(op.outputs[0]), self.lanes]
+        type_ = TensorType(element_type_of(op.outputs[0]), static_sizes(sizes))
+        indices.append([*(loops[loop] for loop in found.maps[2]), lane])
+
+        def body(b: LoweringBuilder, args: Sequence[SSAValue]) -> SSAValue:
+            product = b.add(arith.MulfOp(args[0], args[1]))
+            return b.add(arith.AddfOp(args[2], product))
+
+        kinds = [REDUCTION if i == found.loop else PARALLEL for i in range(len(loops))]
+        return builder.generic(
+            inputs,
+            [builder.zeros(type_, sizes)],
+            [AffineMap(len(loops) + 1, 0, (*exprs,)) for exprs in indices],
+            [*kinds, PARALLEL],
+            body,
+        )
+
+    def _expanded(
+        self, builder: LoweringBuilder, value: SSAValue, dimension: int
+    ) -> SSAValue:
+        """A tensor with two dimensions in place of one, the second of them for lanes."""
+        sizes = builder.sizes(value)
+        size = cast(int, sizes[dimension])
+        groups = [[i + (i > dimension)] for i in range(len(sizes))]
+        groups[dimension].append(dimension + 1)
+        sizes[dimension : dimension + 1] = [size // self.lanes, self.lanes]
+        type_ = TensorType(element_type_of(value), static_sizes(sizes))
+        return builder.add(
+            tensor.ExpandShapeOp(
+                value,
+                [size for size in sizes if not isinstance(size, int)],
+                ArrayAttr(
+                    ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups
+                ),
+                type_.get_shape(),
+                type_,
+            )
+        )
+
+
+def _size(value: SSAValue) -> float:
+    """The number of elements of a tensor."""
+    size = 1.0
+    for each in shape_of(value):
+        size *= each if each >= 0 else float("inf")
+    return size
+
+
+@dataclass(frozen=True)
+class QuantSplitReductionsPass(ModulePass):
+    """
+    Split sums of products of floats into partial sums, one for each lane of a vector, so
+    that they are computed as fast as weights are read and dequantized.
+
+    It is applied after all products are `linalg.generic`. What is summed up must be of a
+    known size that the lanes divide; other products stay as they are.
+    """
+
+    name = "quant-split-reductions"
+
+    lanes: int = 32
+    """The number of partial sums."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.lanes < 2:
+            raise PassFailedException(
+                f"option lanes of {self.name} must be at least 2, not {self.lanes}"
+            )
+        PatternRewriteWalker(
+            SplitReduction(self.lanes), apply_recursively=False
+        ).rewrite_module(op)
