@@ -373,6 +373,8 @@ def test_long_product():
 
 # What cannot be converted
 
+Q4 = "tensor<4x!quant.uniform<i8:f32, 0.5:3>>"
+
 
 @pytest.mark.parametrize(
     ("body", "message"),
@@ -397,6 +399,17 @@ def test_long_product():
             'tensor<*x!tf_type.resource>\n%y = "tfl.read_variable"(%h) : '
             "(tensor<*x!tf_type.resource>) -> tensor<4xf32>",
             "'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first",
+        ),
+        (
+            f'%q = "tfl.quantize"(%x) <{{qtype = {Q4}}}> : (tensor<4xf32>) -> {Q4}\n'
+            f'%y = "tfl.abs"(%q) : ({Q4}) -> tensor<4xi1>',
+            "'tfl.abs' op has quantized operands and a result that is neither quantized "
+            "nor of floats",
+        ),
+        (
+            f'%q = "tfl.quantize"(%x) <{{qtype = {Q4}}}> : (tensor<4xf32>) -> {Q4}\n'
+            f'%y = "tfl.less"(%q, %q) : ({Q4}, {Q4}) -> {Q4}',
+            "'tfl.less' op has quantized operands and a result that is not i1",
         ),
         (
             '%i = "tfl.cast"(%x) : (tensor<4xf32>) -> tensor<4xi32>\n'
@@ -474,6 +487,8 @@ def test_long_product():
         "unknown",
         "sizes",
         "state",
+        "result of numbers",
+        "result of a comparison",
         "division",
         "power",
         "activation",

@@ -100,6 +100,9 @@ class Computation:
     ops that dequantize the weights.
     """
 
+    is_truth: bool = False
+    """Whether results are truth values, also of stored values."""
+
     def results(
         self,
         op: Operation,
@@ -115,6 +118,9 @@ class Computation:
             values: its operands.
             fall_back: is called with the reason before the fallback is taken.
             mode: whether all ops on stored values take the fallback.
+
+        Raises:
+            ComputationError: if results are of a kind that the op does not compute.
         """
         types = op.operand_types
         operands = [_operand(*pair) for pair in zip(values, types, strict=True)]
@@ -122,6 +128,7 @@ class Computation:
         result = parameters_of(type_)
         if result is None and not any(isinstance(x, Quantized) for x in operands):
             return self.formula(op, *values)
+        self._check_kind(type_)
         if mode == "only":
             return self._by_fallback(op, values)
         if self.hybrid is not None and is_float(type_) and self._is_hybrid(operands):
@@ -131,6 +138,22 @@ class Computation:
             fall_back(op, stored.reason)
             return self._by_fallback(op, values)
         return stored
+
+    def _check_kind(self, result_type: Attribute) -> None:
+        """
+        Raises:
+            ComputationError: if results of stored values are not of this type.
+        """
+        is_quantized = parameters_of(result_type) is not None
+        if self.is_truth and (is_quantized or is_float(result_type)):
+            raise ComputationError("has quantized operands and a result that is not i1")
+        if isinstance(self.kernel, OnStoredValues) or self.is_truth:
+            return
+        if not is_quantized and not is_float(result_type):
+            raise ComputationError(
+                "has quantized operands and a result that is neither quantized nor of "
+                "floats"
+            )
 
     def _is_hybrid(self, operands: Sequence[Any]) -> bool:
         """Whether there are floats, which the kernel quantizes, and stored weights."""
@@ -232,7 +255,7 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, QuantizedType):
         return None
-    return QuantizationParameters.from_type(cast(Any, element_type))
+    return QuantizationParameters.from_integer_type(cast(Any, element_type))
 
 
 def is_float(type_: Attribute) -> bool:

@@ -101,7 +101,7 @@ def _compared(direction: str) -> Implementation:
     def kernel(op: Operation, result: None, lhs: Quantized, rhs: Quantized) -> Any:
         return elementwise.compare(direction, lhs, rhs)
 
-    return _binary(function, kernel)
+    return Computation(formula_of(function), kernel, is_truth=True)
 
 
 def _unary(name: str, kernel: Kernel | None = None) -> Implementation:

@@ -25,9 +25,11 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     uniform_type,
 )
-from xdsl_quant.dialects.quant.types import (
+from xdsl_quant.dialects.quant.storage_types import (
     default_storage_max,
     default_storage_min,
+)
+from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
     with_element_type,
 )
@@ -110,7 +112,7 @@ class StableHLOBuilder(LoweringBuilder):
         """A constant whose elements are the same."""
         storage = element_type = cast(TypeAttribute, type_.element_type)
         if isinstance(element_type, ScaledQuantizedType):
-            parameters = QuantizationParameters.from_type(element_type)
+            parameters = QuantizationParameters.from_integer_type(element_type)
             value = int(quantize(value, parameters))
             storage = element_type.storage_type
         elif isinstance(element_type, IntegerType):
@@ -155,7 +157,7 @@ class StableHLOBuilder(LoweringBuilder):
         if isinstance(element_type, ScaledQuantizedType) and (
             (axis := element_type.axis) is not None
         ):
-            parameters = QuantizationParameters.from_type(element_type)
+            parameters = QuantizationParameters.from_integer_type(element_type)
             element_type = uniform_type(
                 replace(parameters, quantized_dimension=dimensions[axis])
             )

@@ -75,7 +75,7 @@ def parameters_of(type_: Attribute) -> QuantizationParameters | None:
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, QuantizedType):
         return None
-    parameters = QuantizationParameters.from_type(cast(Any, element_type))
+    parameters = QuantizationParameters.from_integer_type(cast(Any, element_type))
     if not is_unsigned(type_):
         return parameters
     if parameters.storage_width != 8:
