@@ -16,6 +16,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import product
 from typing import Any, NamedTuple, cast, get_args
 
+from tests.proving.floats import CONVERSIONS, differences
 from tests.proving.kernels import KERNELS, all_distances
 from tests.proving.pairs import Choice, all_pairs
 from tests.proving.passes import INSTANCES, Instance
@@ -199,7 +200,7 @@ def about_kernels(index: int) -> tuple[Sequence[str], bool]:
     found, draw = all_distances(dialect, kernel)
     is_near = found.largest <= kernel.bound
     row = [
-        f"{dialect}.{kernel.op.partition(' ')[0]}",
+        f"{dialect}.{kernel.title}",
         f"{found.inputs:,}",
         f"{float(found.largest):.6f}",
         f"{found.misrounded:,}",
@@ -218,14 +219,36 @@ def kernels(executor: Executor) -> bool:
     return all(is_near for _, is_near in found)
 
 
+def about_floats(index: int) -> tuple[Sequence[str], bool]:
+    """A row of the table of conversions to small floats, and whether none differs."""
+    format, saturate = CONVERSIONS[index]
+    found = differences(format, saturate, 1 << 32)
+    name = f"{format.name}{', saturating' if saturate else ''}"
+    row = [name, f"{found.inputs:,}", f"{found.different:,}", found.first]
+    return row, not found.different
+
+
+def floats(executor: Executor) -> bool:
+    """Print how many inputs become other small floats than with `ml_dtypes`."""
+    found = [*executor.map(about_floats, range(len(CONVERSIONS)))]
+    print(f"floats: {len(found)} conversions of all f32 inputs\n")
+    titles = ["format", "inputs", "different", ""]
+    print("\n".join(table([titles, *(row for row, _ in found)])))
+    return all(is_same for _, is_same in found)
+
+
+EXHAUSTIVE = {"kernels": kernels, "floats": floats}
+"""What prints the tables in which nothing is proved, but all inputs are tried."""
+
+
 def main() -> int:
     """The exit code: 1 if a claim is not proved without a reason."""
-    names = sys.argv[1:] or [*TABLES, "kernels"]
+    names = sys.argv[1:] or [*TABLES, *EXHAUSTIVE]
     are_explained: list[bool] = []
     with ProcessPoolExecutor(os.cpu_count()) as executor:
         for name in names:
-            if name == "kernels":
-                are_explained.append(kernels(executor))
+            if (tried := EXHAUSTIVE.get(name)) is not None:
+                are_explained.append(tried(executor))
                 continue
             function, subjects = TABLES[name]
             found = executor.map(function, subjects)

@@ -1,6 +1,6 @@
 """
-Integer kernels, for all stored values of one operand or of two, compared with the exact
-function of what they express.
+Integer kernels, for all stored values of their operands, compared with the exact function
+of what they express.
 
 The exact result is `f(scale * (q - zero_point), ...) / result scale + result zero point`,
 clamped to the storage range: a rational number, or for a transcendental `f` a decimal one
@@ -10,12 +10,15 @@ arrays of all inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from math import ceil, floor
+from operator import eq, ge, gt, le, lt, ne
 from random import Random
 from typing import Any, NamedTuple, cast
 
@@ -25,15 +28,15 @@ from numpy.typing import NDArray
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
 
-Real = Callable[[Any], Any] | Callable[[Any, Any], Any]
-"""A function of one or two fractions; `None` where it is not defined."""
+Real = Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]
+"""A function of fractions; `None` where it is not defined."""
 
 HALF = Fraction(1, 2)
 DIGITS = 50
 
 
 class Parameters(NamedTuple):
-    """Those of a quantized type."""
+    """Those of a quantized type, or of truth values, with the storage `i1`."""
 
     storage: str
     scale: float
@@ -43,20 +46,27 @@ class Parameters(NamedTuple):
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest stored value."""
         width = int(self.storage[1:])
-        if self.storage[0] == "u":
+        if self.storage[0] == "u" or width == 1:
             return 0, (1 << width) - 1
         return -(1 << width - 1), (1 << width - 1) - 1
 
     def tensor(self, *shape: int) -> str:
         """A type of a tensor."""
-        element = f"{self.storage}:f32, {self.scale:.20e}:{self.zero_point}"
-        return f"tensor<{'x'.join(map(str, shape))}x!quant.uniform<{element}>>"
+        element = self.storage
+        if self != TRUTH:
+            element = f"{element}:f32, {self.scale:.20e}:{self.zero_point}"
+            element = f"!quant.uniform<{element}>"
+        return f"tensor<{'x'.join(map(str, shape))}x{element}>"
 
     def stored(self) -> NDArray[Any]:
         """All stored values."""
         low, high = self.bounds
         width = 8 if int(self.storage[1:]) <= 8 else 16
         return np.arange(low, high + 1).astype(f"{'u' * (low == 0)}int{width}")
+
+
+TRUTH = Parameters("i1", 1.0, 0)
+"""Results of comparisons."""
 
 
 def transcendental(function: Callable[[Decimal], Decimal]) -> Real:
@@ -95,6 +105,16 @@ def _erf(x: Decimal) -> Decimal:
     return 2 * total / _PI.sqrt()
 
 
+def _sine(x: Decimal) -> Decimal:
+    """The Taylor series, for less than 20."""
+    term, total, n = x, x, 1
+    while abs(term) > Decimal(10) ** -30:
+        n += 2
+        term = -term * x * x / (n * (n - 1))
+        total += term
+    return total
+
+
 def _gelu(x: Decimal) -> Decimal:
     return x * (1 + _erf(x / Decimal(2).sqrt())) / 2
 
@@ -113,6 +133,21 @@ def _clamped(low: int, high: int | None) -> Real:
         return max(x, low) if high is None else min(max(x, low), high)
 
     return clamped
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    return x / y if y else None
+
+
+def _power(x: Any, y: Any) -> Any:
+    if x <= 0 or abs(y * x) > 1000:
+        return None
+    with localcontext() as context:
+        context.prec = DIGITS
+        base, exponent = (
+            Decimal(value.numerator) / Decimal(value.denominator) for value in (x, y)
+        )
+        return Fraction(base**exponent)
 
 
 _F32_TENTH = Fraction(float(np.float32(0.1)))
@@ -138,6 +173,18 @@ class Kernel:
 
     storages: Sequence[str] = ("i8",)
 
+    @property
+    def name(self) -> str:
+        """The name of the op, without its dialect."""
+        return self.op.partition(" ")[0]
+
+    @property
+    def title(self) -> str:
+        """The name, and what else tells rows of a table apart."""
+        direction = re.search(r"comparison_direction (\w+)>", self.op)
+        end = f" {direction[1]}" if direction else ""
+        return f"{self.name}{end}{', one type' if self.shares else ''}"
+
 
 EXACT = HALF + Fraction(1, 1 << 20)
 """Once rounded: a multiplier has 31 bits."""
@@ -147,7 +194,19 @@ FLOAT = HALF + Fraction(1, 10000)
 
 TWICE = Fraction(1)
 """Rounded twice, or limited to what is rounded itself."""
+NEARLY_EQUAL = Fraction(1)
+"""
+As in TensorFlow Lite, operands of different scales are rounded before they are compared.
+"""
 
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "EQ": eq,
+    "NE": ne,
+    "GE": ge,
+    "GT": gt,
+    "LE": le,
+    "LT": lt,
+}
 
 STABLEHLO = (
     Kernel("abs", abs, EXACT, storages=("i8", "u8", "i4")),
@@ -158,7 +217,27 @@ STABLEHLO = (
     Kernel("multiply", lambda x, y: x * y, EXACT, 2, storages=("i8", "u8", "i4")),
     Kernel("maximum", max, FLOAT, 2),
     Kernel("minimum", min, FLOAT, 2),
-    Kernel("divide", lambda x, y: x / y if y else None, FLOAT, 2),
+    *(
+        Kernel(
+            f"compare <{{comparison_direction = #stablehlo<comparison_direction {name}>}}>",
+            compare,
+            Fraction(0),
+            2,
+            result=TRUTH,
+            storages=("i8", "u8", "i4"),
+        )
+        for name, compare in _COMPARISONS.items()
+    ),
+    Kernel(
+        "clamp",
+        lambda low, x, high: min(max(x, low), high),
+        Fraction(0),
+        3,
+        shares=True,
+        storages=("i4",),
+    ),
+    Kernel("divide", _quotient, FLOAT, 2),
+    Kernel("round_nearest_even", round, FLOAT),
     Kernel("tanh", transcendental(_tanh), FLOAT),
     Kernel("logistic", transcendental(_logistic), FLOAT),
     Kernel("exponential", transcendental(Decimal.exp), FLOAT),
@@ -205,6 +284,28 @@ TFL = (
         FLOAT,
     ),
     Kernel("gelu <{approximate = false}>", transcendental(_gelu), FLOAT),
+    Kernel("neg", lambda x: -x, EXACT, shares=True),
+    Kernel("floor", floor, FLOAT, shares=True),
+    Kernel("ceil", ceil, FLOAT, shares=True),
+    Kernel("round", round, FLOAT, shares=True),
+    Kernel("sin", transcendental(_sine), FLOAT, shares=True),
+    Kernel("cos", transcendental(lambda x: _sine(x + _PI / 2)), FLOAT, shares=True),
+    Kernel(f"div {_ACTIVATION}", _quotient, FLOAT, 2),
+    Kernel("floor_div", lambda x, y: x // y if y else None, FLOAT, 2),
+    Kernel("floor_mod", lambda x, y: x % y if y else None, FLOAT, 2),
+    Kernel("pow", _power, FLOAT, 2),
+    *(
+        Kernel(name, _COMPARISONS[direction], bound, 2, result=TRUTH, shares=shares)
+        for name, direction in (
+            ("equal", "EQ"),
+            ("not_equal", "NE"),
+            ("greater_equal", "GE"),
+            ("greater", "GT"),
+            ("less_equal", "LE"),
+            ("less", "LT"),
+        )
+        for bound, shares in ((Fraction(0), True), (NEARLY_EQUAL, False))
+    ),
 )
 """Ops with the kernels of TensorFlow Lite, which define what is right."""
 
@@ -305,7 +406,9 @@ def draws(dialect: str, kernel: Kernel, count: int) -> Iterator[Draw]:
         operands = [parameters(storage) for _ in range(kernel.operands)]
         result = kernel.result or parameters(storage)
         if kernel.shares:
-            operands = [result] * kernel.operands
+            operands = [
+                result if kernel.result is None else operands[0]
+            ] * kernel.operands
         yield Draw(kernel, dialect, operands, result)
 
 

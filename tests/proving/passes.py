@@ -234,6 +234,17 @@ def _fixed_point() -> Iterator[Instance]:
             yield Instance("quant-scales-to-fixed-point and back", text, passes)
 
 
+def _dynamic() -> Iterator[Instance]:
+    there = "quant-casts-to-dynamic"
+    for (type_, shape), op in product(_containers(), "qd"):
+        text = _casts(type_, op, shape)
+        yield Instance(there, text, there)
+        # Constant scales are a type again.
+        yield Instance(f"{there} and back", text, f"{there},canonicalize")
+        back = f"{there},quant-casts-from-dynamic"
+        yield Instance(f"{there} and back", text, back)
+
+
 def _constants() -> Iterator[Instance]:
     for type_ in (*PER_TENSOR, *SEVERAL_SCALES):
         tensor = f"tensor<2x2x{_expressed(type_)}>"
@@ -296,6 +307,7 @@ INSTANCES: Sequence[Instance] = [
     *_stablehlo(),
     *_fixed_point(),
     *_constants(),
+    *_dynamic(),
     *_kernels(),
 ]
 """All modules with passes."""

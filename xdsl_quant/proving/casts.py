@@ -371,7 +371,7 @@ class CastProver:
 
     @cached_property
     def _parameters(self) -> QuantizationParameters:
-        return QuantizationParameters.from_type(self.cast.type)
+        return QuantizationParameters.from_integer_type(self.cast.type)
 
     def quantize_in_numpy(self, bits: Bits) -> NDArray[np.integer]:
         """What `numerics` stores for the bits of expressed values."""

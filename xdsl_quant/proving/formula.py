@@ -47,7 +47,7 @@ class Cast:
     @property
     def width(self) -> int:
         """The bits of a stored value."""
-        return self.type.storage_type.width.data
+        return self.type.storage_type_integral_width
 
     @property
     def storage(self) -> IntegerType:

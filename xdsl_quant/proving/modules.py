@@ -52,7 +52,10 @@ def provers(
     if isinstance(source, ModuleOp):
         casts = [*dict.fromkeys(_casts_in(source, rounding))]
         if not casts:
-            raise UnsupportedError("the module has no casts, nothing to prove")
+            raise UnsupportedError(
+                "the module has no casts, nothing to prove; --after compares it with "
+                "what passes make of it"
+            )
     else:
         type_ = parse_type(source) if isinstance(source, str) else source
         casts = [*dict.fromkeys(_casts_of(type_, rounding))]

@@ -150,7 +150,7 @@ def _parameters_of(
         if not isinstance(type_, UniformType):
             raise ValueError(f"'{type_}' is no '!quant.uniform' type")
         for each in type_.per_tensor_types():
-            found[QuantizationParameters.from_type(each)] = None
+            found[QuantizationParameters.from_integer_type(each)] = None
     return [*found]
 
 

@@ -84,7 +84,8 @@ def compare_ops(
     if not found:
         which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
         raise ValueError(
-            f"the model has no {which} with static shapes that compute with stored values"
+            f"the model has no {which} with static shapes that compute with stored values; "
+            "--static takes the sizes in a .tflite file for which it was written"
         )
 
 

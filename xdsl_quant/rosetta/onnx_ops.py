@@ -94,7 +94,7 @@ def parameters_of(value: SSAValue) -> QuantizationParameters:
     """The parameters of a quantized tensor."""
     element = scalar_or_element_type(value.type)
     assert isinstance(element, UniformType)
-    return QuantizationParameters.from_type(element)
+    return QuantizationParameters.from_integer_type(element)
 
 
 def _elementwise(name: str) -> Callable[[_Graph], str]:

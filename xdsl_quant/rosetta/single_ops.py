@@ -199,7 +199,7 @@ def _with_shape(type_: Attribute, shape: Sequence[int] | None) -> Attribute:
 def _parameters(type_: Attribute) -> QuantizationParameters:
     element = scalar_or_element_type(type_)
     assert isinstance(element, UniformQuantizedType)
-    return QuantizationParameters.from_type(element)
+    return QuantizationParameters.from_integer_type(element)
 
 
 def _pairs(arguments: Sequence[SSAValue], op: Operation) -> Sequence[Sequence[Array]]:

@@ -172,6 +172,27 @@ def read_module(options: argparse.Namespace, ctx: Context | None = None) -> Modu
         return module
 
 
+def read_type_or_module(options: argparse.Namespace) -> str | ModuleOp:
+    """
+    What the options of a command name: the text of a quantized type, which begins with
+    `!`, or else a module.
+
+    Raises:
+        Failure: if an option for modules is given for a type, or as `read_module` says.
+    """
+    text: str = options.module
+    if not text.startswith("!"):
+        if text.startswith("quant.") and not Path(text).exists():
+            raise Failure(f"{text}: error: a type begins with '!': '!{text}'")
+        return read_module(options)
+    for name in ("passes", "shape", "static"):
+        if getattr(options, name):
+            raise Failure(
+                f"{text}: error: option --{name} has no meaning of a type; leave it out"
+            )
+    return text
+
+
 def _shape(text: str) -> tuple[str, list[int]]:
     """
     Raises:

@@ -32,7 +32,13 @@ from xdsl_quant.diagnostics import counted
 from xdsl_quant.rounding_mode import Rounding, ScaleRounding
 from xdsl_quant.runtime.loading import IRError, parse_type
 
-from .failures import Failure, exit_code, read_module, reported
+from .failures import (
+    Failure,
+    exit_code,
+    read_module,
+    read_type_or_module,
+    reported,
+)
 from .options import (
     add_entry_option,
     add_passes_option,
@@ -161,10 +167,8 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
         )
         yield f"{options.module}: {options.after}", iter([theorem])
         return
-    is_type = options.module.startswith("!")
-    source = options.module
-    if not is_type:
-        source = read_module(options)
+    source = read_type_or_module(options)
+    if not isinstance(source, str):
         sums = [*accumulators(source)]
         if sums:
             yield f"{options.module}: products", (each.theorem() for each in sums)
@@ -212,8 +216,6 @@ def _check_options(options: argparse.Namespace) -> None:
         unused, where = {"--all-inputs", "--scales"}, "with --after"
     else:
         unused, where = {"--entry", "--scale-rounding"}, "without --after"
-        if options.module.startswith("!"):
-            unused, where = {*unused, "--passes"}, "of a type"
         if options.scales is not None and options.all_inputs:
             unused, where = {"--all-inputs"}, "with --scales"
     for name in sorted(unused):

@@ -38,7 +38,7 @@ from xdsl_quant.rosetta.comparison import json_text
 from xdsl_quant.runtime.atomic_files import write_text_atomically
 from xdsl_quant.runtime.loading import IRError
 
-from .failures import exit_code, read_module, reported
+from .failures import exit_code, read_type_or_module, reported
 from .options import (
     add_json_option,
     add_passes_option,
@@ -94,8 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> None:
-    is_type = options.module.startswith("!")
-    source = options.module if is_type else read_module(options)
+    source = read_type_or_module(options)
     found: list[Comparison] = []
     with reported(options.module, ValueError, Unavailable, IRError, ImportError):
         for comparison in _comparisons(source, options):

@@ -9,21 +9,32 @@ import pytest
 
 from tests.proving.kernels import (
     EXACT,
+    KERNELS,
     STABLEHLO,
     TFL,
+    TRUTH,
     Draw,
     Kernel,
     Parameters,
     all_distances,
     distances,
 )
+from xdsl_quant.dialects.quant.traits import (
+    CastsQuantization,
+    Clamps,
+    ComputesElementwise,
+)
+from xdsl_quant.dialects.stablehlo import StableHLO
+from xdsl_quant.dialects.tfl import TFL as TFLDialect
+
+COMPARE = "compare <{comparison_direction = #stablehlo<comparison_direction LE>}>"
 
 
 def kernel(op: str) -> tuple[str, Kernel]:
     """The kernel of an op, for 4 bits if it is StableHLO's."""
     dialect, _, name = op.partition(".")
     kernels = STABLEHLO if dialect == "stablehlo" else TFL
-    (found,) = (k for k in kernels if k.op.partition(" ")[0] == name)
+    found = next(k for k in kernels if k.name == name)
     return dialect, replace(found, storages=("i4",)) if kernels is STABLEHLO else found
 
 
@@ -31,6 +42,7 @@ def kernel(op: str) -> tuple[str, Kernel]:
     "op",
     [
         *("stablehlo.add", "stablehlo.multiply", "stablehlo.abs", "stablehlo.tanh"),
+        *("stablehlo.compare", "stablehlo.clamp", "stablehlo.round_nearest_even"),
         *("tfl.logistic", "tfl.hard_swish", "tfl.leaky_relu", "tfl.gelu", "tfl.rsqrt"),
     ],
 )
@@ -43,6 +55,37 @@ def test_kernels_are_near_what_is_exact(op: str):
         assert not total.misrounded
 
 
+WITHOUT_NUMBERS = {
+    **dict.fromkeys(
+        ("stablehlo.and", "stablehlo.or", "stablehlo.not"), "of truth values"
+    ),
+    **dict.fromkeys(
+        ("tfl.logical_and", "tfl.logical_or", "tfl.logical_not"), "of truth values"
+    ),
+    "stablehlo.select": "moves elements",
+    "stablehlo.convert": "of types that are not quantized",
+    "tfl.cast": "of stored values: an integer becomes another type",
+    "stablehlo.uniform_dequantize": "has no integer form; a claim about casts",
+    "tfl.dequantize": "has no integer form; a claim about casts",
+}
+"""Ops that compute elements, but not numbers of a quantized type, and why."""
+
+
+def test_all_elementwise_ops_are_compared():
+    elementwise = {
+        op.name
+        for dialect in (StableHLO, TFLDialect)
+        for op in dialect.operations
+        if any(
+            isinstance(trait, ComputesElementwise | Clamps | CastsQuantization)
+            for trait in op.traits.traits
+        )
+    }
+    compared = {f"{dialect}.{kernel.name}" for dialect, kernel in KERNELS}
+    assert elementwise - compared == {*WITHOUT_NUMBERS}
+    assert compared <= elementwise
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -50,6 +93,7 @@ def test_kernels_are_near_what_is_exact(op: str):
         Kernel("add", lambda x, y: x - y, EXACT, 2),
         Kernel("multiply", lambda x, y: x * y * Fraction(101, 100), EXACT, 2),
         Kernel("negate", lambda x: x, EXACT),
+        Kernel(COMPARE, lambda x, y: x < y, Fraction(0), 2, result=TRUTH),
     ],
 )
 def test_another_function_is_not_near(wrong: Kernel):

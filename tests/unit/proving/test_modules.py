@@ -50,7 +50,10 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 def test_mistakes():
     with pytest.raises(UnsupportedError) as none:
         provers(parse_module("func.func private @f()"))
-    assert str(none.value) == "the module has no casts, nothing to prove"
+    assert str(none.value) == (
+        "the module has no casts, nothing to prove; --after compares it with what passes "
+        "make of it"
+    )
     with pytest.raises(UnsupportedError) as other:
         provers("!quant.any<i8:f32>")
     assert str(other.value) == "'!quant.any<i8:f32>' is no '!quant.uniform' type"

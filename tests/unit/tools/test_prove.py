@@ -136,6 +136,11 @@ def test_products(capsys: pytest.CaptureFixture[str]):
         (["!quant.uniform<i8:f32>"], "!quant.uniform<i8:f32>: error: expected ','"),
         (["missing.mlir"], "missing.mlir: error: no such file or directory"),
         (
+            ["quant.uniform<i8:f32, 0.5>"],
+            "quant.uniform<i8:f32, 0.5>: error: a type begins with '!': "
+            "'!quant.uniform<i8:f32, 0.5>'",
+        ),
+        (
             [U4, "--rounding-mode", "truncate", "--zero-point-order", "after-rounding"],
             f"{U4}: error: zero point order 'after-rounding' needs rounding to nearest",
         ),
@@ -152,8 +157,10 @@ def test_products(capsys: pytest.CaptureFixture[str]):
                 f"{U4}: error: option {name} has no meaning {where}; leave it out",
             )
             for options, name, where in (
-                ("--entry main", "--entry", "of a type"),
+                ("--entry main", "--entry", "without --after"),
                 ("--passes canonicalize", "--passes", "of a type"),
+                ("--shape x=1", "--shape", "of a type"),
+                ("--static", "--static", "of a type"),
                 ("--scales 1 2 --all-inputs", "--all-inputs", "with --scales"),
                 ("--after canonicalize --scales 1 2", "--scales", "with --after"),
                 ("--to f32 --after canonicalize", "--after", "with --to"),
