@@ -68,7 +68,9 @@ class Evaluation:
     def parameters(self) -> QuantizationParameters | None:
         """The parameters of the type."""
         type_ = self.quantized_type
-        return None if type_ is None else QuantizationParameters.from_type(type_)
+        return (
+            None if type_ is None else QuantizationParameters.from_integer_type(type_)
+        )
 
     @cached_property
     def error(self) -> EstimatedError | None:

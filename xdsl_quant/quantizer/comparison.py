@@ -505,7 +505,7 @@ def _constant_floats(value: SSAValue) -> Floats | None:
     type_ = scalar_or_element_type(value.type)
     if elements is None or not isinstance(type_, UniformType):
         return elements
-    parameters = QuantizationParameters.from_type(type_)
+    parameters = QuantizationParameters.from_integer_type(type_)
     return dequantize(stored_elements(elements, type_), parameters)
 
 

@@ -176,7 +176,7 @@ def stored_bounds(module: ModuleOp) -> Mapping[str, tuple[float, float]]:
     for number, kernel in enumerate(kernels_of(module)):
         for index, spec in enumerate(kernel.output_specs):
             if isinstance(spec, UniformType):
-                parameters = QuantizationParameters.from_type(spec)
+                parameters = QuantizationParameters.from_integer_type(spec)
                 stored = np.array([parameters.storage_min, parameters.storage_max])
                 points = parameters.zero_points.reshape(-1, 1)
                 limits = (stored - points) * parameters.scales.reshape(-1, 1)

@@ -83,7 +83,7 @@ def _stored(value: ArrayLike, type_: Attribute) -> ArrayLike:
     array, element_type = np.asarray(value), scalar_or_element_type(type_)
     if not isinstance(element_type, UniformType) or array.dtype.kind != "f":
         return value
-    parameters = QuantizationParameters.from_type(element_type)
+    parameters = QuantizationParameters.from_integer_type(element_type)
     return quantize(array.astype(parameters.expressed_dtype), parameters)
 
 

@@ -252,7 +252,7 @@ def _kernel_report(
         weights, _weights(original, is_float=is_float), strict=True
     ):
         if weight.type is not None:
-            parameters = QuantizationParameters.from_type(weight.type)
+            parameters = QuantizationParameters.from_integer_type(weight.type)
             values = weight.values.astype(parameters.expressed_dtype)
             stored = quantize(values, parameters)
             # Biases may be others on purpose, and weights are only rounded.

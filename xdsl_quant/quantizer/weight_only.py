@@ -91,7 +91,7 @@ def _take_stored_weights(op: Operation, recipe: Recipe) -> bool:
         return False
     type_ = scalar_or_element_type(cast.output.type)
     assert isinstance(type_, UniformType)
-    parameters = QuantizationParameters.from_type(type_)
+    parameters = QuantizationParameters.from_integer_type(type_)
     if isinstance(op, tfl.DepthwiseConv2DOp) and (
         parameters.storage_width != 8 or not parameters.scales.ndim
     ):
@@ -238,7 +238,7 @@ def _report(
     if (cast := cast_of(op)) is not None:
         type_ = scalar_or_element_type(cast.results[0].type)
         assert isinstance(type_, UniformType)
-        parameters = QuantizationParameters.from_type(type_)
+        parameters = QuantizationParameters.from_integer_type(type_)
         error = Error()
         rounded = rounded.astype(parameters.expressed_dtype)
         found = dequantize(quantize(rounded, parameters), parameters)

@@ -180,7 +180,7 @@ def _rounded(
     product: MatrixProduct, type_: UniformType, hessian: Floats
 ) -> NDArray[np.floating]:
     """The weights of a product, as multiples of the scales of a type."""
-    parameters = QuantizationParameters.from_type(type_)
+    parameters = QuantizationParameters.from_integer_type(type_)
     (zero_point,) = {*parameters.zero_points.flatten().tolist()}
     symmetric = QuantizationParameters(
         parameters.scales,

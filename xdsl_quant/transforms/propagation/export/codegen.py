@@ -621,7 +621,7 @@ def _loaded(value: SSAValue, port: Port) -> Integers:
     if numbers is not None and width in (8, 16, 32):
         from xdsl_quant.numerics import QuantizationParameters, quantize
 
-        parameters = QuantizationParameters.from_type(port.type)
+        parameters = QuantizationParameters.from_integer_type(port.type)
         array = quantize(
             cast("NDArray[Any]", numbers).astype(parameters.expressed_dtype), parameters
         )

@@ -113,7 +113,7 @@ def _along_each_axis(
 
     if type_.axis is None:
         return (type_,)
-    parameters = QuantizationParameters.from_type(type_)
+    parameters = QuantizationParameters.from_integer_type(type_)
     return [
         uniform_type(replace(parameters, quantized_dimension=axis))
         for axis, size in reversed([*enumerate(shape_of(result))])
@@ -365,8 +365,8 @@ def _with_storage_of(type_: UniformType, other: UniformType) -> QuantizedType:
     """The type with the storage type of another one, and the range of its own."""
     from xdsl_quant.numerics import QuantizationParameters
 
-    parameters = QuantizationParameters.from_type(type_)
-    storage = QuantizationParameters.from_type(other).storage
+    parameters = QuantizationParameters.from_integer_type(type_)
+    storage = QuantizationParameters.from_integer_type(other).storage
     return uniform_type(replace(parameters, storage=storage), type_.expressed_type)
 
 
