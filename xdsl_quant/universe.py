@@ -39,6 +39,8 @@ _PASS_CLASSES = {
     "quant": {
         "lower-quant-ops": "LowerQuantOpsPass",
         "normalize-quant-types": "NormalizeQuantTypesPass",
+        "quant-casts-from-dynamic": "QuantCastsFromDynamicPass",
+        "quant-casts-to-dynamic": "QuantCastsToDynamicPass",
         "quant-requantize-to-tosa": "QuantRequantizeToTosaPass",
         "quant-scales-from-fixed-point": "QuantScalesFromFixedPointPass",
         "quant-scales-to-fixed-point": "QuantScalesToFixedPointPass",
@@ -82,6 +84,7 @@ _PASS_CLASSES = {
         "quant-fold-batch-norm": "QuantFoldBatchNormPass",
         "quant-quantize-weights": "QuantQuantizeWeightsPass",
         "quant-smooth-activations": "QuantSmoothActivationsPass",
+        "quant-split-reductions": "QuantSplitReductionsPass",
     },
 }
 """The passes of each room; the module of a pass is named after it."""

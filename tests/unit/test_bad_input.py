@@ -84,10 +84,10 @@ BAD_INPUTS = {
         "expected integer value",
     ),
     # Types
-    "float storage": (_uniform("f32:f32, 1.0"), "storage type must be an integer type"),
+    "float storage": (_uniform("f32:f32, 1.0"), "illegal storage type prefix"),
     "index storage": (
         _uniform("index:f32, 1.0"),
-        "storage type must be an integer type",
+        "illegal storage type prefix",
     ),
     "integer expressed": (_uniform("i8:i8, 1.0"), "invalid kind of type specified"),
     "no type": (_uniform("i8:foo, 1.0"), "expected non-function type"),

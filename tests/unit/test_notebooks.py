@@ -46,6 +46,17 @@ SHOWN = {
             "entropy           mlp                  39.5      876",
         ),
     ),
+    "formats": Shown(
+        figures=2,
+        html=(),
+        text=(
+            "floats            32.00 bits              878 of 899",
+            "MXFP4              4.25 bits   18.3 dB  873",
+            "Q4_K               4.50 bits   22.6 dB  877",
+            "Q8_0               8.50 bits   45.1 dB  878",
+            "scale    -0.04727",
+        ),
+    ),
     "frontend_dialect": Shown(
         figures=0,
         html=("toy.hard_swish", "quant.dcast", "arith.mulf"),
