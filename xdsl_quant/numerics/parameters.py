@@ -141,8 +141,8 @@ class QuantizationParameters:
             scales: positive numbers in the range of the expressed type.
             zero_points: integers of the storage type, one or as many as scales. With a
                 table they are any integers.
-            storage: `i1` to `i32`, `u1` to `u32`, `si8` and the like, or a small float
-                with a sign, e.g. `f8E4M3FN`.
+            storage: `i1` to `i32`, `u1` to `u32`, `si8` and the like, or a small float,
+                e.g. `f8E4M3FN`.
             storage_min: smallest stored value, by default that of `storage` or of the
                 table.
             storage_max: largest stored value, by default that of `storage` or of the
@@ -253,6 +253,8 @@ class QuantizationParameters:
     @cached_property
     def is_signed(self) -> bool:
         """Whether stored values are signed."""
+        if self.small_float is not None:
+            return self.small_float.is_signed
         return not self.storage.startswith("u")
 
     @cached_property

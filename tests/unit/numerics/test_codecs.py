@@ -251,12 +251,23 @@ def test_unsupported_rounding(arguments: dict[str, Any], message: str):
     assert quantize(values, symmetric, zero_point_order="after-rounding") == 0
 
 
+def test_powers_of_two_have_no_sign():
+    """What they cannot express is stored as the smallest one."""
+    parameters = QuantizationParameters(1, storage="f8E8M0FNU")
+    assert not parameters.is_signed
+    assert (parameters.storage_min, parameters.storage_max) == (0, 2**127)
+    values = np.array([0, -1, 1, 3, 5, 6, np.inf], np.float32)
+    stored = quantize(values, parameters)
+    expected = np.ldexp(np.float32(1), [-127, -127, 0, 2, 2, 3, 127])
+    np.testing.assert_array_equal(dequantize(stored, parameters), expected)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
-            {"storage": "f8E8M0FNU"},
-            "'f8E8M0FNU' is no storage type, use 'i1' to 'i32', ",
+            {"storage": "f8E3M4"},
+            "'f8E3M4' is no storage type, use 'i1' to 'i32', ",
         ),
         (
             {"storage": "f8E4M3FN", "table": NF4},
