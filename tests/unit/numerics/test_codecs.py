@@ -266,8 +266,8 @@ def test_powers_of_two_have_no_sign():
     ("arguments", "message"),
     [
         (
-            {"storage": "f8E3M4"},
-            "'f8E3M4' is no storage type, use 'i1' to 'i32', ",
+            {"storage": "f16"},
+            "'f16' is no storage type, use 'i1' to 'i32', ",
         ),
         (
             {"storage": "f8E4M3FN", "table": NF4},
