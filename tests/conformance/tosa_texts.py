@@ -139,6 +139,15 @@ ADDED: Sequence[Op] = (
         "tensor<1x7x11x3xi32>",
         _TRANSPOSED,
     ),
+    *(
+        Op(
+            "cast_from_block_scaled",
+            (f"tensor<2x64x{e}>", "tensor<2x2xf8E8M0FNU>"),
+            "tensor<2x64xbf16>",
+            "block_size = #tosa.block_size<BLOCK_SIZE_32>",
+        )
+        for e in ("f4E2M1FN", "!tosa.mxint8")
+    ),
 )
 """The ops that are added to xDSL's."""
 
@@ -201,7 +210,7 @@ ELEMENTS = (
         "i24",
         "index",
     ),
-    *("f16", "bf16", "f32", "f64", "f8E4M3FN", "complex<f32>"),
+    *("f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E8M0FNU", "complex<f32>"),
     "!quant.uniform<i8:f32, 0.5>",
 )
 

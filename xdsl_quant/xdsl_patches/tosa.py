@@ -2,7 +2,14 @@
 
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerType, TensorType, f32, i8, i32
+from xdsl.dialects.builtin import (
+    DenseResourceAttr,
+    IntegerType,
+    TensorType,
+    f32,
+    i8,
+    i32,
+)
 from xdsl.dialects.tosa import (
     TOSA,
     AvgPool2DOp,
@@ -23,7 +30,7 @@ from xdsl.dialects.tosa import (
     RescaleOp,
 )
 from xdsl.ir import Block
-from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, ResultDef
+from xdsl.irdl import AttrConstraint, BaseAttr, IRDLOperation, PropertyDef, ResultDef
 from xdsl.traits import MemoryEffect, Pure
 
 from .tosa_ops import ATTRIBUTES, OPERATIONS, parse_with_keywords, print_with_keywords
@@ -67,6 +74,20 @@ def read_nan_mode_keywords() -> None:
     for op_type in (ClampOp, MaxPool2DOp, ReduceMaxOp, ReduceMinOp):
         op_type.parse = classmethod(parse_with_keywords)  # pyright: ignore[reportAttributeAccessIssue] the type of any op
         op_type.print = print_with_keywords
+
+
+def take_resources() -> None:
+    """
+    Let the elements of `const` be a resource.
+
+    MLIR: takes elements of any kind.
+    Ends with: `docs/upstream/tosa-constants.md`.
+    """
+    properties = ConstOp.get_irdl_definition().properties
+    constraint, resource = properties["values"].constr, BaseAttr(DenseResourceAttr)
+    type_ = TensorType(i8, (2,))
+    if not constraint.verifies(DenseResourceAttr.from_params("elements", type_)):
+        properties["values"] = PropertyDef(Widened(constraint, resource))
 
 
 def widen_products() -> None:
@@ -132,4 +153,10 @@ def make_ops_pure() -> None:
             op_type.traits.add_trait(Pure())
 
 
-PATCHES = (add_ops, read_nan_mode_keywords, widen_products, make_ops_pure)
+PATCHES = (
+    add_ops,
+    read_nan_mode_keywords,
+    take_resources,
+    widen_products,
+    make_ops_pure,
+)

@@ -25,6 +25,12 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
     IndexType,
     IntAttr,
     IntegerAttr,
@@ -95,6 +101,39 @@ class ResizeModeAttr(EnumAttribute[ResizeMode]):
             return parser.parse_str_enum(ResizeMode)
 
 
+class BlockSize(StrEnum):
+    """How many elements along the last dimension share a scale."""
+
+    BLOCK_SIZE_32 = "BLOCK_SIZE_32"
+
+
+@irdl_attr_definition
+class BlockSizeAttr(EnumAttribute[BlockSize]):
+    """The block size of block-scaled ops: `#tosa.block_size<BLOCK_SIZE_32>`."""
+
+    name = "tosa.block_size"
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> BlockSize:
+        with parser.in_angle_brackets():
+            return parser.parse_str_enum(BlockSize)
+
+
+@irdl_attr_definition
+class MXInt8Type(ParametrizedAttribute, TypeAttribute):
+    """
+    The elements of MXINT8, an integer of 8 bits in units of 1/64: `!tosa.mxint8`.
+
+    See external [documentation](https://mlir.llvm.org/docs/Dialects/TOSA/#mxint8type).
+    """
+
+    name = "tosa.mxint8"
+
+
 @irdl_attr_definition
 class ShapeType(ParametrizedAttribute, TypeAttribute):
     """
@@ -128,6 +167,7 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
 
 
 _KEYWORDS: Mapping[str, Callable[[Parser], Attribute]] = {
+    "block_size": lambda parser: BlockSizeAttr(parser.parse_str_enum(BlockSize)),
     "mode": lambda parser: ResizeModeAttr(parser.parse_str_enum(ResizeMode)),
     "nan_mode": lambda parser: NanModeAttr(parser.parse_str_enum(NanMode)),
     "rounding_mode": lambda parser: RoundingModeAttr(
@@ -180,7 +220,9 @@ def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
         value = attributes[name]
         printer.print_identifier_or_string_literal(name)
         printer.print_string(" = ")
-        if isinstance(value, NanModeAttr | ResizeModeAttr | RoundingModeAttr):
+        if isinstance(
+            value, BlockSizeAttr | NanModeAttr | ResizeModeAttr | RoundingModeAttr
+        ):
             printer.print_string(value.data)
         else:
             printer.print_attribute(value)
@@ -197,16 +239,26 @@ def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
 
 # Kinds of tensors
 
+BLOCK_ELEMENT_TYPES = (
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    Float4E2M1FNType,
+    MXInt8Type,
+)
+"""The types of elements that share a scale of `f8E8M0FNU`."""
+
 
 def is_number(type_: Attribute) -> bool:
     """Whether TOSA has tensors with elements of this type."""
     if isinstance(type_, IntegerType):
         return cast(IntegerType, type_).signedness.data != Signedness.SIGNED
-    return isinstance(type_, AnyFloat) or type_.name == "quant.uniform"
+    return isinstance(type_, AnyFloat | MXInt8Type) or type_.name == "quant.uniform"
 
 
 def _is_plain_number(type_: Attribute) -> bool:
-    return is_number(type_) and type_.name != "quant.uniform"
+    return is_number(type_) and type_.name not in ("quant.uniform", "tosa.mxint8")
 
 
 @dataclass(frozen=True)
@@ -260,6 +312,16 @@ _FLOATS = TensorKind(
 _BOOLEANS = _elements(i1)
 _NON_SCALAR = TensorKind(
     "tosa-conformant tensor of at least rank 1", ranks=range(1, 1 << 16)
+)
+_BLOCK_ELEMENTS = TensorKind(
+    "tosa-conformant tensor of at least rank 1 of micro-scaling format values",
+    lambda type_: isinstance(type_, BLOCK_ELEMENT_TYPES),
+    range(1, 1 << 16),
+)
+_BLOCK_SCALES = TensorKind(
+    "tosa-conformant tensor of at least rank 1 of micro-scaling format scale values",
+    lambda type_: isinstance(type_, Float8E8M0FNUType),
+    range(1, 1 << 16),
 )
 _ONE_NUMBER = TensorKind(
     "tosa-conformant scalar tensor of integer or floating-point values",
@@ -1138,6 +1200,52 @@ class TransposeConv2DOp(ConvolutionOp):
         return (size - 1) * self.stride.get_values()[dimension] + sum(pads) + kernel
 
 
+# Blocks with scales
+
+BLOCK_SIZE = 32
+"""The number of elements along the last dimension that share a scale."""
+
+
+@irdl_op_definition
+class CastFromBlockScaledOp(KeywordOp):
+    """The products of elements and the scales of their blocks."""
+
+    name = "tosa.cast_from_block_scaled"
+
+    input_data = operand_def(_BLOCK_ELEMENTS)
+    input_scale = operand_def(_BLOCK_SCALES)
+    block_size = prop_def(BlockSizeAttr)
+    output_data = result_def(_NON_SCALAR)
+
+    CHECKS: ClassVar = (_has_shape_of_operand,)
+
+    def verify_(self) -> None:
+        super().verify_()
+        (*sizes, last), scale_shape = _shape(self.input_data), _shape(self.input_scale)
+        if len(scale_shape) != len(sizes) + 1 or not all(
+            map(_is_size, sizes, scale_shape)
+        ):
+            raise _fail(
+                self,
+                f"require compatible shapes for input_data ('{self.input_data.type}') and "
+                f"input_scale ('{self.input_scale.type}') except for the last dimension",
+            )
+        if last == DYNAMIC_INDEX:
+            return
+        if last % BLOCK_SIZE:
+            raise _fail(
+                self,
+                f"expect last dimension of input_data ({last}) to be divisible by "
+                f"block_size ({BLOCK_SIZE})",
+            )
+        if not _is_size(scale_shape[-1], last // BLOCK_SIZE):
+            raise _fail(
+                self,
+                f"expect last dimension of input_scale ({scale_shape[-1]}) to be equal to "
+                f"last dimension of input_data / block_size ({last // BLOCK_SIZE})",
+            )
+
+
 OPERATIONS: Sequence[type[IRDLOperation]] = (
     *(AbsOp, BitwiseNotOp, CeilOp, ClzOp, ExpOp, FloorOp, LogOp, RsqrtOp),
     *(ErfOp, SigmoidOp, TanhOp, LogicalNotOp, CastOp, IdentityOp, NegateOp),
@@ -1147,8 +1255,11 @@ OPERATIONS: Sequence[type[IRDLOperation]] = (
     *(ApplyScaleOp, TableOp, ArgMaxOp, ConstShapeOp, ReshapeOp, TileOp, PadOp, SliceOp),
     *(TransposeOp, ReverseOp, GatherOp, ResizeOp),
     *(Conv2DOp, DepthwiseConv2DOp, TransposeConv2DOp),
+    CastFromBlockScaledOp,
 )
 """The ops that xDSL lacks."""
 
-ATTRIBUTES: Sequence[type[Attribute]] = (ResizeModeAttr, ShapeType)
+ATTRIBUTES: Sequence[type[Attribute]] = (
+    *(BlockSizeAttr, ResizeModeAttr, MXInt8Type, ShapeType),
+)
 """The attributes and types that xDSL lacks."""

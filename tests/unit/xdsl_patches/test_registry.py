@@ -96,7 +96,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func, tensor, tosa
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Dialect
-from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, ResultDef
+from xdsl.irdl import AnyAttr, IRDLOperation, OperandDef, PropertyDef, ResultDef
 from xdsl.parser import AttrParser
 from xdsl.traits import NoMemoryEffect, RecursiveMemoryEffect
 from xdsl.utils.mlir_lexer import MLIRLexer
@@ -122,7 +122,8 @@ def snapshot(class_):
     if not issubclass(class_, IRDLOperation):
         return members
     definition = class_.get_irdl_definition()
-    constraints = [id(d) for _, d in (*definition.operands, *definition.results)]
+    named = *definition.operands, *definition.results, *definition.properties.items()
+    constraints = [id(d) for _, d in named]
     return members, constraints, definition.traits.traits
 
 def apply_all():
@@ -162,6 +163,7 @@ PATCHES: Sequence[tuple[str, Sequence[str]]] = (
         "tosa.read_nan_mode_keywords",
         ("ClampOp", "MaxPool2DOp", "ReduceMaxOp", "ReduceMinOp"),
     ),
+    ("tosa.take_resources", ("ConstOp",)),
     ("tosa.widen_products", ("MulOp", "MatMulOp")),
     (
         "tosa.make_ops_pure",
@@ -246,6 +248,7 @@ for class_ in (tosa.MulOp, tosa.MatMulOp):
     definition.operands[:] = [(n, OperandDef(AnyAttr())) for n, _ in definition.operands]
     definition.results[0] = ("output", ResultDef(AnyAttr()))
     class_.verify_ = accept
+tosa.ConstOp.get_irdl_definition().properties["values"] = PropertyDef(AnyAttr())
 tosa.TOSA._operations.extend(OPERATIONS)
 tosa.TOSA._attributes.extend(ATTRIBUTES)
 print(json.dumps(changed(apply_all)))
