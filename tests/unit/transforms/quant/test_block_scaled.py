@@ -314,7 +314,9 @@ def test_interpreter_checks_sizes():
 
 
 def test_missing_resource_is_a_located_message():
-    text = functions(block_type("i4", "f32", "dense_resource<no_scales> : tensor<2x3xf16>"))
+    text = functions(
+        block_type("i4", "f32", "dense_resource<no_scales> : tensor<2x3xf16>")
+    )
     with pytest.raises(PassFailedException, match=r"resource 'no_scales.*' is missing"):
         LowerQuantOpsPass().apply(Context(), parse_module(text))
     with pytest.raises(InterpretationError, match=r"resource 'no_scales.*' is missing"):
