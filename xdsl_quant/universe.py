@@ -39,6 +39,7 @@ _PASS_CLASSES = {
     "quant": {
         "lower-quant-ops": "LowerQuantOpsPass",
         "normalize-quant-types": "NormalizeQuantTypesPass",
+        "quant-block-scaled-to-tosa": "QuantBlockScaledToTosaPass",
         "quant-casts-from-dynamic": "QuantCastsFromDynamicPass",
         "quant-casts-to-dynamic": "QuantCastsToDynamicPass",
         "quant-requantize-to-tosa": "QuantRequantizeToTosaPass",

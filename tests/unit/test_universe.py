@@ -24,6 +24,7 @@ def test_what_the_plugin_offers():
         "convert-tfl-to-tosa",
         "lower-quant-ops",
         "normalize-quant-types",
+        "quant-block-scaled-to-tosa",
         "quant-calibrated-to-uniform",
         "quant-casts-from-dynamic",
         "quant-casts-to-dynamic",

@@ -79,6 +79,8 @@ def patched_pass(run: _Apply) -> _Apply:
     @wraps(run)
     def run_patched(self: object, ctx: Context, op: ModuleOp) -> None:
         apply()
+        # The printer asks the loaded dialect for the resources that a pass makes.
+        ctx.get_optional_dialect("builtin")
         run(self, ctx, op)
         if not are_on():
             _fail_if_invalid(op)

@@ -1,0 +1,284 @@
+"""
+Casts of block-scaled types as ops of TOSA: a `quant.dcast` of an MX format becomes
+`tosa.cast_from_block_scaled`, with a constant for the scales.
+
+An MX format has elements of 4, 6 or 8 bits, blocks of 32 along the last dimension, and
+scales that are powers of two. Any block-scaled type of which these are the numbers is
+converted: scales may be stored in another type than `f8E8M0FNU`, blocks may be longer by a
+multiple, and rows may share their scales. TOSA computes the product of an element and a
+scale, which is exact in f32 and rounded once to bf16, as `quant.dcast` does.
+
+`quant.qcast` has no such op. `tosa.cast_to_block_scaled` computes the scales of blocks
+from their values, but a type has them. So it is an error, and the module stays as it was.
+Casts of other types than block-scaled ones stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects import arith, tosa
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    Float8E8M0FNUType,
+    ModuleOp,
+    TensorType,
+    bf16,
+    f32,
+    i8,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from xdsl_quant import xdsl_patches
+from xdsl_quant.diagnostics import fail
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    DequantizeCastOp,
+    QuantizeCastOp,
+    StorageCastOp,
+)
+from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.transforms.building.arrays import (
+    ElementsAttr,
+    constant_attr,
+    dense_elements,
+)
+from xdsl_quant.transforms.building.builder import LoweringBuilder
+from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
+from xdsl_quant.xdsl_patches import patched_pass
+from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
+from xdsl_quant.xdsl_patches.tosa_ops import (
+    BLOCK_ELEMENT_TYPES,
+    BLOCK_SIZE,
+    BlockSize,
+    BlockSizeAttr,
+    CastFromBlockScaledOp,
+    MXInt8Type,
+)
+
+_MXINT8_UNIT = 1 / 64
+"""The number that an element 1 of MXINT8 stands for."""
+
+
+class BlockScaledOperands(NamedTuple):
+    """What `tosa.cast_from_block_scaled` takes in place of a block-scaled tensor."""
+
+    element_type: TypeAttribute
+    """One of `BLOCK_ELEMENT_TYPES`."""
+
+    scales: NDArray[np.uint8]
+    """The codes of `f8E8M0FNU`, one for each block of 32 along the last dimension."""
+
+
+def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
+    """
+    What TOSA has for a tensor type with block-scaled elements.
+
+    Raises:
+        ValueError: if there is nothing of the same numbers, with the reason.
+    """
+    if not isinstance(type_, TensorType):
+        raise ValueError(f"type '{type_}' is no ranked tensor")
+    shape = cast("TensorType[Attribute]", type_).get_shape()
+    quantized_type = cast(BlockScaledQuantizedType, type_.element_type)
+    if not shape or DYNAMIC_INDEX in shape or 0 in shape:
+        sizes = "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
+        raise ValueError(
+            f"unsupported shape '{sizes}', expected known sizes of at least 1"
+        )
+    if shape[-1] % BLOCK_SIZE:
+        raise ValueError(
+            f"the last dimension has size {shape[-1]}, expected a multiple of "
+            f"{BLOCK_SIZE}"
+        )
+    for name in ("zero_points", "offsets"):
+        if name in quantized_type.parameters_of_blocks:
+            raise ValueError(f"unsupported {name.replace('_', ' ')}")
+    if quantized_type.expressed_type not in (f32, bf16):
+        raise ValueError(
+            f"unsupported expressed type '{quantized_type.expressed_type}', expected "
+            "'f32' or 'bf16'"
+        )
+    element_type = _element_type(quantized_type)
+    is_integer = isinstance(element_type, MXInt8Type)
+    codes = _scale_codes(quantized_type, _MXINT8_UNIT if is_integer else 1)
+    blocks = quantized_type.get_blocks()
+    return BlockScaledOperands(element_type, _for_each_block(codes, blocks, shape))
+
+
+def _element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
+    if type_.stored_type == i8 and type_.is_signed:
+        return MXInt8Type()
+    if isinstance(type_.stored_type, BLOCK_ELEMENT_TYPES):
+        return type_.stored_type
+    names = ", ".join(f"'{each.name}'" for each in BLOCK_ELEMENT_TYPES[:-1])
+    raise ValueError(
+        f"unsupported storage type '{type_.short_storage_name}', expected {names} or 'i8'"
+    )
+
+
+def _scale_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uint8]:
+    """The scales as codes of `f8E8M0FNU`, times the unit of elements."""
+    scales = type_.scales.numbers(type_.is_signed)
+    fractions, exponents = np.frexp(scales / unit)
+    is_nan = np.isnan(scales)
+    is_code = (fractions == 0.5) & (exponents >= -126) & (exponents <= 128) | is_nan
+    if not is_code.all():
+        suffix = "" if unit == 1 else f" times {unit}"
+        raise ValueError(
+            f"scale {scales[~is_code].flat[0]} is not a number of f8E8M0FNU{suffix}, "
+            "which are powers of two"
+        )
+    return np.where(is_nan, 255, exponents + 126).astype(np.uint8)
+
+
+def _for_each_block(
+    codes: NDArray[np.uint8],
+    blocks: Mapping[int, tuple[int, int]],
+    shape: Sequence[int],
+) -> NDArray[np.uint8]:
+    """Repeat the codes of blocks, so that there is one for each block of TOSA."""
+    # Along a dimension without blocks there is one.
+    counts = [blocks[axis][0] if axis in blocks else 1 for axis in range(len(shape))]
+    codes = codes.reshape(counts)
+    for axis, size in enumerate(shape):
+        is_last = axis == len(shape) - 1
+        length = size // BLOCK_SIZE if is_last else size
+        repeats = length
+        if counts[axis] > 1:
+            repeats, rest = divmod(blocks[axis][1], BLOCK_SIZE if is_last else 1)
+            if rest:
+                raise ValueError(
+                    f"blocks along the last dimension have size {blocks[axis][1]}, "
+                    f"expected a multiple of {BLOCK_SIZE}"
+                )
+        codes = codes.repeat(repeats, axis).take(range(length), axis)
+    return codes
+
+
+class _Plan(NamedTuple):
+    """What a `quant.dcast` is replaced with."""
+
+    operands: BlockScaledOperands
+
+    elements: ElementsAttr | NDArray[Any] | None
+    """The stored values if they are a constant: an array for those of MXINT8."""
+
+
+@dataclass(frozen=True)
+class BlockScaledToTosa(CheckedPattern[_Plan]):
+    """
+    Replace a `quant.dcast` of a block-scaled type by `tosa.cast_from_block_scaled` on
+    stored values. It raises `PassFailedException` where there is none.
+    """
+
+    def plan(self, op: Operation) -> _Plan | None:
+        if not isinstance(op, DequantizeCastOp | QuantizeCastOp):
+            return None
+        is_dcast = isinstance(op, DequantizeCastOp)
+        quantized = op.input.type if is_dcast else op.result.type
+        if not isinstance(scalar_or_element_type(quantized), BlockScaledQuantizedType):
+            return None
+        try:
+            if not is_dcast:
+                raise ValueError(
+                    "tosa.cast_to_block_scaled computes the scales that the type has; "
+                    "quantize constants with 'quant-convert-const'"
+                )
+            return _plan_of(op)
+        except ValueError as e:
+            fail(op, f"'{op.name}' op cannot be converted to TOSA: {e}")
+
+    def rewrite(self, op: Operation, plan: _Plan, rewriter: PatternRewriter) -> None:
+        builder = LoweringBuilder.before(op)
+        (quantized,), (result,) = op.operands, op.results
+        operands = (
+            _elements(builder, quantized, plan),
+            _scales(builder, plan.operands.scales),
+        )
+        properties = {"block_size": BlockSizeAttr(BlockSize.BLOCK_SIZE_32)}
+        value = builder.op(CastFromBlockScaledOp, operands, result.type, properties)
+        rewriter.replace(op, (), (value,))
+        _erase_unused(quantized, rewriter)
+
+
+def _plan_of(op: DequantizeCastOp) -> _Plan:
+    operands = block_scaled_operands(op.input.type)
+    elements = _stored_constant(op.input)
+    if not isinstance(operands.element_type, MXInt8Type):
+        return _Plan(operands, elements)
+    if elements is None:
+        raise ValueError(
+            "stored values of 'i8' are no constant, and TOSA has no cast to "
+            "'!tosa.mxint8'"
+        )
+    return _Plan(operands, dense_elements(elements))
+
+
+def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
+    if not isinstance(scast := quantized.owner, StorageCastOp):
+        return None
+    if isinstance(constant := scast.input.owner, tosa.ConstOp):
+        return constant.values
+    return constant_attr(scast.input)
+
+
+def _elements(builder: LoweringBuilder, quantized: SSAValue, plan: _Plan) -> SSAValue:
+    element_type, elements = plan.operands.element_type, plan.elements
+    type_ = cast(TensorType, with_element_type(quantized.type, element_type))
+    if elements is None:
+        return builder.op(StorageCastOp, (quantized,), type_)
+    if isinstance(elements, np.ndarray):
+        # Only resources have elements that are no builtin type.
+        elements = new_resource("elements", elements, type_)
+    return _constant(builder, elements)
+
+
+def _scales(builder: LoweringBuilder, codes: NDArray[np.uint8]) -> SSAValue:
+    type_ = TensorType(Float8E8M0FNUType(), codes.shape)
+    if codes.nbytes >= RESOURCE_BYTES:
+        return _constant(builder, new_resource("scales", codes, type_))
+    elements = DenseIntOrFPElementsAttr(type_, BytesAttr(codes.tobytes()))
+    return _constant(builder, elements)
+
+
+def _constant(builder: LoweringBuilder, elements: ElementsAttr) -> SSAValue:
+    type_ = cast("TensorType[Any]", elements.type)
+    return builder.op(tosa.ConstOp, (), type_, {"values": elements})
+
+
+def _erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
+    """Erase a storage cast, and the constant of stored values, that nothing uses."""
+    op = value.owner
+    if value.first_use or not isinstance(
+        op, StorageCastOp | arith.ConstantOp | tosa.ConstOp
+    ):
+        return
+    operands = [*op.operands]
+    rewriter.erase(op)
+    for operand in operands:
+        _erase_unused(operand, rewriter)
+
+
+@dataclass(frozen=True)
+class QuantBlockScaledToTosaPass(ModulePass):
+    """
+    Replace each `quant.dcast` of a block-scaled type that is an MX format by
+    `tosa.cast_from_block_scaled`.
+    """
+
+    name = "quant-block-scaled-to-tosa"
+
+    @patched_pass
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        xdsl_patches.apply("builtin", "tosa")
+        BlockScaledToTosa().rewrite_module(op)
