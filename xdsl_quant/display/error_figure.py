@@ -28,11 +28,10 @@ from xdsl_quant.numerics.arguments import expressed_array
 from xdsl_quant.numerics.blocks import aligned, block_shape
 from xdsl_quant.rounding_mode import Rounding
 
+from .stored_axis import BINS, StoredAxis
+
 # Colours that remain different to the colour-blind.
 _BLUE, _ORANGE, _GREEN = "#0072b2", "#d55e00", "#009e73"
-
-_BINS = 128
-"""Bins of a histogram, unless there is one for each stored value."""
 
 # A single value is a small bar.
 _NUMBERS_OF_VALUES = {
@@ -43,7 +42,10 @@ _NUMBERS_OF_VALUES = {
 """The axis of logarithmic bars."""
 
 _MAX_GRID_LINES = 32
-"""Most stored values that are drawn as lines."""
+"""Most stored values that are drawn as lines, and not as ticks."""
+
+_TICK_HEIGHT = 0.05
+"""Height of a tick, as a part of the height of a plot."""
 
 _MAX_BARS = 256
 """Most channels that are drawn as bars, and not as points."""
@@ -82,54 +84,38 @@ def _finite(
     )
 
 
-def _grid_edges(
-    positions: NDArray[np.float64], parameters: QuantizationParameters
-) -> NDArray[np.floating[Any]]:
-    """
-    Edges of bins that begin and end between stored values.
-
-    They go beyond the range of stored values only where there are values, and only by
-    half of that range.
-    """
-    low, high = parameters.storage_min - 0.5, parameters.storage_max + 0.5
-    levels = high - low
-    step = levels / _BINS
-    if levels <= 4 * _BINS:
-        step = 1 / max(1, _BINS // levels)
-    bins = round(levels / step)
-    below = np.clip((low - positions.min()) / step, 0, bins // 2)
-    above = np.clip((positions.max() - high) / step, 0, bins // 2)
-    steps = np.arange(-int(np.ceil(below)), bins + int(np.ceil(above)) + 1)
-    return low + step * steps
-
-
 def _plot_values(
     axes: Any, values: NDArray[Any], parameters: QuantizationParameters
 ) -> None:
     numbers, each = _finite(values, parameters)
-    positions = numbers / each.scales + each.zero_points
-    edges = _grid_edges(positions, parameters)
+    with np.errstate(over="ignore"):
+        positions = numbers / each.scales + each.zero_points
+    axis = StoredAxis.of(parameters)
+    edges = axis.edges(positions)
     # Values further away are counted in the first and last bin.
     counts, _ = np.histogram(np.clip(positions, edges[0], edges[-1]), edges)
     axes.stairs(counts, edges, fill=True, color=_BLUE)
-    low, high = parameters.storage_min, parameters.storage_max
     saturated = [
         axes.axvspan(*span, color=_ORANGE, alpha=0.25, zorder=0)
-        for span in ((edges[0], low - 0.5), (high + 0.5, edges[-1]))
+        for span in ((edges[0], axis.low), (axis.high, edges[-1]))
         if span[0] < span[1]
     ]
     if saturated:
         axes.legend(saturated[:1], ["saturated"], loc="upper right")
-    if high - low < _MAX_GRID_LINES:
-        for stored in range(low, high + 1):
-            axes.axvline(stored, color="black", alpha=0.3, linewidth=0.6)
+    height = 1 if axis.numbers.size <= _MAX_GRID_LINES else _TICK_HEIGHT
+    for number in axis.numbers.tolist():
+        axes.axvline(number, ymax=height, color="black", alpha=0.3, linewidth=0.6)
+    axes.set_xscale(**axis.scale)
     axes.set(
         title="values on the grid of stored values",
         xlabel="value / scale + zero point",
         xlim=(edges[0], edges[-1]),
         **_NUMBERS_OF_VALUES,
     )
-    if not parameters.scales.ndim:
+    if (ticks := axis.ticks) is not None:
+        # matplotlib has no second axis of values for one that is logarithmic like this.
+        axes.set_xticks(ticks)
+    elif not parameters.scales.ndim:
         scale, zero_point = float(parameters.scales), int(parameters.zero_points)
         to_value = Polynomial((-zero_point * scale, scale))
         functions = (to_value, Polynomial((zero_point, 1 / scale)))
@@ -139,7 +125,7 @@ def _plot_values(
 def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
     errors = errors[np.isfinite(errors)]
     extent = float(np.abs(errors).max(initial=0.0)) or largest_scale / 2
-    counts, edges = np.histogram(errors, bins=_BINS, range=(-extent, extent))
+    counts, edges = np.histogram(errors, bins=BINS, range=(-extent, extent))
     axes.stairs(counts, edges, fill=True, color=_GREEN)
     axes.set(
         title="error",
@@ -234,9 +220,12 @@ def error_figure(
     if per is not None:
         sqnr = np.asarray(measure(values, parameters, per=per).sqnr)
         _plot_sqnr(figure, figure.add_subplot(rows[1, :]), sqnr, per, parameters)
+    storage = parameters.storage
+    if parameters.table is not None:
+        storage += f" index of {parameters.table.size} numbers"
     note = f"; {left_out} values left out: NaN or infinite" if left_out else ""
     figure.suptitle(
-        f"{parameters.storage} for {parameters.expressed}: "
+        f"{storage} for {parameters.expressed}: "
         f"SQNR {float(error.sqnr):.1f} dB, "
         f"largest error {float(error.max_absolute):.3g}, "
         f"saturated {float(error.saturated_fraction):.2%}{note}",

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.rounding_mode import (
+    NanResult,
     Rounding,
     RoundingMode,
     compute_type,
@@ -27,7 +28,7 @@ from xdsl_quant.rounding_mode import (
 
 from .arrays import Array
 from .blocks import Grid, Shape, aligned, block_shape, pieces
-from .codecs import Codec, FloatCodec, TableCodec
+from .codecs import Codec, codec_of
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
 from .rounding import Rounder, check_rounding
@@ -136,7 +137,7 @@ class Arithmetic:
         self._adds_to_rounded = (
             parameters.has_zero_points and rounding.zero_point_order == "after-rounding"
         )
-        self._nan = rounding.nan
+        self._nan: NanResult = rounding.nan
         # Without negative stored values the smallest one is the nearest to zero.
         self._stores_zero_for_nan = (
             rounding.nan == "stored-zero" and parameters.storage_min < 0
@@ -179,15 +180,7 @@ class Arithmetic:
     @cached_property
     def _codec(self) -> Codec | None:
         """How numbers are stored; `None` if they are rounded to integers."""
-        parameters = self.parameters
-        storage_range = parameters.storage_min, parameters.storage_max
-        is_zero = self._nan == "stored-zero"
-        nan = 0 if is_zero else parameters.storage_min
-        if (format := parameters.small_float) is not None:
-            return FloatCodec(format, storage_range, nan)
-        if parameters.table is not None:
-            return TableCodec(parameters, self._compute, nan)
-        return None
+        return codec_of(self.parameters, self._compute, self._nan)
 
     @cached_property
     def _round(self) -> Rounder:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.rounding_mode import NanResult
+
 from .arrays import Array, Floats
 from .float_dtypes import rounded
 from .small_floats import SmallFloat
@@ -29,6 +31,9 @@ class Codec(ABC):
 
     limits: tuple[float, float]
     """The numbers beyond which a number does not become the one that is nearest to it."""
+
+    numbers: Floats
+    """What stored values of the storage range stand for, in ascending order."""
 
     @abstractmethod
     def store(self, numbers: Array, out: Array) -> None:
@@ -53,10 +58,12 @@ class FloatCodec(Codec):
         numbers = np.unique(format.values[np.isfinite(format.values)])
         low, high = float_bounds(format, storage_range)
         self.bounds = low, high
+        self.numbers = numbers[(numbers >= low) & (numbers <= high)].astype(np.float64)
         self._nan = min(max(nan, low), high)
         first, last = np.searchsorted(numbers, (low, high))
-        step = float(numbers[1] - numbers[0])
-        ends = numbers[0] - step, *numbers.tolist(), numbers[-1] + step
+        all_numbers = numbers.tolist()
+        step = all_numbers[1] - all_numbers[0]
+        ends = all_numbers[0] - step, *all_numbers, all_numbers[-1] + step
         self.limits = (low + ends[first]) / 2, (high + ends[last + 2]) / 2
 
     def store(self, numbers: Array, out: Array) -> None:
@@ -113,8 +120,8 @@ class TableCodec(Codec):
         self._indices = (indices + parameters.storage_min).astype(
             parameters.storage_dtype
         )
-        used = self._table[part]
-        self.limits = float(used.min()), float(used.max())
+        self.numbers = np.unique(self._table[part])
+        self.limits = float(self.numbers[0]), float(self.numbers[-1])
 
     def store(self, numbers: Array, out: Array) -> None:
         indices = self._indices[np.searchsorted(self._starts, numbers)]
@@ -123,6 +130,28 @@ class TableCodec(Codec):
 
     def load(self, stored: Array, out: Array) -> None:
         np.copyto(out, self._table[stored.astype(np.int64) - self._first])
+
+
+def codec_of(
+    parameters: QuantizationParameters,
+    dtype: np.dtype[Any],
+    nan: NanResult = "storage-min",
+) -> Codec | None:
+    """
+    How numbers are stored; `None` if they are rounded to integers.
+
+    Args:
+        parameters: what says which storage it is.
+        dtype: the float type that numbers have.
+        nan: what NaN becomes.
+    """
+    storage_range = parameters.storage_min, parameters.storage_max
+    number = 0 if nan == "stored-zero" else parameters.storage_min
+    if (format := parameters.small_float) is not None:
+        return FloatCodec(format, storage_range, number)
+    if parameters.table is not None:
+        return TableCodec(parameters, dtype, number)
+    return None
 
 
 def nearest_steps(

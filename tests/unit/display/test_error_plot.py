@@ -8,10 +8,22 @@ import numpy as np
 import pytest
 from IPython.core.formatters import DisplayFormatter
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerType, bf16, f32, i8, i32
+from xdsl.dialects.builtin import (
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    IntegerType,
+    Signedness,
+    bf16,
+    f16,
+    f32,
+    i8,
+    i32,
+)
 
 from xdsl_quant.dialects.quant import (
     CalibratedQuantizedType,
+    QuantileType,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
@@ -118,6 +130,140 @@ def test_bins_of_wide_storage():
     assert len(counts) == 128
     assert (edges[0], edges[-1]) == (-(2.0**31) - 0.5, 2.0**31 - 0.5)
     assert counts.sum() == 64
+
+
+def _drawn(axes: Any) -> list[float]:
+    return [float(line.get_xdata()[0]) for line in axes.lines]
+
+
+def _spans(axes: Any) -> list[tuple[float, float]]:
+    """What is drawn as saturated."""
+    return [
+        (span.get_x(), span.get_x() + span.get_width()) for span in axes.patches[1:]
+    ]
+
+
+def _above(number: float) -> float:
+    return float(np.nextafter(number, np.inf))
+
+
+def test_grid_of_f4_has_steps_that_grow():
+    values = np.array([-7, -3.6, 0, 0.3, 3, 7, 8, 100], np.float32) / 4
+    quantized_type = UniformQuantizedType(Float4E2M1FNType(), f32, 0.25)
+    figure = _figure(values, quantized_type)
+    grid, error = figure.axes
+    positive = [0.5, 1, 1.5, 2, 3, 4, 6]
+    assert _drawn(grid) == [*(-x for x in reversed(positive)), 0, *positive]
+    assert {line.get_ydata()[1] for line in grid.lines} == {1}
+    # 7 is rounded as if there were an 8, and is the last number that becomes 6.
+    counts, edges = _bars(grid)
+    assert edges[0] == -7
+    assert edges[-1] == pytest.approx(14)
+    assert _spans(grid) == [(_above(7), edges[-1])]
+    assert counts[edges[:-1] >= _above(7)].sum() == 2
+    assert counts.sum() == 8
+    assert grid.get_xscale() == "linear"
+    (axis_of_values,) = grid.child_axes
+    figure.draw_without_rendering()
+    assert axis_of_values.get_xlim() == (-7 / 4, edges[-1] / 4)
+    assert _bars(error)[1][-1] == 100 / 4 - 6 / 4
+    assert figure.get_suptitle() == (
+        "f4E2M1FN for f32: SQNR 0.6 dB, largest error 23.5, saturated 25.00%"
+    )
+
+
+def test_grid_of_a_float_storage_range():
+    parameters = QuantizationParameters(1.0, storage="f4E2M1FN", storage_min=-1)
+    grid, _ = _figure([-1.5, -1.25, 0.5, 6], parameters).axes
+    assert _drawn(grid) == [-1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    # -1.25 would be the middle of -1.5 and -1.
+    assert [end for _, end in _spans(grid)] == [-1.25]
+
+
+def test_grid_of_f8_is_logarithmic():
+    values = np.array([[448, 464], [465, 2.0**-9], [-0.4, 0]], np.float32) / 2
+    quantized_type = UniformQuantizedType(Float8E4M3FNType(), f32, 0.5)
+    figure = _figure(values, quantized_type)
+    grid, _ = figure.axes
+    steps = [*range(8), *(m * 2**e for e in range(15) for m in range(8, 16)), 2**18]
+    numbers = [step * 2.0**-9 for step in steps if step * 2.0**-9 <= 448]
+    assert _drawn(grid) == [*(-x for x in reversed(numbers[1:])), *numbers]
+    assert {line.get_ydata()[1] for line in grid.lines} == {0.05}
+    assert grid.get_xscale() == "symlog"
+    assert grid.get_xticks().tolist() == [-100, -1, -0.01, 0, 0.01, 1, 100]
+    counts, edges = _bars(grid)
+    assert edges[0] == -464
+    assert [start for start, _ in _spans(grid)] == [_above(464)]
+    assert counts[edges[:-1] >= _above(464)].tolist() == [1]
+    assert counts.sum() == 6
+    assert not grid.child_axes
+    assert "largest error 8.5, saturated 16.67%" in figure.get_suptitle()
+
+
+def test_grid_of_a_table():
+    table = [-1.0, -0.25, 0.5, 0.125, 2.0, 0.0, 0.75, 1.0]
+    ui4 = IntegerType(4, Signedness.UNSIGNED)
+    quantile = QuantileType(ui4, f16, table, storage_type_min=0, storage_type_max=7)
+    quantized_type = UniformQuantizedType(quantile, f32, 0.5, 3)
+    # In units of stored values, with the zero point: -2, -1, 0.6, 2, 2.01.
+    values = ((np.array([-2, -1, 0.6, 2, 2.01]) - 3) / 2).astype(np.float32)
+    figure = _figure(values, quantized_type)
+    grid, error = figure.axes
+    assert _drawn(grid) == sorted(table)
+    (first, low), (high, last) = _spans(grid)
+    assert (low, high) == (-1, _above(2))
+    # Bins have the same width outside of the grid.
+    assert (first, last) == pytest.approx((-1 - 43 * 3 / 128, 2 + 3 / 128))
+    counts, edges = _bars(grid)
+    assert counts[edges[:-1] >= _above(2)].sum() == 1
+    assert counts[edges[:-1] < -1].sum() == 1
+    assert _bars(error)[1][-1] == 0.5
+    assert figure.get_suptitle() == (
+        "u4 index of 8 numbers for f32: SQNR 16.8 dB, largest error 0.5, saturated 40.00%"
+    )
+    parameters = QuantizationParameters(
+        0.5, 3, storage="u4", table=table, storage_min=1, storage_max=3
+    )
+    grid, _ = _figure(values, parameters).axes
+    assert _drawn(grid) == [-0.25, 0.125, 0.5]
+
+
+def test_channels_of_float_storage():
+    values = _normal((4, 3))
+    quantized_type = UniformQuantizedPerAxisType(
+        Float8E5M2Type(), f32, [0.5, 0.25, 2.0], quantized_dimension=1
+    )
+    parameters = QuantizationParameters.from_type(quantized_type)
+    values[0, 0] = np.nan
+    grid, _, sqnr = _figure(values, quantized_type).axes
+    assert len(_drawn(grid)) == 247
+    assert _bars(grid)[0].sum() == 11
+    expected = np.asarray(measure_error(values, parameters, per="channel").sqnr)
+    assert _bars(sqnr)[0].tolist() == [0.0, *expected[1:].tolist()]
+
+
+def test_table_of_one_number():
+    parameters = QuantizationParameters(1.0, storage="u1", table=[0.5, 0.5])
+    grid, _ = _figure([0.5, 3e38], parameters).axes
+    assert _drawn(grid) == [0.5]
+    assert _bars(grid)[0].sum() == 2
+
+
+def test_quotients_that_are_infinite():
+    parameters = QuantizationParameters(1e-300, expressed="f64")
+    grid, _ = _figure([1.0, 1e10], parameters).axes
+    counts, _ = _bars(grid)
+    assert (counts[-1], counts.sum()) == (2, 2)
+
+
+def test_large_table_is_not_drawn():
+    table = np.linspace(-1, 1, 1000)
+    parameters = QuantizationParameters(1.0, storage="u10", table=table)
+    grid, _ = _figure([0.1, 0.2], parameters).axes
+    assert not _drawn(grid)
+    counts, edges = _bars(grid)
+    assert (counts.size, counts.sum()) == (128, 2)
+    assert (edges[0], edges[-1]) == (-1, _above(1))
 
 
 def _per_axis(scales: Any, dimension: int) -> UniformQuantizedPerAxisType:
