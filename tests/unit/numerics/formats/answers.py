@@ -19,6 +19,7 @@ from xdsl_quant.numerics.formats.block_scaled import BlockScaled
 from xdsl_quant.numerics.formats.gguf import GGUFFormat
 from xdsl_quant.numerics.formats.mx import NVFP4_FORMAT, MXFormat, ScaleRule
 from xdsl_quant.numerics.formats.nf4 import NF4_FORMAT
+from xdsl_quant.numerics.small_floats import small_float
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -102,12 +103,18 @@ def gguf_inputs(random: np.random.Generator, rows: int = 128) -> Arrays:
 
 def torchao_inputs(random: np.random.Generator, rows: int = 128) -> Arrays:
     """
-    Values without NaN, and without blocks of which the scale would be less than 2^-126,
-    which torchao divides by another one.
+    Values without NaN, and without two kinds of blocks: those whose scale would be less
+    than 2^-126, which torchao divides by another one; and those whose scale with the rule
+    `rceil` is just above a power of two, whose logarithm torchao rounds to an integer.
     """
     values = drawn_values(random, rows)
-    blocks = _largest(values.reshape(-1, 2, 32)).min(-1)
+    of_blocks = _largest(values.reshape(-1, 2, 32))
+    blocks = of_blocks.min(-1)
     is_right = ~np.isnan(blocks) & ((blocks > 1e-30) | (_largest(values) == 0))
+    for each in MX.values():
+        if each.type != "i8":
+            mantissas, _ = np.frexp(of_blocks / small_float(each.type).largest)
+            is_right &= ~((mantissas > 0.5) & (mantissas < 0.5 + 2.0**-19)).any(-1)
     values = values[is_right]
     finite = values[(_largest(values) < 1e9)]
     return {"values": values, "finite": finite}
