@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xdsl_quant.numerics.small_floats import small_float
+
 from .building import has_identity_layout
 from .compilation_error import CompilationError
 from .mlir_bindings import arith, cf, functions_in, ir, linalg, made_by, memref, ops_in
@@ -69,10 +71,11 @@ def _uncast(buffer: Any) -> Any:
 
 def store_whole_bytes(module: Any) -> None:
     """
-    Store integers with 8, 16, 32 or 64 bits, whatever their width in registers is.
+    Store integers with 8, 16, 32 or 64 bits, whatever their width in registers is, and
+    floats of fewer than 8 bits as integers of 8.
 
     With other widths, such as i4 and i1, MLIR reads some constants wrong, and some loads
-    and stores terminate the process.
+    and stores terminate the process. Of others LLVM makes no vectors.
     """
     for op in ops_in(module):
         for region in op.regions:
@@ -89,20 +92,32 @@ def store_whole_bytes(module: Any) -> None:
         (value,), (buffer, *indices) = load.results, load.operands
         if buffer.type.element_type != value.type:
             with ir.InsertionPoint(load), load.location:
-                whole = memref.load(buffer, indices)
-                value.replace_all_uses_with(arith.trunci(value.type, whole))
+                number = arith.trunci(
+                    _bits_of(value.type), memref.load(buffer, indices)
+                )
+                if number.type != value.type:
+                    number = arith.bitcast(value.type, number)
+                value.replace_all_uses_with(number)
             load.erase()
     for store in ops_in(module, "memref.store"):
         value, whole_type = store.operands[0], store.operands[1].type.element_type
         if whole_type != value.type:
             with ir.InsertionPoint(store), store.location:
-                store.operands[0] = arith.extui(whole_type, value)
+                bits = _bits_of(value.type)
+                number = value if bits == value.type else arith.bitcast(bits, value)
+                store.operands[0] = arith.extui(whole_type, number)
     module.operation.verify()
+
+
+def _bits_of(type_: Any) -> Any:
+    """The integer type with the bits of a number."""
+    return ir.IntegerType.get_signless(type_.width)
 
 
 def _in_bytes(type_: Any) -> Any:
     """
-    A memref type with integers of whole bytes; any other type as it is.
+    A memref type with integers of whole bytes, also for floats that have fewer bits; any
+    other type as it is.
 
     Raises:
         CompilationError: if integers are wider than 64 bits, but not as wide as in memory:
@@ -111,7 +126,10 @@ def _in_bytes(type_: Any) -> Any:
     if not isinstance(type_, ir.MemRefType | ir.UnrankedMemRefType):
         return type_
     element_type = type_.element_type
-    if not isinstance(element_type, ir.IntegerType):
+    is_float = isinstance(element_type, ir.FloatType)
+    if not isinstance(element_type, ir.IntegerType) and not (
+        is_float and element_type.width < 8
+    ):
         return type_
     if element_type.width > 64:
         if element_type.width % 128:
@@ -143,7 +161,7 @@ def _update_constant(constant: Any) -> None:
     constant.attributes["type"] = ir.TypeAttr.get(whole)
     elements = constant.attributes["initial_value"]
     if isinstance(elements, ir.DenseElementsAttr):
-        integers = _integers(elements, type_.element_type.width)
+        integers = _integers(elements, type_.element_type)
         dtype = f"int{whole.element_type.width}"
         constant.attributes["initial_value"] = ir.DenseElementsAttr.get(
             np.broadcast_to(integers, type_.shape).astype(dtype, order="C"),
@@ -151,26 +169,30 @@ def _update_constant(constant: Any) -> None:
         )
 
 
-def _integers(elements: Any, width: int) -> NDArray[np.int64]:
+def _integers(elements: Any, element_type: Any) -> NDArray[np.int64]:
     """
-    The elements of a tensor attribute, of widths that the bindings do not give access to.
+    The elements of a tensor attribute, of widths that the bindings do not give access to;
+    of floats their codes.
 
     Bits above the width are undefined. Of equal elements there may be only one.
     """
-    if width == 1:
+    if element_type.width == 1:
         return np.array(elements).astype(np.int64)
-    if elements.is_splat:
-        return np.array(elements.get_splat_value().value, np.int64)
     text, _, _ = str(elements).rpartition(":")
-    if (found := re.search('"0x(.*)"', text)) is None:
-        return np.array(re.findall(r"-?\d+", text), np.int64).reshape(
-            elements.type.shape
+    if (found := re.search('"0x(.*)"', text)) is not None:
+        # Each number in as many bytes as it needs, the lowest first.
+        data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
+        data = data.reshape(-1, (element_type.width + 7) // 8)
+        integers = np.pad(data, [(0, 0), (0, 8 - data.shape[-1])]).view("<i8")
+    else:
+        numbers = np.array(re.findall(r"-?\d[-+.e\d]*", text))
+        integers = (
+            small_float(str(element_type)).encode(numbers.astype(np.float64))
+            if isinstance(element_type, ir.FloatType)
+            else numbers
         )
-    # Each number in as many bytes as it needs, the lowest first.
-    data = np.frombuffer(bytes.fromhex(found[1]), np.uint8)
-    data = data.reshape(*elements.type.shape, (width + 7) // 8)
-    padding = [(0, 0)] * elements.type.rank + [(0, 8 - data.shape[-1])]
-    return np.pad(data, padding).view("<i8")[..., 0]
+    is_splat = integers.size == 1
+    return integers.astype(np.int64).reshape(() if is_splat else elements.type.shape)
 
 
 _NARROWING = (

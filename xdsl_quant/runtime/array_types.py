@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 
 from xdsl_quant.dialects.quant.ops import has_signless_integers
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
-from xdsl_quant.numerics.arrays import check_bounds, check_unmasked, sign_extended
+from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import rounded
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS
 from xdsl_quant.transforms.building.arrays import (
@@ -133,11 +133,7 @@ def _checked_array(
         given == np.uint8
         and (format := SMALL_FLOATS.get(_stored_name(type_))) is not None
     ):
-        last = (1 << format.bits) - 1
-        message = (
-            f"{name} contains {{}}, but codes of '{shortened(type_)}' are 0 to {last}"
-        )
-        check_bounds(array, 0, last, message)
+        _check_codes(array, format.bits, type_, name)
         return array.view(dtype)
     is_same_bits = has_same_size and given.kind in "iu" and dtype.kind == "i"
     if given != dtype and not (is_same_bits and is_signless(type_)):
@@ -168,6 +164,16 @@ def is_signless(type_: Attribute) -> bool:
     return is_index or has_signless_integers(type_)
 
 
+def _check_codes(
+    array: NDArray[np.uint8], width: int, type_: Attribute, name: str
+) -> None:
+    last = (1 << width) - 1
+    if width < 8 and array.size and (largest := int(array.max())) > last:
+        raise ValueError(
+            f"{name} contains {largest}, but codes of '{shortened(type_)}' are 0 to {last}"
+        )
+
+
 def _check_range(
     array: NDArray[Any],
     width: int,
@@ -180,7 +186,10 @@ def _check_range(
     high = (1 << (width - is_signed)) - 1
     if not array.size:
         return
-    for value in (int(array.min()), int(array.max())):
+    # An array of weights is large, and those without a sign need one look only.
+    ends = (array.max,) if array.dtype.kind == "u" else (array.min, array.max)
+    for end in ends:
+        value = int(end())
         if not low <= value <= high:
             raise ValueError(
                 f"{name} contains {value}, but '{shortened(type_)}' takes {low} to {high}"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xdsl_quant.execution import CompilationError, compile
+from xdsl_quant.numerics.small_floats import small_float
 
 ROWS = 4
 GUARD = 64
@@ -161,3 +162,64 @@ func.func @f(%x: tensor<512xi32>) -> (tensor<512xi32>, tensor<512xi32>) {{
         return
     with pytest.raises(CompilationError, match=f"integers of {width} bits in memory"):
         compile(text)
+
+
+@pytest.mark.parametrize("name", ["f4E2M1FN", "f6E2M3FN", "f6E3M2FN"])
+def test_narrow_floats_are_bytes_in_memory(name: str):
+    """LLVM makes no vectors of loads and stores of 4 or 6 bits."""
+    ir: Any = import_module("mlir.ir")
+    loop_fixes: Any = import_module("xdsl_quant.execution.loop_fixes")
+    text = f"""
+        memref.global "private" constant @few : memref<3x{name}> = dense<[0.5, -2.0, 1.5]>
+        memref.global "private" constant @same : memref<3x{name}> = dense<-2.0>
+        func.func @f(%from: memref<?x{name}>, %to: memref<?x{name}>, %i: index) {{
+          %x = memref.load %from[%i] : memref<?x{name}>
+          %y = arith.negf %x : {name}
+          memref.store %y, %to[%i] : memref<?x{name}>
+          return
+        }}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        loop_fixes.store_whole_bytes(module)
+        printed = str(module)
+    width = small_float(name).bits
+    few, same = (small_float(name).encode(x).tolist() for x in ([0.5, -2, 1.5], -2.0))
+    assert f"memref<3xi8> = dense<{few}>" in printed
+    assert f"memref<3xi8> = dense<{same}>" in printed
+    assert f"x{name}>" not in printed
+    for line in (
+        "memref.load %arg0[%arg2] : memref<?xi8>",
+        f"arith.trunci %0 : i8 to i{width}",
+        f"arith.bitcast %1 : i{width} to {name}",
+        f"arith.bitcast %3 : {name} to i{width}",
+        f"arith.extui %4 : i{width} to i8",
+        "memref.store %5, %arg1[%arg2] : memref<?xi8>",
+    ):
+        assert line in printed
+
+
+@pytest.mark.parametrize("count", [1, 5, 300])
+@pytest.mark.parametrize("name", ["i4", "f4E2M1FN", "f6E2M3FN", "f8E4M3FN"])
+def test_constants_of_narrow_numbers(name: str, count: int):
+    rng = np.random.default_rng(count)
+    numbers = rng.choice(
+        [0, 0.5, -1.5, 2, -6, 3] if name[0] == "f" else range(-8, 8), count
+    )
+    type_ = f"tensor<{count}x{name}>"
+    text = f"""
+        func.func @f(%i: tensor<{count}xindex>) -> {type_} {{
+          %c = arith.constant dense<{numbers.tolist()}> : {type_}
+          %e = tensor.empty() : {type_}
+          %r = linalg.generic {{
+              indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+              iterator_types = ["parallel"]}}
+              ins(%i : tensor<{count}xindex>) outs(%e : {type_}) {{
+            ^bb0(%k: index, %o: {name}):
+              %x = tensor.extract %c[%k] : {type_}
+              linalg.yield %x : {name}
+          }} -> {type_}
+          return %r : {type_}
+        }}"""
+    order = rng.permutation(count)
+    found = np.asarray(compile(text)(order))
+    np.testing.assert_array_equal(found.astype(np.float64), numbers[order])

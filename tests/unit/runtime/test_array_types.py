@@ -245,3 +245,20 @@ def test_long_types_are_shortened():
 def test_shape_text():
     assert shape_text((2, -(2**63), 3)) == "2x?x3"
     assert shape_text(()) == ""
+
+
+def test_types_are_printed_in_messages_only(monkeypatch: pytest.MonkeyPatch):
+    """The text of a type may have the scales of a million blocks."""
+
+    def printed(type_: Attribute) -> str:
+        raise AssertionError(type_.name)
+
+    monkeypatch.setattr("xdsl_quant.runtime.array_types.shortened", printed)
+    for text, array in (
+        ("tensor<3x!quant.uniform<f4E2M1FN:f32, 0.5>>", np.array([0, 7, 15], np.uint8)),
+        ("tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>", np.array([0, 255], np.uint8)),
+        ("tensor<2x!quant.uniform<u4:f32, 0.5>>", np.array([0, 15], np.uint8)),
+        ("tensor<2x!quant.uniform<i4:f32, 0.5>>", np.array([-8, 7], np.int8)),
+    ):
+        found = accept(array, text)
+        np.testing.assert_array_equal(found.view(array.dtype), array)

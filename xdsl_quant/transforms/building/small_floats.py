@@ -68,17 +68,18 @@ def decoded(
     magnitude = signed & (format.sign_bit - 1)
     shift = 23 - format.mantissa_bits
     bits = (magnitude << shift) + ((127 - format.bias) << 23)
-    # With the next exponent, a subnormal number has an implicit bit that it must not have.
-    subnormal = (bits + (1 << 23)).bits_as_float(f32) - format.smallest_normal
-    is_normal = magnitude >= 1 << format.mantissa_bits
-    value = _where(is_normal, bits.bits_as_float(f32), subnormal)
+    number = bits.bits_as_float(f32)
+    # A subnormal number has no implicit bit. What is right for those is the smaller one for
+    # those only.
+    subnormal = number + number - format.smallest_normal
+    value = _where(subnormal < number, subnormal, number)
     if format.largest_code + 1 < format.sign_bit:
         value = _where(magnitude > format.largest_code, math.nan, value)
     if format.infinity is not None:
         value = _where(magnitude == format.infinity, math.inf, value)
     if format.nan == format.sign_bit:
         value = _where(signed == -format.sign_bit, math.nan, value)
-    return _where(signed < 0, -value, value)
+    return (value.bits() + (signed & (-1 << 31))).bits_as_float(f32)
 
 
 def _power_of_two(code: IntegerExpression) -> FloatExpression:
