@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from xdsl_quant.dialects.quant import QuantizedType
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType, QuantizedType
 from xdsl_quant.numerics import QuantizationParameters
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.extras import missing_package
@@ -45,7 +45,7 @@ def plot_error(
     Raises:
         TypeError: if an array has another dtype, or `quantized_type` is no type.
         ValueError: if there are no finite values, the type does not fit the shape or is no
-            uniform type, or there is no such rounding.
+            uniform type (it may not be block-scaled either), or there is no such rounding.
         ImportError: if matplotlib is not installed.
     """
     try:
@@ -54,6 +54,10 @@ def plot_error(
         if e.name is None or e.name.partition(".")[0] != "matplotlib":
             raise
         raise missing_package("plot_error", "matplotlib", "notebook") from None
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        raise ValueError(
+            "plot_error has no plot of type '!quant.block_scaled', use '!quant.uniform'"
+        )
     if not isinstance(quantized_type, QuantizationParameters):
         quantized_type = QuantizationParameters.from_type(quantized_type)
     rounding = Rounding(rounding_mode, zero_point_order)

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     CalibratedQuantizedType,
     QuantileType,
     UniformQuantizedPerAxisType,
@@ -429,6 +430,14 @@ def test_compact_scales_of_unranked_tensors():
 def test_type_without_scales():
     with pytest.raises(ValueError, match="uniform"):
         plot_error([1.0], CalibratedQuantizedType(f32, -1.0, 1.0))
+
+
+def test_block_scaled_type():
+    quantized_type = BlockScaledQuantizedType(
+        Float4E2M1FNType(), f32, np.ones(1, np.float16), block_sizes={0: 1}
+    )
+    with pytest.raises(ValueError, match="plot_error has no plot of type"):
+        plot_error([1.0], quantized_type)
 
 
 def test_parameters_instead_of_a_type():

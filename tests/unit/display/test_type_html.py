@@ -9,14 +9,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from IPython.core.formatters import DisplayFormatter
-from xdsl.dialects.builtin import IntegerType, Signedness, bf16, f32, i8
+from xdsl.dialects.builtin import (
+    Float6E2M3FNType,
+    Float8E4M3FNType,
+    Float8E8M0FNUType,
+    IntegerType,
+    Signedness,
+    bf16,
+    f32,
+    i8,
+)
 
 from tests.unit.display.html_tree import parse_html, text_of
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
+    BlockScaledQuantizedType,
     CalibratedQuantizedType,
     NoQuantizedType,
     QuantizedType,
+    StoredNumbersAttr,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
@@ -51,6 +62,12 @@ def _per_axis(scales: object, zero_points: object = None):
         None if zero_points is None else np.asarray(zero_points),
         quantized_dimension=1,
     )
+
+
+def _powers(codes: object) -> StoredNumbersAttr:
+    """Powers of two, and NaN for 255."""
+    array = np.array(codes, np.uint8)
+    return StoredNumbersAttr.from_array(array, Float8E8M0FNUType())
 
 
 @pytest.mark.parametrize(
@@ -106,6 +123,40 @@ def _per_axis(scales: object, zero_points: object = None):
                 ),
                 "scales": "12: min 0.25, median 1.625, max 3",
                 "zero points": "-6 to 5",
+            },
+        ),
+        (
+            UniformQuantizedType(Float8E4M3FNType(), f32, 0.5, storage_type_min=-2),
+            {
+                "kind": "uniform, per-tensor",
+                "storage": "f8E4M3FN, -2 to 448",
+                "expressed": "f32",
+                "scale": "0.5",
+                "zero point": "0",
+            },
+        ),
+        (
+            BlockScaledQuantizedType(
+                Float6E2M3FNType(),
+                f32,
+                _powers([[127, 255]]),
+                block_sizes={1: 32, 0: 1},
+            ),
+            {
+                "kind": "block-scaled",
+                "storage": "f6E2M3FN, -7.5 to 7.5",
+                "expressed": "f32",
+                "blocks": "1 x 2, size 1 along dimension 0, size 32 along dimension 1",
+                "type of scales": "f8E8M0FNU",
+                "scales": "1, nan",
+            },
+        ),
+        (
+            AnyQuantizedType(IntegerType(32), f32),
+            {
+                "kind": "any",
+                "storage": "i32, -2147483648 to 2147483647",
+                "expressed": "f32",
             },
         ),
         (
@@ -170,6 +221,35 @@ def test_curve_of_many_scales_is_a_band_that_has_every_outlier():
     assert all(x < next_x for (x, _), (next_x, _) in pairwise(upper))
     assert {y for _, y in lower} == {38.0}
     assert {i: y for i, (_, y) in enumerate(upper) if y != 38.0} == {24: 20.0, 199: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("codes", "text", "label"),
+    [
+        (
+            [127, 128, 255] * 3,
+            "9: min 1, median 1.5, max 2, 3 NaN",
+            "6 scales from 1 to 2",
+        ),
+        ([255] * 9, "9: all NaN", None),
+    ],
+)
+def test_scales_that_are_nan(codes: list[int], text: str, label: str | None):
+    quantized_type = BlockScaledQuantizedType(
+        i8, f32, _powers(codes), block_sizes={0: 32}
+    )
+    assert _rows(quantized_type)["scales"] == text
+    labels = [svg.attrib["aria-label"] for svg in _tree(quantized_type).iter("svg")]
+    assert labels == ([] if label is None else [label])
+    assert "nan" not in type_html(quantized_type)
+
+
+def test_label_of_offsets():
+    quantized_type = BlockScaledQuantizedType(
+        i8, f32, _powers([127] * 9), block_sizes={0: 32}, offsets=_powers([128] * 9)
+    )
+    labels = [svg.attrib["aria-label"] for svg in _tree(quantized_type).iter("svg")]
+    assert labels == ["9 scales from 1 to 1", "9 offsets from 2 to 2"]
 
 
 def test_text_of_a_long_type_is_short():

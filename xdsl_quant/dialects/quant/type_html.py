@@ -79,17 +79,22 @@ def _sparkline(scales: NDArray[np.float64], title: str) -> str:
     )
 
 
-def _scales_text(scales: array[float]) -> str:
-    if len(scales) <= _MAX_LISTED:
-        return ", ".join(map(_number, scales))
+def _numbers_text(name: str, numbers: array[float]) -> str:
+    if len(numbers) <= _MAX_LISTED:
+        return ", ".join(map(_number, numbers))
     import numpy as np
 
-    values = np.frombuffer(scales)
+    values = np.frombuffer(numbers)
+    # A block scale of type f8E8M0FNU may be NaN.
+    finite = values[~np.isnan(values)]
+    if not finite.size:
+        return f"{values.size}: all NaN"
     low, median, high = map(
-        _number, map(float, (values.min(), np.median(values), values.max()))
+        _number, map(float, (finite.min(), np.median(finite), finite.max()))
     )
-    return f"{len(values)}: min {low}, median {median}, max {high}" + _sparkline(
-        values, f"{len(values)} scales from {low} to {high}"
+    nan = f", {values.size - finite.size} NaN" if finite.size < values.size else ""
+    return f"{values.size}: min {low}, median {median}, max {high}{nan}" + _sparkline(
+        finite, f"{finite.size} {name} from {low} to {high}"
     )
 
 
@@ -100,10 +105,10 @@ def _integers_text(integers: array[int]) -> str:
     return f"all {first}" if first == last else f"{first} to {last}"
 
 
-def _value_html(value: object) -> str:
+def _value_html(name: str, value: object) -> str:
     match value:
         case array(typecode="d"):
-            return _scales_text(cast("array[float]", value))
+            return _numbers_text(name.partition(",")[0], cast("array[float]", value))
         case array():
             return _integers_text(cast("array[int]", value))
         case float():
@@ -119,7 +124,8 @@ def type_html(quantized_type: QuantizedType) -> str:
     More than eight scales are summed up, and drawn as a small curve.
     """
     rows = "".join(
-        _row(name, _value_html(value)) for name, value in quantized_type.description()
+        _row(name, _value_html(name, value))
+        for name, value in quantized_type.description()
     )
     return (
         f'<table aria-label="!{quantized_type.name}" '

@@ -419,9 +419,24 @@ class StoredQuantizedType(QuantizedType, ABC):
             yield "storage", f"indices in {storage_type.storage_type}, {low} to {high}"
             yield f"values, {storage_type.quantile_type}", storage_type.quantile_array()
         else:
+            if not isinstance(storage_type, IntegerType):
+                low, high = _float_limits(storage_type, low, high)
             yield "storage", f"{self.storage_type_name}, {low} to {high}"
         if not isinstance(self.expressed_type, NoneAttr):
             yield "expressed", str(self.expressed_type)
+
+
+def _float_limits(
+    storage_type: FloatStorageType, low: int, high: int
+) -> tuple[str, str]:
+    """The storage range as floats: the integers do not say that 7.5 is in it."""
+    largest = float_format(storage_type).largest
+    limits = (
+        math.copysign(largest, limit) if abs(limit) == int(largest) else limit
+        for limit in (low, high)
+    )
+    first, last = (f"{limit:g}" for limit in limits)
+    return first, last
 
 
 # Arguments of constructors
