@@ -25,6 +25,7 @@ from xdsl_quant.dialects.quant import (
     BlockScaledQuantizedType,
     CalibratedQuantizedType,
     QuantileType,
+    StoredNumbersAttr,
     UniformQuantizedPerAxisType,
     UniformQuantizedSubChannelType,
     UniformQuantizedType,
@@ -433,8 +434,9 @@ def test_type_without_scales():
 
 
 def test_block_scaled_type():
+    scales = StoredNumbersAttr.from_array(np.ones(1, np.float16), f16)
     quantized_type = BlockScaledQuantizedType(
-        Float4E2M1FNType(), f32, np.ones(1, np.float16), block_sizes={0: 1}
+        Float4E2M1FNType(), f32, scales, block_sizes={0: 1}
     )
     with pytest.raises(ValueError, match="plot_error has no plot of type"):
         plot_error([1.0], quantized_type)
