@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 from pygments.token import Comment, Generic, Keyword, Name, Number
 
+from docs.tooling.grids_picture import GRIDS_PICTURE, element_grids, grids_picture
 from docs.tooling.mlir_lexer import MLIRConsoleLexer, MLIRLexer
 from docs.tooling.overview_picture import PICTURE, overview_picture
 from tests.conformance.differences import DIFFERENCES
@@ -146,6 +147,18 @@ def test_output_of_a_command_is_highlighted_if_it_is_mlir():
 
 def test_picture_is_what_its_script_draws():
     assert PICTURE.read_text() == overview_picture()
+    assert GRIDS_PICTURE.read_text() == grids_picture()
+
+
+def test_picture_of_grids_has_the_numbers_of_each_type():
+    grids = {grid.name: grid for grid in element_grids()}
+    assert grids["i4"].numbers.tolist() == [*range(-8, 8)]
+    assert grids["u2"].numbers.tolist() == [0, 1, 2, 3]
+    positive = [0.5, 1, 1.5, 2, 3, 4, 6]
+    negative = [-x for x in reversed(positive)]
+    assert grids["f4E2M1FN"].numbers.tolist() == [*negative, 0, *positive]
+    assert grids["f4E2M1FN"].formats == ("MXFP4", "NVFP4", "GGUF_MXFP4")
+    assert grids["NF4 table"].numbers[[0, 7, 15]].tolist() == [-1, 0, 1]
 
 
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
