@@ -135,8 +135,7 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
         if isinstance(low, IntAttr) and isinstance(high, IntAttr):
             return low.data, high.data
         count = 1 << self.bitwidth
-        least = -count // 2 if self.is_signed else 0
-        return least, least + count - 1
+        return (-(count >> 1), (count >> 1) - 1) if self.is_signed else (0, count - 1)
 
     def quantile_array(self) -> array[float]:
         """The values, in the order of the stored numbers."""

@@ -258,6 +258,11 @@ def test_wrong_arguments(make: Callable[[], object], message: str):
             "(16)",
         ),
         (
+            lambda: QuantileType(IntegerType(0, Signedness.SIGNED), f16, [1.0]),
+            "quantile LUT size (1) must equal the number of representable storage values "
+            "(0)",
+        ),
+        (
             lambda: QuantileType(IntegerType(100000), f16, [1.0]),
             "quantile LUT size (1) must equal the number of representable storage values "
             "(2**100000)",
