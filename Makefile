@@ -12,10 +12,11 @@ export NO_MKDOCS_2_WARNING := 1
 
 BIN := .venv/bin
 READY := .venv/.ready
+MLIR24_READY := .venv-mlir24/.ready
 TOSA_READY := .venv-tosa/.ready
 PACKAGES := pyproject.toml examples/ml_dialect/pyproject.toml
 
-.PHONY: help venv demo tests pytest filecheck lint pages format fuzz prove prove-mutants oracles \
+.PHONY: help venv demo tests pytest filecheck lint pages format fuzz mlir24 prove prove-mutants oracles \
 	formats cpus tosa-tools host-check xdsl-versions mutants quantizers bench notebook docs clean
 
 help:
@@ -26,7 +27,8 @@ help:
 	@echo "make lint       ruff and basedpyright"
 	@echo "make pages      build the documentation strictly, without running notebooks"
 	@echo "make format     format the code"
-	@echo "make fuzz       compare random inputs with MLIR (SECONDS=600 SEED=0)"
+	@echo "make fuzz       compare random inputs with MLIR 22 and 24 (SECONDS=600 SEED=0)"
+	@echo "make mlir24     install MLIR 24 for 'make tests' and 'make fuzz', into .venv-mlir24"
 	@echo "make prove      prove what holds of casts of many types (fifteen minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
@@ -83,8 +85,21 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: $(READY)
+fuzz: $(READY) $(MLIR24_READY)
 	$(BIN)/python -m tests.conformance.fuzz --seconds $(SECONDS) --seed $(SEED)
+	test ! -e $(MLIR24_READY) || $(BIN)/python -m tests.conformance.fuzz \
+		--release 24 --seconds $(SECONDS) --seed $(SEED)
+
+mlir24: $(MLIR24_READY)
+
+# A build of MLIR's main branch. --no-deps, as only the bindings of MLIR are used.
+$(MLIR24_READY): Makefile
+	@rm -rf .venv-mlir24
+	$(PYTHON) -m venv .venv-mlir24
+	@.venv-mlir24/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps 'torch-mlir==20261001' && touch $@ || \
+		{ rm -rf .venv-mlir24; \
+		echo "No MLIR 24 for this system: comparisons with it are skipped."; }
 
 prove: $(READY)
 	$(BIN)/python -m tests.proving

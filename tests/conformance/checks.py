@@ -19,6 +19,7 @@ from .differences import (
     explanation,
     is_normal_text,
     signless_spelling,
+    without_storage_casts,
 )
 from .real_mlir import Mlir
 from .this_package import answer_module, answer_type
@@ -40,8 +41,11 @@ class Mismatch(NamedTuple):
     comparison: Comparison
 
     def __str__(self) -> str:
-        text, mlir, ours = self.comparison
-        return f"{self.check}: {text!r}\n    MLIR: {_shown(mlir)}\n    ours: {_shown(ours)}"
+        text, mlir, ours, release = self.comparison
+        return (
+            f"{self.check}: {text!r}\n    MLIR {release}: {_shown(mlir)}\n"
+            f"    ours: {_shown(ours)}"
+        )
 
 
 def _shown(answer: Answer) -> str:
@@ -58,8 +62,8 @@ def our_pass(name: PassName) -> ModulePass:
 
 def agree(comparison: Comparison) -> bool:
     """Whether both implementations give the same answer; a crash is none."""
-    _, mlir, ours = comparison
-    return mlir == ours and not isinstance(ours, Crashed)
+    ours = comparison.ours
+    return comparison.mlir == ours and not isinstance(ours, Crashed)
 
 
 def _without_place(answer: Answer) -> Answer:
@@ -82,12 +86,17 @@ class Conformance:
         """What both implementations say about a text."""
         match subject:
             case "type":
-                return Comparison(text, self.mlir.type(text), answer_type(text))
+                return self._comparison(text, self.mlir.type(text), answer_type(text))
             case "op":
                 mlir = _without_place(self.mlir.run(text))
-                return Comparison(text, mlir, _without_place(self._reprinted(text)))
+                return self._comparison(
+                    text, mlir, _without_place(self._reprinted(text))
+                )
             case _:
                 return self._compare_pass(subject, text)
+
+    def _comparison(self, text: str, mlir: Answer, ours: Answer) -> Comparison:
+        return Comparison(text, mlir, ours, self.mlir.release)
 
     def check(self, subject: Subject, text: str) -> Mismatch | None:
         """Count the input and its outcome, and find what nobody can explain."""
@@ -124,7 +133,9 @@ class Conformance:
         expected = Accepted(text)
         if comparison.ours != expected:
             return Mismatch("type, printed", comparison._replace(mlir=expected))
-        if isinstance(comparison.mlir, Accepted) and is_normal_text(text):
+        if isinstance(comparison.mlir, Accepted) and is_normal_text(
+            text, self.mlir.release
+        ):
             # There is no excuse for a change of this text.
             comparison = comparison._replace(ours=expected)
             return None if agree(comparison) else Mismatch("type, printed", comparison)
@@ -138,7 +149,9 @@ class Conformance:
         mlir, ours = self.mlir.run(text), answer_module(text)
         if isinstance(mlir, Rejected):
             mlir = Rejected(mlir.diagnostics[:1])
-        return self._settle("type in a file", "type", Comparison(text, mlir, ours))
+        return self._settle(
+            "type in a file", "type", self._comparison(text, mlir, ours)
+        )
 
     def _reprinted(self, text: str, *, generic: bool = False) -> Answer:
         """
@@ -174,12 +187,18 @@ class Conformance:
         ours = answer_module(text, (our_pass(name),))
         if isinstance(ours, Rejected) and isinstance(mlir, Rejected):
             # A pass of MLIR fails with the words of its conversion framework.
-            return Comparison(text, mlir, mlir)
+            return self._comparison(text, mlir, mlir)
         if isinstance(ours, Accepted):
-            # Also where MLIR's pass fails, ours gives a module that MLIR accepts, after
-            # `ui8` is spelled `u8`: MLIR has no storage casts of the former.
-            reprinted = self.mlir.run(ours.text)
-            is_accepted = isinstance(reprinted, Accepted)
-            spelled = signless_spelling(ours.text)
-            ours = reprinted if is_accepted else self.mlir.run(spelled)
-        return Comparison(text, mlir, ours)
+            ours = self._reprinted_result(ours.text)
+        return self._comparison(text, mlir, ours)
+
+    def _reprinted_result(self, text: str) -> Answer:
+        """
+        A module of ours, printed by MLIR. Also where MLIR's pass fails, ours gives a module
+        that MLIR accepts, but for storage casts: it has none of `ui8`, floats and tables.
+        """
+        reprinted = self.mlir.run(text)
+        for spelled in signless_spelling(text), without_storage_casts(text):
+            if not isinstance(reprinted, Accepted):
+                reprinted = self.mlir.run(spelled)
+        return reprinted

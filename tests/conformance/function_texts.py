@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from xdsl.dialects.builtin import NoneAttr
+from xdsl.dialects.builtin import IntegerType, NoneAttr
 
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
@@ -21,7 +21,13 @@ from xdsl_quant.dialects.quant.storage_types import (
 )
 
 from .op_texts import DYNAMIC, Shape, container, encoding, fitting_shape, quantized_type
-from .type_texts import COMMON_FLOATS, one_in
+from .type_texts import (
+    COMMON_FLOATS,
+    StorageGenerator,
+    integer_storage,
+    main_storage,
+    one_in,
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ def _is_usable(type_: QuantizedType) -> bool:
     if isinstance(type_, AnyQuantizedType | CalibratedQuantizedType):
         return False
     assert isinstance(type_, StoredQuantizedType)
+    if not isinstance(type_.storage_type, IntegerType):
+        return True
     if type_.storage_type != type_.signless_storage_type:
         return False
     low = default_storage_min(type_.storage_type_integral_width, type_.is_signed)
@@ -77,10 +85,10 @@ def _is_usable(type_: QuantizedType) -> bool:
     return all(low <= z <= high for z in _zero_points(type_))
 
 
-def quantized_value_type(rng: Random) -> ValueType:
+def quantized_value_type(rng: Random, storage: StorageGenerator) -> ValueType:
     """A value type that the verifiers accept; seldom one that a pass refuses."""
     while not (
-        _fits_a_tensor(type_ := quantized_type(rng))
+        _fits_a_tensor(type_ := quantized_type(rng, storage))
         and (_is_usable(type_) or one_in(rng, 40))
     ):
         pass
@@ -119,6 +127,7 @@ class _Function:
 
     rng: Random
     name: str
+    storage: StorageGenerator
     arguments: list[ValueType] = field(default_factory=list[ValueType])
     values: list[tuple[str, ValueType]] = field(
         default_factory=list[tuple[str, ValueType]]
@@ -191,7 +200,9 @@ class _Function:
         """A call of a function that is declared for it."""
         rng = self.rng
         operands = rng.choices(self.values, k=rng.randrange(3))
-        results = [random_value_type(rng) for _ in range(rng.randrange(2))]
+        results = [
+            random_value_type(rng, self.storage) for _ in range(rng.randrange(2))
+        ]
         names = [self._new_value(type_) for type_ in results]
         arguments = ", ".join(name for name, _ in operands)
         signature = (
@@ -236,9 +247,9 @@ def _result_text(types: list[ValueType]) -> str:
     return f"({', '.join(map(str, types))})"
 
 
-def random_value_type(rng: Random) -> ValueType:
+def random_value_type(rng: Random, storage: StorageGenerator) -> ValueType:
     """A quantized type, the types next to it, or something else."""
-    type_ = quantized_value_type(rng)
+    type_ = quantized_value_type(rng, storage)
     assert type_.quantized is not None
     if one_in(rng, 3):
         return type_.with_element(rng.choice([*_neighbours(type_.quantized).values()]))
@@ -249,7 +260,7 @@ def random_value_type(rng: Random) -> ValueType:
 
 def _add_arguments(function: _Function) -> None:
     for _ in range(function.rng.randint(1, 3)):
-        type_ = quantized_value_type(function.rng)
+        type_ = quantized_value_type(function.rng, function.storage)
         function.add_argument(type_)
         assert type_.quantized is not None
         expressed = type_.quantized.expressed_type
@@ -257,11 +268,13 @@ def _add_arguments(function: _Function) -> None:
             function.add_argument(type_.with_element(str(expressed)))
 
 
-def _function(rng: Random, index: int) -> _Function:
-    function = _Function(rng, f"f{index}")
+def _function(
+    rng: Random, index: int, storage: StorageGenerator, has_casts: bool
+) -> _Function:
+    function = _Function(rng, f"f{index}", storage)
     _add_arguments(function)
     for step in range(rng.randint(1, 6)):
-        match rng.randrange(12):
+        match rng.randrange(12) if has_casts else 11:
             case 11 | 10:
                 function.add_call(f"g{index}_{step}")
             case 9:
@@ -275,8 +288,23 @@ def _function(rng: Random, index: int) -> _Function:
     return function
 
 
-def function_text(rng: Random) -> str:
-    """A module of some functions."""
-    functions = [_function(rng, index) for index in range(rng.choice((1, 1, 2)))]
+def _module(rng: Random, storage: StorageGenerator, *, has_casts: bool = True) -> str:
+    functions = [
+        _function(rng, index, storage, has_casts)
+        for index in range(rng.choice((1, 1, 2)))
+    ]
     parts = [d + "\n" for function in functions for d in function.declarations]
     return "".join([*parts, *(function.text() for function in functions)])
+
+
+def function_text(rng: Random) -> str:
+    """A module of some functions."""
+    return _module(rng, integer_storage)
+
+
+def main_function_text(rng: Random) -> str:
+    """
+    A module of some functions with types that have float or quantile storage, as MLIR has
+    them since version 23. Half of them have no casts, which MLIR makes invalid IR of.
+    """
+    return _module(rng, main_storage, has_casts=one_in(rng, 2))

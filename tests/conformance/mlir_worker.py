@@ -31,15 +31,23 @@ Response = dict[str, Any]
 
 
 def _diagnostics(error: Any) -> list[tuple[int, int, str]]:
-    found: list[tuple[int, int, str]] = []
-    for diagnostic in error.error_diagnostics:
-        location = diagnostic.location
-        # The bindings of StableHLO do not tell what kind of location it is.
-        is_file = hasattr(location, "is_a_file") and location.is_a_file()
-        line = location.start_line if is_file else 0
-        column = location.start_col if is_file else 0
-        found.append((line, column, diagnostic.message))
-    return found
+    return [
+        (*_place(diagnostic.location), diagnostic.message)
+        for diagnostic in error.error_diagnostics
+    ]
+
+
+def _place(location: Any) -> tuple[int, int]:
+    """Line and column; zeros for a location that is not in a file."""
+    if hasattr(location, "is_a_file"):
+        is_in_file = location.is_a_file()
+        return (location.start_line, location.start_col) if is_in_file else (0, 0)
+    # Since MLIR 23, each kind of location is a class.
+    try:
+        location = _ir.FileLineColLoc(location)
+    except ValueError:
+        return 0, 0
+    return location.start_line, location.start_col
 
 
 def _run(request: Request) -> str:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from xdsl.dialects.builtin import Float80Type, Float128Type, NoneAttr
+from xdsl.dialects.builtin import Float80Type, Float128Type, IntegerType, NoneAttr
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from xdsl_quant.dialects.quant import (
@@ -15,7 +15,15 @@ from xdsl_quant.dialects.quant.number_arrays import int_array
 from xdsl_quant.dialects.quant.storage_types import default_storage_max
 
 from .this_package import parse_type
-from .type_texts import ALL_FLOATS, COMMON_FLOATS, one_in, valid_tokens
+from .type_texts import (
+    ALL_FLOATS,
+    COMMON_FLOATS,
+    StorageGenerator,
+    integer_storage,
+    main_storage,
+    one_in,
+    valid_tokens,
+)
 
 DYNAMIC = -1
 
@@ -29,15 +37,19 @@ def _aborts_mlir(type_: QuantizedType) -> bool:
         return True
     if not isinstance(type_, UniformQuantizedSubChannelType):
         return False
+    if not isinstance(type_.storage_type, IntegerType):
+        return True
     largest = default_storage_max(type_.storage_type_integral_width, True)
     return any(not 0 <= z <= largest for z in int_array(type_.zero_points))
 
 
-def quantized_type(rng: Random) -> QuantizedType:
+def quantized_type(
+    rng: Random, storage: StorageGenerator = integer_storage
+) -> QuantizedType:
     """A type that is valid, also for MLIR with assertions."""
     while True:
         try:
-            parsed = parse_type("".join(valid_tokens(rng)))
+            parsed = parse_type("".join(valid_tokens(rng, storage)))
         except (ParseError, DiagnosticException):
             continue
         assert isinstance(parsed, QuantizedType)
@@ -92,7 +104,9 @@ _OTHER_TYPES = (
 )
 
 
-def _partner(rng: Random, op: str, type_: QuantizedType) -> str:
+def _partner(
+    rng: Random, op: str, type_: QuantizedType, storage: StorageGenerator
+) -> str:
     """The element type on the other side of a cast; mostly the one that fits."""
     match rng.randrange(10):
         case 9:
@@ -100,7 +114,7 @@ def _partner(rng: Random, op: str, type_: QuantizedType) -> str:
         case 8:
             return rng.choice(ALL_FLOATS)
         case 7 if one_in(rng, 3):
-            return str(quantized_type(rng))
+            return str(quantized_type(rng, storage))
         case _ if op == "scast" and isinstance(type_, StoredQuantizedType):
             return str(type_.signless_storage_type)
         case _ if isinstance(type_.expressed_type, NoneAttr):
@@ -126,10 +140,10 @@ def _misshapen(rng: Random, shape: Shape) -> Shape:
     return shape
 
 
-def cast_types(rng: Random, op: str) -> tuple[str, str]:
+def cast_types(rng: Random, op: str, storage: StorageGenerator) -> tuple[str, str]:
     """Operand and result type of a cast; mostly such that they fit."""
-    type_ = quantized_type(rng)
-    partner = _partner(rng, op, type_)
+    type_ = quantized_type(rng, storage)
+    partner = _partner(rng, op, type_, storage)
     shape = fitting_shape(rng, type_)
     if one_in(rng, 5):
         shape = _misshapen(rng, shape)
@@ -151,10 +165,9 @@ def cast_types(rng: Random, op: str) -> tuple[str, str]:
     return types[1], types[0]
 
 
-def op_text(rng: Random) -> str:
-    """A module with one cast, in its own or in the generic form."""
+def _module(rng: Random, storage: StorageGenerator) -> str:
     op = rng.choice(("qcast", "dcast", "scast"))
-    source, result = cast_types(rng, op)
+    source, result = cast_types(rng, op, storage)
     attributes = " {note = 1 : i32}" if one_in(rng, 8) else ""
     if not one_in(rng, 2):
         cast = f"quant.{op} %x{attributes} : {source} to {result}"
@@ -166,3 +179,13 @@ def op_text(rng: Random) -> str:
         f"  return %y : {result}\n"
         "}\n"
     )
+
+
+def op_text(rng: Random) -> str:
+    """A module with one cast, in its own or in the generic form."""
+    return _module(rng, integer_storage)
+
+
+def main_op_text(rng: Random) -> str:
+    """The same with float or quantile storage, which MLIR has since version 23."""
+    return _module(rng, main_storage)

@@ -14,6 +14,12 @@ from .answers import Accepted, Answer, Crashed, Diagnostic, Rejected
 
 _WORKER = Path(__file__).with_name("mlir_worker.py")
 
+PYTHON_24 = Path(__file__).parents[2] / ".venv-mlir24/bin/python"
+"""That of the environment that `make mlir24` makes."""
+
+Release = Literal[22, 24]
+"""A version of MLIR: the last one that is released, and what its main branch became."""
+
 
 class Mlir:
     """
@@ -23,13 +29,22 @@ class Mlir:
     A missing `mlir` module is an error at the first question, never a skipped test.
     """
 
-    def __init__(self, timeout: float = 60.0, package: str = "mlir"):
+    def __init__(
+        self,
+        timeout: float = 60.0,
+        package: str = "mlir",
+        python: Path = Path(sys.executable),
+        release: Release = 22,
+    ):
         """
         `timeout`: seconds after which a question counts as a crash; `package`: the one
-        that has MLIR's bindings.
+        that has MLIR's bindings; `python`: that of the environment with the package;
+        `release`: the version of what it has.
         """
         self.timeout = timeout
         self.package = package
+        self.python = python
+        self.release: Release = release
         self.process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -102,7 +117,7 @@ class Mlir:
     def _exchange(self, request: str) -> str | None:
         """The worker's answer, or `None` if it takes too long."""
         if self.process is None:
-            self.process = _start_worker(self.package)
+            self.process = _start_worker(self.python, self.package)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(request + "\n")
@@ -124,9 +139,17 @@ class Mlir:
         self.close()
 
 
-def _start_worker(package: str) -> subprocess.Popen[str]:
+def mlir_24() -> Mlir:
+    """
+    MLIR's main branch of 2026-10, in the environment that `make mlir24` makes. It has no
+    assertions, and some texts make it run forever.
+    """
+    return Mlir(timeout=5.0, package="torch_mlir", python=PYTHON_24, release=24)
+
+
+def _start_worker(python: Path, package: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(_WORKER), package],
+        [python, _WORKER, package],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

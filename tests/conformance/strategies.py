@@ -10,9 +10,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from .function_texts import function_text
-from .op_texts import op_text
-from .type_texts import type_text, valid_type_text
+from .function_texts import function_text, main_function_text
+from .op_texts import main_op_text, op_text
+from .type_texts import main_type_text, type_text, valid_type_text
 
 
 def _texts(generate: Callable[[Random], str]) -> st.SearchStrategy[str]:
@@ -29,4 +29,16 @@ op_texts = _texts(op_text)
 """Modules with one cast, on types that fit it or that do not."""
 
 function_texts = _texts(function_text)
+"""Modules of functions with casts and calls."""
+
+
+# With float and quantile storage, which MLIR has since version 23.
+
+main_type_texts = _texts(main_type_text)
+"""Types that are valid, and types with a few mistakes."""
+
+main_op_texts = _texts(main_op_text)
+"""Modules with one cast."""
+
+main_function_texts = _texts(main_function_text)
 """Modules of functions with casts and calls."""

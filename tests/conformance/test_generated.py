@@ -1,5 +1,5 @@
 """
-Generated inputs, compared with real MLIR.
+Generated inputs, compared with MLIR 22.
 
 `fuzz.py` does the same for as long as one likes.
 """
@@ -13,7 +13,7 @@ from .differences import PassName, Subject
 from .strategies import function_texts, op_texts, type_texts, valid_type_texts
 
 
-def _budget(examples: int) -> settings:
+def budget(examples: int) -> settings:
     """The same inputs in each run; how long it takes is nobody's concern."""
     return settings(
         max_examples=examples,
@@ -24,33 +24,34 @@ def _budget(examples: int) -> settings:
     )
 
 
-def _expect_conformance(conformance: Conformance, subject: Subject, text: str) -> None:
+def expect_conformance(conformance: Conformance, subject: Subject, text: str) -> None:
+    """Fail if the answers differ, and the difference is not a deliberate one."""
     mismatch = conformance.check(subject, text)
     assert mismatch is None, str(mismatch)
 
 
-@_budget(1500)
+@budget(1500)
 @given(text=type_texts)
 def test_types(conformance: Conformance, text: str):
-    _expect_conformance(conformance, "type", text)
+    expect_conformance(conformance, "type", text)
 
 
-@_budget(1000)
+@budget(1000)
 @given(text=valid_type_texts)
 def test_valid_types(conformance: Conformance, text: str):
-    _expect_conformance(conformance, "type", text)
+    expect_conformance(conformance, "type", text)
 
 
-@_budget(500)
+@budget(500)
 @given(text=op_texts)
 def test_ops(conformance: Conformance, text: str):
-    _expect_conformance(conformance, "op", text)
+    expect_conformance(conformance, "op", text)
 
 
 @pytest.mark.parametrize(
     "name", ["lower-quant-ops", "strip-func-quant-types", "normalize-quant-types"]
 )
-@_budget(100)
+@budget(100)
 @given(data=st.data())
 def test_passes(conformance: Conformance, name: PassName, data: st.DataObject):
-    _expect_conformance(conformance, name, data.draw(function_texts))
+    expect_conformance(conformance, name, data.draw(function_texts))

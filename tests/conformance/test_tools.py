@@ -66,4 +66,4 @@ def test_minimized():
 
 def test_fuzz(capsys: pytest.CaptureFixture[str]):
     assert main(["--seconds", "0.5", "--seed", "1"]) == 0
-    assert "0 unexplained differences, seed 1" in capsys.readouterr().out
+    assert "0 unexplained differences from MLIR 22, seed 1" in capsys.readouterr().out

@@ -6,8 +6,10 @@ shrink what it drew, and a plain one in the fuzz script, which is faster.
 """
 
 import math
+from collections.abc import Callable
+from itertools import pairwise
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import IntegerType, Signedness
 
@@ -158,8 +160,8 @@ def _storage_name(rng: Random, type_: IntegerType) -> str:
     return str(type_)
 
 
-def storage(rng: Random) -> Storage:
-    """A storage type, with or without a range."""
+def integer_storage(rng: Random) -> Storage:
+    """An integer storage type, with or without a range."""
     type_ = storage_type(rng)
     width = type_.width.data
     is_signed = type_.signedness.data is not Signedness.UNSIGNED
@@ -169,13 +171,82 @@ def storage(rng: Random) -> Storage:
     )
     # MLIR keeps the zero points of a sub-channel type in the storage width, as signed.
     zero_points = (low, default_storage_max(width, True))
-    tokens = [_storage_name(rng, type_)]
+    tokens = [_storage_name(rng, type_), *_optional_range(rng, low, high)]
+    return Storage(tokens, zero_points)
+
+
+def _optional_range(rng: Random, low: int, high: int) -> Tokens:
+    """Seldom a storage range, mostly one between two bounds."""
     if not one_in(rng, 4):
-        return Storage(tokens, zero_points)
+        return []
     if not one_in(rng, 3):
         low, high = sorted((rng.randint(low, high), rng.randint(low, high)))
-    tokens += ["<", *integer(rng, low, low), ":", *integer(rng, high, high), ">"]
-    return Storage(tokens, zero_points)
+    return ["<", *integer(rng, low, low), ":", *integer(rng, high, high), ">"]
+
+
+_FLOAT_STORAGE = {"f8E4M3FN": 448, "f8E5M2": 57344, "f4E2M1FN": 6}
+
+
+def main_storage(rng: Random) -> Storage:
+    """A storage type that MLIR has since version 23, with or without a range."""
+    if one_in(rng, 3):
+        tokens, (low, high) = _quantile_type(rng)
+        tokens = [f"!quant.{tokens[0]}<", *tokens[2:]]
+    else:
+        name, high = rng.choice([*_FLOAT_STORAGE.items()])
+        tokens, low = [name], -high
+        if one_in(rng, 40):
+            tokens = [rng.choice(("f8E4M3", "f6E2M3FN", "f16", "f8E8M0FNU", "f64"))]
+    return Storage([*tokens, *_optional_range(rng, low, high)], (low, high))
+
+
+def _quantile_type(rng: Random) -> tuple[Tokens, tuple[int, int]]:
+    """The tokens of a table of values, and the range of its stored numbers."""
+    name, (low, high) = _quantile_storage(rng)
+    bounds: Tokens = []
+    if one_in(rng, 3) or high - low > 31:
+        high = (low := rng.randint(-300, 300)) + rng.randint(1, 8)
+        bounds = [
+            ",",
+            "<",
+            *integer(rng, low, low),
+            ":",
+            *integer(rng, high, high),
+            ">",
+        ]
+    count = high - low + 1
+    if one_in(rng, 30):
+        count = rng.randrange(4)
+    value_type = rng.choice(("f16", "f32", "f64", "i8", "si4", "ui16", "f8E4M3FN"))
+    quantiles = separated([_quantile(rng) for _ in range(count)])
+    return [
+        *("quantile", "<", name, ":", value_type, ",", "{"),
+        *(*quantiles, "}", *bounds, ">"),
+    ], (low, high)
+
+
+_FLOAT_WIDTHS = {"f4E2M1FN": 4, "f8E4M3FN": 8, "f16": 16, "f64": 64, "f128": 128}
+
+
+def _quantile_storage(rng: Random) -> tuple[str, tuple[int, int]]:
+    """The storage type of a table of values, and its range."""
+    if one_in(rng, 6):
+        name, width = rng.choice([*_FLOAT_WIDTHS.items()])
+        return name, (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    width = rng.choice((1, 1, 2, 2, 3, 4, 8, 32, rng.randint(0, 70)))
+    sign = rng.choice(("", "s", "u"))
+    low = -(1 << width) // 2 if sign == "s" else 0
+    return f"{sign}i{width}", (low, low + (1 << width) - 1)
+
+
+def _quantile(rng: Random) -> Tokens:
+    value = rng.choice((rng.uniform(-1, 1), float(rng.randint(-8, 8)), rng.random()))
+    literal = float_literal(rng, value)
+    sign = ["-"] if literal.startswith("-") else []
+    return [*sign, literal.removeprefix("-")]
+
+
+StorageGenerator: TypeAlias = Callable[[Random], Storage]
 
 
 def _scale(rng: Random, expressed: str, zero_points: tuple[int, int]) -> Tokens:
@@ -204,7 +275,7 @@ def _nested(
     return ["{", *separated(items), "}"]
 
 
-def _body(rng: Random) -> Tokens:
+def _body(rng: Random, storage: StorageGenerator) -> Tokens:
     expressed = expressed_name(rng)
     kind = rng.choices(
         ("layer", "axis", "channel", "any", "calibrated"), (6, 5, 6, 3, 2)
@@ -216,7 +287,8 @@ def _body(rng: Random) -> Tokens:
         case "calibrated":
             return ["calibrated", "<", expressed, "<", *_bounds(rng), ">", ">"]
         case _:
-            return ["uniform", "<", *_uniform_parameters(rng, kind[0], expressed), ">"]
+            parameters = _uniform_parameters(rng, kind[0], expressed, storage(rng))
+            return ["uniform", "<", *parameters, ">"]
 
 
 def _bounds(rng: Random) -> Tokens:
@@ -229,8 +301,10 @@ def _bounds(rng: Random) -> Tokens:
     return tokens[:-1]
 
 
-def _uniform_parameters(rng: Random, kind: str, expressed: str) -> Tokens:
-    tokens, zero_points = storage(rng)
+def _uniform_parameters(
+    rng: Random, kind: str, expressed: str, storage: Storage
+) -> Tokens:
+    tokens, zero_points = storage
     head = [*tokens, ":", expressed]
     if kind == "layer":
         return [*head, ",", *_scale(rng, expressed, zero_points)]
@@ -254,9 +328,13 @@ def _uniform_parameters(rng: Random, kind: str, expressed: str) -> Tokens:
     return [*head, ":", "{", *blocks, "}", ",", *scales]
 
 
-def valid_tokens(rng: Random) -> Tokens:
+def valid_tokens(rng: Random, storage: StorageGenerator = integer_storage) -> Tokens:
     """Tokens of a type that is valid, but for a rare number out of its range."""
-    body = _body(rng)
+    return _named(rng, _body(rng, storage))
+
+
+def _named(rng: Random, body: Tokens) -> Tokens:
+    """Tokens of a type, mostly in its short form."""
     if not one_in(rng, 12):
         return [f"!quant.{body[0]}", *body[1:]]
     return ["!quant", "<", *body, ">"]
@@ -344,6 +422,12 @@ def spaced(rng: Random, tokens: Tokens) -> str:
     return text
 
 
+def _mistaken(rng: Random, tokens: Tokens) -> Tokens:
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
+        tokens = _mistake(rng, tokens)
+    return tokens
+
+
 def valid_type_text(rng: Random) -> str:
     """The text of a type that is valid, but for a rare number out of its range."""
     return spaced(rng, valid_tokens(rng))
@@ -351,7 +435,23 @@ def valid_type_text(rng: Random) -> str:
 
 def type_text(rng: Random) -> str:
     """The text of a type, valid or with a few mistakes."""
-    tokens = valid_tokens(rng)
-    for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
-        tokens = _mistake(rng, tokens)
-    return spaced(rng, tokens)
+    return spaced(rng, _mistaken(rng, valid_tokens(rng)))
+
+
+def _has_blocks(tokens: Tokens) -> bool:
+    """Whether it is a sub-channel type: MLIR 24 crashes if it has such storage."""
+    return (":", "{") in pairwise(tokens)
+
+
+def main_type_text(rng: Random) -> str:
+    """
+    The text of a quantile type, or of a type with float or quantile storage, as MLIR has
+    them since version 23; valid or with a few mistakes.
+    """
+    if one_in(rng, 3):
+        tokens = _named(rng, _quantile_type(rng)[0])
+    else:
+        tokens = valid_tokens(rng, main_storage)
+        while _has_blocks(tokens) and not one_in(rng, 40):
+            tokens = valid_tokens(rng, main_storage)
+    return spaced(rng, tokens if one_in(rng, 2) else _mistaken(rng, tokens))
