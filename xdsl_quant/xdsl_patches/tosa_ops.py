@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     I64,
     AnyFloat,
     BoolAttr,
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Float4E2M1FNType,
@@ -35,6 +36,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
+    NoneAttr,
     Signedness,
     TensorType,
     bf16,
@@ -163,6 +165,112 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
             return (IntAttr(parser.parse_integer()),)
 
 
+BLOCK_ELEMENT_TYPES = (
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
+    Float4E2M1FNType,
+    MXInt8Type,
+)
+"""The types of elements that share a scale of `f8E8M0FNU`."""
+
+_NAN_SCALE = 255
+
+
+def _scale_codes(texts: Sequence[str]) -> bytes:
+    """
+    The codes of `f8E8M0FNU`. A text may have too few digits for a power of two, so each
+    becomes the nearest one.
+
+    Raises:
+        ValueError: if a text is no number, or a scale is negative, too large or NaN.
+    """
+    import numpy as np
+
+    scales = np.array([*map(float, texts)])
+    # The nearest power of two counts, as 2**127 has more digits than its text.
+    if (is_illegal := ~((scales >= 0) & (scales < 1.5 * 2.0**127))).any():
+        scale = scales[is_illegal][0]
+        raise ValueError(f"scale value must be from 0 to 2**127, got {scale:e}")
+    fractions, exponents = np.frexp(scales)
+    codes = np.maximum(exponents + 126 + (fractions >= 0.75), 0)
+    codes[scales == 0] = 0
+    return codes.astype(np.uint8).tobytes()
+
+
+@irdl_attr_definition
+class BlockScaledType(ParametrizedAttribute, TypeAttribute):
+    """
+    Elements in blocks of 32 with a scale of `f8E8M0FNU` each, e.g.
+    `!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN>`.
+
+    The type of the elements of a constant has the scales, too:
+    `!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN, {1.0, 2.0}>`.
+
+    MLIR 22 does not have this type, MLIR's main does. There a scale that is NaN cannot be
+    read.
+    """
+
+    name = "tosa.block_scaled"
+
+    value_type: TypeAttribute
+
+    scales: BytesAttr | NoneAttr
+    """Codes of `f8E8M0FNU`, one for each block in row-major order."""
+
+    def __init__(self, value_type: TypeAttribute, scales: bytes | None = None):
+        super().__init__(
+            value_type, NoneAttr() if scales is None else BytesAttr(scales)
+        )
+
+    def verify(self) -> None:
+        if not isinstance(self.value_type, BLOCK_ELEMENT_TYPES):
+            raise VerifyException(
+                f"expected a micro-scaling format number, got '{self.value_type}'"
+            )
+        if isinstance(self.scales, BytesAttr) and _NAN_SCALE in self.scales.data:
+            raise VerifyException("scale value must not be NaN")
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("BLOCK_SHAPE_32:f8E8M0FNU:")
+            printer.print_attribute(self.value_type)
+            if isinstance(self.scales, BytesAttr):
+                texts = [f"{2.0 ** (code - 127):e}" for code in range(_NAN_SCALE)]
+                # There may be a million of them.
+                scales = ", ".join(map(texts.__getitem__, self.scales.data))
+                printer.print_string(f", {{{scales}}}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            parser.parse_keyword("BLOCK_SHAPE_32")
+            parser.parse_punctuation(":")
+            if not isinstance(scale_type := parser.parse_type(), Float8E8M0FNUType):
+                parser.raise_error(f"expected type 'f8E8M0FNU', got '{scale_type}'")
+            parser.parse_punctuation(":")
+            value_type = parser.parse_type()
+            if parser.parse_optional_punctuation(",") is None:
+                return value_type, NoneAttr()
+            return value_type, BytesAttr(cls._parse_scales(parser))
+
+    @staticmethod
+    def _parse_scales(parser: AttrParser) -> bytes:
+        """Parse numbers in braces, of which there may be a million, all at once."""
+        start, content = parser.pos, parser.lexer.input.content
+        parser.parse_punctuation("{")
+        if (end := content.find("}", start)) < 0:
+            parser.raise_error("expected '}'")
+        try:
+            codes = _scale_codes(content[start:end].partition("{")[2].split(","))
+        except ValueError as e:
+            parser.raise_error(str(e), start, end)
+        parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way
+        parser.parse_punctuation("}")
+        return codes
+
+
 # Text
 
 
@@ -239,26 +347,21 @@ def print_with_keywords(self: IRDLOperation, printer: Printer) -> None:
 
 # Kinds of tensors
 
-BLOCK_ELEMENT_TYPES = (
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float6E2M3FNType,
-    Float6E3M2FNType,
-    Float4E2M1FNType,
-    MXInt8Type,
-)
-"""The types of elements that share a scale of `f8E8M0FNU`."""
-
 
 def is_number(type_: Attribute) -> bool:
     """Whether TOSA has tensors with elements of this type."""
     if isinstance(type_, IntegerType):
         return cast(IntegerType, type_).signedness.data != Signedness.SIGNED
-    return isinstance(type_, AnyFloat | MXInt8Type) or type_.name == "quant.uniform"
+    return isinstance(type_, AnyFloat) or _is_other_number(type_)
+
+
+def _is_other_number(type_: Attribute) -> bool:
+    is_of_tosa = isinstance(type_, BlockScaledType | MXInt8Type)
+    return is_of_tosa or type_.name == "quant.uniform"
 
 
 def _is_plain_number(type_: Attribute) -> bool:
-    return is_number(type_) and type_.name not in ("quant.uniform", "tosa.mxint8")
+    return is_number(type_) and not _is_other_number(type_)
 
 
 @dataclass(frozen=True)
@@ -1260,6 +1363,6 @@ OPERATIONS: Sequence[type[IRDLOperation]] = (
 """The ops that xDSL lacks."""
 
 ATTRIBUTES: Sequence[type[Attribute]] = (
-    *(BlockSizeAttr, ResizeModeAttr, MXInt8Type, ShapeType),
+    *(BlockSizeAttr, ResizeModeAttr, BlockScaledType, MXInt8Type, ShapeType),
 )
 """The attributes and types that xDSL lacks."""

@@ -8,6 +8,9 @@ converted: scales may be stored in another type than `f8E8M0FNU`, blocks may be 
 multiple, and rows may share their scales. TOSA computes the product of an element and a
 scale, which is exact in f32 and rounded once to bf16, as `quant.dcast` does.
 
+With `scales=type`, constants have elements of `!tosa.block_scaled` instead, the type of
+MLIR's main that has the scales of a constant, and `tosa.cast` computes the products.
+
 `quant.qcast` has no such op. `tosa.cast_to_block_scaled` computes the scales of blocks
 from their values, but a type has them. So it is an error, and the module stays as it was.
 Casts of other types than block-scaled ones stay.
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +28,10 @@ from xdsl.context import Context
 from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     BytesAttr,
     DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
     Float8E8M0FNUType,
     ModuleOp,
     TensorType,
@@ -47,6 +52,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
+from xdsl_quant.numerics.arrays import bytes_of
 from xdsl_quant.transforms.building.arrays import (
     ElementsAttr,
     constant_attr,
@@ -59,14 +65,21 @@ from xdsl_quant.xdsl_patches.resources import RESOURCE_BYTES, new_resource
 from xdsl_quant.xdsl_patches.tosa_ops import (
     BLOCK_ELEMENT_TYPES,
     BLOCK_SIZE,
+    BlockScaledType,
     BlockSize,
     BlockSizeAttr,
     CastFromBlockScaledOp,
+    CastOp,
     MXInt8Type,
 )
 
+ScalesIn: TypeAlias = Literal["operand", "type"]
+
 _MXINT8_UNIT = 1 / 64
 """The number that an element 1 of MXINT8 stands for."""
+
+_NAN_CODE = 255
+"""The scale that is NaN."""
 
 
 class BlockScaledOperands(NamedTuple):
@@ -138,7 +151,7 @@ def _scale_codes(type_: BlockScaledQuantizedType, unit: float) -> NDArray[np.uin
             f"scale {scales[~is_code].flat[0]} is not a number of f8E8M0FNU{suffix}, "
             "which are powers of two"
         )
-    return np.where(is_nan, 255, exponents + 126).astype(np.uint8)
+    return np.where(is_nan, _NAN_CODE, exponents + 126).astype(np.uint8)
 
 
 def _for_each_block(
@@ -170,16 +183,19 @@ class _Plan(NamedTuple):
 
     operands: BlockScaledOperands
 
-    elements: ElementsAttr | NDArray[Any] | None
-    """The stored values if they are a constant: an array for those of MXINT8."""
+    elements: ElementsAttr | NDArray[np.uint8] | None
+    """Elements that are a constant; their codes if TOSA needs another attribute."""
 
 
 @dataclass(frozen=True)
 class BlockScaledToTosa(CheckedPattern[_Plan]):
     """
     Replace a `quant.dcast` of a block-scaled type by `tosa.cast_from_block_scaled` on
-    stored values. It raises `PassFailedException` where there is none.
+    stored values, or by `tosa.cast`. It raises `PassFailedException` where there is none.
     """
+
+    scales: ScalesIn = "operand"
+    """Where scales are."""
 
     def plan(self, op: Operation) -> _Plan | None:
         if not isinstance(op, DequantizeCastOp | QuantizeCastOp):
@@ -194,34 +210,46 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
                     "tosa.cast_to_block_scaled computes the scales that the type has; "
                     "quantize constants with 'quant-convert-const'"
                 )
-            return _plan_of(op)
+            return self._plan_of(op)
         except ValueError as e:
             fail(op, f"'{op.name}' op cannot be converted to TOSA: {e}")
+
+    def _plan_of(self, op: DequantizeCastOp) -> _Plan:
+        operands = block_scaled_operands(op.input.type)
+        constant = _stored_constant(op.input)
+        is_type = self.scales == "type"
+        if is_type and _NAN_CODE in operands.scales:
+            raise ValueError(
+                "a scale is NaN, which '!tosa.block_scaled' cannot have; convert with "
+                "'scales=operand'"
+            )
+        if constant is not None:
+            if not is_type and _is_of_tosa(constant):
+                return _Plan(operands, constant)
+            return _Plan(operands, dense_elements(constant).view(np.uint8))
+        if is_type or isinstance(operands.element_type, MXInt8Type):
+            type_ = "!tosa.block_scaled" if is_type else "!tosa.mxint8"
+            raise ValueError(
+                "stored values are no constant, and TOSA has no cast of them to "
+                f"'{type_}'"
+            )
+        return _Plan(operands, None)
 
     def rewrite(self, op: Operation, plan: _Plan, rewriter: PatternRewriter) -> None:
         builder = LoweringBuilder.before(op)
         (quantized,), (result,) = op.operands, op.results
-        operands = (
-            _elements(builder, quantized, plan),
-            _scales(builder, plan.operands.scales),
-        )
-        properties = {"block_size": BlockSizeAttr(BlockSize.BLOCK_SIZE_32)}
-        value = builder.op(CastFromBlockScaledOp, operands, result.type, properties)
+        if self.scales == "type":
+            constant = _block_scaled_constant(builder, quantized, plan)
+            value = builder.op(CastOp, (constant,), result.type)
+        else:
+            operands = (
+                _elements(builder, quantized, plan),
+                _scales(builder, plan.operands.scales),
+            )
+            properties = {"block_size": BlockSizeAttr(BlockSize.BLOCK_SIZE_32)}
+            value = builder.op(CastFromBlockScaledOp, operands, result.type, properties)
         rewriter.replace(op, (), (value,))
         _erase_unused(quantized, rewriter)
-
-
-def _plan_of(op: DequantizeCastOp) -> _Plan:
-    operands = block_scaled_operands(op.input.type)
-    elements = _stored_constant(op.input)
-    if not isinstance(operands.element_type, MXInt8Type):
-        return _Plan(operands, elements)
-    if elements is None:
-        raise ValueError(
-            "stored values of 'i8' are no constant, and TOSA has no cast to "
-            "'!tosa.mxint8'"
-        )
-    return _Plan(operands, dense_elements(elements))
 
 
 def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
@@ -232,14 +260,25 @@ def _stored_constant(quantized: SSAValue) -> ElementsAttr | None:
     return constant_attr(scast.input)
 
 
+def _is_of_tosa(constant: ElementsAttr) -> bool:
+    """Whether TOSA has such a constant."""
+    element_type = scalar_or_element_type(constant.type)
+    if not isinstance(element_type, AnyFloat):
+        return False
+    # Elements of less than 8 bits are packed in a resource of TOSA.
+    return element_type.bitwidth == 8 or not isinstance(constant, DenseResourceAttr)
+
+
 def _elements(builder: LoweringBuilder, quantized: SSAValue, plan: _Plan) -> SSAValue:
     element_type, elements = plan.operands.element_type, plan.elements
-    type_ = cast(TensorType, with_element_type(quantized.type, element_type))
+    type_ = cast("TensorType[Any]", with_element_type(quantized.type, element_type))
     if elements is None:
         return builder.op(StorageCastOp, (quantized,), type_)
-    if isinstance(elements, np.ndarray):
+    if isinstance(element_type, MXInt8Type):
         # Only resources have elements that are no builtin type.
-        elements = new_resource("elements", elements, type_)
+        elements = new_resource("elements", cast("NDArray[Any]", elements), type_)
+    elif isinstance(elements, np.ndarray):
+        elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(elements)))
     return _constant(builder, elements)
 
 
@@ -251,9 +290,32 @@ def _scales(builder: LoweringBuilder, codes: NDArray[np.uint8]) -> SSAValue:
     return _constant(builder, elements)
 
 
+def _block_scaled_constant(
+    builder: LoweringBuilder, quantized: SSAValue, plan: _Plan
+) -> SSAValue:
+    (element_type, scales), codes = plan
+    assert isinstance(codes, np.ndarray)
+    with_scales, without_scales = (
+        cast("TensorType[Any]", with_element_type(quantized.type, type_))
+        for type_ in (
+            BlockScaledType(element_type, scales.tobytes()),
+            BlockScaledType(element_type),
+        )
+    )
+    values = new_resource("elements", _packed(codes, element_type), with_scales)
+    return builder.op(tosa.ConstOp, (), without_scales, {"values": values})
+
+
+def _packed(codes: NDArray[np.uint8], element_type: TypeAttribute) -> NDArray[np.uint8]:
+    """Codes as TOSA has them in a resource: without gaps, the first in the lowest bits."""
+    if not isinstance(element_type, AnyFloat) or element_type.bitwidth == 8:
+        return codes
+    bits = np.unpackbits(codes[..., np.newaxis], -1, element_type.bitwidth, "little")
+    return np.packbits(bits, bitorder="little")
+
+
 def _constant(builder: LoweringBuilder, elements: ElementsAttr) -> SSAValue:
-    type_ = cast("TensorType[Any]", elements.type)
-    return builder.op(tosa.ConstOp, (), type_, {"values": elements})
+    return builder.op(tosa.ConstOp, (), elements.type, {"values": elements})
 
 
 def _erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
@@ -273,12 +335,18 @@ def _erase_unused(value: SSAValue, rewriter: PatternRewriter) -> None:
 class QuantBlockScaledToTosaPass(ModulePass):
     """
     Replace each `quant.dcast` of a block-scaled type that is an MX format by
-    `tosa.cast_from_block_scaled`.
+    `tosa.cast_from_block_scaled`, or by `tosa.cast` of a constant.
     """
 
     name = "quant-block-scaled-to-tosa"
 
+    scales: ScalesIn = "operand"
+    """
+    Where scales are: an operand of `tosa.cast_from_block_scaled`, or the element type of a
+    constant, `!tosa.block_scaled`, which MLIR 22 does not have.
+    """
+
     @patched_pass
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         xdsl_patches.apply("builtin", "tosa")
-        BlockScaledToTosa().rewrite_module(op)
+        BlockScaledToTosa(self.scales).rewrite_module(op)

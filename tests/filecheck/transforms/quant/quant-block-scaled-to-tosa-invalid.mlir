@@ -12,7 +12,7 @@ func.func @f(%x: tensor<2x32xf32>) -> tensor<2x32x!mxfp4> {
 
 !mxint8 = !quant.block_scaled<i8:f32:{1:32}, scales = dense<0.5> : tensor<1xf32>>
 
-// CHECK:       'quant.dcast' op cannot be converted to TOSA: stored values of 'i8' are no constant, and TOSA has no cast to '!tosa.mxint8'
+// CHECK:       'quant.dcast' op cannot be converted to TOSA: stored values are no constant, and TOSA has no cast of them to '!tosa.mxint8'
 func.func @f(%q: tensor<2x32x!mxint8>) -> tensor<2x32xf32> {
   %x = quant.dcast %q : tensor<2x32x!mxint8> to tensor<2x32xf32>
   return %x : tensor<2x32xf32>

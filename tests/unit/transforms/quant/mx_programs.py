@@ -20,19 +20,22 @@ UNIT = (
 """What follows the scales of MXINT8."""
 
 
-def all_products(storage: str, expressed: str) -> str:
-    """A function that dequantizes each element with each scale, one in each row."""
+def all_products(storage: str, expressed: str, rows: int = 256) -> str:
+    """
+    A function that dequantizes each element with each scale, one in each row; the last one
+    is NaN.
+    """
     width = int(re.findall(r"\d", storage)[0])
     codes = np.resize(np.arange(1 << width, dtype=np.uint8), max(1 << width, 32))
-    shape, unit = f"256x{codes.size}", UNIT if storage == "i8" else ""
-    scales = np.arange(256, dtype=np.uint8).tobytes().hex()
+    shape, unit = f"{rows}x{codes.size}", UNIT if storage == "i8" else ""
+    scales = np.arange(rows, dtype=np.uint8).tobytes().hex()
     quantized = (
         f"tensor<{shape}x!quant.block_scaled<{storage}:{expressed}:{{0:1}}, "
-        f'scales = dense<"0x{scales}"> : tensor<256xf8E8M0FNU>{unit}>>'
+        f'scales = dense<"0x{scales}"> : tensor<{rows}xf8E8M0FNU>{unit}>>'
     )
     return f"""
 func.func @main() -> tensor<{shape}x{expressed}> {{
-  %c = arith.constant dense<"0x{codes.tobytes().hex() * 256}"> : tensor<{shape}x{storage}>
+  %c = arith.constant dense<"0x{codes.tobytes().hex() * rows}"> : tensor<{shape}x{storage}>
   %q = quant.scast %c : tensor<{shape}x{storage}> to {quantized}
   %x = quant.dcast %q : {quantized} to tensor<{shape}x{expressed}>
   return %x : tensor<{shape}x{expressed}>

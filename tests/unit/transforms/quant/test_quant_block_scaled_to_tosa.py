@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import tosa
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseResourceAttr,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import PassFailedException
 
@@ -29,8 +34,11 @@ from xdsl_quant.transforms.building.arrays import dense_elements
 from xdsl_quant.transforms.quant.quant_block_scaled_to_tosa import (
     BlockScaledOperands,
     QuantBlockScaledToTosaPass,
+    ScalesIn,
     block_scaled_operands,
 )
+from xdsl_quant.xdsl_patches.resources import resource_data
+from xdsl_quant.xdsl_patches.tosa_ops import BlockScaledType
 
 from .mx_programs import STORAGE, all_products, printed
 
@@ -57,9 +65,9 @@ func.func @main(%q: tensor<{shape}x{type_}>) -> tensor<{shape}x{expressed}> {{
 }}"""
 
 
-def converted(text: str) -> ModuleOp:
+def converted(text: str, scales: ScalesIn = "operand") -> ModuleOp:
     module = parse_module(text)
-    QuantBlockScaledToTosaPass().apply(Context(), module)
+    QuantBlockScaledToTosaPass(scales).apply(Context(), module)
     module.verify()
     return module
 
@@ -299,13 +307,78 @@ RESOURCE = """
 {-# dialect_resources: { builtin: { weights: "0x01000000%s" } } #-}"""
 
 
-def test_a_resource_stays_one():
-    text = constants("MXFP4", "dense_resource<weights>", "4x64") + RESOURCE % (
-        "07" * 256
+def _type_of_constant(module: ModuleOp) -> BlockScaledType:
+    (values,) = const_values(module)
+    type_ = cast(TensorType, values.type).element_type
+    assert isinstance(type_, BlockScaledType)
+    return type_
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_scales_in_the_type(storage: str):
+    """They are read as what they were, by this package and, in make oracles, by MLIR."""
+    module = converted(all_products(storage, "f32", rows=255), "type")
+    text = printed(module)
+    assert "quant." not in text
+    codes = np.arange(255, dtype=np.uint8)
+    size = 2 ** max(int(re.findall(r"\d", storage)[0]), 5) // 32
+    for each in (module, parse_module(text)):
+        type_ = _type_of_constant(each)
+        assert isinstance(type_.scales, BytesAttr)
+        assert type_.scales.data == codes.repeat(size).tobytes()
+    (cast_op,) = (op for op in module.walk() if op.name == "tosa.cast")
+    without_scales = cast(TensorType, cast_op.operands[0].type).element_type
+    assert without_scales == BlockScaledType(type_.value_type)
+
+
+def test_a_scale_in_the_type_cannot_be_nan():
+    words = re.escape(
+        "a scale is NaN, which '!tosa.block_scaled' cannot have; convert with "
+        "'scales=operand'"
     )
-    elements, _ = const_values(converted(text))
+    with pytest.raises(PassFailedException, match=words):
+        converted(all_products("f4E2M1FN", "f32"), "type")
+
+
+def test_an_argument_has_no_scales_in_its_type():
+    words = "no constant, and TOSA has no cast of them to '!tosa.block_scaled'"
+    with pytest.raises(PassFailedException, match=words):
+        converted(dequantizing(_type("f4E2M1FN", ONE), "4x32"), "type")
+
+
+def test_a_resource_of_8_bits_stays_one():
+    text = constants("MXFP8_E5M2", "dense_resource<weights>", "4x64")
+    elements, _ = const_values(converted(text + RESOURCE % ("07" * 256)))
     assert isinstance(elements, DenseResourceAttr)
+    assert elements.resource_handle.data.startswith("weights")
+
+
+def test_a_resource_of_4_bits_is_dense():
+    """TOSA's are packed."""
+    text = constants("MXFP4", "dense_resource<weights>", "4x64")
+    elements, _ = const_values(converted(text + RESOURCE % ("07" * 256)))
+    assert not isinstance(elements, DenseResourceAttr)
     assert (dense_elements(elements).view(np.uint8) == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("MXFP8_E5M2", "0102030405060708"),
+        # Bits from the lowest one: 1, 2, 3, 4 are 000001 000010 000011 000100.
+        ("MXFP6_E2M3", "813010857120"),
+        ("MXFP4", "21436587"),
+        ("MXINT8", "0102030405060708"),
+    ],
+)
+def test_elements_with_scales_in_their_type_are_packed(name: str, expected: str):
+    codes = "0102030405060708" * 32
+    text = constants(name, f'dense<"0x{codes}">', "4x64")
+    (values,) = const_values(converted(text, "type"))
+    data = resource_data(values)
+    assert data is not None
+    assert data.hex().startswith(expected)
+    assert len(data) == 256 * len(expected) // 16
 
 
 @pytest.mark.parametrize("data", ["", "07" * 255])

@@ -1,0 +1,8 @@
+!mxfp4 = !quant.block_scaled<f4E2M1FN:f32:{0:1, 1:32}, scales = dense<0.5> : tensor<1x1xf8E8M0FNU>>
+
+func.func @weights() -> tensor<1x32xf32> {
+  %c = arith.constant dense<"0x000102030405060708090A0B0C0D0E0F000102030405060708090A0B0C0D0E0F"> : tensor<1x32xf4E2M1FN>
+  %q = quant.scast %c : tensor<1x32xf4E2M1FN> to tensor<1x32x!mxfp4>
+  %x = quant.dcast %q : tensor<1x32x!mxfp4> to tensor<1x32xf32>
+  return %x : tensor<1x32xf32>
+}
