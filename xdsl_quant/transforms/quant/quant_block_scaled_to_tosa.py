@@ -57,6 +57,7 @@ from xdsl_quant.transforms.building.arrays import (
     ElementsAttr,
     constant_attr,
     dense_elements,
+    shortened,
 )
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
@@ -100,19 +101,10 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
         ValueError: if there is nothing of the same numbers, with the reason.
     """
     if not isinstance(type_, TensorType):
-        raise ValueError(f"type '{type_}' is no ranked tensor")
+        raise ValueError(f"type '{shortened(type_)}' is no ranked tensor")
     shape = cast("TensorType[Attribute]", type_).get_shape()
+    _check_shape(shape)
     quantized_type = cast(BlockScaledQuantizedType, type_.element_type)
-    if not shape or DYNAMIC_INDEX in shape or 0 in shape:
-        sizes = "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
-        raise ValueError(
-            f"unsupported shape '{sizes}', expected known sizes of at least 1"
-        )
-    if shape[-1] % BLOCK_SIZE:
-        raise ValueError(
-            f"the last dimension has size {shape[-1]}, expected a multiple of "
-            f"{BLOCK_SIZE}"
-        )
     for name in ("zero_points", "offsets"):
         if name in quantized_type.parameters_of_blocks:
             raise ValueError(f"unsupported {name.replace('_', ' ')}")
@@ -126,6 +118,19 @@ def block_scaled_operands(type_: Attribute) -> BlockScaledOperands:
     codes = _scale_codes(quantized_type, _MXINT8_UNIT if is_integer else 1)
     blocks = quantized_type.get_blocks()
     return BlockScaledOperands(element_type, _for_each_block(codes, blocks, shape))
+
+
+def _check_shape(shape: Sequence[int]) -> None:
+    if not shape or DYNAMIC_INDEX in shape or 0 in shape:
+        sizes = "x".join("?" if size == DYNAMIC_INDEX else str(size) for size in shape)
+        raise ValueError(
+            f"unsupported shape '{sizes}', expected known sizes of at least 1"
+        )
+    if shape[-1] % BLOCK_SIZE:
+        raise ValueError(
+            f"the last dimension has size {shape[-1]}, expected a multiple of "
+            f"{BLOCK_SIZE}"
+        )
 
 
 def _element_type(type_: BlockScaledQuantizedType) -> TypeAttribute:
