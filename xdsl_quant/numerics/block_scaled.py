@@ -1,4 +1,4 @@
-"""Quantize and dequantize arrays with block scales that are stored themselves."""
+"""Quantize and dequantize arrays whose block scales are stored in a narrow type."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class BlockScaledParameters:
     """
-    How expressed values become stored ones and back, with a scale for each block:
+    Parameters of values in blocks that have a scale each:
     `expressed = (stored - zero_point) * scale + offset`.
     """
 
     scales: Floats
-    """A number for each block, with a dimension for each of `block_sizes`."""
+    """A scale for each block, with a dimension for each of `block_sizes`."""
 
     zero_points: Floats | None
-    """Numbers in the shape of `scales`."""
+    """Zero points in the shape of `scales`."""
 
     offsets: Floats | None
-    """Numbers in the shape of `scales`."""
+    """Offsets in the shape of `scales`."""
 
     block_sizes: tuple[tuple[int, int], ...]
     """
@@ -44,8 +44,8 @@ class BlockScaledParameters:
 
     elements: QuantizationParameters
     """
-    What stored values stand for without all that: a scale of 1, and as expressed type the
-    one to which the result of each operation is rounded.
+    The parameters of elements, which stored values stand for before scaling: the scale is
+    1, and the expressed type is the one to which the result of each operation is rounded.
     """
 
     expressed: str
@@ -57,7 +57,7 @@ class BlockScaledParameters:
         The parameters of a type.
 
         Raises:
-            ValueError: if numbers of it are in a resource that is missing or damaged.
+            ValueError: if its numbers are in a resource that is missing or damaged.
         """
         # Its methods are called, but no class of xDSL is imported here.
         numbers = quantized_type.get_numbers()
@@ -77,7 +77,7 @@ class BlockScaledParameters:
 
 
 class _Blocks:
-    """Arrays of one shape, cut into blocks, and what each block has."""
+    """Cuts arrays of one shape into blocks, and broadcasts the parameters of blocks."""
 
     def __init__(self, parameters: BlockScaledParameters, shape: tuple[int, ...]):
         self._dtype = parameters.elements.expressed_dtype
@@ -96,7 +96,7 @@ class _Blocks:
             count if axis in self._block_sizes else 1
             for axis, count in enumerate(expected)
         ]
-        # A dimension of whole blocks is split: no number is repeated.
+        # Dimensions of whole blocks are split, so that scales broadcast without a copy.
         self._split: list[int] = []
         for axis, (size, count) in enumerate(zip(shape, self._counts, strict=True)):
             self._split += self._split_size(axis, size, count)
@@ -113,7 +113,7 @@ class _Blocks:
         return array.reshape(self._split)
 
     def numbers(self, numbers: Floats) -> Array:
-        """A number for each block as an operand that broadcasts to a split array."""
+        """Numbers, one for each block, as an operand that broadcasts to a split array."""
         numbers = rounded(numbers, self._dtype).reshape(self._counts)
         shape: list[int] = []
         for axis, size in enumerate(self._shape):
@@ -142,8 +142,8 @@ def dequantize_blocks(
 
     Raises:
         TypeError: if an array has the wrong dtype, or is masked.
-        ValueError: if a value is not one of the storage type, or values have another
-            number of blocks.
+        ValueError: if a value is outside of the storage type, or the number of blocks does
+            not match.
     """
     values = dequantize(stored_values, parameters.elements)
     shape = values.shape
@@ -166,7 +166,7 @@ def quantize_blocks(
     """
     Stored values of expressed ones:
     `clamp(round((expressed - offset) / scale + zero_point), min, max)`, or with the zero
-    point added after rounding. Where a scale is 0 the quotient is 0, too.
+    point added after rounding. Where a scale is 0, the quotient is defined as 0.
 
     Args:
         expressed_values: an array with dtype `parameters.expressed_dtype`, of a shape that
@@ -179,7 +179,7 @@ def quantize_blocks(
 
     Raises:
         TypeError: if values have another dtype, or are a masked array.
-        ValueError: if values have another number of blocks, or there is no such rounding.
+        ValueError: if the number of blocks does not match, or there is no such rounding.
     """
     check_unmasked(expressed_values, "expressed values")
     array = np.asarray(expressed_values)

@@ -1,9 +1,9 @@
 """
-Stored values that do not stand for themselves: codes of small floats, and indices of a
-table of numbers.
+Stored values that are not integers to compute with: codes of small floats, and indices into
+a table of numbers.
 
-A number becomes the nearest one that has a code. Of two that are equally near it is the
-one with the even code for floats, and the one with the smaller index for tables.
+A number is rounded to the nearest one that has a code. Ties go to the even code for floats,
+and to the smaller index for tables.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Codec(ABC):
-    """How numbers, which are quotients of expressed values and scales, are stored."""
+    """Encodes numbers, which are quotients of expressed values and scales, and decodes."""
 
     limits: tuple[float, float]
-    """The numbers beyond which a number does not become the one that is nearest to it."""
+    """The range outside of which numbers saturate."""
 
     numbers: Floats
     """What stored values of the storage range stand for, in ascending order."""
@@ -41,7 +41,7 @@ class Codec(ABC):
 
     @abstractmethod
     def load(self, stored: Array, out: Array) -> None:
-        """Write the numbers that stored values stand for; all are exact."""
+        """Write the numbers that stored values represent; all are exact."""
 
 
 class FloatCodec(Codec):
@@ -71,7 +71,7 @@ class FloatCodec(Codec):
         np.copyto(numbers, self._nan, where=np.isnan(numbers))
         np.clip(numbers, low, high, out=numbers)
         if not low or not high:
-            # Either of both zeros may be the limit of the other one.
+            # Clamping to a bound of 0 may return either 0 or -0.
             numbers += 0.0
         out.view(np.uint8)[...] = self.format.encode(numbers).reshape(out.shape)
 
@@ -85,8 +85,8 @@ def float_bounds(
     """
     The smallest and the largest number of a format in a storage range.
 
-    A range that cannot be larger stands for all numbers, also if the largest of them is
-    no integer.
+    The bounds of the range are integers. A bound that cannot be larger does not exclude
+    any number, even if the largest number is not an integer.
     """
     low, high = storage_range
     largest = int(format.largest)
@@ -99,15 +99,15 @@ def float_bounds(
 
 
 class TableCodec(Codec):
-    """Indices of a table."""
+    """Indices into a table."""
 
     def __init__(
         self, parameters: QuantizationParameters, dtype: np.dtype[Any], nan: int
     ):
         """
         Args:
-            parameters: what says which table and storage range it is.
-            dtype: the float type that numbers have.
+            parameters: the parameters with the table and the storage range.
+            dtype: the float type of the numbers.
             nan: the index that is stored for NaN.
         """
         table, first = parameters.table, parameters.table_min
@@ -158,16 +158,15 @@ def nearest_steps(
     table: Floats, dtype: np.dtype[Any]
 ) -> tuple[Floats, NDArray[np.int64]]:
     """
-    Which number of a table is nearest, as a function with steps.
+    The index of the nearest number of a table, as a step function.
 
     Args:
-        table: finite numbers in any order, which are numbers of `dtype`.
-        dtype: the float type of what is looked for.
+        table: finite numbers in any order, representable in `dtype`.
+        dtype: the float type of the argument of the function.
 
     Returns:
-        the numbers of `dtype`, in ascending order, that are the last ones before a step;
-        and the index of the nearest number before the first step, after it, and so on. Of
-        two that are equally near it is the smaller index.
+        the last number of `dtype` before each step, in ascending order; and the indices
+        before the first step, after it, and so on. Ties go to the smaller index.
     """
     numbers, indices = np.unique(table, return_index=True)
     steps: list[float] = []

@@ -1,5 +1,5 @@
 """
-The floats of 4, 6 and 8 bits that MLIR has as types, their codes, and conversions.
+Conversions to and from the floats of 4, 6 and 8 bits that are types of MLIR.
 
 | format | exponent, mantissa, bias | largest | infinities | NaN |
 |---|---|---|---|---|
@@ -15,9 +15,9 @@ The floats of 4, 6 and 8 bits that MLIR has as types, their codes, and conversio
 | `f6E3M2FN` | 3, 2, 3 | 28 | | |
 | `f4E2M1FN` | 2, 1, 1 | 6 | | |
 
-A code is the bits of such a float as an unsigned integer, in the lowest bits of a `uint8`.
-Nothing here needs the package `ml_dtypes`; what `astype` of that gives is what `encode`
-gives, except that f64 is rounded once here and twice there.
+A code is the bit pattern of such a float as an unsigned integer, in the lowest bits of a
+`uint8`. Nothing here needs the package `ml_dtypes`. The results of `encode` equal those of
+its `astype`, except that f64 is rounded once here and twice there.
 
 Example:
 
@@ -53,10 +53,10 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import Array, check_bounds, check_unmasked, numbers
 
 _ENCODED = ("float16", "bfloat16", "float32", "float64")
-"""What is encoded."""
+"""The dtypes that can be encoded."""
 
 _PIECE = 1 << 15
-"""How many elements are encoded at a time, so that what is between stays in the cache."""
+"""How many elements are encoded at a time, so that temporary arrays stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SmallFloat:
     """
     A format of floats of at most 8 bits.
 
-    The magnitude of a code is what is left of it without the sign.
+    The magnitude of a code is the code without its sign bit.
     """
 
     name: str
@@ -75,7 +75,7 @@ class SmallFloat:
     mantissa_bits: int
 
     bias: int
-    """What is added to an exponent; that of the smallest normal number is `1 - bias`."""
+    """The exponent bias: the exponent of the smallest normal number is `1 - bias`."""
 
     largest_code: int
     """The code of the largest number."""
@@ -84,7 +84,7 @@ class SmallFloat:
     """The code of infinity, if there is one."""
 
     nan: int | None = None
-    """The code that NaN without a sign becomes, if there is one."""
+    """The code to which a NaN without a sign is encoded, if the format has NaN."""
 
     @property
     def is_signed(self) -> bool:
@@ -98,7 +98,7 @@ class SmallFloat:
 
     @property
     def sign_bit(self) -> int:
-        """What is added to the code of a number for its negative; 0 if there is none."""
+        """The sign bit of a code; 0 for an unsigned format."""
         return 1 << (self.exponent_bits + self.mantissa_bits) if self.is_signed else 0
 
     @property
@@ -108,13 +108,13 @@ class SmallFloat:
 
     @property
     def overflow(self) -> int:
-        """The code of what is too large."""
+        """The code of numbers that are too large: infinity, NaN or the largest number."""
         codes = self.infinity, self.nan, self.largest_code
         return next(code for code in codes if code is not None)
 
     @property
     def smallest_normal(self) -> float:
-        """The smallest number with an implicit bit, from which on precision is full."""
+        """The smallest normal number: from it on, precision is full."""
         return math.ldexp(1.0, 1 - self.bias)
 
     @cached_property
@@ -147,18 +147,19 @@ class SmallFloat:
 
     def encode(self, values: ArrayLike, *, saturate: bool = False) -> NDArray[np.uint8]:
         """
-        Codes of floats, each rounded once to the nearest, ties to even.
+        Encode floats, each rounded half to even, once.
 
-        What is too large becomes infinity if there is one, otherwise NaN, otherwise the
-        largest number. NaN becomes NaN; where there is none it becomes -0, or 0 if it has
-        a sign. In `f8E8M0FNU` ties go up, as does all between 2^-127 and 2^-126, and what
-        is not positive is NaN. All this is what `ml_dtypes` has.
+        A number that is too large becomes infinity if the format has it, otherwise NaN,
+        otherwise the largest number. If the format has no NaN, NaN becomes -0, or 0 if its
+        sign bit is set. In `f8E8M0FNU` ties are rounded up, as are all numbers between
+        2^-127 and 2^-126, and zero and negative numbers become NaN. `ml_dtypes` does the
+        same.
 
         Args:
             values: an array of any shape with dtype `float16`, `float32`, `float64`, or
-                `bfloat16` of `ml_dtypes`; or Python numbers, which are taken as f64.
-            saturate: limit numbers and infinities to the range of the format before. For
-                `f8E8M0FNU` this makes 2^-127 of 0 and of negative numbers.
+                `bfloat16` of `ml_dtypes`; or Python numbers, which are converted to f64.
+            saturate: clamp numbers and infinities to the range of the format first. For
+                `f8E8M0FNU`, 0 and negative numbers then become 2^-127.
 
         Returns:
             an array with dtype `uint8` and the shape of `values`.
@@ -194,7 +195,7 @@ class SmallFloat:
         Args:
             floats: an array, or an expression that stands for one number.
             is_double: whether they are f64, and not f32.
-            saturate: whether what is too large becomes the largest number.
+            saturate: whether numbers that are too large become the largest number.
 
         Returns:
             Codes as integers as wide as the floats.
@@ -215,8 +216,8 @@ class SmallFloat:
 
     def _magnitude(self, absolute: Any, is_double: bool) -> Any:
         """
-        The codes of numbers without their sign, as if there were as many exponents as
-        needed; something larger than all codes for infinity.
+        The codes of magnitudes, as if the format had as many exponents as needed; for
+        infinity, an integer that is larger than all codes.
         """
         if is_double:
             float_type, mantissa_bits, bias = np.float64, 52, 1023
@@ -228,7 +229,7 @@ class SmallFloat:
 
         bits, smallest_normal = float_bits(absolute), bits_of(self.smallest_normal)
         dropped = mantissa_bits - self.mantissa_bits
-        # Carries out of the mantissa are added to the exponent, which has another bias.
+        # A carry out of the mantissa increments the exponent, whose bias changes, too.
         to_add = (1 << (dropped - 1)) - ((bias - self.bias) << mantissa_bits)
         if not self.is_signed:
             smallest = bits_of(math.ldexp(1.0, -self.bias))
@@ -238,17 +239,17 @@ class SmallFloat:
             )
         last = (bits >> dropped) & 1
         normal = (bits + (to_add - 1) + last) >> dropped
-        # A sum is rounded to its last bit, which is that of the subnormal numbers.
+        # The last bit of this sum has the weight of the last bit of subnormal numbers.
         unit = math.ldexp(1.0, 1 - self.bias + dropped)
         subnormal = float_bits(absolute + float_type(unit)) - bits_of(unit)
         return _where(bits >= smallest_normal, normal, subnormal)
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float32]:
         """
-        The numbers of codes; all are exact.
+        Decode codes; all results are exact.
 
         Args:
-            codes: an array of any shape of integers, or Python integers.
+            codes: an array of integers, of any shape, or Python integers.
 
         Returns:
             an array with dtype `float32` and the shape of `codes`.

@@ -1,7 +1,7 @@
 """
-The quantized type whose scales are stored themselves: in a narrow type, or quantized.
+The quantized type whose block scales have a type of their own: a narrow or a quantized one.
 
-Its text is in [`block_scaled_syntax`][xdsl_quant.dialects.quant.block_scaled_syntax].
+Its syntax is in [`block_scaled_syntax`][xdsl_quant.dialects.quant.block_scaled_syntax].
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Elements: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
-"""Numbers in their bytes, or the name of a resource that has these."""
+"""The bytes of numbers, or the name of a resource with these bytes."""
 
 
 @irdl_attr_definition
 class StoredNumbersAttr(ParametrizedAttribute):
     """
-    A tensor of numbers, one for each block: floats or integers, or stored values of a
-    quantized type, which stand for what `quant.dcast` makes of them.
+    A tensor of numbers, one for each block: floats, integers, or stored values of a
+    quantized type, which stand for their expressed values.
 
-    It is no attribute of its own in a text, but a part of
+    It has no syntax of its own: it is a part of
     [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
     """
 
@@ -80,7 +80,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
     elements: DenseIntOrFPElementsAttr | DenseResourceAttr
 
     quantized_type: StoredQuantizedType | NoneAttr
-    """The type that says what stored values stand for; none if they are the numbers."""
+    """The quantized type of stored values; none if the elements are the numbers."""
 
     def __init__(
         self, elements: Elements, quantized_type: StoredQuantizedType | None = None
@@ -97,13 +97,13 @@ class StoredNumbersAttr(ParametrizedAttribute):
         The numbers of an array.
 
         Args:
-            array: floats or integers, or the bits of these; each element has as many bytes
-                as one of `element_type`.
+            array: floats, integers, or their bits; the elements have the size of
+                `element_type` in bytes.
             element_type: the type of an element.
-            quantized_type: the type that says what stored values stand for.
+            quantized_type: the quantized type of stored values.
 
         Raises:
-            VerifyException: if an element has another number of bytes.
+            VerifyException: if the elements have another size in bytes.
         """
         from xdsl_quant.numerics.arrays import bytes_of, sign_extended
 
@@ -116,7 +116,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         if isinstance(element_type, IntegerType) and (
             element_type.signedness.data is Signedness.SIGNLESS
         ):
-            # As signless integers are parsed.
+            # The parser sign-extends signless integers, too.
             array = sign_extended(array, element_type.bitwidth)
         type_ = TensorType(element_type, array.shape)
         elements = DenseIntOrFPElementsAttr(type_, BytesAttr(bytes_of(array)))
@@ -133,22 +133,22 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     @property
     def element_type(self) -> AnyFloat | IntegerType:
-        """The type of what is stored."""
+        """The type of stored elements."""
         return cast("AnyFloat | IntegerType", self.type.element_type)
 
     @property
     def number_type(self) -> AnyFloat | IntegerType:
-        """The type of the numbers that what is stored stands for."""
+        """The type of the numbers that the elements stand for."""
         if isinstance(self.quantized_type, NoneAttr):
             return self.element_type
         return cast(AnyFloat, self.quantized_type.expressed_type)
 
     def data(self) -> bytes:
         """
-        What is stored, in row-major order.
+        The bytes of the elements, in row-major order.
 
         Raises:
-            ValueError: if it is in a resource that is missing or damaged.
+            ValueError: if they are in a resource that is missing or damaged.
         """
         elements = self.elements
         if isinstance(elements, DenseIntOrFPElementsAttr):
@@ -201,7 +201,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def _verify_finite(self, elements: DenseIntOrFPElementsAttr) -> None:
         if isinstance(self.element_type, Float8E8M0FNUType):
-            # Without a sign and a zero. NaN is the scale of a block of NaNs.
+            # It has no infinities. NaN is the scale of a block of NaNs.
             return
         if len(elements) < MANY:
             numbers = cast(Iterable[float], elements.iter_values())
@@ -236,14 +236,14 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def codes(self, is_signed: bool) -> NDArray[Any]:
         """
-        What is stored, as a read-only array of integers, of floats that NumPy has, or of
-        the bits of other floats as unsigned integers.
+        The elements as a read-only array of integers, of floats that NumPy has, or of the
+        bits of other floats as unsigned integers.
 
         Args:
             is_signed: whether signless integers are signed.
 
         Raises:
-            ValueError: if it is in a resource that is missing or damaged.
+            ValueError: if they are in a resource that is missing or damaged.
         """
         import numpy as np
 
@@ -267,11 +267,11 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def numbers(self, is_signed: bool) -> NDArray[np.float64]:
         """
-        The numbers, all of which are exact.
+        The numbers in f64, which represents all of them exactly.
 
         Args:
-            is_signed: whether signless integers that are no stored values of a quantized
-                type are signed.
+            is_signed: whether signless integers are signed, unless they are stored values
+                of a quantized type.
 
         Raises:
             ValueError: if they are in a resource that is missing or damaged.
@@ -290,7 +290,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
         return codes.astype(np.float64)
 
     def print_numbers(self, printer: Printer) -> None:
-        """Print the elements and, after `as`, the type that they are stored values of."""
+        """Print the elements and, after `as`, the quantized type of stored values."""
         printer.print_attribute(self.elements)
         if not isinstance(self.quantized_type, NoneAttr):
             printer.print_string(" as ")
@@ -298,7 +298,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
 
 def dequantized(codes: NDArray[Any], numbers: StoredNumbersAttr) -> NDArray[np.float64]:
-    """What stored values of a quantized type stand for."""
+    """The expressed values of stored ones."""
     import numpy as np
 
     from xdsl_quant.numerics import QuantizationParameters, dequantize
@@ -316,7 +316,7 @@ def dequantized(codes: NDArray[Any], numbers: StoredNumbersAttr) -> NDArray[np.f
 
 
 def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
-    """Whether all numbers of a float or integer type are numbers of a float type."""
+    """Whether a float type represents all numbers of a float or integer type."""
     format_ = float_format(type_)
     if isinstance(number_type, IntegerType):
         return number_type.bitwidth <= format_.precision
@@ -329,7 +329,7 @@ def _contains(type_: AnyFloat, number_type: Attribute) -> bool:
 
 
 BlockParameters: TypeAlias = "StoredNumbersAttr | Elements"
-"""What a constructor takes for the numbers of blocks."""
+"""What a constructor accepts as scales, zero points or offsets."""
 
 
 def _numbers_argument(value: object, what: str) -> StoredNumbersAttr:
@@ -346,32 +346,32 @@ def _numbers_argument(value: object, what: str) -> StoredNumbersAttr:
 @irdl_attr_definition
 class BlockScaledQuantizedType(StoredQuantizedType):
     """
-    Values in blocks, each of which has a scale that is stored in a type of its own, and may
-    have a zero point and an offset:
+    Values in blocks that have a scale each, and optionally a zero point and an offset,
+    which are stored in types of their own:
     `expressed = (stored - zero_point) * scale + offset`.
 
     A dimension without a block size is one block. The last block along a dimension may be
-    shorter. Scales, zero points and offsets have a dimension for each block size, in this
-    order. They may be stored values of a quantized type, e.g. of another block-scaled one,
-    as in the super-blocks of GGUF's K-quants. Scales may be negative or zero.
+    shorter. Scales, zero points and offsets have one dimension for each block size, in the
+    same order. They may be stored values of a quantized type, e.g. of another block-scaled
+    type, as in the super-blocks of GGUF's K-quants. Scales may be negative or zero.
 
-    It is computed in the expressed type if this holds all elements, zero points, their
-    differences, scales and offsets exactly, and otherwise in f32 or, if that does not
-    either, in f64. Each operation is rounded: the product, then the sum.
+    Casts compute in the first of the expressed type, f32 and f64 that represents all
+    elements, zero points, their differences, scales and offsets exactly. The result of each
+    operation is rounded.
 
     MLIR does not have this type.
 
     Example:
 
     ```mlir
-    // Blocks of 32 along the second dimension, and of one row along the first.
+    // Blocks of 32 along the second dimension, and a row along the first.
     !quant.block_scaled<i4:f32:{0:1, 1:32}, scales = dense<0.5> : tensor<8x2xf16>>
 
-    // With zero points and offsets. All rows share their scales.
+    // With zero points and offsets. All rows share the scales.
     !quant.block_scaled<u4:f32:{1:32}, scales = dense<[1.0, -2.0]> : tensor<2xf16>,
       zero_points = dense<[7, 8]> : tensor<2xi4>, offsets = dense<0.25> : tensor<2xf16>>
 
-    // Scales of 6 bits, which have a scale for each eight of them.
+    // Scales of 6 bits; eight of them form a super-block, which has an f16 scale.
     !quant.block_scaled<u4:f32:{0:32}, scales = dense<3> : tensor<16xi6>
       as !quant.block_scaled<u6:f32:{0:8}, scales = dense<0.5> : tensor<2xf16>>>
     ```
@@ -397,7 +397,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     """
 
     offsets: StoredNumbersAttr | NoneAttr
-    """A number for each block that is added to the product with its scale."""
+    """An offset for each block, which is added to the product with the scale."""
 
     def __init__(
         self,
@@ -450,7 +450,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     @property
     def parameters_of_blocks(self) -> Mapping[str, StoredNumbersAttr]:
-        """What each block has, by the keyword of the text."""
+        """Scales and, if there are any, zero points and offsets, by their keywords."""
         numbers = {
             "scales": self.scales,
             "zero_points": self.zero_points,
@@ -464,8 +464,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     def get_numbers(self) -> Mapping[str, NDArray[np.float64]]:
         """
-        What each block has, by the keyword of the text, as arrays of the shape
-        `get_scales_shape()`.
+        Scales and, if there are any, zero points and offsets, by their keywords, as arrays
+        of the shape `get_scales_shape()`.
 
         Raises:
             ValueError: if numbers are in a resource that is missing or damaged.
@@ -479,13 +479,13 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     def compute_type(self) -> AnyFloat:
         """
         The float type in which casts compute: the first of the expressed type, f32 and f64
-        that holds all that an expressed value is computed from.
+        that represents all operands exactly.
         """
         candidates = (self.expressed_type, f32, f64)
         return next(filter(self._holds_numbers, candidates), f64)
 
     def _holds_numbers(self, type_: AnyFloat) -> bool:
-        # What is too large for smaller types is often not infinite but NaN.
+        # In most narrower types, overflow results in NaN and not in infinity.
         if type_.bitwidth < 16:
             return False
         numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
@@ -510,8 +510,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
     @property
     def element_quantized_type(self) -> UniformQuantizedType:
         """
-        The type of elements without what blocks have: its scale is 1, its expressed type
-        the one to compute in. It has no text if MLIR does not have its storage type.
+        The type of elements without the parameters of blocks: its scale is 1, its expressed
+        type is the compute type. It has no syntax if MLIR does not have its storage type.
         """
         _, *storage = self.common_parameters
         return UniformQuantizedType.new(
@@ -596,7 +596,7 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         return (BlockScaledSyntax(parser, cls.name).parse(),)
 
     def print_parameters(self, printer: Printer) -> None:
-        # A printer remembers the resources that it prints.
+        # The printer collects the resources that it prints.
         blocks = ", ".join(f"{axis}:{size}" for axis, size in self.block_size_info)
         printer.print_string(f"<{self.storage_text}:{self.expressed_type}:{{{blocks}}}")
         for name, numbers in self.parameters_of_blocks.items():

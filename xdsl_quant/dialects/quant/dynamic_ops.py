@@ -1,16 +1,16 @@
 """
-Casts whose scales and zero points are values: operands in place of a quantized type; and
-scales and zero points that are chosen for values at run time.
+Casts whose scales and zero points are operands instead of parameters of a type, and the op
+that computes scales and zero points from values at run time.
 
-Which scale belongs to which element is said as in a sub-channel type: `{axis:size}` cuts a
-dimension into blocks of a size. Without it there is one scale for all elements, `{0:1}` is
-one for each index of dimension 0 (per-axis, or per-token), and `{1:32}` one for each 32
-elements along dimension 1, fewer of which may be in the last block. Scales have a dimension
-for each one of the tensor, of size 1 where it is not cut; or for each one that is cut.
+Blocks are written as in a sub-channel type: `{axis:size}` cuts a dimension into blocks of
+the given size. Without it there is one scale for all elements; `{0:1}` gives each index of
+dimension 0 a scale (per-axis, or per-token), and `{1:32}` each block of 32 elements along
+dimension 1, where the last block may be shorter. Scales either have the rank of the tensor,
+with size 1 along dimensions that are not cut, or omit these dimensions.
 
-What else a type says is in an attribute: `<u8<1:255>>`, short for
-`!quant.any<u8<1:255>>`, is the storage type with its sign and its range. Stored values and
-zero points are signless integers of it.
+The storage type is an attribute: `<u8<1:255>>`, short for `!quant.any<u8<1:255>>`, gives
+its width, signedness and range. Stored values and zero points are signless integers of its
+width.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def blocks_text(blocks: Mapping[int, int]) -> str:
 
 
 class BlockedOp(IRDLOperation, ABC):
-    """An op on values of which those of a block have one scale and one zero point."""
+    """An op on values in blocks that share a scale and a zero point."""
 
     storage = prop_def(AnyQuantizedType)
     """How values are stored."""
@@ -126,7 +126,7 @@ class BlockedOp(IRDLOperation, ABC):
     def block_properties(
         storage: AnyQuantizedType, blocks: Mapping[int, int]
     ) -> dict[str, Attribute]:
-        """The properties that say how values are stored and which are a block."""
+        """The properties for the storage type and the blocks."""
         ordered = dict(sorted(blocks.items()))
         return {
             "storage": storage,
@@ -141,12 +141,12 @@ class BlockedOp(IRDLOperation, ABC):
         Verify the types of scales and zero points.
 
         Args:
-            expressed: the type of the values that they are for.
+            expressed: the type of expressed values.
             scale: the type of scales.
             zero_point: the type of zero points, if there are any.
 
         Raises:
-            VerifyException: with the reason.
+            VerifyException: if the types do not match.
         """
         self._verify_storage(expressed)
         element_type = scalar_or_element_type(expressed)
@@ -247,7 +247,7 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
     """One float for each block, of the type of expressed values."""
 
     zero_point = opt_operand_def()
-    """One integer of the storage type for each block; without it they are 0."""
+    """One integer of the storage type for each block; 0 by default."""
 
     result = result_def()
 
@@ -258,7 +258,7 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
     )
 
     KINDS: ClassVar[tuple[TypeKind, TypeKind]]
-    """What the operand and the result must be."""
+    """The kinds of type of the operand and the result."""
 
     def __init__(
         self,
@@ -286,12 +286,12 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
 
     @property
     def expressed(self) -> SSAValue:
-        """The operand or result that has expressed values."""
+        """The operand or result with expressed values."""
         return self.input if self.KINDS[0] is FLOAT else self.result
 
     @property
     def stored(self) -> SSAValue:
-        """The operand or result that has stored values."""
+        """The operand or result with stored values."""
         return self.result if self.KINDS[0] is FLOAT else self.input
 
     def verify_(self) -> None:
@@ -329,14 +329,14 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
 @irdl_op_definition
 class DynamicQuantizeCastOp(DynamicCastOp):
     """
-    Quantize with scales and zero points that are operands,
-    `clamp(round(expressed / scale + zero_point))`. How it is rounded is an option of
-    `lower-quant-ops`, and the attribute `quant.nan` is that of `quant.qcast`.
+    Quantize with scales and zero points that are operands:
+    `clamp(round(expressed / scale + zero_point))`. The rounding mode is an option of
+    `lower-quant-ops`; the attribute `quant.nan` has the same meaning as in `quant.qcast`.
 
-    Each input and each scale has a defined result, with the rounding mode `truncate`, too:
-    what is out of range becomes the nearest end of the storage range, and NaN the smallest
-    stored value or, as an option, 0. A scale of 0 divides to infinities and, of 0, to NaN;
-    a negative one changes the sign; with one that is NaN all is NaN.
+    Every input and every scale has a defined result, even with the rounding mode
+    `truncate`: values out of range saturate, and NaN becomes the smallest stored value or,
+    as an option, 0. Division by a scale of 0 gives infinities, or NaN for 0; a negative
+    scale changes the sign; with a scale of NaN, all quotients are NaN.
 
     Example:
 
@@ -356,7 +356,7 @@ class DynamicQuantizeCastOp(DynamicCastOp):
 @irdl_op_definition
 class DynamicDequantizeCastOp(DynamicCastOp):
     """
-    Dequantize with scales and zero points that are operands,
+    Dequantize with scales and zero points that are operands:
     `(stored - zero_point) * scale`.
 
     Example:
@@ -377,23 +377,23 @@ class DynamicDequantizeCastOp(DynamicCastOp):
 @irdl_op_definition
 class ChooseParametersOp(BlockedOp):
     """
-    Scales and zero points that use the whole storage range for the range of values: dynamic
-    quantization.
+    Choose scales and zero points that map the range of the values to the whole storage
+    range, for dynamic quantization.
 
-    There is one scale, or one for each index of dimensions: `{0:1}` is one for each index
-    of dimension 0 (per-token). A range is that of the values and of 0; NaN is not looked
-    at. With zero points it is what ONNX's `DynamicQuantizeLinear` computes for `<u8>`:
+    There is one scale, or one for each index of some dimensions: `{0:1}` is one for each
+    index of dimension 0 (per-token). Ranges are extended to contain 0; NaN is ignored. With
+    zero points, the formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
 
-    * `scale = (maximum - minimum) / (storage_max - storage_min)`, but 1 if all is 0,
+    * `scale = (maximum - minimum) / (storage_max - storage_min)`, or 1 if all values are 0,
     * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, which is
       `storage_max` for NaN.
 
-    Without a result for zero points quantization is symmetric, and the scale is
-    `max(-minimum, maximum) / min(-storage_min, storage_max)`, but 1 if all is 0.
+    Without a result for zero points, quantization is symmetric, and the scale is
+    `max(-minimum, maximum) / min(-storage_min, storage_max)`, or 1 if all values are 0.
 
-    It is computed in f32, in f64 for expressed values of that type and for stored values
-    that are not exact in f32, and the scale is rounded to the expressed type before the
-    zero point is computed.
+    The compute type is f32, or f64 if the expressed type is f64 or stored values are not
+    exact in f32. The scale is rounded to the expressed type before the zero point is
+    computed.
 
     Example:
 
@@ -402,14 +402,15 @@ class ChooseParametersOp(BlockedOp):
         : tensor<4x8xf32> to tensor<4xf32>, tensor<4xi8>
     ```
 
-    See external [documentation](https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
+    See external
+    [documentation](https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
     """
 
     name = "quant.choose_parameters"
 
     input = operand_def()
     scale = result_def()
-    """A float, or a tensor with a dimension for each one that has scales."""
+    """A float, or a tensor with one dimension for each dimension in braces."""
 
     zero_point = opt_result_def()
     """An integer of the storage type for each scale."""
@@ -432,9 +433,9 @@ class ChooseParametersOp(BlockedOp):
         """
         Args:
             input: a ranked tensor of floats.
-            storage: how values are going to be stored.
-            axes: the dimensions of which each index has a scale.
-            symmetric: whether all zero points are 0 and no result.
+            storage: how values will be stored.
+            axes: the dimensions whose indices have a scale each.
+            symmetric: whether zero points are 0, so that there is no result for them.
         """
         value = SSAValue.get(input)
         expressed = cast(AnyFloat, scalar_or_element_type(value.type))

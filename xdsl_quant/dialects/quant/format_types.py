@@ -1,4 +1,4 @@
-"""The quantized types of arrays that are stored in a named format."""
+"""The quantized types of arrays in a named format."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ def block_scaled_type(
     stored: BlockScaled, expressed_type: AnyFloat = f32
 ) -> BlockScaledQuantizedType:
     """
-    The type of what is stored in a named format. The array of a value of this type is
+    The type of an array in a named format. Values of this type have the array
     `stored.codes`.
 
-    What `quant.dcast` makes of it is `stored.dequantize()`, bit for bit, if the expressed
-    type is f32.
+    If the expressed type is f32, the result of `quant.dcast` equals `stored.dequantize()`
+    bit for bit.
 
     Args:
-        stored: what [`Format`][xdsl_quant.numerics.formats.Format] quantizes or unpacks.
-        expressed_type: the type of the numbers that it stands for.
+        stored: the result of `quantize` or `unpack` of a
+            [`Format`][xdsl_quant.numerics.formats.Format].
+        expressed_type: the type of dequantized values.
 
     Raises:
         TypeError: if the expressed type is no float type.
-        VerifyException: if a number of a block is infinite.
+        VerifyException: if a scale or an offset is infinite.
     """
     expressed_type = checked_expressed_type(expressed_type)
-    # One block needs no dimensions.
+    # A single block needs no block sizes.
     is_whole = all(count == 1 for count in stored.scales.shape)
 
     def numbers(part: Stored | None) -> StoredNumbersAttr | None:

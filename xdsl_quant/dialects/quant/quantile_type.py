@@ -36,11 +36,11 @@ def _is_number_type(type_: object) -> bool:
 @irdl_attr_definition
 class QuantileType(ParametrizedAttribute, TypeAttribute):
     """
-    A storage type of quantized types whose stored number says which value of a table is
-    meant, e.g. the sixteen values of NF4: `table[stored - smallest stored number]`.
+    A storage type of quantized types whose stored numbers are indices into a table of
+    values, e.g. the sixteen values of NF4: `table[stored - smallest stored number]`.
 
-    It is a storage type only. A quantized type that has it applies its scale and zero point
-    to the values of the table: `expressed = (table[...] - zero_point) * scale`.
+    It is only a storage type. A quantized type with this storage applies its scale and zero
+    point to the values of the table: `expressed = (table[...] - zero_point) * scale`.
 
     MLIR has the type since version 23.
 
@@ -55,19 +55,19 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
     name = "quant.quantile"
 
     storage_type: IntegerType | AnyFloat
-    """The type of the stored number, of which only width and signedness count."""
+    """The type of stored numbers, of which only width and signedness matter."""
 
     quantile_type: IntegerType | AnyFloat
-    """The type of the values. They are not checked against it, as in MLIR."""
+    """The type of the values. As in MLIR, the values are not checked against it."""
 
     quantiles: Floats
     """The values, in the order of the stored numbers."""
 
     storage_type_min: IntAttr | NoneAttr
-    """Smallest stored number, if it is written."""
+    """Smallest stored number, if the type has a storage range."""
 
     storage_type_max: IntAttr | NoneAttr
-    """Largest stored number, if it is written."""
+    """Largest stored number, if the type has a storage range."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
         storage_type_max: int | None = None,
     ):
         """
-        `quantiles` is a sequence or a one-dimensional NumPy array of as many values as
-        there are stored numbers: by default all of the width of the storage type.
+        `quantiles` is a sequence or a one-dimensional NumPy array with one value for each
+        stored number; without a storage range, these are all numbers of the storage type.
 
         Raises:
             TypeError: if an argument is of the wrong type.
@@ -115,8 +115,8 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
     @property
     def is_signed(self) -> bool:
         """
-        Whether stored numbers are signed: those of `si4` and of float types are, those of
-        `i4` and `ui4` are not.
+        Whether stored numbers are signed: `si4` and float types are signed, `i4` and `ui4`
+        are unsigned.
         """
         storage_type = self.storage_type
         return not isinstance(storage_type, IntegerType) or (
@@ -125,12 +125,12 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def has_storage_range(self) -> bool:
-        """Whether the smallest and the largest stored number are written."""
+        """Whether the type has a smallest and a largest stored number."""
         return not isinstance(self.storage_type_min, NoneAttr)
 
     @property
     def storage_range(self) -> tuple[int, int]:
-        """Smallest and largest stored number: those of the width if none are written."""
+        """Smallest and largest stored number, by default those of the storage type."""
         low, high = self.storage_type_min, self.storage_type_max
         if isinstance(low, IntAttr) and isinstance(high, IntAttr):
             return low.data, high.data
@@ -170,7 +170,7 @@ class QuantileType(ParametrizedAttribute, TypeAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         from .type_syntax import TypeSyntax
 
-        # The parser makes the type, as only it can point at the text of a mistake.
+        # The parser creates the type, as only it can give the location of an error.
         return (TypeSyntax(parser, cls.name).parse(),)
 
     @classmethod

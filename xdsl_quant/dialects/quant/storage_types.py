@@ -1,4 +1,4 @@
-"""How stored values of quantized types are stored: integers, small floats, or indices."""
+"""The storage types of quantized types: integers, small floats, and tables of values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .quantile_type import QuantileType
 MLIRStorageType: TypeAlias = (
     IntegerType | Float8E5M2Type | Float8E4M3FNType | Float4E2M1FNType | QuantileType
 )
-"""The types that stored values may have in MLIR, or indices of them."""
+"""The storage types of MLIR."""
 
 FloatStorageType: TypeAlias = (
     Float8E5M2Type
@@ -32,12 +32,12 @@ FloatStorageType: TypeAlias = (
     | Float4E2M1FNType
 )
 """
-The float types that stored values may have: those of 6 bits and the one without a sign in
-block-scaled types only.
+The float storage types. Those of 6 bits and the unsigned one are for block-scaled types
+only.
 """
 
 StorageType: TypeAlias = IntegerType | FloatStorageType | QuantileType
-"""The types that stored values may have, or indices of them."""
+"""All storage types."""
 
 MAX_STORAGE_BITS = 32
 """Widest storage type."""
@@ -57,7 +57,7 @@ def default_storage_max(width: int, is_signed: bool) -> int:
 
 
 def is_signed_by_default(storage_type: StorageType) -> bool:
-    """Whether the text of a storage type stands for signed stored values."""
+    """Whether stored values are signed if a storage type is written without a prefix."""
     if isinstance(storage_type, IntegerType):
         return storage_type.signedness.data is not Signedness.UNSIGNED
     if isinstance(storage_type, QuantileType):
@@ -69,8 +69,9 @@ def default_storage_range(
     storage_type: StorageType, is_signed: bool
 ) -> tuple[int, int]:
     """
-    Smallest and largest stored value of a storage type: of a float type the largest finite
-    value without its fraction, and its negative, or 0 without a sign.
+    Smallest and largest stored value of a storage type. For a float type, the largest one
+    is the integer part of the largest finite value, and the smallest one its negative, or 0
+    for the unsigned type.
     """
     if isinstance(storage_type, QuantileType):
         return storage_type.storage_range

@@ -1,4 +1,4 @@
-"""Formats of blocks with scales that hardware and checkpoints use, bit for bit."""
+"""The block-scaled formats that hardware and checkpoints use, bit-exact."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Codes of less than a byte, several of which share a byte."""
+"""Packing of codes that are narrower than a byte."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Bytes = NDArray[np.uint8]
 
 def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
     """
-    Codes as bytes, the lowest bits of the first code first.
+    Pack codes into bytes; the first code is in the lowest bits.
 
-    Codes are in runs, each of which has one code in each byte of a run of bytes: with width
-    4 and runs of 16, the first 16 bytes have the first 16 codes in their lower half, and
-    the next 16 codes in their upper half.
+    Codes are packed in runs: consecutive codes of a run are in consecutive bytes, and the
+    next run shares these bytes. With width 4 and runs of 16, the first 16 codes are in the
+    lower halves of the first 16 bytes, and the next 16 codes in the upper halves.
 
     Args:
-        codes: an array of integers. What is above their lowest bits does not count.
+        codes: an array of integers, of which only the lowest `width` bits are used.
         width: the width of a code, which divides 8.
-        run: how many codes a run has. Its size times `8 / width` divides the last
-            dimension.
+        run: the number of codes in a run. The last dimension is a multiple of
+            `run * 8 / width`.
 
     Returns:
-        an array with fewer elements in the last dimension.
+        an array of bytes, whose last dimension is `8 / width` times smaller.
     """
     count = 8 // width
     parts = codes.astype(np.uint8) & np.uint8((1 << width) - 1)
@@ -37,7 +37,7 @@ def join_bits(codes: Array, width: int, run: int = 1) -> Bytes:
 
 def split_bits(joined: Bytes, width: int, run: int = 1) -> Bytes:
     """
-    The codes of which [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits] makes
+    The codes that [`join_bits`][xdsl_quant.numerics.formats.bits.join_bits] has packed into
     these bytes.
     """
     runs = joined.reshape(*joined.shape[:-1], joined.shape[-1] // run, 1, run)

@@ -1,4 +1,4 @@
-"""Arrays of numbers whose blocks have scales, which are stored in a type of their own."""
+"""Arrays of numbers in blocks whose scales are stored in a type of their own."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Numbers as they are stored: codes, and the type that says what these stand for."""
+    """Numbers as they are stored: an array of codes, and the type of the codes."""
 
     codes: Array
     """
-    Integers, floats that NumPy has, or the bits of other floats as `uint8`. Each one takes
-    at least a byte.
+    Integers, floats that NumPy has, or the bits of other floats as `uint8`. They are not
+    packed: each code has at least a byte.
     """
 
     type: str
@@ -33,7 +33,7 @@ class Stored:
     """
 
     table: tuple[float, ...] | None = None
-    """The numbers that codes are indices of, if they are, as in `!quant.quantile`."""
+    """The table of numbers if codes are indices into one, as in `!quant.quantile`."""
 
     @property
     def shape(self) -> Shape:
@@ -41,7 +41,7 @@ class Stored:
         return self.codes.shape
 
     def elements(self) -> F32:
-        """The numbers that the codes stand for, without a scale."""
+        """The numbers that the codes represent, not scaled."""
         if self.table is not None:
             return np.array(self.table, np.float32)[self.codes]
         if (small := SMALL_FLOATS.get(self.type)) is not None:
@@ -61,27 +61,27 @@ class Stored:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockScaled(Stored):
     """
-    Numbers in blocks, each of which has a scale and may have more:
+    Numbers in blocks, each of which has a scale and optionally a zero point and an offset:
     `(element - zero point) * scale + offset`.
 
-    Each operation is rounded to f32. Scales and offsets may themselves be in blocks that
-    have scales.
+    The result of each operation is rounded to f32. Scales and offsets may be block-scaled
+    themselves, as in super-blocks.
     """
 
     block_shape: Shape
     """
-    The shape of a block, as many dimensions as the codes have. The last block along a
+    The shape of a block, with as many dimensions as the codes. The last block along a
     dimension may be shorter.
     """
 
     scales: Stored
-    """A number for each block: their count along each dimension is the shape."""
+    """A scale for each block: the shape is the number of blocks along each dimension."""
 
     zero_points: Stored | None = None
     """Integers in the shape of `scales`."""
 
     offsets: Stored | None = None
-    """Numbers in the shape of `scales`."""
+    """Offsets in the shape of `scales`."""
 
     def __post_init__(self):
         counts = block_counts(self.shape, self.block_shape)
@@ -111,20 +111,20 @@ class BlockScaled(Stored):
         return numbers
 
     def of_blocks(self, numbers: Array) -> Array:
-        """A number for each block, repeated for each element, or once where that is all."""
+        """Repeat the number of each block for its elements; the result broadcasts."""
         return spread(numbers, self.shape, self.block_shape)
 
     @property
     def bits(self) -> float:
         """
-        How many bits a number takes, all in all: those of its code, and its part of what
-        its block has.
+        The number of bits per element: those of its code, and its share of the scales,
+        zero points and offsets.
         """
         return stored_bits(self) / self.codes.size
 
 
 def stored_bits(stored: Stored) -> int:
-    """How many bits the codes take, and the numbers of their blocks."""
+    """The number of bits of all codes and of the parameters of their blocks."""
     bits = stored.codes.size * bit_width(stored.type)
     if not isinstance(stored, BlockScaled):
         return bits
@@ -161,7 +161,7 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
     """
-    A number for each block, repeated for each element.
+    Repeat the number of each block for its elements.
 
     Returns:
         an array that broadcasts to `shape`.
@@ -197,7 +197,7 @@ def f32_values(values: ArrayLike) -> F32:
 
 def blocks_of_rows(values: F32, size: int, name: str) -> F32:
     """
-    The blocks of the last dimension, as one more dimension.
+    Split the last dimension into blocks, which adds a dimension.
 
     Raises:
         ValueError: if the size of a block does not divide the last dimension.

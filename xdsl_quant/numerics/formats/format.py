@@ -1,4 +1,4 @@
-"""What all named formats have in common."""
+"""The base class of all named formats."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ from .block_scaled import BlockScaled, Shape
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """A format: how values become codes with scales, and how these become bytes."""
+    """A named format: quantizes values to codes with scales, and packs these into bytes."""
 
     name: str
-    """The name that its users know, e.g. `MXFP4` or `Q4_K`."""
+    """The common name, e.g. `MXFP4` or `Q4_K`."""
 
     type: str
     """The type of an element: see `Stored.type`."""
 
     block: int
-    """How many elements a block has, along the last dimension unless it says otherwise."""
+    """The number of elements in a block, along the last dimension by default."""
 
     @abstractmethod
     def quantize(self, values: ArrayLike) -> BlockScaled:
         """
-        Store values in this format.
+        Quantize values to this format.
 
         Args:
             values: an array of at least one dimension, which is rounded to f32.
 
         Raises:
             TypeError: if values are no numbers.
-            ValueError: if the format has no such values or no such shape.
+            ValueError: if the format does not support the shape or one of the values.
         """
 
     @abstractmethod
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         """
-        The bytes of what is stored in this format, as its files or its library have them.
+        Pack codes and scales into the byte layout of the files or the library of this
+        format.
 
         Returns:
             arrays by their names in that library.
 
         Raises:
-            ValueError: if it is stored in another format.
+            ValueError: if `stored` has another format.
         """
 
     @abstractmethod
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         """
-        What is stored in arrays as [`pack`][xdsl_quant.numerics.formats.Format.pack]
-        returns them.
+        Unpack arrays as [`pack`][xdsl_quant.numerics.formats.Format.pack] returns them.
 
         Raises:
-            ValueError: if an array is missing or of another shape than the format has.
+            ValueError: if an array is missing or its shape does not fit the format.
         """
 
     def block_shape(self, rank: int) -> Shape:
-        """The shape of a block of an array of a rank."""
+        """The shape of a block in an array of the given rank."""
         return (*(1,) * (rank - 1), self.block)
 
     def check(self, stored: BlockScaled):
-        """Raise a `ValueError` if something is stored in another format."""
+        """Raise a `ValueError` if `stored` has another format."""
         expected = self.block_shape(len(stored.shape))
         if (stored.type, stored.block_shape) != (self.type, expected):
             raise ValueError(

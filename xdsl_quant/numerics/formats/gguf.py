@@ -2,27 +2,26 @@
 The quantized formats of GGUF files
 ([`ggml-quants.c`](https://github.com/ggml-org/llama.cpp/blob/master/ggml/src/ggml-quants.c)).
 
-| format | element | block | scale | offset | in 256 elements |
+| format | element | block | scale | offset | per super-block of 256 |
 |---|---|---|---|---|---|
 | Q4_0, Q5_0 | 4, 5 bits, signed | 32 | f16 | | |
 | Q8_0 | 8 bits, signed | 32 | f16 | | |
 | Q4_1, Q5_1 | 4, 5 bits, unsigned | 32 | f16 | f16 | |
-| Q2_K | 2 bits, unsigned | 16 | 4 bits | 4 bits | f16 for each of both |
+| Q2_K | 2 bits, unsigned | 16 | 4 bits | 4 bits | 2 x f16 |
 | Q3_K | 3 bits, signed | 16 | 6 bits, signed | | f16 |
-| Q4_K, Q5_K | 4, 5 bits, unsigned | 32 | 6 bits | 6 bits | f16 for each of both |
+| Q4_K, Q5_K | 4, 5 bits, unsigned | 32 | 6 bits | 6 bits | 2 x f16 |
 | Q6_K | 6 bits, signed | 16 | 8 bits, signed | | f16 |
 | MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` | | |
 
-A scale may be negative. Signed elements and scales of less than 8 bits are in the file
-with half of their range added. The offsets of K-quants are subtracted in the file's own
-terms: here the f16 is the negative of the one in the file.
+Scales may be negative. In the file, half of the range is added to signed elements and
+scales of less than 8 bits. The file has minima, which are subtracted, where K-quants have
+offsets here, so the f16 of offsets is the negative of the one in the file.
 
-What is quantized to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is what the package `gguf` has,
-bit for bit, wherever that is defined: it is not in a block whose largest magnitude is so
-small that its scale has no finite reciprocal in f32, or no code; here all elements are 0
-then, or the scale is the smallest one. How values are quantized to K-quants is for each
-tool to choose; here scales and offsets have the least squared error among some that are
-tried.
+Quantization to Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and MXFP4 is bit-exact with the package `gguf`
+wherever that is defined. It is not for a block whose largest magnitude is so small that its
+scale has no finite reciprocal in f32, or no code; here, all elements are 0 then, or the
+scale is the smallest one. Each tool has its own way to quantize to K-quants; here, the
+candidates with the least squared error are chosen as scales and offsets.
 """
 
 from __future__ import annotations
@@ -50,26 +49,26 @@ from .block_scaled import (
 from .format import Format
 
 SUPER_BLOCK = 256
-"""How many elements of a K-quant share an f16."""
+"""The number of elements in a super-block of a K-quant."""
 
 _PIECE = 1 << 12
 """How many super-blocks are quantized at a time, which bounds the memory."""
 
 Plane = tuple[str, int, int]
-"""Some bits of all elements: a field, how many bits, and the run of `join_bits`."""
+"""Some bits of all elements: their field, their number, and the run of `join_bits`."""
 
 Rounds = Literal["half-up", "half-away"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFFormat(Format):
-    """A format of GGUF; `data` is its packed array of bytes, as many for each row."""
+    """A format of GGUF, packed into rows of bytes, `data`."""
 
     layout: np.dtype[np.void]
     """The fields of a block, or of a super-block."""
 
     planes: tuple[Plane, ...]
-    """Where the bits of elements are, lowest first."""
+    """Where the bits of elements are, from the lowest on."""
 
     @property
     def is_signed(self) -> bool:
@@ -107,7 +106,7 @@ class GGUFFormat(Format):
             rest = rest >> np.uint8(width) if width < 8 else rest
 
     def read_elements(self, fields: NDArray[np.void]) -> Array:
-        """The elements in their fields: all blocks in one row."""
+        """Read elements from their fields: the blocks of a row as one row."""
         codes, above = np.uint8(0), 0
         for name, width, run in self.planes:
             codes = codes | (split_bits(fields[name], width, run) << np.uint8(above))
@@ -124,10 +123,10 @@ class GGUFFormat(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class GGUFBlocks(GGUFFormat):
-    """A format whose blocks have an f16 scale."""
+    """A format whose blocks have an f16 scale and, for unsigned elements, an f16 offset."""
 
     rounds: Rounds = "half-up"
-    """What happens to a quotient between two elements: see `_elements`."""
+    """How ties are rounded: see `_elements`."""
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
@@ -205,8 +204,8 @@ def _of_largest_magnitude(blocks: Array) -> Array:
 @dataclass(frozen=True, kw_only=True)
 class GGUFMXFP4(GGUFFormat):
     """
-    MXFP4 in GGUF, which is quantized otherwise than MX: of two elements that are equally
-    near the one of smaller magnitude is taken, and there is no -0.
+    MXFP4 in GGUF, which is quantized differently from MX: ties are rounded toward zero, and
+    there is no -0.
     """
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
@@ -215,7 +214,8 @@ class GGUFMXFP4(GGUFFormat):
         check_finite(array, self.name)
         scale, element = small_float("f8E8M0FNU"), small_float(self.type)
         largest = np.abs(blocks).max(-1).astype(np.float64)
-        # The logarithm is one of f32, and rounded up for what is just below a power of 2.
+        # The logarithm is rounded to f32, up to an integer for numbers just below a power
+        # of two.
         logarithms = np.log2(np.where(largest == 0, 2.0**-149, largest))
         exponents = np.floor(logarithms.astype(np.float32)) - 2
         scales = (exponents + scale.bias).clip(0, 254).astype(np.uint8)
@@ -252,22 +252,23 @@ class GGUFMXFP4(GGUFFormat):
 @dataclass(frozen=True, kw_only=True)
 class GGUFSuperBlocks(GGUFFormat):
     """
-    A K-quant: super-blocks of 256 elements, whose scales and offsets are quantized.
+    A K-quant: a format with super-blocks of 256 elements, whose block scales and offsets
+    are quantized.
 
-    Elements and scales are signed, or neither is, and then there are offsets.
+    Either elements and scales are signed, or both are unsigned and there are offsets.
     """
 
     scale_type: str
-    """The type of a scale in its super-block, e.g. `u6`."""
+    """The type of quantized block scales, e.g. `u6`."""
 
     @property
     def blocks(self) -> int:
-        """How many blocks a super-block has."""
+        """The number of blocks in a super-block."""
         return SUPER_BLOCK // self.block
 
     @property
     def scale_bits(self) -> int:
-        """The width of a scale in its super-block."""
+        """The width of a quantized block scale."""
         return int(self.scale_type[1:])
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
@@ -291,7 +292,7 @@ class GGUFSuperBlocks(GGUFFormat):
         )
 
     def _quantized(self, rows: Floats) -> tuple[Array, list[Array], list[Array]]:
-        """Elements, and then scales and offsets: those of blocks, and the f16 of these."""
+        """Elements; scales and offsets of blocks; scales and offsets of super-blocks."""
         if self.is_signed:
             scales = _symmetric_scales(rows, self.bits)
             offsets = np.zeros_like(scales)
@@ -299,7 +300,7 @@ class GGUFSuperBlocks(GGUFFormat):
             scales, offsets = _scales_and_offsets(rows, self.bits)
         parts = [self._of_super_blocks(each) for each in (scales, offsets)]
         (scale_codes, scale_of), (offset_codes, offset_of) = parts
-        # What is stored, in f32 as it is dequantized.
+        # The scales and offsets as they are dequantized, in f32.
         scales, offsets = (
             (codes * of[:, np.newaxis].astype(np.float32))[..., np.newaxis]
             for codes, of in parts
@@ -310,7 +311,7 @@ class GGUFSuperBlocks(GGUFFormat):
         return codes, [scale_codes, offset_codes], [scale_of, offset_of]
 
     def _of_super_blocks(self, numbers: Floats) -> tuple[Array, Array]:
-        """The scales or offsets of the blocks of super-blocks, quantized to an f16 each."""
+        """Quantize the scales or offsets of blocks, with an f16 for each super-block."""
         largest = _of_largest_magnitude(numbers)
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
         high = low + (1 << self.scale_bits) - 1
@@ -391,7 +392,7 @@ def _unpacked_i6(packed: Bytes) -> tuple[Array, Array]:
 
 
 def _packed_u6(scales: Bytes, minima: Bytes) -> Bytes:
-    """The first four of each in 6 bits; the others are split over what is free."""
+    """The first four of each have 6 bits of a byte; the others are split over the rest."""
     firsts = [
         each[..., :4] | (each[..., 4:] >> np.uint8(4)) << np.uint8(6)
         for each in (scales, minima)
@@ -436,7 +437,7 @@ _UNPACKED_SCALES = {
 
 
 _TRIED = np.linspace(0.6, 1.2, 25)
-"""By how much the scales are multiplied that are tried, from that of the whole range."""
+"""The candidates for scales, relative to the scale for the whole range of a block."""
 
 
 def _symmetric_scales(rows: Floats, bits: int) -> Floats:

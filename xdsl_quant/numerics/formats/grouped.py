@@ -1,15 +1,15 @@
 """
-Weights of 4 bits in groups with a scale and a zero point, as GPTQ and AWQ pack them.
+Weights of 4 bits in groups that have a scale and a zero point, as GPTQ and AWQ pack them.
 
 | format | elements in an i32 | zero points in an i32 |
 |---|---|---|
-| GPTQ | 8 consecutive inputs, the first in the lowest bits | 8 outputs, each less 1 |
-| GPTQ_V2 | the same | 8 outputs |
-| AWQ | 8 consecutive outputs in the order 0, 2, 4, 6, 1, 3, 5, 7 | likewise |
+| GPTQ | 8 consecutive inputs, the first in the lowest bits | 8 outputs, each minus 1 |
+| GPTQ_V2 | as GPTQ | 8 outputs |
+| AWQ | 8 consecutive outputs in the order 0, 2, 4, 6, 1, 3, 5, 7 | as elements |
 
-Values are the weights of a linear layer, outputs by inputs; a group is along the inputs.
-All packed arrays are transposed: inputs by outputs. Groups have 128 inputs, and others with
-`dataclasses.replace(format, block=64)`.
+Values are the weights of a linear layer, outputs by inputs; groups are along the inputs.
+All packed arrays are transposed: inputs by outputs. Groups have 128 inputs;
+`dataclasses.replace(format, block=64)` changes this.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from .block_scaled import (
 from .format import Format
 
 _AWQ_ORDER = np.array([0, 2, 4, 6, 1, 3, 5, 7])
-"""Which of 8 outputs is in which bits, from the lowest on."""
+"""The order of 8 outputs in an i32, from the lowest bits on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupFormat(Format):
     """
-    A format with f16 scales and u4 zero points, packed into `qweight`, `qzeros` and
-    `scales`, for GPTQ with `g_idx`, the group of each input.
+    A format with f16 scales and u4 zero points, packed into `qweight`, `qzeros`, `scales`
+    and, for GPTQ, `g_idx`, the group of each input.
     """
 
     zero_point_less: int = 0
-    """What is subtracted from zero points that are packed, modulo 16."""
+    """The number that is subtracted, modulo 16, from zero points when they are packed."""
 
     is_awq: bool = False
-    """Whether outputs share an i32, and not inputs."""
+    """Whether an i32 has 8 outputs, and not 8 inputs."""
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
         """
-        Store weights in this format: a group's scale is a 15th of the range of its weights
-        and 0, rounded to f16, and 1 if that is 0. The zero point and the elements are
-        quotients by this scale, rounded half to even.
+        Quantize weights to this format: the scale of a group is 1/15 of the range of its
+        weights and 0, rounded to f16, or 1 if that is 0. The zero point and the elements
+        are quotients by this scale, rounded half to even.
 
-        GPTQ and AWQ choose elements or scales by data that weights are multiplied with;
-        what they chose is packed from a `BlockScaled` that the caller makes.
+        GPTQ and AWQ choose elements and scales with calibration data; to pack what they
+        chose, make a `BlockScaled` of it.
 
         Args:
             values: finite weights, outputs by inputs, which are rounded to f32.
 
         Raises:
             TypeError: if values are no numbers.
-            ValueError: if values have another rank, the size of a group does not divide the
-                inputs, a value is infinite or NaN, or a scale is too large for f16.
+            ValueError: if the rank is not 2, the number of inputs is not a multiple of the
+                group size, a value is infinite or NaN, or a scale is too large for f16.
         """
         array = f32_values(values)
         if array.ndim != 2:
@@ -144,14 +144,14 @@ class GroupFormat(Format):
         return np.arange(inputs, dtype=np.int32) // np.int32(self.block)
 
     def _words(self, codes: Array) -> Array:
-        """The i32 of each 8 codes of a row."""
+        """Pack each 8 codes of a row into an i32."""
         if self.is_awq:
             of_words = codes.reshape(*codes.shape[:-1], -1, 8)
             codes = of_words[..., _AWQ_ORDER].reshape(codes.shape)
         return np.ascontiguousarray(join_bits(codes, 4)).view("<i4")
 
     def _codes(self, words: Array) -> Array:
-        """The codes of which `_words` makes these."""
+        """The codes that `_words` has packed."""
         codes = split_bits(np.ascontiguousarray(words).view(np.uint8), 4)
         if not self.is_awq:
             return codes

@@ -11,7 +11,7 @@ and NVFP4.
 | MXFP6_E3M2 | `f6E3M2FN` | 32 | `f8E8M0FNU` |
 | MXFP4 | `f4E2M1FN` | 32 | `f8E8M0FNU` |
 | MXINT8 | `i8`, in units of 1/64 | 32 | `f8E8M0FNU` |
-| NVFP4 | `f4E2M1FN` | 16 | `f8E4M3FN`, times an f32 of the tensor |
+| NVFP4 | `f4E2M1FN` | 16 | `f8E4M3FN`, times one f32 per tensor |
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ from .format import Format
 
 ScaleRule = Literal["floor", "even", "ceil", "rceil"]
 """
-How the largest magnitude of a block becomes the power of two that is its scale. An element
-is at most `m * 2**e`, with `m` from 1 to 2.
+How the block scale, a power of two, is computed from the largest magnitude `a` of the
+block. The largest element is `m * 2**e`, with `m` from 1 to 2.
 
-| rule | the scale of a block with the largest magnitude `a` | whose rule it is |
+| rule | block scale | used by |
 |---|---|---|
-| `floor` | `2**(floor(log2(a)) - e)`, so that elements may saturate | OCP |
-| `even` | that of `floor`, or twice this where `a` rounded would saturate | TOSA |
+| `floor` | `2**(floor(log2(a)) - e)`; elements may saturate | OCP |
+| `even` | that of `floor`, doubled where `a`, rounded, would saturate | TOSA |
 | `ceil` | `2**(ceil(log2(a)) - e)` | torchao |
-| `rceil` | `2**ceil(log2(a / (m * 2**e)))`: the smallest without saturation | NVIDIA |
+| `rceil` | `2**ceil(log2(a / (m * 2**e)))`, the smallest without saturation | NVIDIA |
 """
 
 _E8M0 = small_float("f8E8M0FNU")
 
 _NAN_SCALE = 255
-"""The code of NaN as a scale."""
+"""The code of a scale that is NaN."""
 
 
 @dataclass(frozen=True)
 class _Elements:
-    """What the arithmetic of MX needs to know of its elements."""
+    """The properties of an element type that the arithmetic of MX depends on."""
 
     exponent: int
-    """That of the largest element."""
+    """The exponent of the largest element."""
 
     largest: float
 
     carry: int
     """
-    What is added to the bits of an f32 so that its exponent grows if, rounded to the
-    mantissa of an element, it exceeds the largest one.
+    The integer that, added to the bits of an f32, increments its exponent if the number,
+    rounded to the precision of an element, exceeds the largest element.
     """
 
 
@@ -78,20 +78,20 @@ def _elements_of(largest: float, mantissa_bits: int) -> _Elements:
     mantissa = int(np.ldexp(largest, mantissa_bits - exponent))
     to_next_power = (2 << mantissa_bits) - mantissa
     carry = (2 * to_next_power - 1) << (22 - mantissa_bits)
-    # A tie goes to the even one, which may be the largest.
+    # Ties go to the even neighbour, which may be the largest element.
     return _Elements(exponent, largest, carry - (mantissa % 2 == 0))
 
 
 @dataclass(frozen=True)
 class PackedElements(Format):
     """
-    A format that is packed into `qdata`, the elements, two in a byte if they have 4 bits
-    and otherwise one, the first in the lower half; and `scale`, the codes of the scales.
-    These are the names of torchao.
+    A format that is packed as in torchao: `qdata` has the elements, two in a byte if they
+    have 4 bits, with the first in the lower half, and otherwise one in a byte; `scale` has
+    the codes of the scales.
     """
 
     def pack_elements(self, stored: BlockScaled, scales: Array) -> dict[str, Array]:
-        """The bytes of elements, and those of scales."""
+        """Pack elements and the codes of scales."""
         self.check(stored)
         codes = stored.codes.view(np.uint8)
         if bit_width(self.type) == 4:
@@ -99,7 +99,7 @@ class PackedElements(Format):
         return {"qdata": codes, "scale": scales.view(np.uint8)}
 
     def unpack_elements(self, packed: Mapping[str, Array]) -> tuple[Array, Array]:
-        """The elements and the codes of scales."""
+        """Unpack elements and the codes of scales."""
         codes, scales = self.arrays(packed, "qdata", "scale")
         if codes.dtype.itemsize != 1 or scales.dtype.itemsize != 1:
             raise ValueError(
@@ -115,22 +115,22 @@ class MXFormat(PackedElements):
     """
     A microscaling format.
 
-    An infinity saturates in its block, or makes all of it NaN with the rule `even`. In a
-    block with NaN all is NaN.
+    Infinities saturate; with the rule `even`, all of their block becomes NaN. If a block
+    contains NaN, all of it becomes NaN.
     """
 
     def quantize(self, values: ArrayLike, rule: ScaleRule = "floor") -> BlockScaled:
         """
-        Store values in this format; elements are rounded to nearest, ties to even, and
-        saturate.
+        Quantize values to this format; elements are rounded half to even and saturate.
 
         Args:
             values: an array of at least one dimension, which is rounded to f32.
-            rule: how the scale of a block is chosen.
+            rule: how block scales are computed.
 
         Raises:
             TypeError: if values are no numbers.
-            ValueError: if 32 does not divide the last dimension, or there is no such rule.
+            ValueError: if the last dimension is not a multiple of 32, or the rule is
+                unknown.
         """
         if rule not in get_args(ScaleRule):
             raise ValueError(
@@ -151,7 +151,7 @@ class MXFormat(PackedElements):
         return self._stored(codes, scales)
 
     def _scale_codes(self, largest: F32, rule: ScaleRule) -> Array:
-        """The code of the scale of blocks with these largest magnitudes."""
+        """The codes of the block scales for the largest magnitudes of blocks."""
         elements = self._elements
         is_nan = np.isnan(largest)
         exponent = elements.exponent
@@ -163,7 +163,7 @@ class MXFormat(PackedElements):
             bits = bits + elements.carry
             is_nan |= np.isinf(largest)
         elif rule != "floor":
-            # 2^-127 is a subnormal number.
+            # 2^-127 is subnormal in f32.
             bits = np.where(bits <= 1 << 22, 0, bits + ((1 << 23) - 1))
         codes = ((bits >> 23) - exponent).clip(0, _NAN_SCALE - 1)
         return np.where(is_nan, _NAN_SCALE, codes).astype(np.uint8)
@@ -178,7 +178,7 @@ class MXFormat(PackedElements):
     def _stored(self, codes: Array, scales: Array) -> BlockScaled:
         stored = Stored(scales, "f8E8M0FNU")
         if self.type == "i8":
-            # The unit of an element is that of all scales.
+            # The factor 1/64 of elements is a scale of the block scales.
             stored = BlockScaled(
                 scales,
                 "f8E8M0FNU",
@@ -200,27 +200,28 @@ class MXFormat(PackedElements):
 @dataclass(frozen=True)
 class NVFP4(PackedElements):
     """
-    NVIDIA's format with blocks of 16, scales in `f8E4M3FN`, and an f32 for the tensor,
-    which is packed as `per_tensor_scale`.
+    NVIDIA's format with blocks of 16, block scales in `f8E4M3FN`, and a per-tensor scale in
+    f32, which is packed as `per_tensor_scale`.
     """
 
     def quantize(
         self, values: ArrayLike, tensor_scale: float | None = None
     ) -> BlockScaled:
         """
-        Store values in this format, with torchao's arithmetic.
+        Quantize values to this format, with torchao's arithmetic.
 
         Args:
             values: finite numbers, an array of at least one dimension, which is rounded
                 to f32.
-            tensor_scale: the f32 that all scales are multiplied by; 1 for a format of one
-                level. By default, the one with which the largest magnitude of all is 448
-                times 6, or 1 where this has no finite reciprocal.
+            tensor_scale: the f32 that all block scales are multiplied by; 1 for the format
+                without a per-tensor scale. By default, the scale that maps the largest
+                magnitude of the tensor to 448 times 6, or 1 if this scale has no finite
+                reciprocal.
 
         Raises:
             TypeError: if values are no numbers.
-            ValueError: if a value is infinite or NaN, 16 does not divide the last
-                dimension, or the scale is not positive and finite.
+            ValueError: if a value is infinite or NaN, the last dimension is not a multiple
+                of 16, or the scale is not positive and finite.
         """
         array = f32_values(values)
         blocks = blocks_of_rows(array, self.block, self.name)
@@ -266,7 +267,7 @@ class NVFP4(PackedElements):
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         packed = self.pack_elements(stored, stored.scales.codes)
         if not isinstance(stored.scales, BlockScaled):
-            raise ValueError(f"{self.name} has a scale of the tensor, found none")
+            raise ValueError(f"{self.name} has a per-tensor scale, found none")
         of_tensor = stored.scales.scales.codes.reshape(())
         return {**packed, "per_tensor_scale": of_tensor}
 

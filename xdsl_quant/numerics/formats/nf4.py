@@ -1,9 +1,10 @@
 """
-NF4 of bitsandbytes: elements are indices of a table of 16 numbers, which are the quantiles
-of a normal distribution
+NF4 of bitsandbytes: elements are indices into a table of 16 numbers, the quantiles of a
+normal distribution
 ([Dettmers et al. 2023](https://arxiv.org/abs/2305.14314), appendix E).
 
-Blocks of 64 are those of the flat array, and so are the blocks of 256 scales.
+A block consists of 64 consecutive elements of the flattened array; with double
+quantization, a block of scales consists of 256 consecutive scales.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ NF4_TABLE = (
     0.7229568362236023,
     1.0,
 )
-"""The numbers that elements are indices of; each is one of f32."""
+"""The numbers into which elements are indices; each is representable in f32."""
 
 _ZERO = NF4_TABLE.index(0)
 
 _OF_SCALES = 256
-"""How many scales share an f32."""
+"""The number of scales that share an f32 scale."""
 
 _SMALLEST = np.float32(1e-38)
-"""What a scale is divided by at least."""
+"""The smallest divisor, in place of smaller scales."""
 
 
 @cache
 def dynamic_table() -> tuple[float, ...]:
     """
-    The 256 numbers that scales are indices of: 0, 1, and of both signs, for each `i` from 0
-    to 6, the `2**i` middles of equal parts of the range from `10**(i - 7)` to `10**(i - 6)`
-    ([Dettmers 2016](https://arxiv.org/abs/1511.04561)).
+    The 256 numbers into which quantized scales are indices: 0, 1, and, with both signs, for
+    each `i` from 0 to 6 the midpoints of `2**i` equal parts of the range from `10**(i - 7)`
+    to `10**(i - 6)` ([Dettmers 2016](https://arxiv.org/abs/1511.04561)).
 
-    Each is rounded to f32 once. bitsandbytes computes in f32 with an order of operations
-    that depends on the processor, so that some of its numbers are the next ones of f32.
+    Each is rounded to f32 once. bitsandbytes computes in f32, in an order of operations
+    that depends on the processor, so some of its numbers differ in the last bit.
     """
     positive = [
         10.0 ** (i - 6) * (0.1 + 0.9 * (part + 0.5) / 2**i)
@@ -73,9 +74,9 @@ def dynamic_table() -> tuple[float, ...]:
 class NF4(Format):
     """
     NF4, packed as the tensors of a checkpoint: `weight`, two elements in a byte, the first
-    in the upper half; `absmax`, the scales; `quant_map`, the table. For scales that are
-    quantized, there are `nested_absmax` and `nested_quant_map`, too. The `shape` and the
-    `nested_offset` are arrays here; in a checkpoint they are parts of a JSON object.
+    in the upper half; `absmax`, the scales; `quant_map`, the table; and, with double
+    quantization, `nested_absmax` and `nested_quant_map`. `shape` and `nested_offset` are
+    arrays here; in a checkpoint they are parts of a JSON object.
     """
 
     def quantize(
@@ -87,23 +88,23 @@ class NF4(Format):
         table: Sequence[float] | None = None,
     ) -> BlockScaled:
         """
-        Store values in this format. A scale is the largest magnitude of its block.
+        Quantize values to this format. A scale is the largest magnitude of its block.
 
         Args:
             values: finite numbers, an array of at least one dimension, which is rounded
                 to f32.
-            quantizes_scales: whether scales are stored in 8 bits, with an f32 for 256 of
-                them: double quantization.
-            offset: what is subtracted from scales before these are quantized; by default
-                their mean, the f32 nearest to it. That of PyTorch, which bitsandbytes
-                takes, may be the next f32.
-            table: the 256 numbers that scales are indices of; by default those of
+            quantizes_scales: whether scales are stored in 8 bits, with one f32 scale for
+                256 of them: double quantization.
+            offset: the number that is subtracted from scales before they are quantized; by
+                default their mean, rounded to f32. The mean that bitsandbytes takes,
+                PyTorch's, may differ in the last bit.
+            table: the 256 numbers into which quantized scales are indices; by default
                 [`dynamic_table`][xdsl_quant.numerics.formats.nf4.dynamic_table].
 
         Raises:
             TypeError: if values are no numbers.
-            ValueError: if a value is infinite or NaN, or blocks of the flat array are no
-                blocks of the array.
+            ValueError: if a value is infinite or NaN, or a block of the flattened array is
+                not a block of the array.
         """
         array = f32_values(values)
         check_finite(array, self.name)
@@ -189,10 +190,10 @@ class NF4(Format):
 
 def flat_block_shape(shape: Shape, size: int) -> Shape:
     """
-    The shape of blocks that are consecutive elements of the flat array.
+    The shape of a block of consecutive elements of the flattened array.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if such blocks do not have one shape.
     """
     block_shape: list[int] = []
     rest = size
@@ -212,13 +213,13 @@ def flat_block_shape(shape: Shape, size: int) -> Shape:
 
 
 def _padded(flat: F32, size: int) -> tuple[F32, bool]:
-    """The blocks of a flat array, and whether the last one has been filled with 0."""
+    """The blocks of a flat array, and whether the last one is padded with 0."""
     padding = -flat.size % size
     return np.pad(flat, (0, padding)).reshape(-1, size), padding > 0
 
 
 def _indices(ties: Array, numbers: Array) -> Bytes:
-    """For each number how many ties are less, as a flat array."""
+    """For each number, how many ties are less than it, as a flat array."""
     return np.asarray(np.searchsorted(ties, numbers.reshape(-1)), np.uint8)
 
 

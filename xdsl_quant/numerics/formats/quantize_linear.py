@@ -32,18 +32,19 @@ from .format import Format
 @dataclass(frozen=True)
 class QuantizeLinear(Format):
     """
-    Blocks along one dimension, the last of which may be shorter, with f32 scales and zero
-    points of the type of the elements.
+    Blocks along one dimension, the last of which may be shorter, with f32 scales, and zero
+    points in the type of the elements.
 
-    It is packed into `y`, elements of 4 bits two in a byte, the first in the lower half,
-    over the flat array; `y_scale`, `y_zero_point`, and `shape`, that of the values.
+    The packed arrays are `y`, in which two elements of 4 bits share a byte, the first in
+    the lower half, across the flattened array; `y_scale`; `y_zero_point`; and `shape`, the
+    shape of the values.
     """
 
     axis: int = -1
-    """The dimension with blocks."""
+    """The dimension that is cut into blocks."""
 
     def block_shape(self, rank: int) -> Shape:
-        """The shape of a block of an array of a rank."""
+        """The shape of a block in an array of the given rank."""
         if not -rank <= self.axis < rank:
             raise ValueError(
                 f"{self.name} has blocks along axis {self.axis}, found rank {rank}"
@@ -57,22 +58,23 @@ class QuantizeLinear(Format):
         zero_points: ArrayLike | None = None,
     ) -> BlockScaled:
         """
-        Store values in this format: `round(value / scale) + zero_point`, ties to even, and
-        what is outside of the type saturates.
+        Quantize values to this format: `round(value / scale) + zero_point`, rounded half to
+        even and saturated.
 
         Args:
             values: finite numbers, an array of at least one dimension, which is rounded
                 to f32.
-            scales: positive numbers, one for each block. By default the largest magnitude
-                of a block becomes the largest element, or for unsigned types its range
-                with 0 that of the type; a block of zeros has scale 1.
-            zero_points: integers of the type, one for each block. By default 0, or for
-                unsigned types with no scales given what the smallest value asks for.
+            scales: positive numbers, one for each block. The default maps the largest
+                magnitude of a block to the largest element or, for unsigned types, the
+                range of the block and 0 to the range of the type; a block of zeros has
+                scale 1.
+            zero_points: integers of the type, one for each block. The default is 0 or, for
+                unsigned types without the argument `scales`, the zero point of the range.
 
         Raises:
             TypeError: if values are no numbers.
-            ValueError: if a value is infinite or NaN, a scale is not positive and finite,
-                a zero point is not of the type, or arrays are not of these shapes.
+            ValueError: if a value is infinite or NaN, a scale is not positive and finite, a
+                zero point is outside of the type, or a shape does not match.
         """
         array = f32_values(values)
         check_finite(array, self.name)
@@ -112,7 +114,7 @@ class QuantizeLinear(Format):
                 f"expected zero points of shape {counts} from {low} to {high}, found shape "
                 f"{points.shape}"
             )
-        # In f64 all sums are exact.
+        # All sums are exact in f64.
         rounded = np.rint(quotients).astype(np.float64)
         sums = rounded + spread(points, array.shape, block_shape)
         return BlockScaled(
