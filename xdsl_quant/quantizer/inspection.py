@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
+    AnyFloat,
     NameLoc,
     TensorType,
     UnrankedTensorType,
@@ -22,6 +23,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name, shortened_text, table
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    QuantileType,
     QuantizedType,
     RegionOp,
     StorageCastOp,
@@ -31,6 +34,8 @@ from xdsl_quant.dialects.quant.types import (
     ScaledQuantizedType,
     with_element_type,
 )
+from xdsl_quant.numerics.codecs import float_bounds
+from xdsl_quant.numerics.small_floats import small_float
 from xdsl_quant.transforms.building.arrays import (
     constant_elements,
     integer_width,
@@ -69,8 +74,8 @@ class QuantizedTensor:
     scales: tuple[float, float] | None = None
     """The smallest and the largest scale."""
 
-    zero_points: tuple[int, int] | None = None
-    """The smallest and the largest zero point."""
+    zero_points: tuple[float, float] | None = None
+    """The smallest and the largest zero point; only block-scaled types have fractions."""
 
     blocks: Mapping[int, int] | None = None
     """The sizes of blocks by dimension: 1 for that of per-axis quantization."""
@@ -78,8 +83,8 @@ class QuantizedTensor:
     bytes: int | None = None
     """The size of what is stored, without scales, `None` if that is not known."""
 
-    stored: tuple[int, int] | None = None
-    """The smallest and the largest stored value of a constant."""
+    stored: tuple[float, float] | None = None
+    """The smallest and the largest stored value of a constant, an index for a table."""
 
     at_bounds: float | None = None
     """The part of the elements of a constant that has a bound of the storage range."""
@@ -265,7 +270,9 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
         if source is not None and elements is not None:
             stored.add(source)
             contents = _contents(elements, quantized)
-        shape, width = _shape(value.type), integer_width(quantized)
+        shape, width = _shape(value.type), None
+        if isinstance(quantized, StoredQuantizedType):
+            width = quantized.storage_type_integral_width
         tensors.append(
             QuantizedTensor(
                 value.name,
@@ -347,11 +354,17 @@ def _parameters(type_: QuantizedType) -> Mapping[str, Any]:
     """The fields of a tensor that its type says."""
     if not isinstance(type_, StoredQuantizedType):
         return {"storage": type_.name.removeprefix("quant.")}
+    storage = type_.storage_text
+    if isinstance(type_.storage_type, QuantileType):
+        # The numbers of a table are too long for a column.
+        storage = storage.replace(type_.storage_type_name, type_.short_storage_name)
+    if isinstance(type_, BlockScaledQuantizedType):
+        return {"storage": storage, **_block_parameters(type_)}
     if not isinstance(type_, ScaledQuantizedType):
-        return {"storage": type_.storage_text}
+        return {"storage": storage}
     scales, zero_points = type_.get_scales(), type_.get_zero_points()
     return {
-        "storage": type_.storage_text,
+        "storage": storage,
         "scale_count": scales.size,
         "scales": (float(scales.min()), float(scales.max())),
         "zero_points": (int(zero_points.min()), int(zero_points.max())),
@@ -359,15 +372,47 @@ def _parameters(type_: QuantizedType) -> Mapping[str, Any]:
     }
 
 
+def _block_parameters(type_: BlockScaledQuantizedType) -> Mapping[str, Any]:
+    numbers: Mapping[str, NDArray[np.float64]] = {}
+    # They may be in a resource that is missing.
+    with suppress(ValueError):
+        numbers = type_.get_numbers()
+    ranges = {name: _range(array) for name, array in numbers.items()}
+    if "zero_points" not in type_.parameters_of_blocks:
+        ranges["zero_points"] = 0, 0
+    return {
+        "scale_count": math.prod(type_.get_scales_shape()),
+        "scales": ranges.get("scales"),
+        "zero_points": ranges.get("zero_points"),
+        "blocks": dict(type_.block_size_info),
+    }
+
+
+def _range(numbers: NDArray[Any]) -> tuple[float, float] | None:
+    """The smallest and the largest number; `None` if there is none but NaN."""
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return None
+    low, high = (float(limit) for limit in (numbers.min(), numbers.max()))
+    if low.is_integer() and high.is_integer():
+        return int(low), int(high)
+    return low, high
+
+
 def _contents(elements: NDArray[Any], type_: QuantizedType) -> Mapping[str, Any]:
     """The fields of a constant that its elements say."""
     if not isinstance(type_, StoredQuantizedType) or not elements.size:
         return {"is_constant": True}
-    values = stored_elements(elements, type_)
     low, high = type_.storage_range
+    if isinstance(stored_type := type_.stored_type, AnyFloat):
+        small = small_float(stored_type.name)
+        low, high = float_bounds(small, (low, high))
+        values = small.decode(elements.view(np.uint8))
+    else:
+        values = stored_elements(elements, type_)
     at_bounds = np.count_nonzero(values == low) + np.count_nonzero(values == high)
     return {
         "is_constant": True,
-        "stored": (int(values.min()), int(values.max())),
+        "stored": _range(values),
         "at_bounds": at_bounds / values.size,
     }

@@ -173,6 +173,51 @@ func.func @f() -> () {
     ]
 
 
+FLOATS = """
+!f8 = !quant.uniform<f8E4M3FN:f32, 0.5>
+!f4 = !quant.uniform<f4E2M1FN<-2:6>:f32, 0.5>
+!table = !quant.uniform<!quant.quantile<ui4:f16, {-1.0,0.0,0.5,2.0}, <0:3>><0:2>:f32, 0.5:9>
+!mxfp6 = !quant.block_scaled<f6E2M3FN:f32:{1:2}, scales = dense<"0x7EFFFF80"> : tensor<4xf8E8M0FNU>>
+!nan = !quant.block_scaled<i8:f32:{}, scales = dense<"0xFF"> : tensor<f8E8M0FNU>, zero_points = dense<1.5> : tensor<f16>>
+!missing = !quant.block_scaled<i8:f32:{0:4}, scales = dense_resource<missing> : tensor<1xf16>>
+func.func @f(%x: tensor<4x!nan>, %y: tensor<4x!missing>) {
+  %0 = arith.constant dense<[1.0, 448.0, -448.0, 0x7F]> : tensor<4xf8E4M3FN>
+  %1 = quant.scast %0 : tensor<4xf8E4M3FN> to tensor<4x!f8>
+  %2 = arith.constant dense<[-2.0, 6.0, 0.5, -6.0]> : tensor<4xf4E2M1FN>
+  %3 = quant.scast %2 : tensor<4xf4E2M1FN> to tensor<4x!f4>
+  %4 = arith.constant dense<[1, 2, 1, 1]> : tensor<4xi4>
+  %5 = quant.scast %4 : tensor<4xi4> to tensor<4x!table>
+  %6 = arith.constant dense<7.5> : tensor<1x8xf6E2M3FN>
+  %7 = quant.scast %6 : tensor<1x8xf6E2M3FN> to tensor<1x8x!mxfp6>
+  return
+}"""  # noqa: E501 types on one line
+TABLE_OF_FLOATS = """\
+value  op           shape  storage                             scale       zero point  axis  stored     at bounds  bytes
+%x     argument     4      i8                                  -           1.5         -     -          -          4
+%y     argument     4      i8                                  -           0           0:4   -          -          4
+%1     quant.scast  4      f8E4M3FN                            0.5         0           -     -448..448  50.00%     4
+%3     quant.scast  4      f4E2M1FN<-2:6>                      0.5         0           -     -6..6      50.00%     2
+%5     quant.scast  4      !quant.quantile<ui4:f16, ...><0:2>  0.5         9           -     1..2       25.00%     2
+%7     quant.scast  1x8    f6E2M3FN                            0.5..2 (4)  0           1:2   7.5        100.00%    6
+
+quantized tensors: 2 i8, 1 f8E4M3FN, 1 f4E2M1FN<-2:6>, 1 !quant.quantile<ui4:f16, ...><0:2>, 1 f6E2M3FN
+quantized constants: 14 bytes; as f32 80 bytes, 5.71 times as much
+"""  # noqa: E501 lines of a table
+
+
+def test_floats_tables_and_block_scales(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path, output = tmp_path / "model.mlir", tmp_path / "tensors.json"
+    path.write_text(FLOATS)
+    assert main([str(path), "--json", str(output)]) == 0
+    assert capsys.readouterr().out == TABLE_OF_FLOATS
+    tensors = json.loads(output.read_text())["tensors"]
+    assert [tensor["stored"] for tensor in tensors[2:]] == [
+        [-448, 448], [-6, 6], [1, 2], [7.5, 7.5],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
