@@ -8,6 +8,7 @@ from types import ModuleType
 from benchmarks import (
     calibration,
     casts_in_one_function,
+    formats,
     integer_kernels,
     kernels,
     large_types,
@@ -30,6 +31,7 @@ _SCRIPTS: tuple[tuple[str, ModuleType, Report], ...] = (
     ("Propagation", propagation, propagation.report),
     ("Start-up", start_up, start_up.report),
     ("Kernels", kernels, kernels.report),
+    ("Formats", formats, formats.report),
     ("Integer kernels", integer_kernels, integer_kernels.report),
     ("Models", models, models.report),
     ("Calibration", calibration, calibration.report),

@@ -91,6 +91,11 @@ def test_decoded(format: SmallFloat):
         return decoded(builder, args[0], format).value
 
     codes = all_codes(format)
+    if format.name == "f8E5M2FNUZ":
+        message = "codes of f8E5M2FNUZ are no parts of an f16"
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            module_of(IntegerType(format.bits), f32, codes.size, body)
+        return
     module = module_of(IntegerType(format.bits), f32, codes.size, body)
     expected = format.decode(codes)
     for found in results(module, codes):
