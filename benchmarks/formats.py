@@ -6,9 +6,9 @@ type to `f32`, 4096 x 4096 values, codes in bytes and results in an array that i
 A call checks that all codes have 4 bits, and a `memcpy` is the copy of the results by
 NumPy.
 
-*Products* are those of 4096 x 4096 constant weights and a vector of `f32`: `quant.dcast` and
-`stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`. No
-array of floats has the size of the weights. *onnxruntime* is `MatMulNBits` with blocks of
+*Products* are those of 4096 x 4096 constant weights and a vector of `f32`: `quant.dcast`
+and `stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`.
+No array of floats has the size of the weights. *onnxruntime* is `MatMulNBits` with blocks of
 32 and weights of 4 bits, with `accuracy_level` 0, which computes in `f32` as we do, and
 with 4, which first quantizes the vector to 8 bits.
 
