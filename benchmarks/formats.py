@@ -8,9 +8,9 @@ NumPy.
 
 *Products* are those of 4096 x 4096 constant weights and a vector of `f32`: `quant.dcast`
 and `stablehlo.dot_general`, after `convert-stablehlo-to-linalg,quant-split-reductions`.
-No array of floats has the size of the weights. *onnxruntime* is `MatMulNBits` with blocks of
-32 and weights of 4 bits, with `accuracy_level` 0, which computes in `f32` as we do, and
-with 4, which first quantizes the vector to 8 bits.
+No array of floats has the size of the weights. *onnxruntime* is `MatMulNBits` with
+blocks of 32 and weights of 4 bits, with `accuracy_level` 0, which computes in `f32` as
+we do, and with 4, which first quantizes the vector to 8 bits.
 
 One thread on one core; all run in random order, and a cell is the median of all rounds.
 """
