@@ -233,21 +233,22 @@ def choose_dynamic_parameters(
     symmetric: bool = False,
 ) -> DynamicParameters:
     """
-    Parameters that use the whole storage range for the range of some values and 0: what
-    `quant.choose_parameters` computes, and for `u8` and f32 ONNX's `DynamicQuantizeLinear`.
+    Parameters that map the range of values, extended to contain 0, to the whole storage
+    range, as `quant.choose_parameters` does and, for `u8` and f32, ONNX's
+    `DynamicQuantizeLinear`.
 
-    The scale is `(maximum - minimum) / (storage_max - storage_min)`, and 1 if all values
-    are 0. The zero point is `storage_min - minimum / scale`, rounded half to even and kept
-    in the storage range. NaN is not looked at. Infinite values have an infinite scale.
+    The scale is `(maximum - minimum) / (storage_max - storage_min)`, or 1 if all values are
+    0. The zero point is `storage_min - minimum / scale`, rounded half to even and clamped
+    to the storage range. NaN is ignored. Infinite values have an infinite scale.
 
-    It is computed in f32, in f64 for values of that dtype and for stored values that are
-    not exact in f32. The scale is rounded to the dtype of the values before the zero point
-    is computed. ONNX's reference evaluator differs: its scale of zeros is 1/255, and NaN
-    makes all parameters NaN.
+    The compute type is f32, or f64 if values are f64 or stored values are not exact in f32.
+    The scale is rounded to the dtype of the values before the zero point is computed.
+    ONNX's reference evaluator differs: for zeros its scale is 1/255, and NaN makes all its
+    parameters NaN.
 
     Args:
         values: an array of floats.
-        axes: the dimensions of which each index has parameters of its own.
+        axes: the dimensions whose indices have parameters of their own.
         storage: the storage type.
         storage_min: the smallest stored value, by default that of `storage`.
         storage_max: the largest stored value, by default that of `storage`.
@@ -255,8 +256,8 @@ def choose_dynamic_parameters(
             divided by the largest stored value whose negative is stored, too.
 
     Raises:
-        ValueError: if the storage range is no part of `storage`, or stored values have no
-            sign for `symmetric`.
+        ValueError: if the storage range is no part of `storage`, or stored values are
+            unsigned and `symmetric` is set.
     """
     low, high = _storage_bounds(storage, storage_min, storage_max)
     if symmetric and low >= 0:

@@ -105,10 +105,10 @@ class QuantizationParameters:
     """Largest stored value."""
 
     table: NDArray[np.float64] | None
-    """What stored values stand for if they are indices; `None` if they are not."""
+    """The table into which stored values are indices; `None` if they are not indices."""
 
     table_min: int
-    """The stored value that stands for the first number of the table."""
+    """The stored value of the first number of the table."""
 
     expressed: str
     """The expressed type, e.g. `f32` or `bf16`."""
@@ -139,18 +139,18 @@ class QuantizationParameters:
         """
         Args:
             scales: positive numbers in the range of the expressed type.
-            zero_points: integers of the storage type, one or as many as scales. With a
-                table they are any integers.
+            zero_points: integers of the storage type, one or as many as scales; with a
+                table, any integers.
             storage: `i1` to `i32`, `u1` to `u32`, `si8` and the like, or a small float,
                 e.g. `f8E4M3FN`.
             storage_min: smallest stored value, by default that of `storage` or of the
                 table.
             storage_max: largest stored value, by default that of `storage` or of the
                 table.
-            table: finite numbers of which stored values are indices: an integer type of
-                `storage`.
-            table_min: the stored value of the first one, by default the smallest one of
-                `storage`.
+            table: finite numbers, if stored values are indices into a table. `storage` is
+                the integer type of indices.
+            table_min: the stored value of the first number of the table, by default the
+                smallest one of `storage`.
             expressed: an MLIR float type, e.g. `f32`.
             quantized_dimension: for one-dimensional `scales`, unless they are blocks.
             block_sizes: the size of a block along each dimension that is cut into
@@ -264,7 +264,7 @@ class QuantizationParameters:
 
     @property
     def has_codes(self) -> bool:
-        """Whether stored values are codes of floats or indices of a table, no integers."""
+        """Whether stored values are codes of floats or indices into a table."""
         return self.small_float is not None or self.table is not None
 
     @cached_property
@@ -378,7 +378,7 @@ class QuantizationParameters:
 
         Raises:
             TypeError: if it is no type.
-            ValueError: also if stored values are floats or indices of a table.
+            ValueError: also if stored values are floats or indices into a table.
         """
         type_ = cast("Any", quantized_type)
         if (reason := getattr(type_, "unsupported_storage", None)) is not None:
@@ -411,11 +411,12 @@ def _checked_table(
 
 class DynamicParameters(QuantizationParameters):
     """
-    Parameters of which only the types are known before run time, as `quant.dynamic_qcast`
-    and `quant.dynamic_dcast` have them.
+    Parameters of which only the types are known before run time: those of
+    `quant.dynamic_qcast` and `quant.dynamic_dcast`.
 
-    Scales may be any floats of the expressed type, also 0, negative ones, infinities and
-    NaN. What is computed in is wide enough for each zero point of the storage type.
+    Scales may be any floats of the expressed type, including 0, negative numbers,
+    infinities and NaN. The compute type is wide enough for every zero point of the storage
+    type.
     """
 
     def __init__(

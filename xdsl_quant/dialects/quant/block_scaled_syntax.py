@@ -1,5 +1,5 @@
 """
-The text of block-scaled types, in the terms of
+The syntax of block-scaled types, with the nonterminals of
 [`type_syntax`][xdsl_quant.dialects.quant.type_syntax].
 
 ```
@@ -9,7 +9,7 @@ block-scaled ::= `block_scaled` `<` storage `:` float-type `:` blocks `,`
 numbers      ::= elements (`as` type)?
 ```
 
-`elements` is an attribute of builtin: `dense` or `dense_resource` of a tensor type.
+`elements` is a builtin attribute: `dense` or `dense_resource` with a tensor type.
 """
 
 from __future__ import annotations

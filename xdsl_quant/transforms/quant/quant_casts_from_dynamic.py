@@ -1,14 +1,13 @@
 """
-Replace operands by a quantized type: a cast whose scales and zero points are constants
-becomes `quant.qcast` or `quant.dcast`, and a `quant.scast` between stored and quantized
-values.
+Replace operands with the parameters of a quantized type: a dynamic cast whose scales and
+zero points are constants becomes `quant.qcast` or `quant.dcast`, and a `quant.scast`
+between stored and quantized values.
 
-A cast stays as it is if a type cannot have its scales, e.g. negative ones or a block that
-is shorter, or if it would be computed in another float type, as `quant-casts-to-dynamic`
-says.
+A cast stays as it is if no type has its parameters, e.g. for negative scales or a shorter
+last block, or if the compute type would change: see `quant-casts-to-dynamic`.
 
-With the rounding mode `truncate` a typed cast of a value out of range is undefined, as in
-MLIR, while one with operands is clamped.
+With the rounding mode `truncate`, the result of a typed cast is undefined for values out of
+range, as in MLIR; that of a dynamic cast saturates.
 """
 
 from __future__ import annotations

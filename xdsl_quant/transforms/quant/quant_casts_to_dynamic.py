@@ -1,13 +1,13 @@
 """
-Replace quantized types by operands: a cast becomes one whose scales and zero points are
-constants, as many as the type has, and a `quant.scast` between stored and quantized values.
+Replace the parameters of quantized types with operands: a cast becomes a dynamic cast whose
+scales and zero points are constants, and a `quant.scast` between stored and quantized
+values.
 
-What is computed stays the same. So a cast stays an error where it would not: a cast with
-zero points is computed in a type that is wide enough for those that the type has, one with
-operands in a type for all of the storage type. E.g. for `bf16` and `i8<-8:7>` this is
-another one.
+Results stay the same. A cast whose results could change is an error: the compute type of a
+typed cast is wide enough for the zero points of its type, that of a dynamic cast for all
+zero points of the storage type. For `bf16` and `i8<-8:7>`, for example, these differ.
 
-`canonicalize` and `quant-casts-from-dynamic` reverse it.
+`canonicalize` and `quant-casts-from-dynamic` reverse this.
 """
 
 from __future__ import annotations
