@@ -98,5 +98,7 @@ def _casts_of(type_: Attribute, rounding: Rounding) -> Iterator[Cast]:
     element = scalar_or_element_type(type_)
     if not isinstance(element, UniformType):
         raise UnsupportedError(f"'{element}' is no '!quant.uniform' type")
+    if (reason := element.unsupported_storage) is not None:
+        raise UnsupportedError(reason)
     for each in element.per_tensor_types():
         yield Cast(each, rounding)

@@ -74,3 +74,18 @@ def test_mistakes():
     )
     with pytest.raises(ValueError, match="zero point order"):
         provers("!quant.uniform<i8:f32, 0.5>", Rounding("truncate", "after-rounding"))
+
+
+@pytest.mark.parametrize(
+    ("storage", "name"),
+    [
+        ("f8E4M3FN", "f8E4M3FN"),
+        ("!quant.quantile<i1:f16, {-1.0,1.0}>", "!quant.quantile<i1:f16, ...>"),
+    ],
+)
+def test_storage_that_is_no_integer(storage: str, name: str):
+    with pytest.raises(UnsupportedError) as error:
+        provers(f"!quant.uniform<{storage}:f32, 0.5>")
+    assert str(error.value) == (
+        f"unsupported storage type '{name}', expected an integer type"
+    )
