@@ -143,7 +143,7 @@ def _mlir_zero_points(text: str) -> str:
         if value > default_storage_max(width, True):
             value -= 1 << width
         # Without assertions, bits beyond the width stay in the last byte, as no digits.
-        rest = width > 1 and written & default_storage_max(-(-width // 8) * 8, False)
+        rest = written & default_storage_max(-(-width // 8) * 8, False)
         return f"{scale}:{value or ''}" if value or rest else scale
 
     return _elements_rewritten(text, wrapped)
