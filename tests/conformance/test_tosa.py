@@ -8,7 +8,7 @@ import pytest
 from xdsl_quant.xdsl_patches.tosa_ops import OPERATIONS
 
 from .answers import Accepted, Crashed, Rejected
-from .real_mlir import Mlir
+from .real_mlir import PYTHON_24, Mlir, mlir_24
 from .this_package import answer_module
 from .tosa_texts import (
     ADDED,
@@ -70,3 +70,69 @@ def test_verdicts(mlir: Mlir, op: Op, variants: Callable[[Op], Iterator[Op]]):
             # A size that is not known is a number to this verifier.
             continue
         assert type(ours) is type(real), f"{real}\n{ours}\n{text}"
+
+
+@pytest.fixture(scope="module")
+def mlir_of_main() -> Iterator[Mlir]:
+    if not PYTHON_24.exists():
+        pytest.skip("no MLIR 24: make mlir24")
+    with mlir_24() as worker:
+        yield worker
+
+
+def _block_scaled(parameters: str) -> str:
+    type_ = f"tensor<1x32x!tosa.block_scaled<{parameters}>>"
+    return f"func.func private @f({type_})"
+
+
+_ELEMENTS = "f8E4M3FN f8E5M2 f6E2M3FN f6E3M2FN f4E2M1FN !tosa.mxint8".split()
+
+
+@pytest.mark.parametrize("element", _ELEMENTS)
+def test_block_scaled_types_round_trip(mlir_of_main: Mlir, element: str):
+    scales = ", ".join(f"{2.0**exponent:e}" for exponent in range(-127, 128))
+    for suffix in ("", ", {1.000000e+00, 2.500000e-01}", f", {{{scales}}}"):
+        text = _block_scaled(f"BLOCK_SHAPE_32:f8E8M0FNU:{element}{suffix}")
+        ours = answer_module(text)
+        assert isinstance(ours, Accepted)
+        assert text in ours.text
+        real = mlir_of_main.run(ours.text)
+        assert isinstance(real, Accepted)
+        # MLIR's text has six digits of each scale, which stand for the same one.
+        assert answer_module(real.text) == ours
+        assert suffix == f", {{{scales}}}" or text in real.text
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "BLOCK_SHAPE_32:f8E8M0FNU:i8",
+        "BLOCK_SHAPE_32:f8E8M0FNU:f32",
+        "BLOCK_SHAPE_32:f8E8M0FNU:f8E8M0FNU",
+        "BLOCK_SHAPE_32:f8E4M3FN:f4E2M1FN",
+        "BLOCK_SHAPE_16:f8E8M0FNU:f4E2M1FN",
+        "BLOCK_SHAPE_32:f8E8M0FNU",
+        "f4E2M1FN",
+        *(
+            f"BLOCK_SHAPE_32:f8E8M0FNU:f4E2M1FN{suffix}"
+            for suffix in (
+                ", {}",
+                ", {-1.0}",
+                ", {nan}",
+                ", 1.0",
+                ", {1.0",
+                ", {1.0}, 1",
+            )
+        ),
+    ],
+)
+def test_block_scaled_types_are_refused(mlir_of_main: Mlir, parameters: str):
+    text = _block_scaled(parameters)
+    assert isinstance(mlir_of_main.run(text), Rejected)
+    assert isinstance(answer_module(text), Rejected)
+
+
+def test_casts_of_blocks_are_the_same_in_main(mlir_of_main: Mlir, mlir: Mlir):
+    for op in ADDED:
+        if op.name == "cast_from_block_scaled":
+            assert mlir_of_main.run(str(op)) == mlir.run(str(op))

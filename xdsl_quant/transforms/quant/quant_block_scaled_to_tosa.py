@@ -212,8 +212,8 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
         try:
             if not is_dcast:
                 raise ValueError(
-                    "tosa.cast_to_block_scaled computes the scales that the type has; "
-                    "quantize constants with 'quant-convert-const'"
+                    "tosa.cast_to_block_scaled computes the scales of blocks, but the "
+                    "type has them; quantize constants before"
                 )
             return self._plan_of(op)
         except ValueError as e:

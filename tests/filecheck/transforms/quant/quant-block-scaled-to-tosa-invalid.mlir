@@ -2,7 +2,7 @@
 
 !mxfp4 = !quant.block_scaled<f4E2M1FN:f32:{1:32}, scales = dense<0.5> : tensor<1xf8E8M0FNU>>
 
-// CHECK:       'quant.qcast' op cannot be converted to TOSA: tosa.cast_to_block_scaled computes the scales that the type has; quantize constants with 'quant-convert-const'
+// CHECK:       'quant.qcast' op cannot be converted to TOSA: tosa.cast_to_block_scaled computes the scales of blocks, but the type has them; quantize constants before
 func.func @f(%x: tensor<2x32xf32>) -> tensor<2x32x!mxfp4> {
   %q = quant.qcast %x : tensor<2x32xf32> to tensor<2x32x!mxfp4>
   return %q : tensor<2x32x!mxfp4>
