@@ -216,7 +216,7 @@ class BlockScaledToTosa(CheckedPattern[_Plan]):
                     "type has them; quantize constants before"
                 )
             return self._plan_of(op)
-        except ValueError as e:
+        except (ValueError, ImportError) as e:
             fail(op, f"'{op.name}' op cannot be converted to TOSA: {e}")
 
     def _plan_of(self, op: DequantizeCastOp) -> _Plan:

@@ -400,3 +400,15 @@ def test_many_scales_are_a_resource():
     (values,) = const_values(converted(dequantizing(text, f"{rows}x1024")))
     assert isinstance(values, DenseResourceAttr)
     assert dense_elements(values).tobytes() == scales.tobytes()
+
+
+def test_a_missing_package_is_a_located_message(monkeypatch: pytest.MonkeyPatch):
+    """Without `ml_dtypes` there are no arrays of such floats."""
+
+    def fail(*_: object):
+        raise ImportError("no 'ml_dtypes'")
+
+    module = "xdsl_quant.transforms.quant.quant_block_scaled_to_tosa.dense_elements"
+    monkeypatch.setattr(module, fail)
+    with pytest.raises(PassFailedException, match=r"to TOSA: no 'ml_dtypes'"):
+        converted(constants("MXFP4", "dense<1.0>", "4x64"), "type")
