@@ -52,7 +52,7 @@ class FloatCodec(Codec):
         Args:
             format: the small float.
             storage_range: smallest and largest stored number.
-            nan: the number in place of NaN.
+            nan: the number in place of NaN, which is limited to the storage range.
         """
         self.format = format
         numbers = np.unique(format.values[np.isfinite(format.values)])
@@ -146,11 +146,12 @@ def codec_of(
         nan: what NaN becomes.
     """
     storage_range = parameters.storage_min, parameters.storage_max
-    number = 0 if nan == "stored-zero" else parameters.storage_min
+    is_zero = nan == "stored-zero"
     if (format := parameters.small_float) is not None:
-        return FloatCodec(format, storage_range, number)
+        # The smallest number may be less than the integer that is the end of the range.
+        return FloatCodec(format, storage_range, 0 if is_zero else -np.inf)
     if parameters.table is not None:
-        return TableCodec(parameters, dtype, number)
+        return TableCodec(parameters, dtype, 0 if is_zero else parameters.storage_min)
     return None
 
 

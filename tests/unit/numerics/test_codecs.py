@@ -149,6 +149,9 @@ def test_nan():
     parameters = QuantizationParameters(1, storage="f8E5M2")
     assert quantize(values, parameters).tolist() == [-57344, -57344]
     assert quantize(values, parameters, nan="stored-zero").tolist() == [0, 0]
+    # The smallest number is no integer, but the end of the storage range is one.
+    parameters = QuantizationParameters(1, storage="f6E2M3FN")
+    assert quantize(values, parameters).astype(np.float32).tolist() == [-7.5, -7.5]
     table = QuantizationParameters(1, storage="u4", table=NF4)
     assert quantize(values, table).tolist() == [0, 0]
     indices = QuantizationParameters(1, storage="i4", table=NF4)
