@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,6 +15,16 @@ from ..small_floats import SMALL_FLOATS
 
 F32 = NDArray[np.float32]
 Shape = tuple[int, ...]
+
+ParameterTypes = Mapping[str, tuple[str, ...]]
+"""What blocks have, e.g. `scales`, and the types of it: see `Stored.types`."""
+
+_FLOAT_DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +45,24 @@ class Stored:
 
     table: tuple[float, ...] | None = None
     """The table of numbers if codes are indices into one, as in `!quant.quantile`."""
+
+    def __post_init__(self):
+        name = self.codes.dtype.name
+        if (expected := _FLOAT_DTYPES.get(self.type)) is not None:
+            is_right = name == expected
+        elif self.type in SMALL_FLOATS:
+            is_right, expected = name == "uint8", "uint8"
+        else:
+            is_right, expected = self.codes.dtype.kind in "iu", "integers"
+        if not is_right:
+            raise ValueError(
+                f"expected {expected} for codes of type {self.type}, found {name}"
+            )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The type of codes, of their scales, of the scales of these, and so on."""
+        return (self.type,)
 
     @property
     def shape(self) -> Shape:
@@ -84,6 +113,7 @@ class BlockScaled(Stored):
     """Offsets in the shape of `scales`."""
 
     def __post_init__(self):
+        super().__post_init__()
         counts = block_counts(self.shape, self.block_shape)
         for name in ("scales", "zero_points", "offsets"):
             numbers = cast("Stored | None", getattr(self, name))
@@ -92,6 +122,20 @@ class BlockScaled(Stored):
                     f"expected {name} of shape {counts} for codes of shape {self.shape} "
                     f"in blocks of shape {self.block_shape}, found {numbers.shape}"
                 )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return (self.type, *self.scales.types)
+
+    @property
+    def parameter_types(self) -> ParameterTypes:
+        """The types of scales and, if there are any, zero points and offsets."""
+        parts = {
+            "scales": self.scales,
+            "zero points": self.zero_points,
+            "offsets": self.offsets,
+        }
+        return {name: part.types for name, part in parts.items() if part is not None}
 
     def dequantize(self) -> F32:
         """

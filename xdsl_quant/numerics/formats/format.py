@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array
-from .block_scaled import BlockScaled, Shape
+from .block_scaled import BlockScaled, ParameterTypes, Shape
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Format(ABC):
             ValueError: if an array is missing or its shape does not fit the format.
         """
 
+    @property
+    @abstractmethod
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        """The types of what blocks have, in one or more alternatives."""
+
     def block_shape(self, rank: int) -> Shape:
         """The shape of a block in an array of the given rank."""
         return (*(1,) * (rank - 1), self.block)
@@ -72,6 +78,15 @@ class Format(ABC):
                 f"{self.name} has elements of type {self.type} in blocks of shape "
                 f"{expected}, found {stored.type} in blocks of shape "
                 f"{stored.block_shape}"
+            )
+        self.check_parameters(stored)
+
+    def check_parameters(self, stored: BlockScaled):
+        """Raise a `ValueError` if scales, zero points or offsets have other types."""
+        if (found := stored.parameter_types) not in self.parameter_types:
+            expected = " or ".join(map(_parameters_text, self.parameter_types))
+            raise ValueError(
+                f"{self.name} has blocks with {expected}, found {_parameters_text(found)}"
             )
 
     def arrays(self, packed: Mapping[str, Array], *names: str) -> list[Array]:
@@ -86,4 +101,10 @@ class Format(ABC):
                 f"{self.name} is packed into {', '.join(names)}, missing "
                 f"{', '.join(missing)}"
             )
-        return [packed[name] for name in names]
+        return [np.asarray(packed[name]) for name in names]
+
+
+def _parameters_text(types: ParameterTypes) -> str:
+    return ", ".join(
+        f"{name} of {' times '.join(each)}" for name, each in types.items()
+    )

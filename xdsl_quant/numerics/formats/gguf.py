@@ -26,7 +26,7 @@ candidates with the least squared error are chosen as scales and offsets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,7 @@ from .bits import Bytes, join_bits, split_bits
 from .block_scaled import (
     F32,
     BlockScaled,
+    ParameterTypes,
     Stored,
     bit_width,
     blocks_of_rows,
@@ -128,6 +129,11 @@ class GGUFBlocks(GGUFFormat):
     rounds: Rounds = "half-up"
     """How ties are rounded: see `_elements`."""
 
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        types = {"scales": ("f16",)}
+        return [types if self.is_signed else types | {"offsets": ("f16",)}]
+
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
         blocks = blocks_of_rows(array, self.block, self.name)
@@ -208,6 +214,10 @@ class GGUFMXFP4(GGUFFormat):
     there is no -0.
     """
 
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        return [{"scales": ("f8E8M0FNU",)}]
+
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
         blocks = blocks_of_rows(array, self.block, self.name)
@@ -270,6 +280,11 @@ class GGUFSuperBlocks(GGUFFormat):
     def scale_bits(self) -> int:
         """The width of a quantized block scale."""
         return int(self.scale_type[1:])
+
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        types = self.scale_type, "f16"
+        return [{"scales": types} | ({} if self.is_signed else {"offsets": types})]
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
         array = f32_values(values)
@@ -339,13 +354,7 @@ class GGUFSuperBlocks(GGUFFormat):
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         self.check(stored)
         scales, offsets = stored.scales, stored.offsets
-        if not isinstance(scales, BlockScaled) or not (
-            self.is_signed or isinstance(offsets, BlockScaled)
-        ):
-            raise ValueError(
-                f"{self.name} has scales that are quantized themselves, found "
-                f"{scales.type}"
-            )
+        assert isinstance(scales, BlockScaled)
         fields = np.zeros(scales.scales.shape, self.layout)
         fields["d"] = scales.scales.codes
         codes = scales.codes.reshape(*fields.shape, self.blocks)

@@ -14,7 +14,7 @@ All packed arrays are transposed: inputs by outputs. Groups have 128 inputs;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..arrays import Array
 from .bits import join_bits, split_bits
 from .block_scaled import (
     BlockScaled,
+    ParameterTypes,
     Stored,
     blocks_of_rows,
     check_finite,
@@ -48,6 +49,10 @@ class GroupFormat(Format):
 
     is_awq: bool = False
     """Whether an i32 has 8 outputs, and not 8 inputs."""
+
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        return [{"scales": ("f16",), "zero points": ("u4",)}]
 
     def quantize(self, values: ArrayLike) -> BlockScaled:
         """
@@ -105,8 +110,7 @@ class GroupFormat(Format):
                 f"{self.name} has multiples of 8 outputs and inputs, found shape "
                 f"{stored.shape}"
             )
-        if stored.zero_points is None:
-            raise ValueError(f"{self.name} has zero points, found none")
+        assert stored.zero_points is not None
         zero_points = stored.zero_points.codes.T - np.uint8(self.zero_point_less)
         packed = {
             "qweight": self._words(stored.codes.T)

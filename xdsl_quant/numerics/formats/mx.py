@@ -16,7 +16,7 @@ and NVFP4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -29,6 +29,7 @@ from .bits import join_bits, split_bits
 from .block_scaled import (
     F32,
     BlockScaled,
+    ParameterTypes,
     Stored,
     bit_width,
     blocks_of_rows,
@@ -119,6 +120,11 @@ class MXFormat(PackedElements):
     contains NaN, all of it becomes NaN.
     """
 
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        types = ("f8E8M0FNU", "f32") if self.type == "i8" else ("f8E8M0FNU",)
+        return [{"scales": types}]
+
     def quantize(self, values: ArrayLike, rule: ScaleRule = "floor") -> BlockScaled:
         """
         Quantize values to this format; elements are rounded half to even and saturate.
@@ -204,6 +210,10 @@ class NVFP4(PackedElements):
     f32, which is packed as `per_tensor_scale`.
     """
 
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        return [{"scales": ("f8E4M3FN", "f32")}]
+
     def quantize(
         self, values: ArrayLike, tensor_scale: float | None = None
     ) -> BlockScaled:
@@ -266,8 +276,7 @@ class NVFP4(PackedElements):
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         packed = self.pack_elements(stored, stored.scales.codes)
-        if not isinstance(stored.scales, BlockScaled):
-            raise ValueError(f"{self.name} has a per-tensor scale, found none")
+        assert isinstance(stored.scales, BlockScaled)
         of_tensor = stored.scales.scales.codes.reshape(())
         return {**packed, "per_tensor_scale": of_tensor}
 

@@ -19,7 +19,15 @@ from numpy.typing import ArrayLike
 
 from ..arrays import Array
 from .bits import Bytes, join_bits, split_bits
-from .block_scaled import F32, BlockScaled, Shape, Stored, check_finite, f32_values
+from .block_scaled import (
+    F32,
+    BlockScaled,
+    ParameterTypes,
+    Shape,
+    Stored,
+    check_finite,
+    f32_values,
+)
 from .format import Format
 
 NF4_TABLE = (
@@ -78,6 +86,10 @@ class NF4(Format):
     quantization, `nested_absmax` and `nested_quant_map`. `shape` and `nested_offset` are
     arrays here; in a checkpoint they are parts of a JSON object.
     """
+
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        return [{"scales": ("f32",)}, {"scales": ("u8", "f32")}]
 
     def quantize(
         self,
@@ -140,6 +152,7 @@ class NF4(Format):
                 f"of shape {expected}, found {stored.type} in blocks of shape "
                 f"{stored.block_shape}"
             )
+        self.check_parameters(stored)
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
         self.check(stored)
@@ -172,13 +185,13 @@ class NF4(Format):
         codes = split_bits(weight.reshape(-1, 1), 4)[:, ::-1].reshape(-1)[:size]
         block_shape = flat_block_shape(shape, self.block)
         counts = [-(-n // b) for n, b in zip(shape, block_shape, strict=True)]
-        scales = Stored(absmax.reshape(counts), "f32")
+        absmax = absmax.reshape(counts)
         if "nested_absmax" in packed:
             names = "nested_absmax", "nested_quant_map", "nested_offset"
             of_scales, table, offset = self.arrays(packed, *names)
-            scales = _stored_scales(
-                scales.codes, of_scales, table.tolist(), float(offset)
-            )
+            scales = _stored_scales(absmax, of_scales, table.tolist(), float(offset))
+        else:
+            scales = Stored(absmax, "f32")
         return BlockScaled(
             codes.reshape(shape),
             self.type,

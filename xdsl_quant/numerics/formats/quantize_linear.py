@@ -5,19 +5,20 @@ Blocked quantization of ONNX: `QuantizeLinear` and `DequantizeLinear` with a `bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array, check_unmasked
+from ..arrays import Array, numbers
 from ..parameters import storage_range
 from ..small_floats import SMALL_FLOATS
 from .bits import join_bits, split_bits
 from .block_scaled import (
     F32,
     BlockScaled,
+    ParameterTypes,
     Shape,
     Stored,
     bit_width,
@@ -27,6 +28,12 @@ from .block_scaled import (
     spread,
 )
 from .format import Format
+
+_ELEMENT_TYPES = (
+    *("i4", "u4", "i8", "u8", "i16", "u16"),
+    *("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN"),
+)
+"""The integer types of ONNX up to 16 bits, and its small floats with a sign."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,20 @@ class QuantizeLinear(Format):
 
     axis: int = -1
     """The dimension that is cut into blocks."""
+
+    def __post_init__(self):
+        if self.type not in _ELEMENT_TYPES:
+            raise ValueError(
+                f"unknown element type '{self.type}', available: "
+                f"{', '.join(_ELEMENT_TYPES)}"
+            )
+
+    @property
+    def parameter_types(self) -> Sequence[ParameterTypes]:
+        types = {"scales": ("f32",)}
+        if self.type in SMALL_FLOATS:
+            return [types]
+        return [types | {"zero points": (self.type,)}, types]
 
     def block_shape(self, rank: int) -> Shape:
         """The shape of a block in an array of the given rank."""
@@ -72,7 +93,7 @@ class QuantizeLinear(Format):
                 unsigned types without the argument `scales`, the zero point of the range.
 
         Raises:
-            TypeError: if values are no numbers.
+            TypeError: if values or scales are no numbers, or zero points no integers.
             ValueError: if a value is infinite or NaN, a scale is not positive and finite, a
                 zero point is outside of the type, or a shape does not match.
         """
@@ -84,8 +105,8 @@ class QuantizeLinear(Format):
             of_blocks, chosen = self._chosen(array, block_shape)
             zero_points = chosen if zero_points is None else zero_points
         else:
-            check_unmasked(scales, "scales")
-            of_blocks = np.asarray(scales, np.float32)
+            with np.errstate(over="ignore"):
+                of_blocks = numbers(scales, "scales", "iuf").astype(np.float32)
         if (
             of_blocks.shape != counts
             or not ((of_blocks > 0) & (of_blocks < np.inf)).all()
@@ -95,7 +116,11 @@ class QuantizeLinear(Format):
                 f"{array.shape} in blocks of shape {block_shape}, found shape "
                 f"{of_blocks.shape}"
             )
-        points = np.zeros(counts) if zero_points is None else np.asarray(zero_points)
+        points = numbers(
+            np.zeros(counts, np.int64) if zero_points is None else zero_points,
+            "zero points",
+            "iu",
+        )
         with np.errstate(over="ignore"):
             quotients = array / spread(of_blocks, array.shape, block_shape)
         if (small := SMALL_FLOATS.get(self.type)) is not None:
@@ -158,6 +183,7 @@ class QuantizeLinear(Format):
         scales[scales == 0] = 1
         if points is not None:
             points = np.rint(-points / scales).clip(0, storage_range(self.type)[1])
+            points = points.astype(np.int64)
         return scales, points
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
@@ -176,10 +202,10 @@ class QuantizeLinear(Format):
         return packed
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
-        codes, scales, numbers = self.arrays(packed, "y", "y_scale", "shape")
-        shape: Shape = tuple(numbers.tolist())
+        codes, scales, sizes = self.arrays(packed, "y", "y_scale", "shape")
+        shape: Shape = tuple(sizes.tolist())
         if bit_width(self.type) == 4:
-            codes = split_bits(codes.view(np.uint8), 4)[: int(numbers.prod())]
+            codes = split_bits(codes.view(np.uint8), 4)[: int(sizes.prod())]
             if self._dtype.kind == "i":
                 codes = (codes.view(np.int8) << 4) >> 4
         zero_points = packed.get("y_zero_point")

@@ -98,3 +98,17 @@ def test_bits_that_are_joined_and_split(width: int, run: int):
     joined = join_bits(codes, width, run)
     assert joined.shape == (3, 8 * width)
     np.testing.assert_array_equal(split_bits(joined, width, run), codes)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "dtype", "expected"),
+    [
+        ("f16", np.float32, "expected float16 for codes of type f16, found float32"),
+        ("bf16", np.uint16, "expected bfloat16 for codes of type bf16, found uint16"),
+        ("f8E4M3FN", np.int8, "expected uint8 for codes of type f8E4M3FN, found int8"),
+        ("u4", np.float64, "expected integers for codes of type u4, found float64"),
+    ],
+)
+def test_dtype_of_codes(type_name: str, dtype: type[np.generic], expected: str):
+    with pytest.raises(ValueError, match=expected):
+        Stored(np.zeros(2, dtype), type_name)

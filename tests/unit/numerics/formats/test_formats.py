@@ -1,13 +1,14 @@
 """What holds for all named formats."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from xdsl_quant.numerics.formats import FORMATS, BlockScaled, Format
+from xdsl_quant.numerics.formats import FORMATS, BlockScaled, Format, Stored
 from xdsl_quant.numerics.formats.grouped import GroupFormat
-from xdsl_quant.numerics.formats.nf4 import NF4
+from xdsl_quant.numerics.formats.nf4 import NF4, NF4_FORMAT
 
 BITS = {
     "MXFP8_E4M3": 8.25,
@@ -176,6 +177,25 @@ def test_other_format(format: Format):
         format.pack(stored)
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("MXINT8", "Q8_0"), ("Q8_0", "MXINT8"), ("Q4_K", "Q4_1"), ("Q5_K", "Q5_1")],
+)
+def test_same_elements_with_other_scales(name: str, other: str):
+    stored = FORMATS[name].quantize(np.ones((1, 256)))
+    with pytest.raises(ValueError, match=f"{other} has blocks with scales of .* found"):
+        FORMATS[other].pack(stored)
+
+
+def test_alternatives_of_scales():
+    stored = replace(NF4_FORMAT.quantize([1.0]), scales=Stored(np.ones(1, "f2"), "f16"))
+    message = (
+        "NF4 has blocks with scales of f32 or scales of u8 times f32, found scales"
+    )
+    with pytest.raises(ValueError, match=message):
+        NF4_FORMAT.pack(stored)
+
+
 @ALL
 def test_missing_array(format: Format):
     with pytest.raises(ValueError, match=f"{format.name} is packed into .*, missing"):
@@ -186,5 +206,13 @@ def test_missing_array(format: Format):
 def test_other_arrays(format: Format):
     stored: BlockScaled = format.quantize(np.ones((8, 256)))
     packed = {name: a.astype(np.float64) for name, a in format.pack(stored).items()}
+    with pytest.raises(ValueError, match=f"{format.name} is packed into"):
+        format.unpack(packed)
+
+
+@ALL
+def test_lists(format: Format):
+    stored = format.quantize(np.ones((8, 256)))
+    packed = {name: array.tolist() for name, array in format.pack(stored).items()}
     with pytest.raises(ValueError, match=f"{format.name} is packed into"):
         format.unpack(packed)

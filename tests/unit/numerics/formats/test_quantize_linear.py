@@ -143,3 +143,27 @@ def test_zero_points_of_floats():
     format = QuantizeLinear("QuantizeLinear", "f8E5M2", 4)
     with pytest.raises(ValueError, match="QuantizeLinear of f8E5M2 has no zero points"):
         format.quantize(np.zeros(5), [1, 1], [1, 0])
+
+
+@pytest.mark.parametrize("zero_points", [[0.5, 0], [np.nan, 0], ["a", "b"]])
+def test_zero_points_that_are_no_integers(zero_points: Any):
+    format = QuantizeLinear("QuantizeLinear", "i8", 4)
+    with pytest.raises(TypeError, match=r"zero points have dtype .* must be integers"):
+        format.quantize(np.zeros(5), [1, 1], zero_points)
+
+
+def test_scales_that_f32_does_not_hold():
+    format = QuantizeLinear("QuantizeLinear", "i8", 4)
+    for scale in (1e60, 1e-60):
+        with pytest.raises(ValueError, match="expected positive finite scales"):
+            format.quantize(np.zeros(5), [1, scale])
+    with pytest.raises(TypeError, match="scales have dtype <U1, but must be numbers"):
+        format.quantize(np.zeros(5), np.array(["a", "b"]))
+
+
+@pytest.mark.parametrize("stored_type", ["i32", "i1", "f8E8M0FNU", "f6E2M3FN", "f7"])
+def test_types_that_onnx_lacks(stored_type: str):
+    with pytest.raises(
+        ValueError, match=f"unknown element type '{stored_type}', avail"
+    ):
+        QuantizeLinear("QuantizeLinear", stored_type, 4)
