@@ -7,27 +7,16 @@ annotations of matplotlib are incomplete: axes and figures are `Any` here.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from io import BytesIO
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.polynomial import Polynomial
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from xdsl_quant.numerics import (
-    QuantizationParameters,
-    dequantize,
-    measure_error,
-    quantize,
-)
-from xdsl_quant.numerics.arguments import expressed_array
-from xdsl_quant.numerics.blocks import aligned, block_shape
-from xdsl_quant.rounding_mode import Rounding
-
+from .quantized_values import PartsOfTensor, QuantizedValues
 from .stored_axis import BINS, StoredAxis
 
 # Colours that remain different to the colour-blind.
@@ -61,36 +50,8 @@ class ErrorFigure(Figure):
         return png.getvalue()
 
 
-def _finite(
-    values: NDArray[Any], parameters: QuantizationParameters
-) -> tuple[NDArray[Any], QuantizationParameters]:
-    """The finite values as one dimension, and parameters with a scale for each of them."""
-    block = block_shape(parameters, values.shape)
-    numbers, *of_blocks = aligned(
-        [values], [(block, [parameters.scales, parameters.zero_points])]
-    )
-    is_finite = np.isfinite(numbers.astype(np.float64))
-    if not parameters.scales.ndim:
-        return numbers[is_finite], parameters
-    scales, zero_points = (
-        np.broadcast_to(array, numbers.shape)[is_finite] for array in of_blocks
-    )
-    return numbers[is_finite], replace(
-        parameters,
-        scales=scales,
-        zero_points=zero_points,
-        quantized_dimension=0,
-        block_sizes=None,
-    )
-
-
-def _plot_values(
-    axes: Any, values: NDArray[Any], parameters: QuantizationParameters
-) -> None:
-    numbers, each = _finite(values, parameters)
-    with np.errstate(over="ignore"):
-        positions = numbers / each.scales + each.zero_points
-    axis = StoredAxis.of(parameters)
+def _plot_values(axes: Any, values: QuantizedValues) -> None:
+    axis, positions = StoredAxis.of(values.elements), values.positions
     edges = axis.edges(positions)
     # Values further away are counted in the first and last bin.
     counts, _ = np.histogram(np.clip(positions, edges[0], edges[-1]), edges)
@@ -108,15 +69,15 @@ def _plot_values(
     axes.set_xscale(**axis.scale)
     axes.set(
         title="values on the grid of stored values",
-        xlabel="value / scale + zero point",
+        xlabel=values.formula,
         xlim=(edges[0], edges[-1]),
         **_NUMBERS_OF_VALUES,
     )
     if (ticks := axis.ticks) is not None:
         # matplotlib has no second axis of values for one that is logarithmic like this.
         axes.set_xticks(ticks)
-    elif not parameters.scales.ndim:
-        scale, zero_point = float(parameters.scales), int(parameters.zero_points)
+    elif values.one_scale is not None:
+        scale, zero_point = values.one_scale
         to_value = Polynomial((-zero_point * scale, scale))
         functions = (to_value, Polynomial((zero_point, 1 / scale)))
         axes.secondary_xaxis("top", functions=functions).set_xlabel("value")
@@ -136,24 +97,17 @@ def _plot_errors(axes: Any, errors: NDArray[Any], largest_scale: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
 
 
-def _plot_sqnr(
-    figure: Any,
-    axes: Any,
-    sqnr: NDArray[Any],
-    per: Literal["channel", "block"],
-    parameters: QuantizationParameters,
-) -> None:
+def _plot_sqnr(figure: Any, axes: Any, parts: PartsOfTensor) -> None:
     """An image of blocks along two dimensions, or bars."""
+    per, sqnr = parts.noun, parts.sqnr
     axes.set(title=f"signal-to-noise ratio of each {per}")
     if np.isposinf(sqnr).all():
         axes.set(xticks=[], yticks=[])
         text, place = f"no error in any {per}", axes.transAxes
         axes.text(0.5, 0.5, text, transform=place, ha="center", va="center")
         return
-    # Scales have a dimension for each one of the values, or with a block size.
-    sizes = dict(parameters.block_sizes or ())
-    all_dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
-    dimensions = [i for i, n in zip(all_dimensions, sqnr.shape, strict=True) if n > 1]
+    pairs = zip(parts.dimensions, sqnr.shape, strict=True)
+    dimensions = [dimension for dimension, count in pairs if count > 1]
     if len(dimensions) != 2:
         _plot_sqnr_bars(axes, sqnr.ravel(), per)
         return
@@ -189,46 +143,26 @@ def _plot_sqnr_bars(axes: Any, sqnr: NDArray[Any], name: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def error_figure(
-    expressed_values: ArrayLike,
-    parameters: QuantizationParameters,
-    rounding: Rounding,
-) -> ErrorFigure:
+def error_figure(values: QuantizedValues) -> ErrorFigure:
     """See [`plot_error`][xdsl_quant.display.plot_error]."""
-    values = expressed_array(expressed_values, parameters)
-    exact = values.astype(np.float64)
-    left_out = exact.size - int(np.count_nonzero(np.isfinite(exact)))
-    if left_out == values.size:
-        raise ValueError("there is nothing to plot: no value is finite")
-    mode, order, _ = rounding
-    stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
-    back = dequantize(stored, parameters, rounding_mode=mode)
-    measure = partial(measure_error, rounding_mode=mode, zero_point_order=order)
-    finite = _finite(values, parameters) if left_out else (values, parameters)
-    error = measure(*finite)
-    per = None
-    if parameters.scales.ndim:
-        per = "block" if parameters.quantized_dimension is None else "channel"
+    parts, elements = values.parts, values.elements
     figure: Any = ErrorFigure(
-        figsize=(9, 3.6 if per is None else 6.2), dpi=100, layout="constrained"
+        figsize=(9, 3.6 if parts is None else 6.2), dpi=100, layout="constrained"
     )
-    rows = figure.add_gridspec(1 if per is None else 2, 2)
-    _plot_values(figure.add_subplot(rows[0, 0]), exact, parameters)
-    with np.errstate(invalid="ignore"):
-        errors = back.astype(np.float64) - exact
-    _plot_errors(figure.add_subplot(rows[0, 1]), errors, parameters.scales.max())
-    if per is not None:
-        sqnr = np.asarray(measure(values, parameters, per=per).sqnr)
-        _plot_sqnr(figure, figure.add_subplot(rows[1, :]), sqnr, per, parameters)
-    storage = parameters.storage
-    if parameters.table is not None:
-        storage += f" index of {parameters.table.size} numbers"
-    note = f"; {left_out} values left out: NaN or infinite" if left_out else ""
+    rows = figure.add_gridspec(1 if parts is None else 2, 2)
+    _plot_values(figure.add_subplot(rows[0, 0]), values)
+    _plot_errors(figure.add_subplot(rows[0, 1]), values.errors, values.largest_scale)
+    if parts is not None:
+        _plot_sqnr(figure, figure.add_subplot(rows[1, :]), parts)
+    storage = elements.storage
+    if elements.table is not None:
+        storage += f" index of {elements.table.size} numbers"
+    count = values.left_out
+    note = f"; {count} values left out: NaN or infinite" if count else ""
     figure.suptitle(
-        f"{storage} for {parameters.expressed}: "
-        f"SQNR {float(error.sqnr):.1f} dB, "
-        f"largest error {float(error.max_absolute):.3g}, "
-        f"saturated {float(error.saturated_fraction):.2%}{note}",
+        f"{storage} for {values.expressed}: SQNR {values.sqnr:.1f} dB, "
+        f"largest error {values.largest_error:.3g}, "
+        f"saturated {values.saturated:.2%}{note}",
         fontsize="medium",
     )
     return figure

@@ -8,8 +8,11 @@ from numpy.typing import ArrayLike
 
 from xdsl_quant.dialects.quant import BlockScaledQuantizedType, QuantizedType
 from xdsl_quant.numerics import QuantizationParameters
+from xdsl_quant.numerics.block_scaled import BlockScaledParameters
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.runtime.extras import missing_package
+
+from .quantized_values import block_scaled_values, uniform_values
 
 if TYPE_CHECKING:
     from .error_figure import ErrorFigure
@@ -27,14 +30,14 @@ def plot_error(
 
     The figure has a histogram of the values in units of the stored values, with what is
     outside of their range in another colour; a histogram of the error (what comes back
-    minus the value); and, for per-axis and sub-channel types, the signal-to-noise ratio
+    minus the value); and, for types with channels or blocks, the signal-to-noise ratio
     of each channel or block. Values that are NaN or infinite are left out of the title
     and the histograms, and the figure says how many they are.
 
     Args:
         expressed_values: an array of a shape that the type fits, with the dtype of its
             expressed type; or Python numbers, which are rounded to that.
-        quantized_type: a uniform type, or quantization parameters.
+        quantized_type: a uniform or block-scaled type, or quantization parameters.
         rounding_mode: how values between two stored ones are rounded.
         zero_point_order: when the zero point is added.
 
@@ -45,7 +48,7 @@ def plot_error(
     Raises:
         TypeError: if an array has another dtype, or `quantized_type` is no type.
         ValueError: if there are no finite values, the type does not fit the shape or is no
-            uniform type (it may not be block-scaled either), or there is no such rounding.
+            uniform or block-scaled type, or there is no such rounding.
         ImportError: if matplotlib is not installed.
     """
     try:
@@ -54,11 +57,10 @@ def plot_error(
         if e.name is None or e.name.partition(".")[0] != "matplotlib":
             raise
         raise missing_package("plot_error", "matplotlib", "notebook") from None
+    rounding = Rounding(rounding_mode, zero_point_order)
     if isinstance(quantized_type, BlockScaledQuantizedType):
-        raise ValueError(
-            "plot_error has no plot of type '!quant.block_scaled', use '!quant.uniform'"
-        )
+        parameters = BlockScaledParameters.from_type(quantized_type)
+        return error_figure(block_scaled_values(expressed_values, parameters, rounding))
     if not isinstance(quantized_type, QuantizationParameters):
         quantized_type = QuantizationParameters.from_type(quantized_type)
-    rounding = Rounding(rounding_mode, zero_point_order)
-    return error_figure(expressed_values, quantized_type, rounding)
+    return error_figure(uniform_values(expressed_values, quantized_type, rounding))

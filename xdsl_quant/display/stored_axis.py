@@ -81,9 +81,9 @@ class StoredAxis:
         ends = np.array([self.low, self.high, positions.min(), positions.max()])
         low, high, first, last = _image(ends, self.linear_range).tolist()
         step = (high - low) / self.bins
-        most = self.bins // 2
+        limit = self.bins // 2
         below, above = (
-            math.ceil(min(max(0.0, distance / step), most))
+            math.ceil(min(max(0.0, distance / step), limit))
             for distance in (low - first, last - high)
         )
         edges = low + step * np.arange(-below, self.bins + above + 1, dtype=np.float64)

@@ -181,6 +181,25 @@ def quantize_blocks(
         TypeError: if values have another dtype, or are a masked array.
         ValueError: if the number of blocks does not match, or there is no such rounding.
     """
+    return quantize(
+        scaled_blocks(expressed_values, parameters, rounding),
+        parameters.elements,
+        rounding_mode=rounding.mode,
+        nan=rounding.nan,
+    )
+
+
+def scaled_blocks(
+    expressed_values: ArrayLike, parameters: BlockScaledParameters, rounding: Rounding
+) -> NDArray[Any]:
+    """
+    Expressed values in units of stored ones, `(expressed - offset) / scale + zero_point`,
+    with the quotient rounded if the zero point is added after rounding; for arguments and
+    errors see [`quantize_blocks`][..quantize_blocks].
+
+    Returns:
+        a new array with the dtype of `parameters.elements.expressed_dtype`.
+    """
     check_unmasked(expressed_values, "expressed values")
     array = np.asarray(expressed_values)
     elements = parameters.elements
@@ -206,12 +225,7 @@ def quantize_blocks(
             if rounding.zero_point_order == "after-rounding":
                 values = _rounded(values, rounding)
             values += blocks.numbers(parameters.zero_points)
-    return quantize(
-        values.reshape(array.shape),
-        elements,
-        rounding_mode=rounding.mode,
-        nan=rounding.nan,
-    )
+    return values.reshape(array.shape)
 
 
 def _rounded(values: Array, rounding: Rounding) -> Array:

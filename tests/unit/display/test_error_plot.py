@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     Float4E2M1FNType,
     Float8E4M3FNType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     IntegerType,
     Signedness,
     bf16,
@@ -433,13 +434,104 @@ def test_type_without_scales():
         plot_error([1.0], CalibratedQuantizedType(f32, -1.0, 1.0))
 
 
-def test_block_scaled_type():
-    scales = StoredNumbersAttr.from_array(np.ones(1, np.float16), f16)
-    quantized_type = BlockScaledQuantizedType(
-        Float4E2M1FNType(), f32, scales, block_sizes={0: 1}
+def _block_scaled(
+    storage: Any, scales: Any, sizes: dict[int, int], **options: Any
+) -> BlockScaledQuantizedType:
+    """A type with numbers of blocks as f32."""
+    numbers: dict[str, Any] = {
+        name: StoredNumbersAttr.from_array(np.asarray(array, np.float32), f32)
+        for name, array in {"scales": scales, **options}.items()
+    }
+    return BlockScaledQuantizedType(
+        storage, f32, numbers.pop("scales"), block_sizes=sizes, **numbers
     )
-    with pytest.raises(ValueError, match="plot_error has no plot of type"):
-        plot_error([1.0], quantized_type)
+
+
+@pytest.mark.parametrize("storage", [i8, Float4E2M1FNType()])
+@pytest.mark.parametrize("zero_point", [0, 3])
+def test_block_scaled_type_is_shown_like_a_sub_channel_type(
+    storage: Any, zero_point: int
+):
+    values = _normal((4, 6))
+    values[1, 2] = np.nan
+    scales = np.arange(1, 7).reshape(2, 3) / 8
+    zero_points = np.full(scales.shape, zero_point)
+    sub_channel = UniformQuantizedSubChannelType(
+        storage,
+        f32,
+        scales,
+        zero_points,
+        quantized_dimensions=[0, 1],
+        block_sizes=[2, 2],
+    )
+    block_scaled = _block_scaled(storage, scales, {0: 2, 1: 2}, zero_points=zero_points)
+    figure, other = _figure(values, block_scaled), _figure(values, sub_channel)
+    assert figure.get_suptitle() == other.get_suptitle()
+    for axes, expected in zip(figure.axes[:2], other.axes[:2], strict=True):
+        assert _bars(axes)[0].tolist() == _bars(expected)[0].tolist()
+        assert _bars(axes)[1].tolist() == _bars(expected)[1].tolist()
+    assert _drawn(figure.axes[0]) == _drawn(other.axes[0])
+    images = [each.axes[2].images[0].get_array() for each in (figure, other)]
+    # Sums of squares are in another order.
+    np.testing.assert_allclose(*images, rtol=1e-14)
+
+
+def test_blocks_with_offsets_of_which_the_last_is_shorter():
+    values = np.array([[8, 9, 10, 14.5, 1, 0.5, 0.25]], np.float32)
+    quantized_type = _block_scaled(
+        IntegerType(4), [1, 0.5, 0], {1: 3}, offsets=[8, 0, 0.25]
+    )
+    figure = _figure(values, quantized_type)
+    grid, error, sqnr = figure.axes
+    counts, edges = _bars(grid)
+    positions = [0, 1, 2, 29, 2, 1, 0]
+    expected = np.histogram(np.clip(positions, edges[0], edges[-1]), edges)[0]
+    assert counts.tolist() == expected.tolist()
+    assert [start for start, _ in _spans(grid)] == [7.5]
+    assert grid.get_xlabel() == "(value - offset) / scale + zero point"
+    # 14.5 is stored as 7.
+    assert _bars(error)[1][0] == 3.5 - 14.5
+    found, edges = _bars(sqnr)
+    noise = 10 * np.log10((14.5**2 + 1 + 0.25) / 11**2)
+    assert found.tolist() == [0, pytest.approx(noise), 0]
+    assert edges.tolist() == [-0.5, 0.5, 1.5, 2.5]
+    assert [text.get_text() for text in sqnr.get_legend().texts] == ["no error"]
+    assert figure.get_suptitle() == (
+        "i4 for f32: SQNR 5.8 dB, largest error 11, saturated 14.29%"
+    )
+
+
+def _with_powers(codes: list[int]) -> BlockScaledQuantizedType:
+    """A type whose scales are powers of two, and NaN for 255."""
+    scales = StoredNumbersAttr.from_array(
+        np.array(codes, np.uint8), Float8E8M0FNUType()
+    )
+    return BlockScaledQuantizedType(Float4E2M1FNType(), f32, scales, block_sizes={0: 2})
+
+
+def test_block_of_nan():
+    figure = _figure([1, 7.5, 1, 2], _with_powers([127, 255]))
+    assert _bars(figure.axes[0])[0].sum() == _bars(figure.axes[1])[0].sum() == 2
+    assert figure.get_suptitle() == (
+        "f4E2M1FN for f32: SQNR nan dB, largest error nan, saturated 25.00%"
+    )
+    assert [text.get_text() for text in figure.axes[2].get_legend().texts] == [
+        "not a number"
+    ]
+    with pytest.raises(ValueError, match="nothing to plot: all block scales are NaN"):
+        plot_error([1.0, 2.0], _with_powers([255]))
+
+
+def test_block_scaled_rounding():
+    quantized_type = _block_scaled(i8, [0.5], {0: 2}, zero_points=[3])
+    title = _figure(
+        [-0.25, 0], quantized_type, zero_point_order="after-rounding"
+    ).get_suptitle()
+    assert title.endswith("SQNR 0.0 dB, largest error 0.25, saturated 0.00%")
+    with pytest.raises(TypeError, match="dtype float64, but must have float32"):
+        plot_error(np.ones(2), quantized_type)
+    with pytest.raises(ValueError, match="1 blocks of size 2"):
+        plot_error([1.0] * 3, quantized_type)
 
 
 def test_parameters_instead_of_a_type():

@@ -1,0 +1,225 @@
+"""What [`plot_error`][xdsl_quant.display.plot_error] shows, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from xdsl_quant.numerics import (
+    QuantizationParameters,
+    dequantize,
+    measure_error,
+    quantize,
+)
+from xdsl_quant.numerics.arguments import expressed_array
+from xdsl_quant.numerics.block_scaled import (
+    BlockScaledParameters,
+    dequantize_blocks,
+    quantize_blocks,
+    scaled_blocks,
+)
+from xdsl_quant.numerics.blocks import aligned, block_shape
+from xdsl_quant.rounding_mode import Rounding
+
+
+@dataclass(frozen=True)
+class PartsOfTensor:
+    """The signal-to-noise ratio of each channel or block."""
+
+    noun: Literal["channel", "block"]
+
+    sqnr: NDArray[np.float64]
+    """In dB."""
+
+    dimensions: Sequence[int]
+    """The dimensions of the tensor that those of `sqnr` are."""
+
+
+@dataclass(frozen=True)
+class QuantizedValues:
+    """Values and their quantization errors."""
+
+    elements: QuantizationParameters
+    """What is stored."""
+
+    expressed: str
+    """The expressed type."""
+
+    positions: NDArray[np.float64]
+    """The finite values in units of stored values."""
+
+    errors: NDArray[np.float64]
+    """What comes back less the value, in f64."""
+
+    sqnr: float
+    """Of the finite values, in dB."""
+
+    largest_error: float
+    """The largest magnitude of an error of a finite value."""
+
+    saturated: float
+    """The part of the finite values that saturates."""
+
+    left_out: int
+    """How many values are NaN or infinite."""
+
+    largest_scale: float
+    """The largest magnitude of a scale."""
+
+    one_scale: tuple[float, int] | None
+    """The scale and the zero point of a per-tensor type."""
+
+    parts: PartsOfTensor | None
+    """Channels or blocks."""
+
+    formula: str = "value / scale + zero point"
+    """What positions are, as the label of an axis."""
+
+
+def _finite_count(values: NDArray[np.float64]) -> int:
+    """
+    Raises:
+        ValueError: if no value is finite.
+    """
+    if not (count := int(np.count_nonzero(np.isfinite(values)))):
+        raise ValueError("there is nothing to plot: no value is finite")
+    return count
+
+
+def _errors(back: NDArray[Any], exact: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        return back.astype(np.float64) - exact
+
+
+def uniform_values(
+    expressed_values: ArrayLike, parameters: QuantizationParameters, rounding: Rounding
+) -> QuantizedValues:
+    """
+    Values of a uniform type: see [`plot_error`][xdsl_quant.display.plot_error] for
+    arguments and errors.
+    """
+    values = expressed_array(expressed_values, parameters)
+    exact = values.astype(np.float64)
+    left_out = exact.size - _finite_count(exact)
+    mode, order, _ = rounding
+    stored = quantize(values, parameters, rounding_mode=mode, zero_point_order=order)
+    back = dequantize(stored, parameters, rounding_mode=mode)
+    measure = partial(measure_error, rounding_mode=mode, zero_point_order=order)
+    numbers, each = _finite(values, parameters)
+    error = measure(numbers, each) if left_out else measure(values, parameters)
+    with np.errstate(over="ignore"):
+        positions = numbers.astype(np.float64) / each.scales + each.zero_points
+    parts = one_scale = None
+    if not parameters.scales.ndim:
+        one_scale = float(parameters.scales), int(parameters.zero_points)
+    else:
+        noun = "block" if parameters.quantized_dimension is None else "channel"
+        sqnr = np.asarray(measure(values, parameters, per=noun).sqnr)
+        sizes = dict(parameters.block_sizes or ())
+        # Scales have a dimension for each one of the values, or with a block size.
+        dimensions = sorted(sizes) if len(sizes) == sqnr.ndim else range(sqnr.ndim)
+        parts = PartsOfTensor(noun, sqnr, dimensions)
+    return QuantizedValues(
+        parameters,
+        parameters.expressed,
+        positions,
+        _errors(back, exact),
+        float(error.sqnr),
+        float(error.max_absolute),
+        float(error.saturated_fraction),
+        left_out,
+        float(parameters.scales.max()),
+        one_scale,
+        parts,
+    )
+
+
+def _finite(
+    values: NDArray[Any], parameters: QuantizationParameters
+) -> tuple[NDArray[Any], QuantizationParameters]:
+    """The finite values as one dimension, and parameters with a scale for each of them."""
+    block = block_shape(parameters, values.shape)
+    numbers, *of_blocks = aligned(
+        [values], [(block, [parameters.scales, parameters.zero_points])]
+    )
+    is_finite = np.isfinite(numbers.astype(np.float64))
+    if not parameters.scales.ndim:
+        return numbers[is_finite], parameters
+    scales, zero_points = (
+        np.broadcast_to(array, numbers.shape)[is_finite] for array in of_blocks
+    )
+    return numbers[is_finite], replace(
+        parameters,
+        scales=scales,
+        zero_points=zero_points,
+        quantized_dimension=0,
+        block_sizes=None,
+    )
+
+
+def block_scaled_values(
+    expressed_values: ArrayLike, parameters: BlockScaledParameters, rounding: Rounding
+) -> QuantizedValues:
+    """
+    Values of a block-scaled type: see [`plot_error`][xdsl_quant.display.plot_error] for
+    arguments and errors. All is measured in f64, as for uniform types.
+    """
+    elements = parameters.elements
+    # Python numbers are rounded to the expressed type, as for uniform types.
+    of_type = QuantizationParameters(1.0, expressed=parameters.expressed)
+    values = expressed_array(expressed_values, of_type)
+    exact = values.astype(np.float64)
+    is_finite = np.isfinite(exact)
+    left_out = exact.size - _finite_count(exact)
+    stored = quantize_blocks(values, parameters, rounding)
+    errors = _errors(dequantize_blocks(stored, parameters), exact)
+    signal = np.where(is_finite, exact, 0)
+    noise = np.where(is_finite, errors, 0)
+    rounded = scaled_blocks(values, parameters, rounding)[is_finite]
+    positions = scaled_blocks(values, parameters, Rounding())[is_finite]
+    positions = positions.astype(np.float64)
+    # A block whose scale is NaN has no positions.
+    known = rounded[~np.isnan(rounded)]
+    if not known.size:
+        raise ValueError("there is nothing to plot: all block scales are NaN")
+    measured = measure_error(known, elements, rounding_mode=rounding.mode)
+    saturated = float(measured.saturated_fraction) * known.size / rounded.size
+    return QuantizedValues(
+        elements,
+        parameters.expressed,
+        positions[~np.isnan(positions)],
+        errors,
+        _sqnr(signal, noise, {}).item(),
+        float(np.abs(noise).max()),
+        saturated,
+        left_out,
+        float(np.fmax.reduce(np.abs(parameters.scales), axis=None, initial=0.0)),
+        None,
+        PartsOfTensor(
+            "block",
+            _sqnr(exact, errors, dict(parameters.block_sizes)),
+            range(exact.ndim),
+        ),
+        "value / scale + zero point"
+        if parameters.offsets is None
+        else "(value - offset) / scale + zero point",
+    )
+
+
+def _sqnr(
+    signal: NDArray[np.float64], noise: NDArray[np.float64], block_sizes: dict[int, int]
+) -> NDArray[np.float64]:
+    """The ratio in dB for each block, or with an axis of size 1 for one block."""
+    with np.errstate(all="ignore"):
+        sums = [np.square(signal), np.square(noise)]
+        for axis, count in enumerate(signal.shape):
+            starts = [*range(0, count, block_sizes.get(axis) or count)]
+            sums = [np.add.reduceat(each, starts, axis) for each in sums]
+        squares, errors = sums
+        ratio = 10 * np.log10(squares / errors)
+    return np.where(errors == 0, np.inf, ratio)
