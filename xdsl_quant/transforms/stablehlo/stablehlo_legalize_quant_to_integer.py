@@ -72,6 +72,7 @@ from xdsl_quant.dialects.stablehlo import ConstantOp
 from xdsl_quant.rounding_mode import ScaleRounding
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
 from xdsl_quant.transforms.building.type_replacement import set_type
 from xdsl_quant.xdsl_patches import patched_pass
 
@@ -130,6 +131,9 @@ class SameScaleToIntegers(IntegerPattern):
             return None
         target = quantized_type_of(types[0])
         assert target is not None
+        # Stored values of tables and of negative scales have another order.
+        if moves is None and (reason := unsupported_reason(target)) is not None:
+            raise ValueError(reason)
         rescalings: dict[int, Form] = {}
         for i, type_ in enumerate(op.operand_types):
             if quantized_type_of(type_) and not have_one_meaning((type_, types[0])):

@@ -35,9 +35,11 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from xdsl_quant.dialects.stablehlo.tensor_kinds import QUANTIZED_OR_PER_AXIS as CASTABLE
 from xdsl_quant.transforms.building.builder import LoweringBuilder
 from xdsl_quant.transforms.building.dequantize_fallback import DequantizeFallback
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
+from xdsl_quant.transforms.building.type_replacement import is_quantized
 
 from .adoption import adopt_ops
 
@@ -61,6 +63,13 @@ class DecomposeQuantizedOp(DequantizeFallback[Operation]):
 
     def check(self, op: Operation) -> None:
         super().check(op)
+        for value in filter(is_quantized, (*op.operands, *op.results)):
+            if not CASTABLE.has(value.type):
+                fail(
+                    op,
+                    f"'{op.name}' op has the type '{value.type}', but StableHLO has casts "
+                    f"of {CASTABLE.description} only; lower the op before",
+                )
         trait = quantization_trait(op, AccumulatorUniformScale)
         if trait is None or trait.bias >= len(op.operands):
             return

@@ -23,6 +23,7 @@ from xdsl_quant.runtime.loading import (
 )
 
 TO_QDQ = "stablehlo-legalize-quantized-op-to-qdq"
+TO_INTEGER = "stablehlo-legalize-quant-to-integer"
 FROM_QDQ = "stablehlo-legalize-qdq-to-quantized-op"
 TO_QUANT = "stablehlo-casts-to-quant"
 FROM_QUANT = "quant-casts-to-stablehlo"
@@ -346,3 +347,49 @@ def test_a_bias_without_a_scale_is_refused():
         "'tensor<2xi64>', expected one that has a scale; lower the op before"
     )
     assert str(module) == before
+
+
+NOT_IN_STABLEHLO = {
+    "float storage": "!quant.uniform<f8E4M3FN:f32, 0.5>",
+    "table": "!quant.uniform<!quant.quantile<i1:f16, {3.0,-1.0}>:f32, 0.5>",
+    "blocks": "!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>",
+    "block scales": "!quant.block_scaled<i8:f32:{}, scales = dense<-0.5> : tensor<f16>>",
+}
+"""Types that StableHLO does not have; the order of some is not that of stored values."""
+
+
+@pytest.mark.parametrize("kind", NOT_IN_STABLEHLO)
+@pytest.mark.parametrize("passes", [TO_QDQ, f"{TO_INTEGER}{{fallback=qdq}}"])
+def test_types_that_stablehlo_has_not(kind: str, passes: str):
+    type_ = f"tensor<2x{NOT_IN_STABLEHLO[kind]}>"
+    text = f"""func.func @f(%q: {type_}) -> {type_} {{
+      %0 = "tfl.add"(%q, %q) <{{fused_activation_function = "NONE"}}>
+        : ({type_}, {type_}) -> {type_}
+      return %0 : {type_}
+    }}"""
+    module = parse_module(text, "model.mlir")
+    with pytest.raises(IRError) as error:
+        apply_passes(module, passes)
+    message = str(error.value)
+    assert message.startswith(
+        "model.mlir:2:7: error: 'tfl.add' op has the type 'tensor<2x"
+    )
+    assert "but StableHLO has casts of ranked tensor of per-tensor integer" in message
+    assert str(module) == parsed(text)
+
+
+@pytest.mark.parametrize("kind", ["float storage", "table", "block scales"])
+def test_stored_values_that_are_in_another_order(kind: str):
+    type_ = f"tensor<2x{NOT_IN_STABLEHLO[kind]}>"
+    text = f"""func.func @f(%q: {type_}, %r: {type_}) -> {type_} {{
+      %0 = "tfl.maximum"(%q, %r) : ({type_}, {type_}) -> {type_}
+      return %0 : {type_}
+    }}"""
+    module = parse_module(text, "model.mlir")
+    with pytest.raises(IRError) as error:
+        apply_passes(module, TO_INTEGER)
+    assert str(error.value).startswith(
+        "model.mlir:2:7: error: 'tfl.maximum' op cannot be computed with integers: unsup"
+    )
+    assert str(module) == parsed(text)
+    assert after(text, f"{TO_INTEGER}{{fallback=keep}}") == parsed(text)
