@@ -69,7 +69,13 @@ class BlockScaledSyntax(TypeSyntax):
     def _numbers(self) -> StoredNumbersAttr:
         self._expect("=")
         start = self.parser.pos
-        elements = self.parser.parse_attribute()
+        try:
+            elements = self.parser.parse_attribute()
+        except (NotImplementedError, OverflowError, ValueError):
+            # xDSL reports a number that its type does not have like this.
+            self.parser.raise_error(
+                "expected numbers that their type can represent", start, self.parser.pos
+            )
         if not isinstance(elements, DenseIntOrFPElementsAttr | DenseResourceAttr):
             self.parser.raise_error(
                 "expected 'dense' or 'dense_resource' elements", start, self.parser.pos

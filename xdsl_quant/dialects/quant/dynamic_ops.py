@@ -82,9 +82,9 @@ class Blocks(CustomDirective):
 
     @staticmethod
     def _pair(parser: Parser) -> tuple[int, int]:
-        dimension = parser.parse_integer(allow_boolean=False)
+        dimension = _integer(parser, 32)
         parser.parse_punctuation(":")
-        return dimension, parser.parse_integer(allow_boolean=False)
+        return dimension, _integer(parser, 64)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         dimensions, sizes = (
@@ -95,6 +95,14 @@ class Blocks(CustomDirective):
             return
         state.print_whitespace(printer)
         printer.print_string(blocks_text(dict(zip(dimensions, sizes, strict=True))))
+
+
+def _integer(parser: Parser, bits: int) -> int:
+    position = parser.pos
+    value = parser.parse_integer(allow_boolean=False)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        parser.raise_error("integer value too large", position, parser.pos)
+    return value
 
 
 def blocks_text(blocks: Mapping[int, int]) -> str:

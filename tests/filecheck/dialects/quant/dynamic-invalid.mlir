@@ -261,3 +261,19 @@ func.func @f(%x: tensor<4xf32>) {
   %0, %1 = quant.choose_parameters %x as <u8> : tensor<4xf32> to f32, i4
   return
 }
+
+// -----
+
+// CHECK:       integer value too large
+func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
+  %0 = quant.dynamic_qcast %x, %s {4294967296:1} as <i8> : tensor<4xf32>, tensor<4xf32> to tensor<4xi8>
+  return
+}
+
+// -----
+
+// CHECK:       integer value too large
+func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
+  %0 = quant.dynamic_qcast %x, %s {0:9223372036854775808} as <i8> : tensor<4xf32>, tensor<4xf32> to tensor<4xi8>
+  return
+}
