@@ -45,11 +45,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects import tfl
-from xdsl_quant.dialects.quant import QuantizedType, StorageCastOp
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    QuantizedType,
+    StorageCastOp,
+)
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements, numpy_dtype
 from xdsl_quant.transforms.building.builder import LoweringBuilder
@@ -95,6 +100,22 @@ _WITHOUT_SIGNS = {"builtin", "func", "cf", "scf", "tensor", "linalg"}
 def _stored_type(type_: Attribute) -> Attribute:
     """The signless type of what is in memory for a type, quantized or not."""
     return StoredQuantizedType.cast_to_signless_storage_type(type_) or signless(type_)
+
+
+def _type_error(type_: Attribute) -> str | None:
+    """Why a type is none of TensorFlow Lite; `None` if it is one."""
+    quantized_type = QuantizedType.get_quantized_element_type(type_)
+    if not isinstance(quantized_type, StoredQuantizedType):
+        return None
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        return "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'"
+    if (reason := quantized_type.unsupported_storage) is not None:
+        return reason
+    try:
+        quantized_type.verify_container(type_)
+    except VerifyException as e:
+        return str(e)
+    return None
 
 
 def _is_signed(type_: Attribute) -> bool:
@@ -195,6 +216,9 @@ class _Conversion:
     # Ops that compute
 
     def _convert_op(self, op: Operation) -> None:
+        for type_ in (*op.operand_types, *op.result_types):
+            if (reason := _type_error(type_)) is not None:
+                fail(op, f"'{op_name(op)}' op has the type '{type_}': {reason}")
         implementation = self.implementations.get(type(op))
         if implementation is None or has_state(op):
             fail(op, f"'{op_name(op)}' op {without_conversion(op, 'linalg')}")

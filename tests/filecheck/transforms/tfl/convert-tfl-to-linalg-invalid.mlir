@@ -22,3 +22,27 @@ func.func @shape(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %0 = "tfl.relu"(%x) : (tensor<?x4xf32>) -> tensor<?x4xf32>
   return %0 : tensor<?x4xf32>
 }
+
+// -----
+
+// CHECK: 'tfl.pseudo_qconst' op has the type 'tensor<2x!quant.uniform<f8E4M3FN:f32, 5.000000e-01>>': unsupported storage type 'f8E4M3FN', expected an integer type
+func.func @float_storage() -> tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>> {
+  %0 = "tfl.pseudo_qconst"() <{qtype = tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>, value = dense<1> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>
+  return %0 : tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>
+}
+
+// -----
+
+// CHECK: 'tfl.relu' op has the type 'tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<5.000000e-01> : tensor<f16>>>': TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'
+func.func @block_scales(%x: tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>) -> tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>> {
+  %0 = "tfl.relu"(%x) : (tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>) -> tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>
+  return %0 : tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f16>>>
+}
+
+// -----
+
+// CHECK: 'tfl.concatenation' op has the type 'tensor<4x!quant.uniform<i8:f32:{0:1}, {5.000000e-01, 1.000000e+00}>>': dimension size 4 of scales tensor at axis 0 should match (tensor dimension at axis / block sizes at axis) = 4
+func.func @blocks(%x: tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>) -> tensor<4x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>> {
+  %0 = "tfl.concatenation"(%x, %x) <{axis = 0 : i32, fused_activation_function = "NONE"}> : (tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>, tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>) -> tensor<4x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>
+  return %0 : tensor<4x!quant.uniform<i8:f32:{0:1}, {0.5, 1.0}>>
+}
