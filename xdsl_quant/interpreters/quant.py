@@ -176,6 +176,9 @@ def _dynamic_dequantize(
 
 
 def _choose_parameters(op: ChooseParametersOp, value: Any) -> tuple[Any, ...]:
+    shape = [value.shape[axis] for axis in op.blocks]
+    if 0 in shape:
+        return tuple(np.empty(shape, numpy_dtype(r.type)) for r in op.results)
     storage = op.storage
     low, high = storage.storage_range
     parameters = choose_dynamic_parameters(

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Array, numbers
+from .arrays import Array, check_unmasked, numbers
 from .float_dtypes import float_name, rounded
 from .parameters import DynamicParameters, QuantizationParameters, storage_range
 
@@ -256,16 +256,25 @@ def choose_dynamic_parameters(
             divided by the largest stored value whose negative is stored, too.
 
     Raises:
-        ValueError: if the storage range is no part of `storage`, or stored values are
-            unsigned and `symmetric` is set.
+        TypeError: if values are no floats, or a masked array.
+        ValueError: if the storage range is no part of `storage`, or has no negative or no
+            positive values and `symmetric` is set; if `axes` are not dimensions, or one of
+            them has no indices.
     """
     low, high = _storage_bounds(storage, storage_min, storage_max)
-    if symmetric and low >= 0:
+    if symmetric and not low < 0 < high:
         raise ValueError(
-            f"'{storage}' has no negative values for symmetric quantization"
+            "symmetric quantization needs negative and positive stored values, but those "
+            f"of '{storage}' are {low} to {high}"
         )
+    check_unmasked(values, "values")
     expressed = float_name(values.dtype)
     axes = sorted(axes)
+    if not {*axes} <= {*range(values.ndim)} or len({*axes}) < len(axes):
+        raise ValueError(
+            f"axes must be different dimensions of values of shape {values.shape}, but "
+            f"are {axes}"
+        )
     others = tuple(d for d in range(values.ndim) if d not in axes)
     dtype = _range_dtype(expressed, (low, high))
     computed = rounded(values, dtype)

@@ -478,9 +478,11 @@ class ChooseParametersOp(BlockedOp):
         blocks = self.blocks
         if {*blocks.values()} - {1}:
             self._fail(f"expected blocks of size 1, but got {blocks_text(blocks)}")
-        if self.zero_point is None and not self.storage.is_signed:
+        low, high = self.storage.storage_range
+        if self.zero_point is None and not low < 0 < high:
             self._fail(
-                f"expected zero points for '{self.storage}', whose values are not signed"
+                f"expected zero points for '{self.storage}', which has no negative or no "
+                "positive values"
             )
         container = cast("TensorType[AnyFloat]", type_)
         expected: Attribute = container.element_type

@@ -232,7 +232,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<u8>', whose values are not signed
+// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<u8>', which has no negative or no positive values
 func.func @f(%x: tensor<4xf32>) {
   %0 = quant.choose_parameters %x as <u8> : tensor<4xf32> to f32
   return
@@ -275,5 +275,21 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 // CHECK:       integer value too large
 func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
   %0 = quant.dynamic_qcast %x, %s {0:9223372036854775808} as <i8> : tensor<4xf32>, tensor<4xf32> to tensor<4xi8>
+  return
+}
+
+// -----
+
+// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<i8<-5:0>>', which has no negative or no positive values
+func.func @f(%x: tensor<4xf32>) {
+  %0 = quant.choose_parameters %x as <i8<-5:0>> : tensor<4xf32> to f32
+  return
+}
+
+// -----
+
+// CHECK:       'quant.choose_parameters' op expected zero points for '!quant.any<i8<3:5>>', which has no negative or no positive values
+func.func @f(%x: tensor<4xf32>) {
+  %0 = quant.choose_parameters %x as <i8<3:5>> : tensor<4xf32> to f32
   return
 }

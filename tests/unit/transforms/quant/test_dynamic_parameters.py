@@ -6,7 +6,7 @@ compiled they are those of onnxruntime's `DynamicQuantizeLinear`, bit for bit.
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -296,7 +296,51 @@ def test_symmetric():
         parameters.scales.astype(np.float32), np.array([0.02, 1], np.float32)
     )
     assert not parameters.has_zero_points
-    with pytest.raises(ValueError, match="'u8' has no negative values"):
-        choose_dynamic_parameters(x, symmetric=True)
+    for storage, low, high in (("u8", 0, 255), ("i8", -5, 0), ("i8", -5, -3)):
+        message = (
+            f"negative and positive .* but those of '{storage}' are {low} to {high}"
+        )
+        with pytest.raises(ValueError, match=message):
+            choose_dynamic_parameters(
+                x, storage=storage, storage_min=low, storage_max=high, symmetric=True
+            )
     with pytest.raises(TypeError, match="values have dtype int8, but must be floats"):
         choose_dynamic_parameters(np.zeros(2, np.int8))
+
+
+@pytest.mark.parametrize("axes", [(2,), (-1,), (0, 0)])
+def test_wrong_axes(axes: Sequence[int]):
+    with pytest.raises(
+        ValueError, match=r"axes must be different dimensions of .* \(3, 4\)"
+    ):
+        choose_dynamic_parameters(np.ones((3, 4)), axes)
+
+
+def test_masked_values():
+    with pytest.raises(TypeError, match="values must be without a mask"):
+        choose_dynamic_parameters(cast(Any, np.ma).array([1.0, 2.0], mask=[0, 1]))
+
+
+def test_no_tokens():
+    """A dimension without indices has no scales, interpreted, lowered and compiled."""
+    text = """
+func.func @f(%x: tensor<?x4xf32>) -> (tensor<?x4xi8>, tensor<?xf32>, tensor<?xi8>) {
+  %s, %z = quant.choose_parameters %x {0:1} as <u8>
+    : tensor<?x4xf32> to tensor<?xf32>, tensor<?xi8>
+  %q = quant.dynamic_qcast %x, %s, %z {0:1} as <u8>
+    : tensor<?x4xf32>, tensor<?xf32>, tensor<?xi8> to tensor<?x4xi8>
+  return %q, %s, %z : tensor<?x4xi8>, tensor<?xf32>, tensor<?xi8>
+}"""
+    x = np.zeros((0, 4), np.float32)
+    lowered = parse_module(text)
+    apply_passes(lowered, "lower-quant-ops{rounding-mode=nearest-even}")
+    for results in (
+        run_function(text, "f", x),
+        run_function(lowered, "f", x),
+        execution.compile(text)(x),
+    ):
+        assert [(r.shape, r.dtype.name) for r in results] == [
+            ((0, 4), "int8"),
+            ((0,), "float32"),
+            ((0,), "int8"),
+        ]
