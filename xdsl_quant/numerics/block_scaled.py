@@ -195,7 +195,7 @@ def scaled_blocks(
     """
     Expressed values in units of stored ones, `(expressed - offset) / scale + zero_point`,
     with the quotient rounded if the zero point is added after rounding; for arguments and
-    errors see [`quantize_blocks`][..quantize_blocks].
+    errors see [`quantize_blocks`][xdsl_quant.numerics.block_scaled.quantize_blocks].
 
     Returns:
         a new array with the dtype of `parameters.elements.expressed_dtype`.

@@ -374,7 +374,7 @@ class QuantizationParameters:
     def from_integer_type(cls, quantized_type: QuantizedType) -> Self:
         """
         The parameters of a type whose stored values are integers that stand for themselves:
-        see [`from_type`][..from_type].
+        see [`from_type`][xdsl_quant.numerics.QuantizationParameters.from_type].
 
         Raises:
             TypeError: if it is no type.

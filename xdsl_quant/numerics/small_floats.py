@@ -190,7 +190,7 @@ class SmallFloat:
 
     def codes_of(self, floats: Any, *, is_double: bool, saturate: bool) -> Any:
         """
-        The formula of [`encode`][..encode].
+        The formula of [`encode`][xdsl_quant.numerics.small_floats.SmallFloat.encode].
 
         Args:
             floats: an array, or an expression that stands for one number.
