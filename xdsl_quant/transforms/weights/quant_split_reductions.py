@@ -86,7 +86,9 @@ class _Contraction(NamedTuple):
 def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
     """An op as a sum of products of floats over a loop of known size, if it is one."""
     kinds = [*op.iterator_types]
-    if (len(op.inputs), len(op.outputs), kinds.count(REDUCTION)) != (2, 1, 1):
+    # On buffers there is no result.
+    counts = len(op.inputs), len(op.results), kinds.count(REDUCTION)
+    if counts != (2, 1, 1):
         return None
     if not isinstance(element_type_of(op.outputs[0]), AnyFloat):
         return None
@@ -98,7 +100,11 @@ def _contraction_of(op: linalg.ops.GenericOp) -> _Contraction | None:
         return None
     if not _adds_products(op):
         return None
-    size = shape_of(op.inputs[0])[maps[0].index(loop)]
+    # If it is not known for one of them, it is -1.
+    size = min(
+        shape_of(factor)[loops.index(loop)]
+        for factor, loops in zip(op.inputs, maps, strict=False)
+    )
     return _Contraction([*op.inputs], maps, loop, size)
 
 

@@ -25,6 +25,17 @@ func.func @main(%w: tensor<6x{size}xf32>, %x: tensor<{size}xf32>, %b: tensor<6xf
   }} -> tensor<6xf32>
   return %y : tensor<6xf32>
 }}"""
+BUFFERS = f"""#w = affine_map<(n, k) -> (n, k)>
+#x = affine_map<(n, k) -> (k)>
+#y = affine_map<(n, k) -> (n)>
+func.func @main(%w: memref<6x64xf32>, %x: memref<64xf32>, %b: memref<6xf32>) {{
+  linalg.generic {{
+      indexing_maps = [#w, #x, #y], iterator_types = ["parallel", "reduction"]
+  }} ins(%w, %x : memref<6x64xf32>, memref<64xf32>) outs(%b : memref<6xf32>) {{
+  {BODY}
+  }}
+  return
+}}"""
 MAPS, KINDS = "#w, #x, #y", '"parallel", "reduction"'
 
 
@@ -109,10 +120,12 @@ func.func @main(
             maps="#w, affine_map<(n, k) -> (n * 0 + k)>, #y",
         ),
         matvec(6, maps="#w, affine_map<(n, k) -> (n)>, #y"),
+        matvec().replace("tensor<64xf32>", "tensor<?xf32>").replace("6x64", "?x64"),
+        BUFFERS,
     ],
     ids=[
         *("one vector", "rest", "sum", "square", "difference", "product"),
-        *("calculated index", "index of the result"),
+        *("calculated index", "index of the result", "unknown size", "buffers"),
     ],
 )
 def test_others_stay_as_they_are(text: str):
