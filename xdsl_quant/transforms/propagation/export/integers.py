@@ -147,8 +147,11 @@ class Port:
         The parameters of a type.
 
         Raises:
-            StaysInFloat: if one scale along one axis does not say them.
+            StaysInFloat: if one scale along one axis does not say them, or stored values
+                are no integers that stand for themselves.
         """
+        if (reason := type_.unsupported_storage) is not None:
+            raise StaysInFloat(reason)
         if not type_.is_per_tensor and type_.axis is None:
             raise StaysInFloat(f"type '{type_}' has scales of blocks")
         low, high = type_.zero_point_range
