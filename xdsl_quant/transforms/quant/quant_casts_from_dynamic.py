@@ -149,13 +149,35 @@ def _shortest(scales: NDArray[Any], expressed: AnyFloat) -> NDArray[Any]:
 
     dtype = float_dtype(expressed.name)
     exact = scales.astype(np.float64)
+    if dtype == np.float64:
+        return exact
     shortest = exact.copy()
-    is_open = np.isfinite(exact)
-    for digits in range(1, 18):
-        texts = [f"{scale:.{digits}g}" for scale in exact[is_open]]
-        shortest[is_open] = [*map(float, texts)]
+    is_open = np.isfinite(exact) & (exact != 0)
+    exponents = np.floor(
+        np.log10(np.abs(exact, where=is_open, out=np.ones_like(exact)))
+    )
+    for digits in range(1, _MAX_DIGITS + 1):
+        places = digits - 1 - exponents
+        powers = 10.0 ** np.abs(places)
+        # A quotient of integers is rounded once, as a text is, if both are exact.
+        texts = np.where(
+            places < 0,
+            np.rint(exact / powers) * powers,
+            np.rint(exact * powers) / powers,
+        )
+        is_exact = np.abs(places) <= _MAX_EXACT_POWER
+        shortest[is_open & is_exact] = texts[is_open & is_exact]
+        for i in np.flatnonzero(is_open & ~is_exact):
+            shortest.flat[i] = float(f"{exact.flat[i]:.{digits}g}")
         is_open &= rounded(shortest, dtype) != exact
     return np.where(is_open, exact, shortest)
+
+
+_MAX_DIGITS = 9
+"""How many digits tell numbers of f32 apart."""
+
+_MAX_EXACT_POWER = 22
+"""The largest power of ten that is a double, and those below it."""
 
 
 # Pass

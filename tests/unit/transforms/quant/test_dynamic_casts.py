@@ -304,6 +304,29 @@ def test_to_dynamic_and_back():
         assert str(module) == before
 
 
+@pytest.mark.parametrize("expressed", ["f16", "bf16", "f32", "f64"])
+def test_scales_have_the_fewest_digits(expressed: str):
+    """Of numbers with large exponents, too, for which a quotient has no exact divisor."""
+    rng = np.random.default_rng(0)
+    powers = (
+        rng.integers(-4, 2, 50) if expressed == "f16" else rng.integers(-37, 30, 50)
+    )
+    digits = rng.integers(1, 4 if expressed in ("f16", "bf16") else 1000, 50)
+    scales = [float(f"{d}e{p}") for d, p in zip(digits, powers, strict=True)]
+    texts = ", ".join(f"{scale:e}" for scale in scales)
+    type_ = f"tensor<50x!quant.uniform<i8:{expressed}:0, {{{texts}}}>>"
+    module = parse_module(f"""
+        func.func @f(%q: {type_}) -> tensor<50x{expressed}> {{
+          %x = quant.dcast %q : {type_} to tensor<50x{expressed}>
+          return %x : tensor<50x{expressed}>
+        }}""")
+    expected = str(module)
+    apply_passes(module, "quant-casts-to-dynamic")
+    assert "quant.dynamic_dcast" in str(module)
+    apply_passes(module, "quant-casts-from-dynamic,canonicalize")
+    assert str(module) == expected
+
+
 @pytest.mark.parametrize(
     ("quantized", "container", "reason"),
     [
