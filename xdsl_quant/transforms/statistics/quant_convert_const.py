@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    FloatAttr,
     IntegerAttr,
     IntegerType,
     ModuleOp,
@@ -42,8 +43,15 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant import QuantizeCastOp, ScaledQuantizedType, StorageCastOp
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    QuantizeCastOp,
+    ScaledQuantizedType,
+    StorageCastOp,
+)
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE, nan_result
+from xdsl_quant.dialects.quant.quantile_type import QuantileType
+from xdsl_quant.dialects.quant.storage_types import FloatStorageType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.rounding_mode import NanResult, Rounding, RoundingMode, ZeroPointOrder
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
@@ -70,7 +78,9 @@ def _quantized_constant(op: Operation) -> Operation | None:
         return None
     expressed = scalar_or_element_type(op.operands[0].type)
     quantized_type = scalar_or_element_type(op.results[0].type)
-    is_scaled = isinstance(quantized_type, ScaledQuantizedType)
+    is_scaled = isinstance(
+        quantized_type, ScaledQuantizedType | BlockScaledQuantizedType
+    )
     return constant if is_scaled and isinstance(expressed, AnyFloat) else None
 
 
@@ -78,18 +88,25 @@ def _stored_attribute(
     value: Attribute,
     stored: NDArray[Any],
     quantized: Attribute,
-    storage_type: IntegerType,
+    storage_type: IntegerType | FloatStorageType,
 ) -> Attribute:
     """The constant of stored values that takes the place of `value`."""
     from xdsl_quant.numerics.arrays import bytes_of, sign_extended
 
-    # xDSL keeps integers with a sign, whatever they mean, unless they are unsigned.
-    if storage_type.signedness.data is not Signedness.UNSIGNED:
-        stored = sign_extended(stored, storage_type.bitwidth)
     type_ = with_element_type(quantized, storage_type)
+    if not isinstance(storage_type, IntegerType):
+        stored = stored.view("u1")
+        if type_ is storage_type:
+            from xdsl_quant.numerics.small_floats import small_float
+
+            number = small_float(storage_type.name).decode(stored)
+            return FloatAttr(float(number), cast(AnyFloat, storage_type))
+    # xDSL keeps integers with a sign, whatever they mean, unless they are unsigned.
+    elif storage_type.signedness.data is not Signedness.UNSIGNED:
+        stored = sign_extended(stored, storage_type.bitwidth)
     if type_ is storage_type:
-        return IntegerAttr(int(stored), storage_type)
-    storage = cast("TensorType[IntegerType]", type_)
+        return IntegerAttr(int(stored), cast(IntegerType, storage_type))
+    storage = cast("TensorType[Any]", type_)
     is_plain = storage_type.bitwidth == 8 * stored.itemsize
     if is_plain and isinstance(value, DenseResourceAttr):
         return new_resource(f"{value.resource_handle.data}_quantized", stored, storage)
@@ -176,19 +193,24 @@ class QuantizeConstant(CheckedPattern[Operation]):
         """The constant of stored values for a cast of a constant."""
         quantized = cast_op.result_types[0]
         quantized_type = scalar_or_element_type(quantized)
-        assert isinstance(quantized_type, ScaledQuantizedType)
+        assert isinstance(
+            quantized_type, ScaledQuantizedType | BlockScaledQuantizedType
+        )
         stored = self._quantized(cast_op, constant, quantized_type)
         op_type, type_ = type(constant), quantized
-        # There are no stored values of other storage types.
-        storage_type = cast(IntegerType, quantized_type.storage_type)
+        storage_type = quantized_type.storage_type
         properties: dict[str, Attribute] = {}
         if cast_op.name == _TFL_QUANTIZE:
             from xdsl_quant.dialects.tfl.constants import QConstOp
 
             op_type, properties["qtype"] = QConstOp, cast_op.properties["qtype"]
-        elif not _may_be_quantized(op_type, quantized, storage_type):
-            storage_type = quantized_type.signless_storage_type
+        elif not isinstance(storage_type, IntegerType) or not _may_be_quantized(
+            op_type, quantized, storage_type
+        ):
+            storage_type = quantized_type.stored_type
             op_type, type_ = ConstantOp, with_element_type(quantized, storage_type)
+        # There are no other casts to other types.
+        assert not isinstance(storage_type, QuantileType)
         value = _stored_attribute(
             constant.properties["value"], stored, quantized, storage_type
         )
@@ -202,7 +224,7 @@ class QuantizeConstant(CheckedPattern[Operation]):
         self,
         cast_op: Operation,
         constant: Operation,
-        quantized_type: ScaledQuantizedType,
+        quantized_type: ScaledQuantizedType | BlockScaledQuantizedType,
     ) -> NDArray[Any]:
         # Importing NumPy takes longer than starting `xdsl-opt`.
         from xdsl_quant.numerics import QuantizationParameters, quantize
@@ -210,18 +232,21 @@ class QuantizeConstant(CheckedPattern[Operation]):
         from xdsl_quant.numerics.quantization import quantize_constant
 
         rounding, as_mlir_14 = Rounding(nan="stored-zero"), False
+        is_qcast = isinstance(cast_op, QuantizeCastOp)
         if cast_op.name == _TFL_QUANTIZE:
             as_mlir_14 = True
-        elif isinstance(cast_op, QuantizeCastOp):
+        elif is_qcast:
             rounding = self._rounding._replace(nan=nan_result(cast_op, self.nan))
             as_mlir_14 = rounding.mode == "nearest-away" and not self.zero_point_order
-        if (reason := unsupported_reason(quantized_type)) is not None:
-            raise ValueError(reason)
-        parameters = QuantizationParameters.from_integer_type(quantized_type)
         value = constant.properties["value"]
         if (expressed := float_numbers(value)) is None:
             raise ValueError(f"its value '{value.name}' is none of floats")
-        if as_mlir_14:
+        if isinstance(quantized_type, BlockScaledQuantizedType):
+            return _quantized_blocks(expressed, quantized_type, rounding)
+        if reason := unsupported_reason(quantized_type, needs_integers=not is_qcast):
+            raise ValueError(reason)
+        parameters = QuantizationParameters.from_type(quantized_type)
+        if as_mlir_14 and not parameters.has_codes:
             return quantize_constant(expressed, parameters, rounding.nan)
         options: Any = {
             "rounding_mode": rounding.mode,
@@ -238,6 +263,18 @@ class QuantizeConstant(CheckedPattern[Operation]):
         )
 
 
+def _quantized_blocks(
+    expressed: Any, quantized_type: BlockScaledQuantizedType, rounding: Rounding
+) -> NDArray[Any]:
+    import numpy as np
+
+    from xdsl_quant.numerics.block_scaled import BlockScaledParameters, quantize_blocks
+
+    parameters = BlockScaledParameters.from_type(quantized_type)
+    array = np.asarray(expressed, parameters.expressed_dtype)
+    return quantize_blocks(array, parameters, rounding)
+
+
 @dataclass(frozen=True)
 class QuantConvertConstPass(ModulePass):
     """
@@ -247,8 +284,8 @@ class QuantConvertConstPass(ModulePass):
     `tfl.quantize` of a constant by a `tfl.pseudo_qconst`. The constant of expressed values
     goes if nothing else uses it.
 
-    It is a pass of MLIR 14, with sub-channel types, resources, StableHLO, TensorFlow Lite
-    and rounding modes added.
+    It is a pass of MLIR 14, with sub-channel and block-scaled types, float storage and
+    tables, resources, StableHLO, TensorFlow Lite and rounding modes added.
     """
 
     name = "quant-convert-const"

@@ -486,3 +486,85 @@ def test_what_fails_for_a_constant_of_stablehlo_says_so():
         "200 does not fit storage type 'i8'"
     )
     assert str(module) == before
+
+
+# Float storage, tables and blocks
+
+CODES = {
+    "f8": "!quant.uniform<f8E4M3FN:f32, 0.5>",
+    "f8 per-axis": "!quant.uniform<f8E5M2:f32:0, {0.5, 3.0}>",
+    "f4 with a zero point": "!quant.uniform<f4E2M1FN:f32, 0.5:2>",
+    "f4 of f16": "!quant.uniform<f4E2M1FN:f16, 0.5>",
+    "table": "!quant.uniform<!quant.quantile<ui2:f16, {-1.0,0.0,0.5,1.0}><0:3>:f32, 2.0>",
+    "blocks of f4": (
+        "!quant.block_scaled<f4E2M1FN:f32:{1:3}, scales = dense<[0.5, 2.0]> : "
+        "tensor<2xf8E8M0FNU>>"
+    ),
+    "blocks of u4": (
+        "!quant.block_scaled<u4:f32:{0:1, 1:4}, scales = dense<[[0.5, -2.0], [0.0, 1.0]]> "
+        ": tensor<2x2xf16>, zero_points = dense<8> : tensor<2x2xui4>>"
+    ),
+    "blocks of f6": (
+        "!quant.block_scaled<f6E2M3FN:f32:{}, scales = dense<0.25> : tensor<f16>, "
+        "offsets = dense<1.5> : tensor<f16>>"
+    ),
+}
+
+
+@pytest.mark.parametrize("type_", CODES.values(), ids=CODES)
+@pytest.mark.parametrize("shape", ["2x5x", "2x5xresource", ""])
+def test_what_is_no_integer_is_quantized_as_by_the_cast(type_: str, shape: str):
+    is_resource = "resource" in shape
+    shape = shape.removesuffix("resource")
+    if not shape and ("{0" in type_ or ":0, {" in type_ or "{1" in type_):
+        shape = "2x5x"
+    expressed = "f16" if "f4E2M1FN:f16" in type_ else "f32"
+    numbers = np.array([[-900, -1, 0, 0.3, 7], [1e-3, 2.75, np.nan, np.inf, 5]])
+    dtype = {"f16": "<f2", "f32": "<f4"}[expressed]
+    data = numbers.astype(dtype).tobytes().hex()
+    value, resource = f'dense<"0x{data}">', ""
+    if is_resource:
+        value = f"dense_resource<codes_{len(type_)}>"
+        key = value[15:-1]
+        resource = (
+            f'{{-# dialect_resources: {{builtin: {{{key}: "0x04000000{data}"}}}} #-}}'
+        )
+    if not shape:
+        value = "2.75"
+    floats, codes = (
+        (f"tensor<{shape}{expressed}>", f"tensor<{shape}{type_}>")
+        if shape
+        else (expressed, type_)
+    )
+    text = f"""
+        func.func @f() -> {codes} {{
+          %c = arith.constant {value} : {floats}
+          %q = quant.qcast %c : {floats} to {codes}
+          return %q : {codes}
+        }}
+        {resource}"""
+    module = parse_module(text)
+    (expected,) = run_function(parse_module(text), "f")
+    apply_passes(module, "quant-convert-const")
+    module.verify()
+    assert "quant.qcast" not in str(module)
+    if not is_resource:
+        assert str(parse_module(str(module))) == str(module)
+    (found,) = run_function(module, "f")
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.view("u1"), expected.view("u1"))
+
+
+def test_what_cannot_be_quantized_by_blocks_is_located():
+    type_ = CODES["blocks of f4"]
+    text = f"""
+        func.func @f() -> tensor<2x5x{type_}> {{
+          %c = arith.constant dense<1.0> : tensor<2x5xf32>
+          %q = quant.qcast %c : tensor<2x5xf32> to tensor<2x5x{type_}>
+          return %q : tensor<2x5x{type_}>
+        }}"""
+    message = "unsupported rounding mode 'nearest-away' for storage type 'f4E2M1FN'"
+    with pytest.raises(IRError, match=re.escape(message)):
+        apply_passes(
+            parse_module(text), "quant-convert-const{rounding-mode=nearest-away}"
+        )
