@@ -99,6 +99,11 @@ class FixedExport:
         self, region: RegionOp
     ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
         words = words_of(region)
+        for _, spec in ports_of(region):
+            if isinstance(spec, ScaledQuantizedType) and (
+                (reason := spec.unsupported_storage) is not None
+            ):
+                raise StaysInFloat(reason)
         if words is QUANT_WORDS:
             raise StaysInFloat("the dialect of its ops has no quantized ops")
         for value, spec in ports_of(region):
