@@ -54,7 +54,7 @@ from .types import (
     StoredQuantizedType,
     UniformQuantizedType,
     common_arguments,
-    verify_dimension,
+    verify_blocks,
 )
 
 if TYPE_CHECKING:
@@ -522,20 +522,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
 
     def verify(self) -> None:
         super().verify()
-        axes, sizes = (
-            self.quantized_dimensions.get_values(),
-            self.block_sizes.get_values(),
-        )
-        if len(axes) != len(sizes):
-            raise VerifyException(
-                f"number of quantized dimensions and block sizes ({len(axes)}, "
-                f"{len(sizes)}) does not match"
-            )
-        for axis in axes:
-            verify_dimension(axis)
-        for size in sizes:
-            if size <= 0:
-                raise VerifyException(f"illegal block size: {size}")
+        axes = self.quantized_dimensions.get_values()
+        verify_blocks(axes, self.block_sizes.get_values())
         if any(a >= b for a, b in pairwise(axes)):
             raise VerifyException(
                 "quantized dimensions must be in ascending order, but got "

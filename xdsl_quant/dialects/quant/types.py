@@ -663,6 +663,20 @@ def verify_dimension(dimension: int) -> None:
         raise VerifyException(f"illegal quantized dimension: {dimension}")
 
 
+def verify_blocks(dimensions: Sequence[int], sizes: Sequence[int]) -> None:
+    """Raise a `VerifyException` if dimensions cannot be cut into blocks of these sizes."""
+    if len(dimensions) != len(sizes):
+        raise VerifyException(
+            f"number of quantized dimensions and block sizes ({len(dimensions)}, "
+            f"{len(sizes)}) does not match"
+        )
+    for dimension in dimensions:
+        verify_dimension(dimension)
+    for size in sizes:
+        if size <= 0:
+            raise VerifyException(f"illegal block size: {size}")
+
+
 def zero_points_attr(values: Iterable[int] | None, count: int) -> Ints:
     """The zero points that a constructor was given; they default to 0."""
     if values is None:
@@ -1188,18 +1202,9 @@ class UniformQuantizedSubChannelType(UniformType):
         if not counts[0]:
             raise VerifyException("illegal number of scales and zeroPoints: 0, 0")
         super().verify()
-        dimensions = self.quantized_dimensions.get_values()
-        block_sizes = self.block_sizes.get_values()
-        if len(dimensions) != len(block_sizes):
-            raise VerifyException(
-                f"number of quantized dimensions and block sizes ({len(dimensions)}, "
-                f"{len(block_sizes)}) does not match"
-            )
-        for dimension in dimensions:
-            verify_dimension(dimension)
-        for block_size in block_sizes:
-            if block_size <= 0:
-                raise VerifyException(f"illegal block size: {block_size}")
+        verify_blocks(
+            self.quantized_dimensions.get_values(), self.block_sizes.get_values()
+        )
 
     def _verify_shape(self, shape: Sequence[int]) -> None:
         blocks, rank = self.get_blocks(), len(shape)
