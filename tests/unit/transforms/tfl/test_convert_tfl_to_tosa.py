@@ -384,6 +384,17 @@ Q = "!quant.uniform<i8:f32, 0.5>"
             }""",
             ["'tfl.var_handle' op has state: run 'tfl-variables-to-arguments' first"],
         ),
+        (
+            """!t = tensor<4x!quant.uniform<f8E4M3FN:f32, 0.5>>
+            func.func @f(%x: !t) -> !t {
+              func.return %x : !t
+            }""",
+            [
+                "'func.func' op has the type 'tensor<4x!quant.uniform<f8E4M3FN:f32, "
+                "5.000000e-01>>': unsupported storage type 'f8E4M3FN', expected an "
+                "integer type"
+            ],
+        ),
         *(
             (
                 f"""func.func @f(%x: tensor<4x{type_}>) -> tensor<4x{type_}> {{

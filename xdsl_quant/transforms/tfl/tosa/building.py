@@ -116,6 +116,8 @@ def lowered_type(type_: Attribute) -> TensorType:
         raise Unsupported(f"has the type '{type_}', which is empty")
     element_type = cast(Attribute, type_.element_type)
     if isinstance(element_type, ScaledQuantizedType):
+        if (reason := element_type.unsupported_storage) is not None:
+            raise Unsupported(f"has the type '{type_}': {reason}")
         width = element_type.storage_type.bitwidth
         element_type = i8 if width <= 8 else IntegerType(width)
     if element_type == ui8:
