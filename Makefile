@@ -29,7 +29,7 @@ help:
 	@echo "make format     format the code"
 	@echo "make fuzz       compare random inputs with MLIR 22 and 24 (SECONDS=600 SEED=0)"
 	@echo "make mlir24     install MLIR 24 for 'make tests' and 'make fuzz', into .venv-mlir24"
-	@echo "make prove      prove what holds of casts of many types (fifteen minutes)"
+	@echo "make prove      prove what holds of casts of many types (twenty minutes)"
 	@echo "make prove-mutants  refute 150 mutants of the arithmetic by proofs (five minutes)"
 	@echo "make oracles    compare random models with TensorFlow Lite's kernels (ORACLES='--ops ADD')"
 	@echo "make formats    compare named formats with those who define them (installs 6 GB)"
