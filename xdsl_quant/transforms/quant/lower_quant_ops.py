@@ -21,11 +21,11 @@ rounding mode. An attribute `quant.nan` of a cast is obeyed before the option.
 
 If the storage type is a float, e.g. `f8E4M3FN`, or a table, a stored value stands for a
 number that is no integer: `clamp(expressed / scale + zero_point)` becomes the nearest one,
-of two the one with the even code, or with the smaller index of a table. This is
-only there for `rounding-mode=nearest-even`. It is computed in the expressed type, or in f32
-if that has less than 16 bits. The clamp is to the numbers of the float type in the storage
-range. `quant.scast` gives the float type itself; the only op on it is `arith.bitcast`, and
-codes are computed with integers.
+of two the one with the even code, or with the smaller index of a table. For these types
+`nearest-even` is the default; other rounding modes are refused. It is computed in the
+expressed type, or in f32 if that has less than 16 bits. The clamp is to the numbers of the
+float type in the storage range. `quant.scast` gives the float type itself; the only op on
+it is `arith.bitcast`, and codes are computed with integers.
 
 Casts of block-scaled types are computed in the type that
 [`compute_type`][xdsl_quant.dialects.quant.BlockScaledQuantizedType.compute_type] says, with
@@ -72,6 +72,7 @@ from xdsl_quant.dialects.quant import (
     DynamicQuantizeCastOp,
     QuantizeCastOp,
     ScaledQuantizedType,
+    StoredQuantizedType,
 )
 from xdsl_quant.dialects.quant.nan_result import nan_result
 from xdsl_quant.dialects.quant.requantization import (
@@ -120,8 +121,11 @@ class LowerQuantCast(RewritePattern):
     has no lowering, and when it is made with options that do not go together.
     """
 
-    rounding_mode: RoundingMode = "truncate"
-    """How a value between two stored ones is rounded."""
+    rounding_mode: RoundingMode | None = None
+    """
+    How a value between two stored ones is rounded; `None` for `truncate` to integers and
+    `nearest-even` to floats and numbers of a table.
+    """
 
     fuse: bool = False
     """Whether a ranked tensor is computed by one `linalg.generic`."""
@@ -151,7 +155,8 @@ class LowerQuantCast(RewritePattern):
 
     @property
     def _rounding(self) -> Rounding:
-        return Rounding(self.rounding_mode, self.zero_point_order, self.nan)
+        mode = self.rounding_mode or "truncate"
+        return Rounding(mode, self.zero_point_order, self.nan)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
         if isinstance(op, ChooseParametersOp):
@@ -207,6 +212,12 @@ class LowerQuantCast(RewritePattern):
         quantized = op.result if is_quantization else op.input
         quantized_type = scalar_or_element_type(quantized.type)
         rounding = self._rounding_of(op)
+        if (
+            self.rounding_mode is None
+            and isinstance(quantized_type, StoredQuantizedType)
+            and not quantized_type.has_integer_storage
+        ):
+            rounding = rounding._replace(mode="nearest-even")
         key = (is_quantization, quantized_type, rounding)
         if (known := self._conversions.get(key)) is not None:
             return known
@@ -320,8 +331,11 @@ class LowerQuantOpsPass(ModulePass):
 
     name = "lower-quant-ops"
 
-    rounding_mode: RoundingMode = "truncate"
-    """How a value between two stored ones is rounded. MLIR truncates."""
+    rounding_mode: RoundingMode | None = None
+    """
+    How a value between two stored ones is rounded. Unset, it is truncated to an integer, as
+    in MLIR, and becomes the nearest float or number of a table (`nearest-even`).
+    """
 
     fuse: bool = False
     """
@@ -336,8 +350,8 @@ class LowerQuantOpsPass(ModulePass):
 
     keep_qdq: bool | None = None
     """
-    Whether a cast is kept even if another one reverses it. Unset, it is kept where casts
-    round to nearest; with `truncate` it folds away, as in MLIR.
+    Whether a cast is kept even if another one reverses it. Unset, it is kept if the option
+    `rounding-mode` says to round to nearest; otherwise it folds away, as in MLIR.
     """
 
     scale_rounding: ScaleRounding = "single"
@@ -367,7 +381,7 @@ class LowerQuantOpsPass(ModulePass):
         dynamic_ops = [o for o in ops if isinstance(o, DynamicOp)]
         keeps_qdq = self.keep_qdq
         if keeps_qdq is None:
-            keeps_qdq = self.rounding_mode != "truncate"
+            keeps_qdq = self.rounding_mode not in (None, "truncate")
         folds = {} if keeps_qdq else find_folds(casts)
         lowered = [cast_op for cast_op in casts if cast_op.result not in folds]
         for cast_op in lowered:

@@ -250,7 +250,7 @@ def test_codes_are_rounded_to_nearest_only():
     module = parse_module(text)
     message = "unsupported rounding mode 'truncate' for storage type 'f8E5M2'"
     with pytest.raises(PassFailedException, match=message):
-        LowerQuantOpsPass().apply(Context(), module)
+        LowerQuantOpsPass("truncate").apply(Context(), module)
     message = "unsupported zero point order 'after-rounding' for storage type 'f8E5M2'"
     with pytest.raises(PassFailedException, match=message):
         LowerQuantOpsPass("nearest-even", zero_point_order="after-rounding").apply(

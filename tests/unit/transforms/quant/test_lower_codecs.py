@@ -188,11 +188,27 @@ def test_indices_beyond_a_table_are_not_read():
 
 
 @pytest.mark.parametrize(
+    "type_text",
+    [
+        "!quant.uniform<f8E4M3FN:f32, 0.5:1>",
+        "!quant.uniform<f4E2M1FN:f32:0, {0.5, 0.25}>",
+        f"!quant.uniform<{TABLES['ternary']}:f32, 0.5>",
+        "!quant.block_scaled<f8E5M2:f32:{}, scales = dense<0.5> : tensor<f16>>",
+    ],
+)
+def test_nearest_is_the_default(type_text: str):
+    text = module_text(type_text, "f32", "2x")
+    module = parse_module(text)
+    apply_passes(module, "lower-quant-ops,strip-func-quant-types")
+    assert str(module) == str(lowered(text))
+
+
+@pytest.mark.parametrize(
     ("type_text", "passes", "reason"),
     [
         (
             "!quant.uniform<f8E4M3FN:f32, 0.5>",
-            "lower-quant-ops",
+            "lower-quant-ops{rounding-mode=truncate}",
             "unsupported rounding mode 'truncate' for storage type 'f8E4M3FN', use "
             "'nearest-even'",
         ),
