@@ -884,9 +884,8 @@ DIFFERENCES = (
     ),
     Difference(
         "float and quantile storage, lowered",
-        "casts to and from types with float or quantile storage are lowered, those to "
-        "float storage with `rounding-mode=nearest-even`; MLIR creates invalid IR or "
-        "crashes",
+        "casts to and from types with float or quantile storage are lowered, and "
+        "round to nearest without an option; MLIR creates invalid IR or crashes",
         (
             _module("dcast", "!quant.uniform<f8E4M3FN:f32, 1.0>", "f32"),
             _module(

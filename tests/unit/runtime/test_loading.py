@@ -100,9 +100,9 @@ def test_passes():
             "'nearest-even' or 'nearest-away', not 'truncate,nearest-even'",
         ),
         (
-            "lower-quant-ops{rounding-mode}",
-            "pass-pipeline: error: pass lower-quant-ops: rounding-mode must be 'truncate', "
-            "'nearest-even' or 'nearest-away', but has no value",
+            "lower-quant-ops{zero-point-order}",
+            "pass-pipeline: error: pass lower-quant-ops: zero-point-order must be "
+            "'before-rounding' or 'after-rounding', but has no value",
         ),
         (
             "lower-quant-ops{fuse=yes}",
