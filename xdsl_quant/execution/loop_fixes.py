@@ -195,6 +195,77 @@ def _integers(elements: Any, element_type: Any) -> NDArray[np.int64]:
     return integers.astype(np.int64).reshape(() if is_splat else elements.type.shape)
 
 
+_BYTES = 256
+_TABULATED = ir.F16Type, ir.F32Type, ir.F64Type
+"""Types whose constants NumPy reads."""
+
+
+def look_up_whole_bytes(module: Any) -> None:
+    """
+    Look up the lowest bits of a byte as the whole byte, in a table that repeats the numbers
+    of the given one.
+
+    Without AVX-512, elements of a table are loaded one by one. LLVM masks their indices in
+    a vector, and takes longer to get them out of it than to load them.
+    """
+    constants = {
+        constant.attributes["sym_name"].value: constant
+        for constant in ops_in(module, "memref.global")
+    }
+    repeated: dict[str, Any] = {}
+    for load in ops_in(module, "memref.load"):
+        table = made_by(load.operands[0], "memref.get_global")
+        if table is None or (byte := _byte_looked_up(load)) is None:
+            continue
+        name = table.attributes["name"].value
+        if name not in repeated:
+            repeated[name] = _repeated_table(constants[name])
+        with ir.InsertionPoint(load), load.location:
+            constant = repeated[name]
+            bytes_type = constant.attributes["type"].value
+            whole = memref.get_global(bytes_type, constant.attributes["sym_name"].value)
+            load.operands[0] = whole
+            load.operands[1] = arith.index_castui(ir.IndexType.get(), byte)
+    module.operation.verify()
+
+
+def _byte_looked_up(load: Any) -> Any:
+    """The byte of which as many bits are the index as a small table has; or `None`."""
+    type_ = load.operands[0].type
+    size = type_.shape[0] if type_.rank == 1 else 0
+    if not isinstance(type_.element_type, _TABULATED) or not 1 < size < _BYTES:
+        return None
+    index = made_by(load.operands[1], "arith.index_cast")
+    masked = index and made_by(index.operands[0], "arith.andi")
+    mask = masked and made_by(masked.operands[1], "arith.constant")
+    if not mask or mask.attributes["value"].value + 1 != size or size & (size - 1):
+        return None
+    value = masked.operands[0]
+    while value.type.width != 8:
+        resized = made_by(value, "arith.trunci", "arith.extsi", "arith.extui")
+        if resized is None or 1 << resized.operands[0].type.width < size:
+            return None
+        value = resized.operands[0]
+    return value
+
+
+def _repeated_table(constant: Any) -> Any:
+    """A constant with an element for each byte."""
+    type_ = constant.attributes["type"].value
+    numbers = np.resize(np.array(constant.attributes["initial_value"]), _BYTES)
+    whole = ir.RankedTensorType.get([_BYTES], type_.element_type)
+    with ir.InsertionPoint(constant), constant.location:
+        copy = constant.clone()
+    copy.attributes["sym_name"] = ir.StringAttr.get(
+        f"{constant.attributes['sym_name'].value}_of_bytes"
+    )
+    copy.attributes["type"] = ir.TypeAttr.get(
+        ir.MemRefType.get([_BYTES], type_.element_type)
+    )
+    copy.attributes["initial_value"] = ir.DenseElementsAttr.get(numbers, type=whole)
+    return copy
+
+
 _NARROWING = (
     "arith.fptosi",
     "arith.fptoui",

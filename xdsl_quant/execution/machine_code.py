@@ -32,6 +32,7 @@ from .loop_fixes import (
     copy_in_loops,
     depends_on_shapes_alone,
     keep_vectors_whole,
+    look_up_whole_bytes,
     store_whole_bytes,
 )
 from .mlir_bindings import execution_engine, ir, run_passes
@@ -233,6 +234,7 @@ class MachineCode:
         check_divisions(module)
         call_libm(module)
         store_whole_bytes(module)
+        look_up_whole_bytes(module)
         convert_floats_exactly(module)
         keep_vectors_whole(module)
         if clock:

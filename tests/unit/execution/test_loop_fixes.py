@@ -198,6 +198,65 @@ def test_narrow_floats_are_bytes_in_memory(name: str):
         assert line in printed
 
 
+def lookup(
+    type_: str = "f32", mask: int = 3, narrowed: str = "i4", size: int = 4
+) -> str:
+    """An element of a table that the lowest bits of a byte are the index of."""
+    numbers = [0.5 * i for i in range(size)]
+    return f"""
+        memref.global "private" constant @few : memref<{size}x{type_}> = dense<{numbers}>
+        func.func @f(%codes: memref<?xi8>, %i: index) -> {type_} {{
+          %table = memref.get_global @few : memref<{size}x{type_}>
+          %mask = arith.constant {mask} : i32
+          %byte = memref.load %codes[%i] : memref<?xi8>
+          %code = arith.trunci %byte : i8 to {narrowed}
+          %wide = arith.extsi %code : {narrowed} to i32
+          %masked = arith.andi %wide, %mask : i32
+          %index = arith.index_cast %masked : i32 to index
+          %x = memref.load %table[%index] : memref<{size}x{type_}>
+          return %x : {type_}
+        }}"""
+
+
+def looked_up(text: str) -> str:
+    """The function, once bytes are looked up."""
+    ir: Any = import_module("mlir.ir")
+    loop_fixes: Any = import_module("xdsl_quant.execution.loop_fixes")
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        loop_fixes.look_up_whole_bytes(module)
+        return str(module)
+
+
+@pytest.mark.parametrize("type_", ["f16", "f32", "f64"])
+def test_whole_bytes_are_looked_up(type_: str):
+    printed = looked_up(lookup(type_))
+    data = np.tile([0, 0.5, 1, 1.5], 64).astype(f"<f{int(type_[1:]) // 8}").tobytes()
+    numbers = f'"0x{data.hex().upper()}"'
+    assert f"@few_of_bytes : memref<256x{type_}> = dense<{numbers}>" in printed
+    for line in (
+        f"%6 = memref.get_global @few_of_bytes : memref<256x{type_}>",
+        "%6 = arith.index_castui %1 : i8 to index",
+        f"%7 = memref.load %5[%6] : memref<256x{type_}>",
+    ):
+        assert line in printed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lookup("bf16"),
+        lookup(mask=1),
+        lookup(mask=2, size=3),
+        lookup(mask=4, size=5),
+        lookup(mask=31, size=32),
+        lookup().replace("x?i8", "x?i16").replace("i8", "i16"),
+    ],
+)
+def test_other_lookups_stay(text: str):
+    assert "_of_bytes" not in looked_up(text)
+
+
 @pytest.mark.parametrize("count", [1, 5, 300])
 @pytest.mark.parametrize("name", ["i4", "f4E2M1FN", "f6E2M3FN", "f8E4M3FN"])
 def test_constants_of_narrow_numbers(name: str, count: int):
