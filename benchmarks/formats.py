@@ -157,14 +157,12 @@ def report(options: Options) -> Iterator[str]:
     times = _medians(dequantizations(size), rounds)
     header = ["dequantize", "ms", "times a memcpy"]
     yield table(header, _rows(times, "memcpy"))
-    why = "Numbers of a table are gathered, one after the other."
     yield targets(
         Target(
             f"{name}: at most 1.2 times a memcpy",
             seconds / times["memcpy"],
             1.2,
             "x",
-            why if name == "NF4" else "",
         )
         for name, seconds in times.items()
         if name != "memcpy"

@@ -236,8 +236,8 @@ def test_whole_bytes_are_looked_up(type_: str):
     assert f"@few_of_bytes : memref<256x{type_}> = dense<{numbers}>" in printed
     for line in (
         f"%6 = memref.get_global @few_of_bytes : memref<256x{type_}>",
-        "%6 = arith.index_castui %1 : i8 to index",
-        f"%7 = memref.load %5[%6] : memref<256x{type_}>",
+        "%7 = arith.index_castui %1 : i8 to index",
+        f"%8 = memref.load %6[%7] : memref<256x{type_}>",
     ):
         assert line in printed
 
