@@ -20,7 +20,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
+from xdsl_quant.dialects.stablehlo.tensor_kinds import element_kind
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 
@@ -42,6 +44,14 @@ class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
                 f"but the type is '{op.result.type}'",
             )
         is_quantize = isinstance(op, QuantizeCastOp)
+        quantized = (op.result if is_quantize else op.input).type
+        if element_kind(scalar_or_element_type(quantized)) is None:
+            fail(
+                op,
+                f"'{op.name}' op cannot become a StableHLO op: these store integers of 2, "
+                "4, 8, 16 or 32 bits, with one scale or with one for each index of a "
+                f"dimension, but the type is '{quantized}'; use 'lower-quant-ops'",
+            )
         op_type = UniformQuantizeOp if is_quantize else UniformDequantizeOp
         counterpart = _counterpart(op, op_type)
         try:

@@ -5,3 +5,19 @@ func.func @f(%x: f32) -> !quant.uniform<i8:f32, 1.0> {
   %0 = quant.qcast %x : f32 to !quant.uniform<i8:f32, 1.0>
   return %0 : !quant.uniform<i8:f32, 1.0>
 }
+
+// -----
+
+// CHECK:       'quant.dcast' op cannot become a StableHLO op: these store integers of 2, 4, 8, 16 or 32 bits, with one scale or with one for each index of a dimension, but the type is 'tensor<2x!quant.uniform<f8E4M3FN:f32, 5.000000e-01>>'; use 'lower-quant-ops'
+func.func @f(%x: tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>) -> tensor<2xf32> {
+  %0 = quant.dcast %x : tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>> to tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+// CHECK:       'quant.qcast' op cannot become a StableHLO op: these store integers of 2, 4, 8, 16 or 32 bits, with one scale or with one for each index of a dimension, but the type is 'tensor<2x!quant.block_scaled<i4:f32:{}, scales = dense<5.000000e-01> : tensor<f16>>>'; use 'lower-quant-ops'
+func.func @f(%x: tensor<2xf32>) -> tensor<2x!quant.block_scaled<i4:f32:{}, scales = dense<0.5> : tensor<f16>>> {
+  %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.block_scaled<i4:f32:{}, scales = dense<0.5> : tensor<f16>>>
+  return %0 : tensor<2x!quant.block_scaled<i4:f32:{}, scales = dense<0.5> : tensor<f16>>>
+}

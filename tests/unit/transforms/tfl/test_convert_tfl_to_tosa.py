@@ -400,11 +400,16 @@ Q = "!quant.uniform<i8:f32, 0.5>"
                 f"""func.func @f(%x: tensor<4x{type_}>) -> tensor<4x{type_}> {{
                   func.return %x : tensor<4x{type_}>
                 }}""",
-                [f"'func.func' op has elements of type '{type_}'"],
+                [
+                    f"'func.func' op has elements of type '{type_}', but TOSA has only "
+                    "i1, i8, i16, i32, i64, f16 and f32"
+                ],
             )
             for type_ in (
                 "!quant.none<f32>",
                 "!quant.any<i8:f32>",
+                "!quant.block_scaled<i4:f32:{}, scales = dense<5.000000e-01> : "
+                "tensor<f16>>",
                 "!quant.calibrated<f32<-1.000000e+00:1.000000e+00>>",
             )
         ),

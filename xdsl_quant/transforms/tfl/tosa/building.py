@@ -123,7 +123,10 @@ def lowered_type(type_: Attribute) -> TensorType:
     if element_type == ui8:
         element_type = i8
     if element_type not in (i1, i8, i16, i32, i64, f16, f32):
-        raise Unsupported(f"has elements of type '{element_type}'")
+        raise Unsupported(
+            f"has elements of type '{element_type}', but TOSA has only i1, i8, i16, i32, "
+            "i64, f16 and f32"
+        )
     return TensorType(element_type, shape)
 
 
