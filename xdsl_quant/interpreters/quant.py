@@ -7,13 +7,11 @@ if both types have fixed-point scales: that is how `lower-quant-ops` lowers it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.interpreter import Interpreter, InterpreterFunctions
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError, PassFailedException
@@ -34,6 +32,7 @@ from xdsl_quant.dialects.quant import (
     StorageCastOp,
 )
 from xdsl_quant.dialects.quant.nan_result import nan_result
+from xdsl_quant.dialects.quant.ops import has_floats
 from xdsl_quant.dialects.quant.requantization import requantized_dcast
 from xdsl_quant.dialects.quant.types import QuantizedType, scalar_or_element_type
 from xdsl_quant.numerics import (
@@ -49,6 +48,7 @@ from xdsl_quant.numerics.block_scaled import (
     dequantize_blocks,
     quantize_blocks,
 )
+from xdsl_quant.numerics.parameters import storage_arguments
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.transforms.building.arrays import numpy_dtype
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
@@ -117,37 +117,18 @@ def _dequantize(rounding: Rounding, op: DequantizeCastOp, value: Any) -> Any:
 
 
 def _dynamic_parameters(
-    op: DynamicCastOp, shape: Sequence[int], scale: Any, zero_point: Any = None
+    op: DynamicCastOp, scale: Any, zero_point: Any = None
 ) -> DynamicParameters:
-    """The parameters of a cast of values of a shape, which has elements."""
-    storage, blocks = op.storage, dict(op.blocks)
+    storage, blocks = op.storage, op.blocks
     arrays = [numbers(scale, op.scale.type).astype(np.float64)]
     if op.zero_point is not None:
         to_numbers = signed if storage.is_signed else unsigned
         arrays.append(to_numbers(zero_point, op.zero_point.type))
     if not blocks:
         arrays = [array.reshape(()) for array in arrays]
-    is_compact = arrays[0].ndim == len(blocks)
-    for position, axis in enumerate([*blocks] if is_compact else range(len(shape))):
-        size = blocks.get(axis, shape[axis])
-        count = -(-shape[axis] // size)
-        for array in arrays:
-            if array.shape[position] != count:
-                raise ValueError(
-                    f"dimension {axis} of values has size {shape[axis]}, which is "
-                    f"{count} blocks of size {size}, but there are "
-                    f"{array.shape[position]} scales or zero points"
-                )
-        if shape[axis] % size:
-            # The last block is shorter: each element has a scale of its own.
-            indices = np.arange(shape[axis]) // size
-            arrays = [array.take(indices, position) for array in arrays]
-            blocks[axis] = 1
     return DynamicParameters(
         *arrays,
-        storage=storage.storage_type_name,
-        storage_min=storage.storage_type_min.data,
-        storage_max=storage.storage_type_max.data,
+        **storage_arguments(storage),
         expressed=scalar_or_element_type(op.expressed.type).name,
         block_sizes=blocks or None,
     )
@@ -159,34 +140,33 @@ def _dynamic_quantize(
     values = numbers(value, op.input.type)
     if not values.size:
         return np.empty(values.shape, numpy_dtype(op.result.type))
-    parameters = _dynamic_parameters(op, values.shape, *operands)
+    parameters = _dynamic_parameters(op, *operands)
     rounding = rounding._replace(nan=nan_result(op, rounding.nan))
-    return wrapped(_stored(values, parameters, rounding), op.result.type)
+    stored = _stored(values, parameters, rounding)
+    return stored if has_floats(op.result.type) else wrapped(stored, op.result.type)
 
 
 def _dynamic_dequantize(
     rounding: Rounding, op: DynamicDequantizeCastOp, value: Any, *operands: Any
 ) -> Any:
-    to_numbers = signed if op.storage.is_signed else unsigned
-    stored = to_numbers(value, op.input.type)
+    stored = numbers(value, op.input.type)
+    if not has_floats(op.input.type):
+        to_numbers = signed if op.storage.is_signed else unsigned
+        stored = to_numbers(value, op.input.type)
     if not stored.size:
         return np.empty(stored.shape, numpy_dtype(op.result.type))
-    parameters = _dynamic_parameters(op, stored.shape, *operands)
+    parameters = _dynamic_parameters(op, *operands)
     return dequantize(stored, parameters, rounding_mode=rounding.mode)
 
 
 def _choose_parameters(op: ChooseParametersOp, value: Any) -> tuple[Any, ...]:
-    shape = [value.shape[axis] for axis in op.blocks]
-    if 0 in shape:
-        return tuple(np.empty(shape, numpy_dtype(r.type)) for r in op.results)
-    storage = op.storage
-    low, high = storage.storage_range
+    counts = [-(-value.shape[axis] // size) for axis, size in op.blocks.items()]
+    if 0 in counts:
+        return tuple(np.empty(counts, numpy_dtype(r.type)) for r in op.results)
     parameters = choose_dynamic_parameters(
         value,
-        [*op.blocks],
-        storage=storage.storage_type_name,
-        storage_min=low,
-        storage_max=high,
+        op.blocks,
+        **storage_arguments(op.storage),
         symmetric=op.zero_point is None,
     )
     scales = parameters.scales.astype(numpy_dtype(op.scale.type))
@@ -197,9 +177,7 @@ def _choose_parameters(op: ChooseParametersOp, value: Any) -> tuple[Any, ...]:
 
 
 def _cast_storage(op: StorageCastOp, value: Any) -> Any:
-    if isinstance(scalar_or_element_type(op.result.type), AnyFloat) or isinstance(
-        scalar_or_element_type(op.input.type), AnyFloat
-    ):
+    if has_floats(op.result.type) or has_floats(op.input.type):
         # Both have the dtype of the float.
         return value
     return wrapped(signed(value, op.input.type), op.result.type)

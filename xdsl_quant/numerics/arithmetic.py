@@ -117,6 +117,7 @@ class Arithmetic:
         check_rounding(rounding)
         if not only_dequantizes:
             check_storage(parameters, rounding)
+        parameters = parameters.for_shape(shape)
         self.parameters = parameters
         numbers = [parameters.scales, parameters.zero_points]
         self.grid: Grid = (

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array, check_unmasked, numbers
+from .codecs import number_range
 from .float_dtypes import float_name, rounded
-from .parameters import DynamicParameters, QuantizationParameters, storage_range
+from .parameters import (
+    DynamicParameters,
+    QuantizationParameters,
+    StorageArguments,
+    block_size_pairs,
+    storage_range,
+)
 
 RangeRule = Literal["exact", "mlir", "onnx", "tflite"]
 """
@@ -225,11 +232,13 @@ def _symmetric(
 
 def choose_dynamic_parameters(
     values: NDArray[Any],
-    axes: Sequence[int] = (),
+    block_sizes: Mapping[int, int] = {},
     *,
     storage: str = "u8",
     storage_min: int | None = None,
     storage_max: int | None = None,
+    table: ArrayLike | None = None,
+    table_min: int | None = None,
     symmetric: bool = False,
 ) -> DynamicParameters:
     """
@@ -241,6 +250,9 @@ def choose_dynamic_parameters(
     0. The zero point is `storage_min - minimum / scale`, rounded half to even and clamped
     to the storage range. NaN is ignored. Infinite values have an infinite scale.
 
+    Floats and tables as storage have no zero points; with `symmetric`, which they need,
+    the largest stored value is e.g. 448 for `f8E4M3FN`.
+
     The compute type is f32, or f64 if values are f64 or stored values are not exact in f32.
     The scale is rounded to the dtype of the values before the zero point is computed.
     ONNX's reference evaluator differs: for zeros its scale is 1/255, and NaN makes all its
@@ -248,38 +260,49 @@ def choose_dynamic_parameters(
 
     Args:
         values: an array of floats.
-        axes: the dimensions whose indices have parameters of their own.
+        block_sizes: the size of a block along each dimension that is cut into blocks with
+            parameters of their own. The last block may be shorter.
         storage: the storage type.
         storage_min: the smallest stored value, by default that of `storage`.
         storage_max: the largest stored value, by default that of `storage`.
+        table: the numbers, if stored values are indices into a table.
+        table_min: the stored value of the first number of the table, by default the
+            smallest one of `storage`.
         symmetric: whether zero points are 0, and the scale is the largest absolute value
-            divided by the largest stored value whose negative is stored, too.
+            divided by the largest stored value whose negative is in the storage range, too.
+
+    Returns:
+        parameters whose scales have one dimension for each of `block_sizes`.
 
     Raises:
         TypeError: if values are no floats, or a masked array.
         ValueError: if the storage range is no part of `storage`, or has no negative or no
-            positive values and `symmetric` is set; if `axes` are not dimensions, or one of
-            them has no indices.
+            positive values and `symmetric` is set; if `symmetric` is not set for a float or
+            a table; if `block_sizes` are not positive or for other dimensions than those of
+            the values, or one of these has no indices.
     """
-    low, high = _storage_bounds(storage, storage_min, storage_max)
+    check_unmasked(values, "values")
+    expressed = float_name(values.dtype)
+    block_sizes = dict(sorted(block_size_pairs(block_sizes)))
+    _check_blocks(block_sizes, values.shape)
+    options = StorageArguments(
+        storage=storage,
+        storage_min=storage_min,
+        storage_max=storage_max,
+        table=table,
+        table_min=table_min,
+    )
+    stored = QuantizationParameters(1.0, **options)
+    low, high = number_range(stored)
     if symmetric and not low < 0 < high:
         raise ValueError(
             "symmetric quantization needs negative and positive stored values, but those "
-            f"of '{storage}' are {low} to {high}"
+            f"of '{storage}' are {low:g} to {high:g}"
         )
-    check_unmasked(values, "values")
-    expressed = float_name(values.dtype)
-    axes = sorted(axes)
-    if not {*axes} <= {*range(values.ndim)} or len({*axes}) < len(axes):
-        raise ValueError(
-            f"axes must be different dimensions of values of shape {values.shape}, but "
-            f"are {axes}"
-        )
-    others = tuple(d for d in range(values.ndim) if d not in axes)
+    if stored.has_codes and not symmetric:
+        raise ValueError("floats and tables have no zero points, use symmetric=True")
     dtype = _range_dtype(expressed, (low, high))
-    computed = rounded(values, dtype)
-    smallest = np.fmin(np.fmin.reduce(computed, axis=others, initial=0.0), 0.0)
-    largest = np.fmax(np.fmax.reduce(computed, axis=others, initial=0.0), 0.0)
+    smallest, largest = _block_ranges(rounded(values, dtype), block_sizes)
     with np.errstate(all="ignore"):
         if symmetric:
             scales = symmetric_scale(smallest, largest, min(-low, high))
@@ -292,31 +315,54 @@ def choose_dynamic_parameters(
     return DynamicParameters(
         scales.astype(np.float64),
         zero_points,
-        storage=storage,
-        storage_min=low,
-        storage_max=high,
+        **options,
         expressed=expressed,
-        block_sizes=dict.fromkeys(axes, 1) or None,
+        block_sizes=block_sizes or None,
     )
 
 
-def _range_dtype(expressed: str, bounds: tuple[int, int]) -> np.dtype[Any]:
+def _check_blocks(block_sizes: Mapping[int, int], shape: tuple[int, ...]) -> None:
+    if not {*block_sizes} <= {*range(len(shape))}:
+        raise ValueError(
+            f"block sizes must be for dimensions of values of shape {shape}, but are for "
+            f"{[*block_sizes]}"
+        )
+    if min(block_sizes.values(), default=1) <= 0:
+        raise ValueError(f"block sizes must be positive, but are {block_sizes}")
+
+
+def _block_ranges(values: Array, block_sizes: Mapping[int, int]) -> tuple[Array, Array]:
+    """The smallest and the largest value of each block, 0 included; NaN is ignored."""
+    others = tuple(d for d in range(values.ndim) if d not in block_sizes)
+    ends: list[Array] = []
+    for extreme in (np.fmin, np.fmax):
+        found = np.asarray(extreme.reduce(values, axis=others, initial=0.0))
+        for position, (axis, size) in enumerate(block_sizes.items()):
+            if size != 1:
+                starts = range(0, values.shape[axis], size)
+                found = extreme.reduceat(found, starts, position)
+        ends.append(extreme(found, 0.0))
+    smallest, largest = ends
+    return smallest, largest
+
+
+def _range_dtype(expressed: str, bounds: tuple[float, float]) -> np.dtype[Any]:
     """The dtype that parameters are computed in: f32 if that is exact enough."""
     is_wide = expressed == "f64" or max(map(abs, bounds)) > 1 << 24
     return np.dtype(np.float64 if is_wide else np.float32)
 
 
-def range_scale(smallest: Any, largest: Any, steps: int) -> Any:
+def range_scale(smallest: Any, largest: Any, steps: float) -> Any:
     """The scale of ranges, in steps between the ends of the storage range."""
     return np.where(smallest == largest, 1.0, (largest - smallest) / steps)
 
 
-def symmetric_scale(smallest: Any, largest: Any, steps: int) -> Any:
-    """The scale of ranges without a zero point, in steps from 0 to an end."""
+def symmetric_scale(smallest: Any, largest: Any, end: float) -> Any:
+    """The scale of ranges without a zero point, whose end is stored as `end`."""
     bound = np.fmax(-smallest, largest)
-    return np.where(bound == 0, 1.0, bound / steps)
+    return np.where(bound == 0, 1.0, bound / end)
 
 
-def range_zero_point(smallest: Any, scale: Any, low: int, high: int) -> Any:
+def range_zero_point(smallest: Any, scale: Any, low: float, high: float) -> Any:
     """The zero point, as a float, of ranges that are not symmetric."""
     return np.rint(np.fmax(np.fmin(low - smallest / scale, high), low))

@@ -155,6 +155,18 @@ def codec_of(
     return None
 
 
+def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
+    """The smallest and the largest number that stored values in range stand for."""
+    storage_range = parameters.storage_min, parameters.storage_max
+    if (format := parameters.small_float) is not None:
+        return float_bounds(format, storage_range)
+    if parameters.table is None:
+        return storage_range
+    first, last = (bound - parameters.table_min for bound in storage_range)
+    numbers = parameters.table[first : last + 1]
+    return float(numbers.min()), float(numbers.max())
+
+
 def nearest_steps(
     table: Floats, dtype: np.dtype[Any]
 ) -> tuple[Floats, NDArray[np.int64]]:

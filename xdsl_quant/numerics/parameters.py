@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import index
@@ -65,12 +66,19 @@ def check_storable(values: NDArray[Any], storage: str, what: str) -> None:
     )
 
 
-class ParameterOptions(TypedDict, total=False):
-    """The arguments of `QuantizationParameters` after scales and zero points."""
+class StorageArguments(TypedDict, total=False):
+    """The arguments of `QuantizationParameters` that say how values are stored."""
 
     storage: str
     storage_min: int | None
     storage_max: int | None
+    table: ArrayLike | None
+    table_min: int | None
+
+
+class ParameterOptions(StorageArguments, total=False):
+    """The arguments of `QuantizationParameters` after scales and zero points."""
+
     expressed: str
     quantized_dimension: int | None
     block_sizes: Mapping[int, int] | Iterable[tuple[int, int]] | None
@@ -173,7 +181,7 @@ class QuantizationParameters:
         last = _integer(high if storage_max is None else storage_max, "storage_max")
         if quantized_dimension is not None:
             quantized_dimension = _integer(quantized_dimension, "quantized_dimension")
-        blocks = None if block_sizes is None else _pairs(block_sizes)
+        blocks = None if block_sizes is None else block_size_pairs(block_sizes)
         if not low <= first < last <= high:
             raise ValueError(
                 f"storage range {first} to {last} is no part of "
@@ -319,6 +327,18 @@ class QuantizationParameters:
 
     # Conversion
 
+    def for_shape(self, shape: tuple[int, ...]) -> QuantizationParameters:
+        """
+        Parameters of an array of this shape whose blocks all have their full size: these
+        ones, unless the last block along a dimension is shorter, which is possible for
+        [`DynamicParameters`][xdsl_quant.numerics.DynamicParameters] alone.
+
+        Raises:
+            ValueError: if the last block is shorter and the number of scales does not
+                match.
+        """
+        return self
+
     @classmethod
     def from_type(cls, quantized_type: QuantizedType) -> Self:
         """
@@ -344,24 +364,10 @@ class QuantizationParameters:
             )
         if not hasattr(type_, "get_scales"):
             raise ValueError(f"type '{type_}' has no scale, use '!quant.uniform'")
-        storage, table, table_min = type_.storage_type_name, None, None
-        if hasattr(quantile_type := type_.storage_type, "quantile_array"):
-            storage = f"{'i' if type_.is_signed else 'u'}{quantile_type.bitwidth}"
-            # Their type may be narrower than the f64 of the text.
-            table = nearest_floats(
-                np.array(quantile_type.quantile_array()),
-                quantile_type.quantile_type.name,
-            )
-            table_min, _ = quantile_type.storage_range
-        storage_min, storage_max = type_.storage_range
         return cls(
             type_.get_scales(),
             type_.get_zero_points(),
-            storage=storage,
-            table=table,
-            table_min=table_min,
-            storage_min=storage_min,
-            storage_max=storage_max,
+            **storage_arguments(quantized_type),
             expressed=type_.expressed_type.name,
             quantized_dimension=type_.axis,
             # Sub-channel types have them, also if no dimension is cut into blocks.
@@ -384,6 +390,29 @@ class QuantizationParameters:
         if (reason := getattr(type_, "unsupported_storage", None)) is not None:
             raise ValueError(reason)
         return cls.from_type(quantized_type)
+
+
+def storage_arguments(quantized_type: QuantizedType) -> StorageArguments:
+    """
+    How a type stores values, as arguments of
+    [`QuantizationParameters`][xdsl_quant.numerics.QuantizationParameters].
+    """
+    # Its methods are called, but no class of xDSL is imported here.
+    type_ = cast("Any", quantized_type)
+    storage_min, storage_max = type_.storage_range
+    options = StorageArguments(
+        storage=type_.storage_type_name,
+        storage_min=storage_min,
+        storage_max=storage_max,
+    )
+    if not hasattr(quantile_type := type_.storage_type, "quantile_array"):
+        return options
+    # The values may be of a narrower type than the f64 of the text.
+    values = np.array(quantile_type.quantile_array())
+    table = nearest_floats(values, quantile_type.quantile_type.name)
+    table_min, _ = quantile_type.storage_range
+    storage = f"{'i' if type_.is_signed else 'u'}{quantile_type.bitwidth}"
+    return options | StorageArguments(storage=storage, table=table, table_min=table_min)
 
 
 def _checked_table(
@@ -433,11 +462,17 @@ class DynamicParameters(QuantizationParameters):
             options: those of `QuantizationParameters`.
 
         Raises:
-            ValueError: if the parameters contradict each other.
+            ValueError: if the parameters contradict each other, or there are zero points
+                and stored values are codes of floats or indices into a table.
             TypeError: if an argument is of the wrong type.
             ImportError: if the expressed type needs `ml_dtypes`.
         """
         super().__init__(scales, 0 if zero_points is None else zero_points, **options)
+        if zero_points is not None and self.has_codes:
+            what = "a table" if self.small_float is None else f"'{self.storage}'"
+            raise ValueError(
+                f"zero points are for integers, but stored values are those of {what}"
+            )
         # The fields of a frozen dataclass are set once, here.
         vars(self).update(
             has_zero_points=zero_points is not None,
@@ -448,6 +483,34 @@ class DynamicParameters(QuantizationParameters):
 
     def _check_scales(self) -> None:
         pass
+
+    def for_shape(self, shape: tuple[int, ...]) -> DynamicParameters:
+        blocks = dict(self.block_sizes or ())
+        arrays: list[NDArray[Any]] = [self.scales, self.zero_points]
+        is_compact = self.scales.ndim == len(blocks)
+        axes = sorted(blocks) if is_compact else range(self.scales.ndim)
+        for position, axis in enumerate(axes):
+            size = blocks.get(axis, 0)
+            if axis >= len(shape) or not size or shape[axis] % size == 0:
+                continue
+            count, given = -(-shape[axis] // size), self.scales.shape[position]
+            if given != count:
+                raise ValueError(
+                    f"dimension {axis} of values has size {shape[axis]}, which is "
+                    f"{count} blocks of size {size}, but there are {given} scales"
+                )
+            # Each element of a dimension with a shorter last block has a scale of its own.
+            indices = np.arange(shape[axis]) // size
+            arrays = [array.take(indices, position) for array in arrays]
+            blocks[axis] = 1
+        if blocks == dict(self.block_sizes or ()):
+            return self
+        result = copy(self)
+        scales, zero_points = arrays
+        vars(result).update(
+            scales=scales, zero_points=zero_points, block_sizes=(*blocks.items(),)
+        )
+        return result
 
 
 def _check_block_sizes(
@@ -483,9 +546,10 @@ def _integer(value: SupportsIndex, what: str) -> int:
         raise TypeError(f"{what} is {value!r}, but must be an integer") from None
 
 
-def _pairs(
+def block_size_pairs(
     block_sizes: Mapping[int, int] | Iterable[tuple[int, int]],
 ) -> tuple[tuple[int, int], ...]:
+    """Pairs of a dimension and the size of a block along it."""
     if isinstance(block_sizes, Mapping):
         block_sizes = cast("Mapping[int, int]", block_sizes).items()
     try:

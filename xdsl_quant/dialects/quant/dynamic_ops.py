@@ -9,14 +9,15 @@ dimension 1, where the last block may be shorter. Scales either have the rank of
 with size 1 along dimensions that are not cut, or omit these dimensions.
 
 The storage type is an attribute: `<u8<1:255>>`, short for `!quant.any<u8<1:255>>`, gives
-its width, signedness and range. Stored values and zero points are signless integers of its
-width.
+its width, signedness and range. Stored values are signless integers of its width, or floats
+for the storage types `f8E5M2`, `f8E4M3FN` and `f4E2M1FN`. Zero points are signless integers
+of the same width; float storage and tables have none.
 """
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, NoReturn, cast
 
 from xdsl.dialects.builtin import (
@@ -60,9 +61,19 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_quant.diagnostics import counted
 from xdsl_quant.dialects.type_kinds import TypeKind, verify_kind
 
-from .ops import FLOAT, STORED, have_matching_shape
+from .ops import FLOAT, STORED, has_signless_integers, have_matching_shape
+from .quantile_type import QuantileType
+from .storage_types import FloatStorageType
 from .traits import CastsQuantization
 from .types import AnyQuantizedType, scalar_or_element_type
+
+_STORED_NUMBERS = TypeKind(
+    "scalar or tensor of signless integer, f8E5M2, f8E4M3FN or f4E2M1FN",
+    lambda type_: (
+        has_signless_integers(type_)
+        or isinstance(scalar_or_element_type(type_), FloatStorageType)
+    ),
+)
 
 
 @irdl_custom_directive
@@ -166,6 +177,11 @@ class BlockedOp(IRDLOperation, ABC):
         self._verify_blocks(expressed, scale)
         if zero_point is None:
             return
+        if not self.storage.has_integer_storage:
+            self._fail(
+                "expected no zero points for storage type "
+                f"'{self.storage.short_storage_name}', but got '{zero_point}'"
+            )
         storage = self.storage.signless_storage_type
         if scalar_or_element_type(zero_point) != storage:
             self._fail(
@@ -179,8 +195,6 @@ class BlockedOp(IRDLOperation, ABC):
             )
 
     def _verify_storage(self, expressed: Attribute) -> None:
-        if (reason := self.storage.unsupported_storage) is not None:
-            self._fail(reason)
         element_type = scalar_or_element_type(expressed)
         if self.storage.expressed_type not in (NoneAttr(), element_type):
             self._fail(
@@ -318,7 +332,7 @@ class DynamicCastOp(BlockedOp, HasCanonicalizationPatternsInterface, ABC):
             self.scale.type,
             None if self.zero_point is None else self.zero_point.type,
         )
-        storage = self.storage.signless_storage_type
+        storage = self.storage.stored_type
         if scalar_or_element_type(self.stored.type) != storage:
             self._fail(
                 f"expected stored values of type '{storage}' as in '{self.storage}', but "
@@ -346,6 +360,9 @@ class DynamicQuantizeCastOp(DynamicCastOp):
     as an option, 0. Division by a scale of 0 gives infinities, or NaN for 0; a negative
     scale changes the sign; with a scale of NaN, all quotients are NaN.
 
+    For float storage and tables, the quotient becomes the nearest float or number of the
+    table, as in `quant.qcast`.
+
     Example:
 
     ```mlir
@@ -358,7 +375,7 @@ class DynamicQuantizeCastOp(DynamicCastOp):
 
     traits = traits_def(Pure(), CastsQuantization())
 
-    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (FLOAT, STORED)
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (FLOAT, _STORED_NUMBERS)
 
 
 @irdl_op_definition
@@ -379,7 +396,7 @@ class DynamicDequantizeCastOp(DynamicCastOp):
 
     traits = traits_def(Pure(), CastsQuantization())
 
-    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (STORED, FLOAT)
+    KINDS: ClassVar[tuple[TypeKind, TypeKind]] = (_STORED_NUMBERS, FLOAT)
 
 
 @irdl_op_definition
@@ -388,16 +405,19 @@ class ChooseParametersOp(BlockedOp):
     Choose scales and zero points that map the range of the values to the whole storage
     range, for dynamic quantization.
 
-    There is one scale, or one for each index of some dimensions: `{0:1}` is one for each
-    index of dimension 0 (per-token). Ranges are extended to contain 0; NaN is ignored. With
-    zero points, the formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
+    There is one scale, or one for each block: `{0:1}` is one for each index of dimension 0
+    (per-token), `{0:1, 1:32}` one for 32 values of a row, where the last block may be
+    shorter. Ranges are extended to contain 0; NaN is ignored. With zero points, the
+    formulas are those of ONNX's `DynamicQuantizeLinear` for `<u8>`:
 
     * `scale = (maximum - minimum) / (storage_max - storage_min)`, or 1 if all values are 0,
     * `zero_point = clamp(round_half_to_even(storage_min - minimum / scale))`, which is
       `storage_max` for NaN.
 
     Without a result for zero points, quantization is symmetric, and the scale is
-    `max(-minimum, maximum) / min(-storage_min, storage_max)`, or 1 if all values are 0.
+    `max(-minimum, maximum) / min(-storage_min, storage_max)`, or 1 if all values are 0. For
+    float storage and tables, which have no zero points, the ends of the storage range are
+    those of the numbers that it represents, e.g. 448 for `f8E4M3FN`.
 
     The compute type is f32, or f64 if the expressed type is f64 or stored values are not
     exact in f32. The scale is rounded to the expressed type before the zero point is
@@ -418,7 +438,10 @@ class ChooseParametersOp(BlockedOp):
 
     input = operand_def()
     scale = result_def()
-    """A float, or a tensor with one dimension for each dimension in braces."""
+    """
+    A float, or a tensor with one dimension for each dimension in braces, whose size is the
+    number of blocks.
+    """
 
     zero_point = opt_result_def()
     """An integer of the storage type for each scale."""
@@ -434,7 +457,7 @@ class ChooseParametersOp(BlockedOp):
         self,
         input: SSAValue | Operation,
         storage: AnyQuantizedType,
-        axes: Sequence[int] = (),
+        blocks: Mapping[int, int] = {},
         *,
         symmetric: bool = False,
     ):
@@ -442,7 +465,7 @@ class ChooseParametersOp(BlockedOp):
         Args:
             input: a ranked tensor of floats.
             storage: how values will be stored.
-            axes: the dimensions whose indices have a scale each.
+            blocks: the size of a block along each dimension that is cut into blocks.
             symmetric: whether zero points are 0, so that there is no result for them.
         """
         value = SSAValue.get(input)
@@ -452,14 +475,13 @@ class ChooseParametersOp(BlockedOp):
         if symmetric:
             types = [expressed]
         result_types: list[Attribute] = [*types]
-        if axes:
-            shape = cast("TensorType[AnyFloat]", value.type).get_shape()
-            sizes = [shape[axis] for axis in sorted(axes)]
-            result_types = [TensorType(type_, sizes) for type_ in types]
+        if blocks:
+            counts = _block_counts(value.type, dict(sorted(blocks.items())))
+            result_types = [TensorType(type_, counts) for type_ in types]
         super().__init__(
             operands=[value],
             result_types=[result_types[0], result_types[1:]],
-            properties=self.block_properties(storage, dict.fromkeys(axes, 1)),
+            properties=self.block_properties(storage, blocks),
         )
 
     def verify_(self) -> None:
@@ -475,21 +497,41 @@ class ChooseParametersOp(BlockedOp):
         type_ = self.input.type
         if not isinstance(type_, TensorType):
             self._fail(f"expected a ranked tensor, but got '{type_}'")
-        blocks = self.blocks
-        if {*blocks.values()} - {1}:
-            self._fail(f"expected blocks of size 1, but got {blocks_text(blocks)}")
-        low, high = self.storage.storage_range
+        low, high = _represented_range(self.storage)
         if self.zero_point is None and not low < 0 < high:
+            what, values = "zero points", "values"
+            if not self.storage.has_integer_storage:
+                what, values = "numbers of both signs", "numbers"
             self._fail(
-                f"expected zero points for '{self.storage}', which has no negative or no "
-                "positive values"
+                f"expected {what} for '{self.storage}', which has no negative or no "
+                f"positive {values}"
             )
         container = cast("TensorType[AnyFloat]", type_)
         expected: Attribute = container.element_type
-        if blocks:
-            sizes = [container.get_shape()[axis] for axis in blocks]
-            expected = TensorType(container.element_type, sizes)
+        if self.blocks:
+            counts = _block_counts(container, self.blocks)
+            expected = TensorType(container.element_type, counts)
         if self.scale.type != expected:
             self._fail(
                 f"expected scales of type '{expected}', but got '{self.scale.type}'"
             )
+
+
+def _block_counts(values: Attribute, blocks: Mapping[int, int]) -> list[int]:
+    """The number of blocks along each dimension that is cut into blocks."""
+    shape = cast("TensorType[AnyFloat]", values).get_shape()
+    return [
+        DYNAMIC_INDEX if shape[axis] == DYNAMIC_INDEX else -(-shape[axis] // size)
+        for axis, size in blocks.items()
+    ]
+
+
+def _represented_range(storage: AnyQuantizedType) -> tuple[float, float]:
+    """The ends of the storage range, for a table its smallest and largest number."""
+    low, high = storage.storage_range
+    table = storage.storage_type
+    if not isinstance(table, QuantileType):
+        return low, high
+    first, _ = table.storage_range
+    numbers = table.quantile_array()[low - first : high - first + 1]
+    return min(numbers), max(numbers)

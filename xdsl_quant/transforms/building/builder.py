@@ -497,6 +497,34 @@ class LoweringBuilder(Builder):
             return value
         return self.add(tensor.CastOp(value, cast(TensorType, type_)))
 
+    def split_dimensions(
+        self, value: SSAValue, block_sizes: Mapping[int, int]
+    ) -> SSAValue:
+        """
+        A tensor with two dimensions in place of each one that consists of blocks: one for
+        blocks, and one for the elements of a block.
+        """
+        if not block_sizes:
+            return value
+        sizes: list[Size] = []
+        groups: list[list[int]] = []
+        for axis, size in enumerate(self.sizes(value)):
+            parts = [size]
+            if (block_size := block_sizes.get(axis)) is not None:
+                parts = [self.floor_divided(size, block_size), block_size]
+            groups.append([*range(len(sizes), len(sizes) + len(parts))])
+            sizes += parts
+        type_ = TensorType(element_type_of(value), static_sizes(sizes))
+        reassociation = ArrayAttr(
+            ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups
+        )
+        dynamic = [size for size in sizes if not isinstance(size, int)]
+        return self.add(
+            tensor.ExpandShapeOp(
+                value, dynamic, reassociation, type_.get_shape(), type_
+            )
+        )
+
     def reshaped(
         self, value: SSAValue, type_: TensorType, sizes: Sequence[Size]
     ) -> SSAValue:

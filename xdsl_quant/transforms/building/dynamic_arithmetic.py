@@ -15,13 +15,20 @@ from functools import cached_property
 from typing import cast
 
 from xdsl.dialects import arith, cf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    FloatData,
+    IntAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_quant.dialects.quant import (
     AnyQuantizedType,
     DynamicCastOp,
     DynamicQuantizeCastOp,
+    UniformQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.rounding_mode import Rounding
@@ -53,20 +60,30 @@ def lowered_dynamic_cast(
     builder = LoweringBuilder.before(op)
     if runtime_checks:
         _assert_counts(builder, op)
-    is_quantization = isinstance(op, DynamicQuantizeCastOp)
-    conversion_type = DynamicQuantization if is_quantization else DynamicDequantization
-    conversion = conversion_type(op, rounding, fuse, builder)
+    conversion = _conversion(op, rounding, fuse, builder)
     return convert_value(builder, conversion, op.input, op.result.type, False)
 
 
-def with_expressed_type(
-    storage: AnyQuantizedType, expressed: Attribute
-) -> AnyQuantizedType:
-    """How values are stored, with the type of what they express."""
-    return AnyQuantizedType.new((expressed, *storage.common_parameters[1:]))
+def _conversion(
+    op: DynamicCastOp, rounding: Rounding, fuse: bool, builder: LoweringBuilder
+) -> OperandParameters:
+    if not op.storage.has_integer_storage:
+        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        from .codec_arithmetic import dynamic_codec_cast
+
+        return dynamic_codec_cast(op, rounding, builder)
+    is_quantization = isinstance(op, DynamicQuantizeCastOp)
+    conversion_type = DynamicQuantization if is_quantization else DynamicDequantization
+    return conversion_type(op, rounding, fuse, builder)
 
 
-class _OperandParameters(CastArithmetic):
+def unit_type(storage: AnyQuantizedType, expressed: Attribute) -> UniformQuantizedType:
+    """The type of values that are stored in this way with a scale of 1."""
+    _, *common = storage.common_parameters
+    return UniformQuantizedType.new((expressed, *common, IntAttr(0), FloatData(1.0)))
+
+
+class OperandParameters(CastArithmetic):
     """Scales and zero points that are operands."""
 
     def __init__(
@@ -78,7 +95,7 @@ class _OperandParameters(CastArithmetic):
     ):
         self._op = op
         expressed = scalar_or_element_type(op.expressed.type)
-        super().__init__(with_expressed_type(op.storage, expressed), rounding, fuse)
+        super().__init__(unit_type(op.storage, expressed), rounding, fuse)
         self._as_mlir = False
         self._saturates = True
         self._clamped = self._compute_type("nearest-even")
@@ -94,6 +111,10 @@ class _OperandParameters(CastArithmetic):
             return scale
         on_numbers = _builder_for(builder, scale)
         return on_numbers.elementwise(arith.ExtFOp, (scale,), self._compute)
+
+    @cached_property
+    def _has_exact_reciprocals(self) -> bool:
+        return False
 
     @property
     def layout(self) -> Layout | None:
@@ -124,15 +145,11 @@ class _OperandParameters(CastArithmetic):
         return self._operands
 
 
-class DynamicQuantization(_OperandParameters, Quantization):
+class DynamicQuantization(OperandParameters, Quantization):
     """Stored values for expressed ones."""
 
-    @cached_property
-    def _has_exact_reciprocals(self) -> bool:
-        return False
 
-
-class DynamicDequantization(_OperandParameters, Dequantization):
+class DynamicDequantization(OperandParameters, Dequantization):
     """Expressed values of stored ones."""
 
 

@@ -5,7 +5,7 @@ formulas of [`choose_dynamic_parameters`][xdsl_quant.numerics.choose_dynamic_par
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from xdsl.dialects import arith, tensor
@@ -20,12 +20,15 @@ from xdsl_quant.numerics.choosing import (
     range_zero_point,
     symmetric_scale,
 )
+from xdsl_quant.numerics.codecs import number_range
+from xdsl_quant.numerics.parameters import QuantizationParameters, storage_arguments
 
 from .builder import (
     PARALLEL,
     REDUCTION,
     Body,
     LoweringBuilder,
+    Size,
     dimensions,
     element_type_of,
     shape_of,
@@ -37,9 +40,10 @@ from .number_expressions import FloatExpression
 def lowered_parameters(op: ChooseParametersOp) -> Sequence[SSAValue]:
     """The results of an op that chooses parameters, computed by ops before it."""
     builder = LoweringBuilder.before(op)
-    axes = [*op.blocks]
-    smallest, largest = _ranges(builder, op.input, axes)
-    low, high = op.storage.storage_range
+    smallest, largest = _ranges(builder, op.input, op.blocks)
+    low, high = number_range(
+        QuantizationParameters(1.0, **storage_arguments(op.storage))
+    )
     expressed = cast(AnyFloat, scalar_or_element_type(op.input.type))
     is_wide = expressed == f64 or max(-low, high) > 1 << 24
     computed = f64 if is_wide else f32
@@ -64,9 +68,9 @@ def lowered_parameters(op: ChooseParametersOp) -> Sequence[SSAValue]:
     def mapped(
         body: Body, values: Sequence[SSAValue], element_type: AnyFloat | IntegerType
     ) -> SSAValue:
-        if not axes:
+        if not op.blocks:
             return body(builder, values)
-        inputs = [(value, dimensions(range(len(axes)))) for value in values]
+        inputs = [(value, dimensions(range(len(op.blocks)))) for value in values]
         type_ = TensorType(element_type, shape_of(smallest))
         return builder.map(inputs, type_, builder.sizes(smallest), body)
 
@@ -78,12 +82,17 @@ def lowered_parameters(op: ChooseParametersOp) -> Sequence[SSAValue]:
 
 
 def _ranges(
-    builder: LoweringBuilder, value: SSAValue, axes: Sequence[int]
+    builder: LoweringBuilder, value: SSAValue, blocks: Mapping[int, int]
 ) -> Sequence[SSAValue]:
-    """The smallest and the largest values, 0 included, of each index of dimensions."""
+    """The smallest and the largest value, 0 included, of each block."""
+    counts = [_count(builder, builder.size(value, d), s) for d, s in blocks.items()]
+    type_ = TensorType(element_type_of(value), static_sizes(counts))
+    split = {axis: size for axis, size in blocks.items() if size != 1}
+    value = _whole_blocks(builder, value, dict(zip(blocks, counts, strict=True)), split)
+    # Where the dimensions of blocks are, now that elements of blocks have some, too.
+    axes = [axis + sum(other < axis for other in split) for axis in blocks]
+    value = builder.split_dimensions(value, split)
     rank = len(shape_of(value))
-    sizes = [builder.size(value, axis) for axis in axes]
-    type_ = TensorType(element_type_of(value), static_sizes(sizes))
     kept = AffineMap(rank, 0, tuple(dimensions(axes)))
 
     def body(inner: LoweringBuilder, args: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -98,11 +107,40 @@ def _ranges(
 
     results = builder.generics(
         [value],
-        [builder.zeros(type_, sizes) for _ in range(2)],
+        [builder.zeros(type_, counts) for _ in range(2)],
         [AffineMap.identity(rank), kept, kept],
         [PARALLEL if d in axes else REDUCTION for d in range(rank)],
         body,
     )
-    if axes:
+    if blocks:
         return results
     return [builder.op(tensor.ExtractOp, (r,), element_type_of(r)) for r in results]
+
+
+def _count(builder: LoweringBuilder, size: Size, block_size: int) -> Size:
+    """The number of blocks along a dimension, of which the last one may be shorter."""
+    if isinstance(size, int):
+        return -(-size // block_size)
+    return builder.floor_divided(builder.plus(size, block_size - 1), block_size)
+
+
+def _whole_blocks(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    counts: Mapping[int, Size],
+    block_sizes: Mapping[int, int],
+) -> SSAValue:
+    """
+    The values, with zeros after them if the last blocks are or may be shorter. Zero is in
+    each range.
+    """
+    sizes = builder.sizes(value)
+    padded = [*sizes]
+    for axis, block_size in block_sizes.items():
+        padded[axis] = builder.times(counts[axis], block_size)
+    if padded == sizes:
+        return value
+    type_ = TensorType(element_type_of(value), static_sizes(padded))
+    into = builder.zeros(type_, padded)
+    count = len(sizes)
+    return builder.inserted(value, into, [0] * count, sizes, [1] * count)

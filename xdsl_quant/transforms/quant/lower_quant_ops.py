@@ -168,7 +168,7 @@ class LowerQuantCast(RewritePattern):
             rewriter.replace(op, (), lowered_parameters(op))
             return
         if isinstance(op, DynamicCastOp):
-            rounding = self._rounding_of(op)
+            rounding = self._rounding_of(op, op.storage)
             result = lowered_dynamic_cast(op, rounding, self.fuse, self.runtime_checks)
             rewriter.replace(op, (), (result,))
             return
@@ -211,13 +211,7 @@ class LowerQuantCast(RewritePattern):
         is_quantization = isinstance(op, QuantizeCastOp)
         quantized = op.result if is_quantization else op.input
         quantized_type = scalar_or_element_type(quantized.type)
-        rounding = self._rounding_of(op)
-        if (
-            self.rounding_mode is None
-            and isinstance(quantized_type, StoredQuantizedType)
-            and not quantized_type.has_integer_storage
-        ):
-            rounding = rounding._replace(mode="nearest-even")
+        rounding = self._rounding_of(op, quantized_type)
         key = (is_quantization, quantized_type, rounding)
         if (known := self._conversions.get(key)) is not None:
             return known
@@ -267,14 +261,33 @@ class LowerQuantCast(RewritePattern):
     def check_dynamic(self, op: DynamicOp) -> None:
         """`check` for a cast whose scales are operands, or what chooses them."""
         _check_expressed_type(op, scalar_or_element_type(op.scale.type))
-        if isinstance(op, DynamicCastOp):
-            self._rounding_of(op)
+        if not isinstance(op, DynamicCastOp):
+            return
+        rounding = self._rounding_of(op, op.storage)
+        if op.storage.has_integer_storage:
+            return
+        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        from xdsl_quant.transforms.building.codec_arithmetic import check_dynamic_codec
 
-    def _rounding_of(self, op: CastOp | DynamicCastOp) -> Rounding:
-        if not isinstance(op, QuantizeCastOp | DynamicQuantizeCastOp):
-            return self._rounding
         try:
-            return self._rounding._replace(nan=nan_result(op, self.nan))
+            check_dynamic_codec(op, rounding)
+        except (ValueError, ImportError) as e:
+            fail(op, f"'{op.name}' op cannot be lowered: {e}")
+
+    def _rounding_of(
+        self, op: CastOp | DynamicCastOp, quantized_type: Attribute
+    ) -> Rounding:
+        rounding = self._rounding
+        if (
+            self.rounding_mode is None
+            and isinstance(quantized_type, StoredQuantizedType)
+            and not quantized_type.has_integer_storage
+        ):
+            rounding = rounding._replace(mode="nearest-even")
+        if not isinstance(op, QuantizeCastOp | DynamicQuantizeCastOp):
+            return rounding
+        try:
+            return rounding._replace(nan=nan_result(op, self.nan))
         except ValueError as e:
             fail(op, f"'{op.name}' op cannot be lowered: {e}")
 

@@ -83,6 +83,7 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
     there is no such type.
     """
     from xdsl_quant.numerics import QuantizationParameters
+    from xdsl_quant.numerics.parameters import storage_arguments
 
     expressed = cast(AnyFloat, scalar_or_element_type(op.expressed.type))
     scales = _constant(op.scale)
@@ -109,14 +110,15 @@ def constant_type(op: DynamicCastOp) -> UniformType | None:
         parameters = QuantizationParameters(
             _shortest(scales, expressed).reshape(scales_shape),
             stored,
-            storage=storage.storage_type_name,
-            storage_min=storage.storage_type_min.data,
-            storage_max=storage.storage_type_max.data,
+            **storage_arguments(storage),
             expressed=expressed.name,
             quantized_dimension=next(iter(blocks)) if is_per_axis else None,
             block_sizes=None if is_per_axis or not blocks else blocks,
         )
-        quantized_type = uniform_type(parameters, expressed)
+        found = uniform_type(parameters, expressed)
+        # A table has the same text.
+        common = expressed, *storage.common_parameters[1:]
+        quantized_type = found.new((*common, *found.parameters[len(common) :]))
         quantized_type.verify_container(container)
     except (ValueError, ImportError, VerifyException):
         return None

@@ -65,7 +65,7 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
             return None
         quantized = op.result if isinstance(op, QuantizeCastOp) else op.input
         quantized_type = scalar_or_element_type(quantized.type)
-        reason = unsupported_reason(quantized_type)
+        reason = unsupported_reason(quantized_type, needs_integers=False)
         if reason is None and not isinstance(quantized_type, UniformType):
             reason = f"type '{quantized_type}' has no scales that are floats"
         if reason is None:
@@ -83,7 +83,7 @@ class TypedCastToDynamic(CheckedPattern[UniformType]):
         storage = AnyQuantizedType.new((NoneAttr(), *plan.common_parameters[1:]))
         blocks = dict(plan.block_size_info)
         scale, zero_point = _constants(builder, plan)
-        stored_type = with_element_type(op.result.type, plan.signless_storage_type)
+        stored_type = with_element_type(op.result.type, plan.stored_type)
         if isinstance(op, QuantizeCastOp):
             cast_op = DynamicQuantizeCastOp(
                 op.input, scale, zero_point, stored_type, storage, blocks
@@ -108,6 +108,11 @@ def _unsupported_operands_reason(
     if isinstance(container, UnrankedTensorType) and not quantized_type.is_per_tensor:
         return f"the rank of '{container}' is not known"
     has_zero_points = not quantized_type.is_fixed_point
+    if has_zero_points and not quantized_type.has_integer_storage:
+        return (
+            f"zero points of storage type '{quantized_type.short_storage_name}' cannot be "
+            "operands"
+        )
     if not keeps_compute_type(quantized_type, has_zero_points):
         return (
             f"for type '{quantized_type}' it would be computed in another float type, "

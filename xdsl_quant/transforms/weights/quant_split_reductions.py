@@ -33,17 +33,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ArrayAttr,
-    IntegerAttr,
     ModuleOp,
     TensorType,
-    i64,
 )
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -171,7 +168,7 @@ class SplitReduction(RewritePattern):
         for i, (factor, own) in enumerate(zip(found.factors, found.maps, strict=False)):
             if i == split:
                 at = own.index(found.loop)
-                factor = self._expanded(builder, factor, at)
+                factor = builder.split_dimensions(factor, {at: self.lanes})
                 exprs = [loops[loop] for loop in own]
                 exprs.insert(at + 1, lane)
             else:
@@ -193,28 +190,6 @@ class SplitReduction(RewritePattern):
             [AffineMap(len(loops) + 1, 0, (*exprs,)) for exprs in indices],
             [*kinds, PARALLEL],
             body,
-        )
-
-    def _expanded(
-        self, builder: LoweringBuilder, value: SSAValue, dimension: int
-    ) -> SSAValue:
-        """A tensor with two dimensions in place of one, the second of them for lanes."""
-        sizes = builder.sizes(value)
-        size = cast(int, sizes[dimension])
-        groups = [[i + (i > dimension)] for i in range(len(sizes))]
-        groups[dimension].append(dimension + 1)
-        sizes[dimension : dimension + 1] = [size // self.lanes, self.lanes]
-        type_ = TensorType(element_type_of(value), static_sizes(sizes))
-        return builder.add(
-            tensor.ExpandShapeOp(
-                value,
-                [size for size in sizes if not isinstance(size, int)],
-                ArrayAttr(
-                    ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups
-                ),
-                type_.get_shape(),
-                type_,
-            )
         )
 
 

@@ -24,7 +24,7 @@ func.func @f(%x: f32, %s: f32, %z: f32) {
 
 // -----
 
-// CHECK:       'quant.dynamic_qcast' op result #0 must be scalar or tensor of signless integer, but got 'f32'
+// CHECK:       'quant.dynamic_qcast' op result #0 must be scalar or tensor of signless integer, f8E5M2, f8E4M3FN or f4E2M1FN, but got 'f32'
 func.func @f(%x: f32, %s: f32) {
   %0 = quant.dynamic_qcast %x, %s as <i8> : f32, f32 to f32
   return
@@ -32,7 +32,7 @@ func.func @f(%x: f32, %s: f32) {
 
 // -----
 
-// CHECK:       'quant.dynamic_dcast' op operand #0 must be scalar or tensor of signless integer, but got 'f32'
+// CHECK:       'quant.dynamic_dcast' op operand #0 must be scalar or tensor of signless integer, f8E5M2, f8E4M3FN or f4E2M1FN, but got 'f32'
 func.func @f(%x: f32, %s: f32) {
   %0 = quant.dynamic_dcast %x, %s as <i8> : f32, f32 to f32
   return
@@ -176,9 +176,25 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// CHECK:       'quant.dynamic_qcast' op unsupported storage type 'f8E4M3FN', expected an integer type
+// CHECK:       'quant.dynamic_qcast' op expected stored values of type 'f8E4M3FN' as in '!quant.any<f8E4M3FN>', but got 'i8'
 func.func @f(%x: f32, %s: f32) {
   %0 = quant.dynamic_qcast %x, %s as <f8E4M3FN> : f32, f32 to i8
+  return
+}
+
+// -----
+
+// CHECK:       'quant.dynamic_qcast' op expected no zero points for storage type 'f8E4M3FN', but got 'i8'
+func.func @f(%x: f32, %s: f32, %z: i8) {
+  %0 = quant.dynamic_qcast %x, %s, %z as <f8E4M3FN> : f32, f32, i8 to f8E4M3FN
+  return
+}
+
+// -----
+
+// CHECK:       'quant.dynamic_dcast' op expected no zero points for storage type '!quant.quantile<ui1:f32, ...>', but got 'i1'
+func.func @f(%x: i1, %s: f32, %z: i1) {
+  %0 = quant.dynamic_dcast %x, %s, %z as <!quant.quantile<ui1:f32, {-1.0,1.0}>> : i1, f32, i1 to f32
   return
 }
 
@@ -224,9 +240,41 @@ func.func @f(%x: tensor<*xf32>) {
 
 // -----
 
-// CHECK:       'quant.choose_parameters' op expected blocks of size 1, but got {0:2}
-func.func @f(%x: tensor<4xf32>) {
-  %0 = quant.choose_parameters %x {0:2} as <i8> : tensor<4xf32> to tensor<2xf32>
+// CHECK:       'quant.choose_parameters' op expected scales of type 'tensor<3xf32>', but got 'tensor<3x1xf32>'
+func.func @f(%x: tensor<5x2xf32>) {
+  %0 = quant.choose_parameters %x {0:2} as <i8> : tensor<5x2xf32> to tensor<3x1xf32>
+  return
+}
+
+// -----
+
+// CHECK:       'quant.choose_parameters' op expected 3 scales along dimension 0 of the values, but got 'tensor<2xf32>'
+func.func @f(%x: tensor<5xf32>) {
+  %0 = quant.choose_parameters %x {0:2} as <i8> : tensor<5xf32> to tensor<2xf32>
+  return
+}
+
+// -----
+
+// CHECK:       'quant.choose_parameters' op expected no zero points for storage type 'f4E2M1FN', but got 'i4'
+func.func @f(%x: tensor<5xf32>) {
+  %0, %1 = quant.choose_parameters %x as <f4E2M1FN> : tensor<5xf32> to f32, i4
+  return
+}
+
+// -----
+
+// CHECK:       'quant.choose_parameters' op expected numbers of both signs for '!quant.any<f4E2M1FN<0:6>>', which has no negative or no positive numbers
+func.func @f(%x: tensor<5xf32>) {
+  %0 = quant.choose_parameters %x as <f4E2M1FN<0:6>> : tensor<5xf32> to f32
+  return
+}
+
+// -----
+
+// CHECK:       'quant.choose_parameters' op expected numbers of both signs for '!quant.any<!quant.quantile<ui2:f32, {-1.000000e+00,1.000000e+00,2.000000e+00,3.000000e+00}><1:3>>', which has no negative or no positive numbers
+func.func @f(%x: tensor<5xf32>) {
+  %0 = quant.choose_parameters %x as <!quant.quantile<ui2:f32, {-1.0,1.0,2.0,3.0}><1:3>> : tensor<5xf32> to f32
   return
 }
 

@@ -55,4 +55,20 @@ func.func @parameters(%x: tensor<?x10x2xf16>) -> (f16, i4, tensor<?x2xf16>, tens
   %u = quant.choose_parameters %x {1:1} as <i8> : tensor<?x10x2xf16> to tensor<10xf16>
   return %s, %z, %t, %y, %u : f16, i4, tensor<?x2xf16>, tensor<?x2xi8>, tensor<10xf16>
 }
+// Blocks of parameters, and storage that is no integer.
+
+// CHECK-NEXT:    func.func @formats(%x: tensor<?x10xf32>) -> (tensor<?x3xf32>, tensor<?x10xf8E4M3FN>, tensor<?x10xi1>) {
+// CHECK-NEXT:      %s = quant.choose_parameters %x {0:1, 1:4} as <f8E4M3FN> : tensor<?x10xf32> to tensor<?x3xf32>
+// CHECK-NEXT:      %q = quant.dynamic_qcast %x, %s {0:1, 1:4} as <f8E4M3FN> : tensor<?x10xf32>, tensor<?x3xf32> to tensor<?x10xf8E4M3FN>
+// CHECK-NEXT:      %y = quant.dynamic_dcast %q, %s {0:1, 1:4} as <f8E4M3FN> : tensor<?x10xf8E4M3FN>, tensor<?x3xf32> to tensor<?x10xf32>
+// CHECK-NEXT:      %t = quant.dynamic_qcast %y, %s {0:1, 1:4} as <!quant.quantile<ui1:f32, {-1.000000e+00,1.000000e+00}>> : tensor<?x10xf32>, tensor<?x3xf32> to tensor<?x10xi1>
+// CHECK-NEXT:      func.return %s, %q, %t : tensor<?x3xf32>, tensor<?x10xf8E4M3FN>, tensor<?x10xi1>
+// CHECK-NEXT:    }
+func.func @formats(%x: tensor<?x10xf32>) -> (tensor<?x3xf32>, tensor<?x10xf8E4M3FN>, tensor<?x10xi1>) {
+  %s = quant.choose_parameters %x {0:1, 1:4} as <f8E4M3FN> : tensor<?x10xf32> to tensor<?x3xf32>
+  %q = quant.dynamic_qcast %x, %s {0:1, 1:4} as <f8E4M3FN> : tensor<?x10xf32>, tensor<?x3xf32> to tensor<?x10xf8E4M3FN>
+  %y = quant.dynamic_dcast %q, %s {0:1, 1:4} as <f8E4M3FN> : tensor<?x10xf8E4M3FN>, tensor<?x3xf32> to tensor<?x10xf32>
+  %t = quant.dynamic_qcast %y, %s {0:1, 1:4} as <!quant.quantile<ui1:f32, {-1.0,1.0}>> : tensor<?x10xf32>, tensor<?x3xf32> to tensor<?x10xi1>
+  return %s, %q, %t : tensor<?x3xf32>, tensor<?x10xf8E4M3FN>, tensor<?x10xi1>
+}
 // CHECK-NEXT:  }

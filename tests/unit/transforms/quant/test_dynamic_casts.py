@@ -304,6 +304,78 @@ def test_to_dynamic_and_back():
         assert str(module) == before
 
 
+CODECS = """
+!t = !quant.uniform<f8E4M3FN:f32, 0.1>
+!a = !quant.uniform<f8E5M2<-100:100>:f32:1, {0.1, 0.2, 1.0e-38}>
+!l = !quant.quantile<ui3:f16, {-1.0,-0.7,-0.5,-0.2,0.0,0.1,0.5,1.0}>
+!n = !quant.uniform<!l:f32:{0:2, 1:3}, {{0.1}, {0.3}}>
+!b = !quant.uniform<f4E2M1FN:bf16, 0.5>
+func.func @f(%x: tensor<4x3xf32>, %b: tensor<*xbf16>)
+    -> (tensor<4x3x!t>, tensor<4x3x!a>, tensor<4x3x!n>, tensor<*x!b>) {
+  %0 = quant.qcast %x {quant.nan = "stored-zero"} : tensor<4x3xf32> to tensor<4x3x!t>
+  %1 = quant.qcast %x : tensor<4x3xf32> to tensor<4x3x!a>
+  %2 = quant.qcast %x : tensor<4x3xf32> to tensor<4x3x!n>
+  %3 = quant.qcast %b : tensor<*xbf16> to tensor<*x!b>
+  return %0, %1, %2, %3 : tensor<4x3x!t>, tensor<4x3x!a>, tensor<4x3x!n>, tensor<*x!b>
+}
+func.func @g(%t: tensor<4x3x!t>, %a: tensor<4x3x!a>, %n: tensor<4x3x!n>, %c: tensor<*x!b>)
+    -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<*xbf16>) {
+  %0 = quant.dcast %t : tensor<4x3x!t> to tensor<4x3xf32>
+  %1 = quant.dcast %a : tensor<4x3x!a> to tensor<4x3xf32>
+  %2 = quant.dcast %n : tensor<4x3x!n> to tensor<4x3xf32>
+  %3 = quant.dcast %c : tensor<*x!b> to tensor<*xbf16>
+  return %0, %1, %2, %3 : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<*xbf16>
+}"""
+
+
+def test_floats_and_tables_to_dynamic_and_back():
+    before = str(parse_module(CODECS))
+    module = parse_module(CODECS)
+    apply_passes(module, "quant-casts-to-dynamic")
+    text = str(module)
+    assert text.count("quant.dynamic_qcast") == text.count("quant.dynamic_dcast") == 4
+    x, b = (np.array(VALUES, FLOAT_DTYPES[t]).reshape(4, 3) for t in ("f32", "bf16"))
+    first = run_function(before, "f", x, b)
+    back = run_function(before, "g", *first)
+    lowered = parse_module(text)
+    apply_passes(lowered, "lower-quant-ops")
+    for m in (text, lowered):
+        results = run_function(m, "f", x, b)
+        assert all(map(same_bits, results, first))
+        assert all(map(same_bits, run_function(m, "g", *results), back))
+    apply_passes(module, "canonicalize")
+    assert str(module) == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_floats_and_tables_of_all_scales(layout: tuple[Any, ...]):
+    """Negative, zero, infinite and NaN scales, interpreted, lowered and compiled."""
+    shape, scale_shape, blocks = layout
+    values, scales, _ = example("f32", "i8", shape, scale_shape)
+    for storage, stored in (
+        ("f8E4M3FN", "f8E4M3FN"),
+        ("f4E2M1FN<-2:6>", "f4E2M1FN"),
+        ("!quant.quantile<i2:f32, {0.5,-1.0,3.0,0.0}>", "i2"),
+    ):
+        x, i = (type_of(shape, e) for e in ("f32", stored))
+        s = type_of(scale_shape, "f32")
+        cast_text = f"{blocks} as <{storage}>"
+        text = f"""
+func.func @f(%x: {x}, %s: {s}) -> ({i}, {x}) {{
+  %q = quant.dynamic_qcast %x, %s {cast_text} : {x}, {s} to {i}
+  %y = quant.dynamic_dcast %q, %s {cast_text} : {i}, {s} to {x}
+  return %q, %y : {i}, {x}
+}}"""
+        expected = run_function(text, "f", values, scales)
+        lowered = parse_module(text)
+        apply_passes(lowered, "lower-quant-ops")
+        for results in (
+            run_function(lowered, "f", values, scales),
+            execution.compile(text)(values, scales),
+        ):
+            assert all(map(same_bits, map(np.asarray, results), expected))
+
+
 @pytest.mark.parametrize("expressed", ["f16", "bf16", "f32", "f64"])
 def test_scales_have_the_fewest_digits(expressed: str):
     """Of numbers with large exponents, too, for which a quotient has no exact divisor."""
@@ -338,6 +410,11 @@ def test_scales_have_the_fewest_digits(expressed: str):
         ("any<i8:f32>", "tensor<2x{}>", "has no scale"),
         ("uniform<i8:f32:0, {0.5, 0.25}>", "tensor<*x{}>", "is not known"),
         ("uniform<i8<-8:7>:bf16, 0.5:1>", "{}", "wide enough for all zero points"),
+        (
+            "uniform<f8E5M2:f32, 0.5:1>",
+            "tensor<2x{}>",
+            "zero points of storage type 'f8E5M2' cannot be operands",
+        ),
     ],
 )
 def test_types_that_stay(quantized: str, container: str, reason: str):

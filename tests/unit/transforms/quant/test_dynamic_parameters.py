@@ -19,6 +19,7 @@ from tests.unit.interpreters.running import FLOAT_DTYPES, same_bits
 from xdsl_quant import execution
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import (
+    DynamicParameters,
     choose_dynamic_parameters,
     choose_parameters,
     dequantize,
@@ -255,7 +256,12 @@ func.func @f(%x: {f}) -> ({i}, {f}) {{
 }}"""
     low, high = (-127, 127) if "<" in storage else (None, None)
     parameters = choose_dynamic_parameters(
-        x, axes, storage=name, storage_min=low, storage_max=high, symmetric=symmetric
+        x,
+        dict.fromkeys(axes, 1),
+        storage=name,
+        storage_min=low,
+        storage_max=high,
+        symmetric=symmetric,
     )
     stored_values = quantize(x, parameters)
     expected = stored_values, dequantize(stored_values, parameters)
@@ -291,7 +297,7 @@ def test_rule():
 
 def test_symmetric():
     x = np.array([[-2.54, 1.0], [0.0, 0.0]], np.float32)
-    parameters = choose_dynamic_parameters(x, (0,), storage="i8", symmetric=True)
+    parameters = choose_dynamic_parameters(x, {0: 1}, storage="i8", symmetric=True)
     assert same_bits(
         parameters.scales.astype(np.float32), np.array([0.02, 1], np.float32)
     )
@@ -308,12 +314,171 @@ def test_symmetric():
         choose_dynamic_parameters(np.zeros(2, np.int8))
 
 
-@pytest.mark.parametrize("axes", [(2,), (-1,), (0, 0)])
-def test_wrong_axes(axes: Sequence[int]):
-    with pytest.raises(
-        ValueError, match=r"axes must be different dimensions of .* \(3, 4\)"
+@pytest.mark.parametrize("axis", [2, -1])
+def test_wrong_axes(axis: int):
+    message = r"for dimensions of values of shape \(3, 4\), but are for \[-?\d\]"
+    with pytest.raises(ValueError, match=message):
+        choose_dynamic_parameters(np.ones((3, 4)), {axis: 1})
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_wrong_block_size(size: int):
+    with pytest.raises(ValueError, match="block sizes must be positive, but are"):
+        choose_dynamic_parameters(np.ones((3, 4)), {1: size})
+
+
+def test_block_sizes_that_are_no_mapping():
+    with pytest.raises(TypeError, match="block sizes are 0, but must be a mapping"):
+        choose_dynamic_parameters(np.ones(3), cast(Any, 0))
+
+
+# Blocks
+
+IN_BLOCKS = """
+!x = tensor<{shape}xf32>
+!q = tensor<{shape}xi8>
+!s = tensor<{counts}xf32>
+!z = tensor<{counts}xi8>
+func.func @f(%x: !x) -> (!q, !s, !z, !x) {{
+  %s, %z = quant.choose_parameters %x {blocks} as <u8> : !x to !s, !z
+  %q = quant.dynamic_qcast %x, %s, %z {blocks} as <u8> : !x, !s, !z to !q
+  %y = quant.dynamic_dcast %q, %s, %z {blocks} as <u8> : !q, !s, !z to !x
+  return %q, %s, %z, %y : !q, !s, !z, !x
+}}"""
+
+
+def in_blocks(x: Array, blocks: dict[int, int]) -> Sequence[Array]:
+    """Each block by onnxruntime."""
+    counts = [-(-x.shape[axis] // size) for axis, size in blocks.items()]
+    results = (
+        np.empty(x.shape, np.uint8),
+        np.empty(counts, np.float32),
+        np.empty(counts, np.uint8),
+    )
+    for index in np.ndindex(*counts):
+        part = [slice(None)] * x.ndim
+        for i, (axis, size) in zip(index, blocks.items(), strict=True):
+            part[axis] = slice(i * size, (i + 1) * size)
+        block = x[*part]
+        q, s, z = onnxruntime(block.reshape(-1))
+        results[0][*part] = q.reshape(block.shape)
+        results[1][index], results[2][index] = s, z
+    return results
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "blocks"),
+    [
+        ((3, 8), {0: 1, 1: 4}),
+        ((3, 10), {0: 1, 1: 4}),
+        ((3, 10), {1: 4}),
+        ((7,), {0: 3}),
+        ((7,), {0: 100}),
+        ((5, 2, 6), {0: 2, 2: 3}),
+        ((5, 2, 6), {0: 2, 1: 2, 2: 4}),
+    ],
+)
+def test_blocks(shape: tuple[int, ...], blocks: dict[int, int], dynamic: bool):
+    x = np.random.default_rng(0).normal(1, 3, shape).astype(np.float32)
+    x[..., 0] = 0
+    counts = [-(-shape[axis] // size) for axis, size in blocks.items()]
+    text = IN_BLOCKS.format(
+        shape="x".join("?" * len(shape) if dynamic else map(str, shape)),
+        counts="x".join("?" * len(counts) if dynamic else map(str, counts)),
+        blocks=f"{{{', '.join(f'{axis}:{size}' for axis, size in blocks.items())}}}",
+    )
+    parameters = choose_dynamic_parameters(x, blocks)
+    q, s, z = in_blocks(x, blocks)
+    y = dequantize(q, parameters)
+    check([quantize(x, parameters, zero_point_order="after-rounding")], [q])
+    check([parameters.scales.astype(np.float32)], [s])
+    check([parameters.zero_points.astype(np.uint8)], [z])
+    check(run_function(text, "f", x, zero_point_order="after-rounding"), (q, s, z, y))
+    check(run_function(_lowered(text), "f", x), (q, s, z, y))
+    check(_compiled(text)(x), (q, s, z, y))
+
+
+# Floats and tables
+
+
+def test_floats():
+    """The scale is the largest magnitude divided by that of the float type."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng(0).normal(0, 3, (5, 70)).astype(np.float32)
+    x[1, :32], x[2, 3], x[3, 40], x[4, 0] = 0, np.inf, np.nan, 1e-45
+    for name, largest in (("f8E4M3FN", 448), ("f8E5M2", 57344), ("f4E2M1FN", 6)):
+        text = IN_BLOCKS.format(shape="5x70", counts="5x3", blocks="{0:1, 1:32}")
+        text = text.replace(", %z", "").replace(", !z", "").replace(" %z,", "")
+        text = text.replace("xi8>", f"x{name}>").replace("u8", name)
+        padded = np.pad(x, ((0, 0), (0, 26))).reshape(5, 3, 32)
+        magnitudes = np.fmax.reduce(np.abs(padded), axis=2)
+        scales = np.where(
+            magnitudes == 0, np.float32(1), magnitudes / np.float32(largest)
+        )
+        dtype = ml_dtypes.finfo(getattr(ml_dtypes, _ML_NAMES[name])).dtype
+        with np.errstate(all="ignore"):
+            quotients = x / scales.repeat(32, 1)[:, :70]
+            quotients = np.where(np.isnan(quotients), -largest, quotients)
+            q = np.clip(quotients, -largest, largest).astype(dtype)
+            y = q.astype(np.float32) * scales.repeat(32, 1)[:, :70]
+        expected = q, scales, y
+        parameters = choose_dynamic_parameters(
+            x, {0: 1, 1: 32}, storage=name, symmetric=True
+        )
+        check([quantize(x, parameters)], [q])
+        check(run_function(text, "f", x), expected)
+        check(run_function(_lowered(text), "f", x), expected)
+        check(execution.compile(text)(x), expected)
+
+
+_ML_NAMES = {
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "f4E2M1FN": "float4_e2m1fn",
+}
+
+
+def test_tables():
+    """The ends are the smallest and the largest number of the table that is in range."""
+    table = (-0.75, 3.0, 0.0, -1.5, 8.0)
+    numbers = ",".join(map(str, table))
+    text = IN_BLOCKS.format(shape="5x70", counts="5", blocks="{0:1}")
+    text = text.replace(", %z", "").replace(", !z", "").replace(" %z,", "")
+    text = text.replace("u8", f"!quant.quantile<ui8:f32, {{{numbers}}}, <3:7>><3:6>")
+    x = np.random.default_rng(0).normal(0, 3, (5, 70)).astype(np.float32)
+    scales = np.abs(x).max(1) / np.float32(1.5)
+    distances = abs((x / scales[:, None])[..., None] - np.array(table[:4], np.float32))
+    q = (distances.argmin(-1) + 3).astype(np.uint8)
+    y = np.array(table, np.float32)[q - 3] * scales[:, None]
+    parameters = choose_dynamic_parameters(
+        x,
+        {0: 1},
+        storage="u8",
+        table=table,
+        table_min=3,
+        storage_max=6,
+        symmetric=True,
+    )
+    check([quantize(x, parameters)], [q])
+    for results in (
+        run_function(text, "f", x),
+        run_function(_lowered(text), "f", x),
+        execution.compile(text)(x),
     ):
-        choose_dynamic_parameters(np.ones((3, 4)), axes)
+        check(results, (q, scales, y))
+    with pytest.raises(ValueError, match="those of 'u8' are 0 to 3"):
+        choose_dynamic_parameters(x, storage="u8", table=(0, 3), symmetric=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"storage": "f8E5M2"}, {"storage": "u8", "table": (-1, 1)}]
+)
+def test_floats_and_tables_have_no_zero_points(options: dict[str, Any]):
+    with pytest.raises(ValueError, match="no zero points, use symmetric=True"):
+        choose_dynamic_parameters(np.ones(4), **options)
+    with pytest.raises(ValueError, match="zero points are for integers, but stored"):
+        DynamicParameters(1.0, 0, **options)
 
 
 def test_masked_values():
