@@ -4,7 +4,7 @@ an argument of the compiler have the same names with the same meaning.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple, Self, TypeVar, get_args
 
 RoundingMode = Literal["truncate", "nearest-even", "nearest-away"]
 """How an expressed value between two stored ones is rounded."""
@@ -93,34 +93,90 @@ def largest_integer(
     return max(map(abs, (low, high, first, last, low - last, high - first)))
 
 
+class RepresentedNumbers(NamedTuple):
+    """The numbers that stored values stand for, as far as the compute type needs them."""
+
+    low: float
+    """The smallest number."""
+
+    high: float
+    """The largest number."""
+
+    unit: float = 1
+    """A power of two of which all numbers are multiples."""
+
+    precision: int = 0
+    """The bits of the significand that the number with the most of them needs."""
+
+    @classmethod
+    def integers(cls, storage_range: tuple[int, int]) -> Self:
+        """All integers of a storage range."""
+        low, high = storage_range
+        # The largest one may be a power of two.
+        return cls(low, high, precision=(max(-low, high) - 1).bit_length())
+
+
+class FloatProperties(NamedTuple):
+    """What decides whether casts can be computed in a float type."""
+
+    width: int
+    """The number of bits."""
+
+    precision: int
+    """Bits of the significand, the leading one included."""
+
+    smallest: float
+    """The smallest positive number."""
+
+    largest: float
+    """The largest finite number."""
+
+    def is_wide_enough(
+        self, numbers: RepresentedNumbers, zero_point_range: tuple[int, int]
+    ) -> bool:
+        """
+        Whether stored numbers and zero points are exact: see
+        [`compute_type`][xdsl_quant.rounding_mode.compute_type].
+        """
+        if self.width < 16 or numbers.unit < self.smallest:
+            return False
+        low, high, unit, precision = numbers
+        if zero_point_range == (0, 0):
+            return precision <= self.precision and max(-low, high) <= self.largest
+        first, last = zero_point_range
+        largest = max(map(abs, (low, high, first, last, low - last, high - first)))
+        # Twice the bits of fractions that halves need.
+        is_exact = largest <= unit * (1 << (self.precision - 2))
+        return is_exact and largest <= self.largest
+
+
 def compute_type(
     mode: RoundingMode,
     types: Sequence[FloatType],
-    width_and_precision: Callable[[FloatType], tuple[int, int]],
-    storage_range: tuple[int, int],
+    properties: Callable[[FloatType], FloatProperties],
+    numbers: RepresentedNumbers,
     zero_point_range: tuple[int, int],
 ) -> FloatType:
     """
     The float type that a cast computes in: `truncate` computes in the expressed type as
     MLIR does, the other modes in the first type that is wide enough.
 
-    A type is wide enough if all stored values, zero points and their differences are exact
-    in it, and the halves between them, too, where a zero point is added. Types of less
-    than 16 bits are not: what is too large in them is often not infinite but NaN.
+    A type is wide enough if the numbers of all stored values, zero points and their
+    differences are exact in it, and the halves between them, too, where a zero point is
+    added. Types of less than 16 bits are not: what is too large in them is often not
+    infinite but NaN.
 
     Args:
         mode: how the cast rounds.
-        types: the expressed type, then wider and wider ones; the last one is wide enough.
-        width_and_precision: the number of bits of a type and of its significand.
-        storage_range: the smallest and the largest stored value.
+        types: the expressed type, then wider and wider ones; the last one is taken if no
+            other one is wide enough.
+        properties: what is known of a type.
+        numbers: the numbers that stored values stand for.
         zero_point_range: the smallest and the largest zero point.
     """
     if mode == "truncate":
         return types[0]
-    largest = largest_integer(storage_range, zero_point_range)
-    fraction_bits = 0 if zero_point_range == (0, 0) else 2
     for type_ in types[:-1]:
-        width, precision = width_and_precision(type_)
-        if width >= 16 and largest <= 1 << (precision - fraction_bits):
+        if properties(type_).is_wide_enough(numbers, zero_point_range):
             return type_
     return types[-1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from operator import is_
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_quant.rounding_mode import (
+    FloatProperties,
     NanResult,
     Rounding,
     RoundingMode,
@@ -28,7 +29,7 @@ from xdsl_quant.rounding_mode import (
 
 from .arrays import Array
 from .blocks import Grid, Shape, aligned, block_shape, pieces
-from .codecs import Codec, codec_of
+from .codecs import Codec, codec_of, represented_numbers
 from .float_dtypes import float_info, rounded
 from .parameters import QuantizationParameters, storage_range
 from .rounding import Rounder, check_rounding
@@ -58,22 +59,21 @@ def compute_dtype(
     return compute_type(
         "nearest-even" if parameters.has_codes else rounding_mode,
         (parameters.expressed_dtype, _F32, _F64),
-        lambda dtype: (8 * dtype.itemsize, _precision(dtype)),
-        *_exact_integers(parameters),
+        _float_properties,
+        represented_numbers(parameters),
+        parameters.zero_point_range,
     )
 
 
-def _exact_integers(
-    parameters: QuantizationParameters,
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """
-    The storage range and the range of zero points, whose integers must be exact; neither
-    if what is stored are no integers, as all it stands for is exact.
-    """
-    if parameters.has_codes:
-        return (0, 0), (0, 0)
-    storage_range = parameters.storage_min, parameters.storage_max
-    return storage_range, parameters.zero_point_range
+@cache
+def _float_properties(dtype: np.dtype[Any]) -> FloatProperties:
+    info = float_info(dtype)
+    return FloatProperties(
+        8 * dtype.itemsize,
+        _precision(dtype),
+        float(info.smallest_subnormal),
+        float(info.max),
+    )
 
 
 def _precision(dtype: np.dtype[Any]) -> int:
@@ -129,9 +129,9 @@ class Arithmetic:
         """The number of operands."""
         self._expressed = _F64 if is_exact else parameters.expressed_dtype
         self._compute = _F64 if is_exact else compute_dtype(parameters, rounding.mode)
-        is_small = largest_integer(*_exact_integers(parameters)) <= 1 << _precision(
-            _F32
-        )
+        integers = parameters.storage_min, parameters.storage_max
+        largest = largest_integer(integers, parameters.zero_point_range)
+        is_small = parameters.has_codes or largest <= 1 << _precision(_F32)
         self.dtype = _F32 if self._compute != _F64 and is_small else _F64
         """The dtype of the buffers, in which the compute type is contained."""
         self._rounding_mode: RoundingMode = rounding.mode

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_quant.rounding_mode import NanResult
+from xdsl_quant.rounding_mode import NanResult, RepresentedNumbers
 
 from .arrays import Array, Floats
 from .float_dtypes import rounded
@@ -165,6 +165,27 @@ def number_range(parameters: QuantizationParameters) -> tuple[float, float]:
     first, last = (bound - parameters.table_min for bound in storage_range)
     numbers = parameters.table[first : last + 1]
     return float(numbers.min()), float(numbers.max())
+
+
+def represented_numbers(parameters: QuantizationParameters) -> RepresentedNumbers:
+    """The numbers that stored values stand for, also those out of the storage range."""
+    if (format := parameters.small_float) is not None:
+        numbers = format.values[np.isfinite(format.values)].astype(np.float64)
+    elif parameters.table is not None:
+        numbers = parameters.table
+    else:
+        return RepresentedNumbers.integers(
+            (parameters.storage_min, parameters.storage_max)
+        )
+    fractions, exponents = np.frexp(numbers[numbers != 0])
+    integers = np.ldexp(fractions, 53).astype(np.int64)
+    _, lowest = np.frexp((integers & -integers).astype(np.float64))
+    return RepresentedNumbers(
+        float(numbers.min()),
+        float(numbers.max()),
+        unit=float(np.ldexp(1.0, int((exponents - 54 + lowest).min(initial=0)))),
+        precision=int((54 - lowest).max(initial=0)),
+    )
 
 
 def nearest_steps(

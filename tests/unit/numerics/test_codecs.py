@@ -12,15 +12,19 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.unit.numerics.test_small_floats import thresholds
+from xdsl_quant.dialects.quant import uniform_type
+from xdsl_quant.dialects.quant.float_formats import FLOAT_FORMATS
 from xdsl_quant.numerics import (
     QuantizationParameters,
     dequantize,
     measure_error,
     quantize,
 )
+from xdsl_quant.numerics.arithmetic import compute_dtype
 from xdsl_quant.numerics.codecs import float_bounds
 from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype, rounded
 from xdsl_quant.numerics.small_floats import SMALL_FLOATS, small_float
+from xdsl_quant.transforms.building.quantization_arithmetic import cast_compute_type
 
 STORAGES = "f8E5M2", "f8E4M3FN", "f4E2M1FN"
 EXPRESSED = "f16", "bf16", "f32", "f64"
@@ -45,6 +49,17 @@ def inputs_of(expressed: str, storage: str) -> NDArray[Any]:
     return np.concatenate([positive, -positive])
 
 
+def computed_dtype(storage: str, expressed: str, zero_point: int) -> Any:
+    """
+    The dtype in which the numbers of a storage type, 3 and their differences are exact:
+    with 3 they need 18 bits for f8E4M3FN, from 2**-9 to 448, and 32 bits for f8E5M2.
+    """
+    needed = {"f8E5M2": "f64", "f8E4M3FN": "f32"}.get(storage)
+    if not zero_point or needed is None or expressed == "f64":
+        return float_dtype(expressed)
+    return float_dtype(needed)
+
+
 @np.errstate(all="ignore")
 def expected_floats(
     values: NDArray[Any],
@@ -54,7 +69,7 @@ def expected_floats(
     low: float,
     high: float,
 ) -> NDArray[np.uint8]:
-    """The formula in the expressed type, which rounds after each step."""
+    """The formula in the type to compute in, which rounds after each step."""
     numbers = values / values.dtype.type(scale)
     if zero_point:
         numbers = numbers + values.dtype.type(zero_point)
@@ -75,7 +90,9 @@ def test_floats(storage: str, expressed: str, scale: float, zero_point: int):
     stored = quantize(values, parameters)
     assert stored.dtype == float_dtype(storage) == parameters.storage_dtype
     largest = small_float(storage).largest
-    expected = expected_floats(values, scale, zero_point, storage, -largest, largest)
+    with np.errstate(invalid="ignore"):
+        computed = values.astype(computed_dtype(storage, expressed, zero_point))
+    expected = expected_floats(computed, scale, zero_point, storage, -largest, largest)
     np.testing.assert_array_equal(stored.view(np.uint8), expected)
 
 
@@ -91,9 +108,12 @@ def test_all_codes_are_dequantized(
     codes = np.arange(1 << parameters.storage_width).astype(np.uint8)
     found = dequantize(codes, parameters)
     dtype = float_dtype(expressed)
-    numbers = codes.view(float_dtype(storage)).astype(dtype)
+    computed = computed_dtype(storage, expressed, zero_point)
+    numbers = codes.view(float_dtype(storage)).astype(computed)
     with np.errstate(all="ignore"):
-        expected = (numbers - dtype.type(zero_point)) * dtype.type(scale)
+        factor = dtype.type(scale).astype(computed)
+        products = (numbers - computed.type(zero_point)) * factor
+        expected = rounded(products, dtype)
     np.testing.assert_array_equal(found.astype("f8"), expected.astype("f8"))
     assert found.dtype == dtype
     again = dequantize(codes.view(float_dtype(storage)), parameters)
@@ -175,15 +195,58 @@ def test_nearest_of_a_table(table: list[float], expressed: str):
     parameters = QuantizationParameters(
         1, storage="u8", table=table, expressed=expressed
     )
-    numbers = rounded(np.array(table, np.float64), dtype).astype(np.float64)
+    numbers = np.array(table, np.float64)
     middles = rounded((numbers[:, None] + numbers).ravel() / 2, dtype)
     values = np.concatenate(
         [middles, *(np.nextafter(middles, dtype.type(e)) for e in (-np.inf, np.inf))]
     )
-    expected = [nearest(float(value), numbers.tolist()) for value in values]
+    expected = [nearest(float(value), table) for value in values]
     assert quantize(values, parameters).tolist() == expected
     stored = np.arange(len(table), dtype=np.uint8)
-    np.testing.assert_array_equal(dequantize(stored, parameters), numbers.astype(dtype))
+    np.testing.assert_array_equal(
+        dequantize(stored, parameters), rounded(numbers, dtype)
+    )
+
+
+@pytest.mark.parametrize(
+    ("storage", "table", "expressed", "zero_point", "expected"),
+    [
+        ("f8E4M3FN", None, "bf16", 0, "bfloat16"),
+        ("f8E4M3FN", None, "bf16", 3, "float32"),
+        ("f8E4M3FN", None, "f16", 3, "float32"),
+        ("f8E5M2", None, "f16", 0, "float16"),
+        ("f8E5M2", None, "f32", 1, "float64"),
+        ("f4E2M1FN", None, "bf16", 3, "bfloat16"),
+        # 32 and 33 are 64 and 66 halves; two bits of 8 are left.
+        ("u4", [-0.5, 6], "bf16", -26, "bfloat16"),
+        ("u4", [-0.5, 6], "bf16", -27, "float32"),
+        ("u4", NF4, "f16", 0, "float32"),
+        ("u4", NF4, "f32", 0, "float32"),
+        ("u4", NF4, "f32", 1, "float64"),
+        ("u4", [-1, 0, 257], "bf16", 0, "float32"),
+        ("u4", [-1, 0, 256], "bf16", 0, "bfloat16"),
+        ("u4", [65504, 0], "f16", 0, "float16"),
+        ("u4", [65536, 0], "f16", 0, "float32"),
+        ("u4", [2.0**-24, 1], "f16", 0, "float16"),
+        ("u4", [2.0**-25, 1], "f16", 0, "float32"),
+        ("u4", [0, 0], "f16", 0, "float16"),
+    ],
+)
+def test_compute_type(
+    storage: str,
+    table: list[float] | None,
+    expressed: str,
+    zero_point: int,
+    expected: str,
+):
+    parameters = QuantizationParameters(
+        1, zero_point, storage=storage, table=table, expressed=expressed
+    )
+    assert compute_dtype(parameters, "nearest-even").name == expected
+    element_type = next(t for t in FLOAT_FORMATS if t.name == expressed)()
+    type_ = uniform_type(parameters, element_type)
+    name = cast_compute_type(type_, (zero_point, zero_point), "truncate").name
+    assert float_dtype(name).name == expected
 
 
 def test_scaled_table():

@@ -41,12 +41,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.rounding_mode import largest_integer
-
 from .constructor_arguments import INTEGERS, type_text, vector
-from .float_formats import MANY, float_format
+from .float_formats import MANY, float_format, float_properties
 from .number_arrays import Ints, ints_attr
-from .quantile_type import QuantileType
 from .storage_types import MAX_STORAGE_BITS, StorageType
 from .types import (
     ScaledQuantizedType,
@@ -75,7 +72,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
     [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
     """
 
-    name = "quant.stored_numbers"
+    name = "quant.represented_numbers"
 
     elements: DenseIntOrFPElementsAttr | DenseResourceAttr
 
@@ -489,23 +486,16 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         if type_.bitwidth < 16:
             return False
         numbers = {k: v.number_type for k, v in self.parameters_of_blocks.items()}
-        types: list[Attribute] = [*numbers.values()]
-        storage_type = self.storage_type
-        if isinstance(storage_type, QuantileType):
-            types.append(storage_type.quantile_type)
-        elif not isinstance(storage_type, IntegerType):
-            types.append(storage_type)
-        if not all(_contains(type_, number_type) for number_type in types):
+        if not all(_contains(type_, number_type) for number_type in numbers.values()):
             return False
-        if not isinstance(storage_type, IntegerType):
-            return True
-        zero_point_type = numbers.get("zero_points")
-        bounds, fraction_bits = (0, 0), 0 if zero_point_type is None else 2
+        zero_point_type, bounds = numbers.get("zero_points"), (0, 0)
         if isinstance(zero_point_type, IntegerType):
             half = 1 << (zero_point_type.bitwidth - 1)
             bounds = (-half, half - 1) if self.is_signed else (0, 2 * half - 1)
-        largest = largest_integer(self.storage_range, bounds)
-        return largest <= 1 << (float_format(type_).precision - fraction_bits)
+        elif zero_point_type is not None and float_format(type_).precision < 24:
+            # Differences have more bits than the zero points.
+            return False
+        return float_properties(type_).is_wide_enough(self.represented_numbers, bounds)
 
     @property
     def element_quantized_type(self) -> UniformQuantizedType:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import AnyFloat
 
+from xdsl_quant.rounding_mode import FloatProperties
+
 MANY = 50_000
 """The number of scales from which on the import of NumPy takes less time than it saves."""
 
@@ -101,3 +103,11 @@ FLOAT_FORMATS: dict[type[AnyFloat], FloatFormat] = {
 def float_format(expressed_type: AnyFloat) -> FloatFormat:
     """The format of a float type."""
     return FLOAT_FORMATS[type(expressed_type)]
+
+
+def float_properties(expressed_type: AnyFloat) -> FloatProperties:
+    """What decides whether casts can be computed in a float type."""
+    known = float_format(expressed_type)
+    return FloatProperties(
+        expressed_type.bitwidth, known.precision, known.smallest, known.largest
+    )

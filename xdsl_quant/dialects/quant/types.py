@@ -37,6 +37,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.rounding_mode import RepresentedNumbers
+
 from .constructor_arguments import (
     FLOATS,
     INTEGERS,
@@ -310,6 +312,20 @@ class StoredQuantizedType(QuantizedType, ABC):
     def has_storage_type_bounds(self) -> bool:
         """Whether the stored values use less than the full range of their type."""
         return self.storage_range != self.full_storage_range
+
+    @property
+    def represented_numbers(self) -> RepresentedNumbers:
+        """The numbers that stored values stand for."""
+        if self.has_integer_storage:
+            return RepresentedNumbers.integers(self.storage_range)
+        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        from xdsl_quant.numerics import QuantizationParameters
+        from xdsl_quant.numerics.codecs import represented_numbers
+        from xdsl_quant.numerics.parameters import storage_arguments
+
+        return represented_numbers(
+            QuantizationParameters(1.0, **storage_arguments(self))
+        )
 
     @property
     def signless_storage_type(self) -> IntegerType:

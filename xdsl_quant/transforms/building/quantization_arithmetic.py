@@ -36,14 +36,11 @@ from xdsl_quant.dialects.quant import (
     ScaledQuantizedType,
     StoredQuantizedType,
 )
-from xdsl_quant.dialects.quant.float_formats import float_format
+from xdsl_quant.dialects.quant.float_formats import float_format, float_properties
 from xdsl_quant.rounding_mode import Rounding, RoundingMode, compute_type
 
 from .builder import LoweringBuilder, TensorwiseBuilder, integer_attr
 from .tensor_traversal import ElementConversion, Layout
-
-_NO_INTEGERS = (0, 0), (0, 0)
-"""The ranges of stored values and zero points of which none must be exact integers."""
 
 _FROM_FLOAT = {
     True: (arith.FPToSIOp, arith.MaxSIOp, arith.MinSIOp),
@@ -78,12 +75,12 @@ def cast_compute_type(
         zero_point_range: the smallest and the largest zero point.
         mode: how casts are rounded.
     """
-    integer_ranges = quantized_type.storage_range, zero_point_range
     return compute_type(
-        mode,
+        mode if quantized_type.has_integer_storage else "nearest-even",
         (cast(AnyFloat, quantized_type.expressed_type), f32, f64),
-        lambda type_: (type_.bitwidth, float_format(type_).precision),
-        *(integer_ranges if quantized_type.has_integer_storage else _NO_INTEGERS),
+        float_properties,
+        quantized_type.represented_numbers,
+        zero_point_range,
     )
 
 

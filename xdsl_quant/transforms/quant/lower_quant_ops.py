@@ -22,10 +22,10 @@ rounding mode. An attribute `quant.nan` of a cast is obeyed before the option.
 If the storage type is a float, e.g. `f8E4M3FN`, or a table, a stored value stands for a
 number that is no integer: `clamp(expressed / scale + zero_point)` becomes the nearest one,
 of two the one with the even code, or with the smaller index of a table. For these types
-`nearest-even` is the default; other rounding modes are refused. It is computed in the
-expressed type, or in f32 if that has less than 16 bits. The clamp is to the numbers of the
-float type in the storage range. `quant.scast` gives the float type itself; the only op on
-it is `arith.bitcast`, and codes are computed with integers.
+`nearest-even` is the default; other rounding modes are refused. The compute type represents
+all numbers, the zero point and their differences exactly, as for integers. The clamp is to
+the numbers of the float type in the storage range. `quant.scast` gives the float type
+itself; the only op on it is `arith.bitcast`, and codes are computed with integers.
 
 Casts of block-scaled types are computed in the type that
 [`compute_type`][xdsl_quant.dialects.quant.BlockScaledQuantizedType.compute_type] says, with

@@ -16,6 +16,7 @@ from xdsl_quant.dialects.quant.types import uniform_type
 from xdsl_quant.execution import compile
 from xdsl_quant.interpreters import run_function
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
+from xdsl_quant.numerics.float_dtypes import float_dtype
 from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module, parse_type
 
 
@@ -178,6 +179,88 @@ def test_codes_as_arguments():
         compile(text, "dcast")(too_large)
     with pytest.raises(ValueError, match=re.escape(message)):
         run_function(text, "dcast", too_large)
+
+
+@pytest.mark.parametrize(
+    ("type_", "expressed", "values", "stored", "codes", "numbers"),
+    [
+        # 273 is no bf16, and neither is 445; 445 * 1.5 = 667.5 becomes 668.
+        (
+            "!quant.uniform<f8E4M3FN:bf16, 1.0:3>",
+            "bf16",
+            [270, 300, 334],
+            [288, 288, 352],
+            [448, 288],
+            [444, 284],
+        ),
+        (
+            "!quant.uniform<f8E4M3FN:bf16, 1.5:3>",
+            "bf16",
+            [400],
+            [256],
+            [448, 288],
+            [668, 428],
+        ),
+        (
+            "!quant.block_scaled<f8E4M3FN:bf16:{}, scales = dense<1.5> : tensor<bf16>, "
+            "zero_points = dense<3> : tensor<i8>>",
+            "bf16",
+            [400],
+            [256],
+            [448, 288],
+            [668, 428],
+        ),
+    ],
+)
+def test_zero_points_are_exact(
+    type_: str,
+    expressed: str,
+    values: list[float],
+    stored: list[float],
+    codes: list[float],
+    numbers: list[float],
+):
+    text = module_text(type_, expressed)
+    x = np.array(values, float_dtype(expressed))
+    q = np.array(codes, float_dtype("f8E4M3FN"))
+    for function, argument, expected in (("qcast", x, stored), ("dcast", q, numbers)):
+        for (result,) in (
+            run_function(text, function, argument),
+            run_function(lowered(text), function, argument),
+            (compile(text, function)(argument),),
+        ):
+            assert np.asarray(result).astype("f8").tolist() == expected
+
+
+def test_float_zero_points_are_subtracted_in_f32():
+    text = module_text(
+        "!quant.block_scaled<u8:f16:{}, scales = dense<1.5> : tensor<f16>, "
+        "zero_points = dense<0.1> : tensor<f16>>",
+        "f16",
+    )
+    codes = np.arange(256).astype(np.uint8)
+    expected = ((codes - np.float64(np.float16(0.1))) * 1.5).astype(np.float16)
+    (result,) = run_function(text, "dcast", codes)
+    assert (result == expected).all()
+    assert (compile(text, "dcast")(codes) == expected).all()
+
+
+def test_tables_are_exact():
+    """Numbers of f32 express f16 as in the block-scaled type, not rounded before that."""
+    table = f"!quant.quantile<ui4:f32, {table_text(NF4)}>"
+    codes = np.arange(16).astype(np.uint8)
+    scale = np.float16(0.123413)
+    expected = (np.array(NF4) * np.float64(scale)).astype(np.float32).astype(np.float16)
+    for type_ in (
+        f"!quant.uniform<{table}:f16, 0.123413>",
+        f"!quant.block_scaled<{table}:f16:{{}}, scales = dense<0.123413> : tensor<f16>>",
+    ):
+        text = module_text(type_, "f16")
+        (result,) = run_function(text, "dcast", codes)
+        assert (result == expected).all()
+        assert (compile(text, "dcast")(codes) == expected).all()
+        x = np.array([-0.05676], np.float16)
+        assert run_function(text, "qcast", x)[0].tolist() == [3]
 
 
 def test_indices_beyond_a_table_are_not_read():
