@@ -37,6 +37,7 @@ _DIALECTS = {
 
 _PASS_CLASSES = {
     "quant": {
+        "arith-expand-small-floats": "ArithExpandSmallFloatsPass",
         "lower-quant-ops": "LowerQuantOpsPass",
         "normalize-quant-types": "NormalizeQuantTypesPass",
         "quant-block-scaled-to-tosa": "QuantBlockScaledToTosaPass",

@@ -17,6 +17,7 @@ def test_what_the_plugin_offers():
         "tfl",
     }
     assert set(XDSL_QUANT_UNIVERSE.all_passes) == {
+        "arith-expand-small-floats",
         "convert-quantized-stablehlo-to-linalg",
         "convert-stablehlo-to-linalg",
         "convert-tfl-to-linalg",

@@ -28,6 +28,9 @@ from xdsl_quant.transforms.building.type_replacement import (
     defined_values,
     set_type,
 )
+from xdsl_quant.transforms.quant.arith_expand_small_floats import (
+    ArithExpandSmallFloatsPass,
+)
 from xdsl_quant.transforms.quant.lower_quant_ops import LowerQuantOpsPass
 from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization import (
     QuantConvertSimulatedQuantizationPass,
@@ -67,6 +70,7 @@ def lower(
             zero_point_order=rounding.zero_point_order,
             nan=rounding.nan,
         ).apply(ctx, module)
+        ArithExpandSmallFloatsPass().apply(ctx, module)
     except PassFailedException as e:
         raise CompilationError(str(e)) from None
     _replace_quantized_types(module)

@@ -107,6 +107,14 @@ class SmallFloat:
         return self.is_signed and self.nan != self.sign_bit
 
     @property
+    def is_part_of_f16(self) -> bool:
+        """
+        Whether codes with zeros after them are f16, up to a factor that is a power of two:
+        not those of `f8E5M2FNUZ`, which has numbers where f16 has infinities.
+        """
+        return self.exponent_bits != 5 or self.infinity is not None
+
+    @property
     def overflow(self) -> int:
         """The code of numbers that are too large: infinity, NaN or the largest number."""
         codes = self.infinity, self.nan, self.largest_code

@@ -71,9 +71,9 @@ def decoded(
     signed = IntegerExpression(builder, code, signed_bounds(format.bits))
     if not format.is_signed:
         return _power_of_two(signed)
-    is_part = format.exponent_bits == 5
-    if is_part and format.infinity is None:
+    if not format.is_part_of_f16:
         raise ValueError(f"codes of {format.name} are no parts of an f16")
+    is_part = format.exponent_bits == 5
     # The sign goes where that of f16 is, and the bits between are dropped.
     zeros = 10 - format.mantissa_bits
     kept = builder.number((format.sign_bit - 1 << zeros) - (1 << 15), i16)

@@ -1,0 +1,109 @@
+"""
+Replace conversions to and from floats of at most 8 bits with integer arithmetic on their
+codes, since neither MLIR nor LLVM converts all of these types.
+
+`arith.truncf` rounds half to even, once. Numbers that are too large become infinite, NaN or
+the largest number, whichever of these the type has first, as in `ml_dtypes`; unlike
+`quant.qcast`, it does not saturate where the type has infinities or NaN.
+
+`f8E5M2FNUZ` is converted to only. A conversion that has a rounding mode stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+
+from xdsl_quant.dialects.quant.types import scalar_or_element_type
+from xdsl_quant.transforms.building.builder import LoweringBuilder, dimensions
+from xdsl_quant.xdsl_patches import patched_pass
+
+if TYPE_CHECKING:
+    from xdsl_quant.numerics.small_floats import SmallFloat
+
+
+class ExpandSmallFloatConversion(RewritePattern):
+    """Replace one `arith.extf` or `arith.truncf` of a scalar or a ranked tensor."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /):
+        if not isinstance(op, arith.ExtFOp | arith.TruncFOp):
+            return
+        target = scalar_or_element_type(op.result.type)
+        source = scalar_or_element_type(op.input.type)
+        if not isinstance(target, AnyFloat) or not isinstance(source, AnyFloat):
+            return
+        if "roundingmode" in {**op.properties, **op.attributes}:
+            return
+        if min(source.bitwidth, target.bitwidth) > 8:
+            return
+        # It needs NumPy, whose import takes longer than starting `xdsl-opt`.
+        from xdsl_quant.numerics.small_floats import SMALL_FLOATS
+
+        formats = SMALL_FLOATS.get(source.name), SMALL_FLOATS.get(target.name)
+        if not any(formats) or (formats[0] and not formats[0].is_part_of_f16):
+            return
+        builder = LoweringBuilder.before(op)
+        if not isinstance(type_ := op.result.type, TensorType):
+            result = _converted(builder, op.input, target, formats)
+        else:
+            loops = dimensions(range(len(type_.get_shape())))
+            result = builder.map(
+                [(op.input, loops)],
+                cast(TensorType, type_),
+                builder.sizes(op.input),
+                lambda inner, args: _converted(inner, args[0], target, formats),
+            )
+        rewriter.replace(op, (), (result,))
+
+
+def _converted(
+    builder: LoweringBuilder,
+    value: SSAValue,
+    target: AnyFloat,
+    formats: tuple[SmallFloat | None, SmallFloat | None],
+) -> SSAValue:
+    """A float in another type, given the formats of both types that are small."""
+    from xdsl.dialects.builtin import IntegerType
+
+    from xdsl_quant.transforms.building.number_expressions import FloatExpression
+    from xdsl_quant.transforms.building.small_floats import decoded, encoded
+
+    source_format, target_format = formats
+    number = FloatExpression(builder, value)
+    if source_format is not None:
+        storage = IntegerType(source_format.bits)
+        code = builder.op(arith.BitcastOp, (value,), storage)
+        number = decoded(builder, code, source_format)
+    if target_format is None:
+        return number.as_float(target).value
+    code = encoded(number, target_format)
+    return builder.op(arith.BitcastOp, (code,), target)
+
+
+# Pass
+
+
+@dataclass(frozen=True)
+class ArithExpandSmallFloatsPass(ModulePass):
+    """
+    Replace `arith.extf` and `arith.truncf` of floats of at most 8 bits with integer
+    arithmetic.
+    """
+
+    name = "arith-expand-small-floats"
+
+    @patched_pass
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pattern = ExpandSmallFloatConversion()
+        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_module(op)
