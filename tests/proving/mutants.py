@@ -59,8 +59,7 @@ MUTATED = (
 """What computes numbers, or writes the code that does."""
 
 SECONDS = 60
-"""A mutant that takes longer is refuted, too."""
-
+"""What a mutant may take. One that takes longer is not refuted."""
 
 _NAMES = re.compile(r"def (x\w+__mutmut_\d+)\(")
 
@@ -215,7 +214,10 @@ class Tried(NamedTuple):
     name: str
 
     refuted_by: int | None
-    """The number of the claim, or -1 if it took too long."""
+    """The number of the claim; `None` if all claims are answered as without the mutant."""
+
+    is_too_hard: bool
+    """Whether it took too long."""
 
     seconds: float
 
@@ -234,12 +236,12 @@ def _try(name: str) -> Tried:
     start = time.perf_counter()
     signal.signal(signal.SIGALRM, _stop)
     signal.alarm(SECONDS)
-    number = -1
+    number, is_too_hard = None, True
     with suppress(KeyboardInterrupt):
         pairs = zip(_claims, _answers, strict=True)
         differences = (i for i, (c, a) in enumerate(pairs) if _answer(c) != a)
-        number = next(differences, None)
-    return Tried(name, number, time.perf_counter() - start)
+        number, is_too_hard = next(differences, None), False
+    return Tried(name, number, is_too_hard, time.perf_counter() - start)
 
 
 def _stop(*_: object) -> None:
@@ -266,10 +268,13 @@ def _try_all() -> int:
         f"{len(_claims)} claims"
     )
     others = [mutant_of(each.name) for each in results if each.refuted_by is None]
+    too_hard = [mutant_of(each.name) for each in results if each.is_too_hard]
     known = [*listed(), *listed(UNCHANGED)]
     new = [each for each in others if not any(entry.has(each) for entry in known)]
     print(f"{len(others) - len(new)} change nothing, for the reason that is listed")
-    print(f"{len(new)} neither")
+    print(
+        f"{len(new)} neither, {len(too_hard)} of all without an answer in {SECONDS} s"
+    )
     for function, change in new:
         print(f"\n{function}\n{change}")
     return bool(new)
