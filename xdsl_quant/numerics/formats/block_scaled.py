@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, check_unmasked
-from ..parameters import storage_range
+from ..arrays import Array, check_bounds, check_unmasked
+from ..parameters import MAX_STORAGE_BITS, storage_range
 from ..small_floats import SMALL_FLOATS
 
 F32 = NDArray[np.float32]
@@ -47,7 +47,12 @@ class Stored:
     """The table of numbers if codes are indices into one, as in `!quant.quantile`."""
 
     def __post_init__(self):
-        name = self.codes.dtype.name
+        if not isinstance(cast(object, self.codes), np.ndarray):
+            raise TypeError(
+                f"expected an array of codes, found {type(self.codes).__name__}"
+            )
+        check_unmasked(self.codes, "codes")
+        name, width = self.codes.dtype.name, bit_width(self.type)
         if (expected := _FLOAT_DTYPES.get(self.type)) is not None:
             is_right = name == expected
         elif self.type in SMALL_FLOATS:
@@ -58,6 +63,21 @@ class Stored:
             raise ValueError(
                 f"expected {expected} for codes of type {self.type}, found {name}"
             )
+        if self.table is not None:
+            self._check_codes(0, min(len(self.table), 1 << width) - 1)
+        elif self.type in SMALL_FLOATS:
+            self._check_codes(0, (1 << width) - 1)
+        elif expected == "integers":
+            self._check_codes(*storage_range(self.type))
+
+    def _check_codes(self, low: int, high: int) -> None:
+        what = self.type if self.table is None else f"{self.type} in a table"
+        check_bounds(
+            self.codes,
+            low,
+            high,
+            f"expected codes of type {what} from {low} to {high}, found {{}}",
+        )
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -116,8 +136,15 @@ class BlockScaled(Stored):
         super().__post_init__()
         counts = block_counts(self.shape, self.block_shape)
         for name in ("scales", "zero_points", "offsets"):
-            numbers = cast("Stored | None", getattr(self, name))
-            if numbers is not None and numbers.shape != counts:
+            numbers = cast(object, getattr(self, name))
+            if numbers is None and name != "scales":
+                continue
+            if not isinstance(numbers, Stored):
+                raise TypeError(
+                    f"expected Stored or BlockScaled as {name}, found "
+                    f"{type(numbers).__name__}; use Stored(array, type)"
+                )
+            if numbers.shape != counts:
                 raise ValueError(
                     f"expected {name} of shape {counts} for codes of shape {self.shape} "
                     f"in blocks of shape {self.block_shape}, found {numbers.shape}"
@@ -177,12 +204,24 @@ def stored_bits(stored: Stored) -> int:
 
 
 def bit_width(type_name: str) -> int:
-    """The width of a type, e.g. 6 for `u6` or `f6E2M3FN`."""
+    """
+    The width of a type, e.g. 6 for `u6` or `f6E2M3FN`.
+
+    Raises:
+        ValueError: if there is no type of this name.
+    """
     if (small := SMALL_FLOATS.get(type_name)) is not None:
         return small.bits
-    if type_name.startswith(("f", "bf")):
+    if type_name in _FLOAT_DTYPES:
         return int(type_name.lstrip("bf"))
-    low, high = storage_range(type_name)
+    try:
+        low, high = storage_range(type_name)
+    except ValueError:
+        floats = ", ".join((*_FLOAT_DTYPES, *SMALL_FLOATS))
+        raise ValueError(
+            f"unknown type of codes '{type_name}', available: i1 to "
+            f"i{MAX_STORAGE_BITS}, u1 to u{MAX_STORAGE_BITS}, {floats}"
+        ) from None
     return (high - low).bit_length()
 
 
@@ -193,14 +232,24 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
     Raises:
         ValueError: if a size is not positive, or there is not one for each dimension.
     """
-    if len(shape) != len(block_shape) or any(size < 1 for size in block_shape):
+    is_tuple = isinstance(cast(object, block_shape), tuple)
+    if (
+        not is_tuple
+        or len(shape) != len(block_shape)
+        or not all(map(is_positive_integer, block_shape))
+    ):
         raise ValueError(
-            f"expected a positive block size for each dimension of shape {shape}, found "
-            f"{block_shape}"
+            f"expected a tuple of positive block sizes, one for each dimension of shape "
+            f"{shape}, found {block_shape!r}"
         )
     return tuple(
         -(-size // block) for size, block in zip(shape, block_shape, strict=True)
     )
+
+
+def is_positive_integer(size: object) -> bool:
+    """Whether a block may have this size."""
+    return isinstance(size, int | np.integer) and int(size) > 0
 
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:

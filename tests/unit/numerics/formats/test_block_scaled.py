@@ -1,3 +1,6 @@
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,9 +59,9 @@ def test_shape_of_scales():
         )
 
 
-@pytest.mark.parametrize("block_shape", [(2,), (1, 0)])
-def test_block_shape(block_shape: tuple[int, ...]):
-    with pytest.raises(ValueError, match="expected a positive block size for each"):
+@pytest.mark.parametrize("block_shape", [(2,), (1, 0), (1, "2"), [1, 2], 2])
+def test_block_shape(block_shape: Any):
+    with pytest.raises(ValueError, match="expected a tuple of positive block sizes"):
         BlockScaled(
             np.zeros((1, 4), np.int8),
             "i8",
@@ -112,3 +115,63 @@ def test_bits_that_are_joined_and_split(width: int, run: int):
 def test_dtype_of_codes(type_name: str, dtype: type[np.generic], expected: str):
     with pytest.raises(ValueError, match=expected):
         Stored(np.zeros(2, dtype), type_name)
+
+
+@pytest.mark.parametrize(
+    "type_name", ["fp4", "e8m0", "bogus", "f4e2m1fn", "int4", "uint8", "i33", "f8", "b"]
+)
+def test_unknown_type(type_name: str):
+    message = (
+        f"unknown type of codes '{type_name}', available: i1 to i32, u1 to u32, f16, "
+        "bf16, f32, f64, f8E5M2, f8E4M3, f8E3M4, f8E4M3FN, f8E5M2FNUZ, f8E4M3FNUZ, "
+        "f8E4M3B11FNUZ, f8E8M0FNU, f6E2M3FN, f6E3M2FN, f4E2M1FN"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Stored(np.zeros(2, np.uint8), type_name)
+
+
+@pytest.mark.parametrize(
+    ("code", "type_name", "table", "expected"),
+    [
+        (16, "f4E2M1FN", None, "f4E2M1FN from 0 to 15, found 16"),
+        (64, "f6E2M3FN", None, "f6E2M3FN from 0 to 63, found 64"),
+        (16, "u4", None, "u4 from 0 to 15, found 16"),
+        (8, "i4", None, "i4 from -8 to 7, found 8"),
+        (3, "u2", (0.0, 1.0, 2.0), "u2 in a table from 0 to 2, found 3"),
+        (2, "u1", (0.0, 1.0, 2.0), "u1 in a table from 0 to 1, found 2"),
+    ],
+)
+def test_range_of_codes(code: int, type_name: str, table: Any, expected: str):
+    with pytest.raises(ValueError, match=f"^expected codes of type {expected}$"):
+        Stored(np.array([0, code], np.uint8), type_name, table)
+
+
+def test_indices_may_not_be_negative():
+    with pytest.raises(ValueError, match=r"u2 in a table from 0 to 1, found -1$"):
+        Stored(np.array([-1], np.int8), "u2", (0.0, 1.0))
+
+
+def test_codes_that_are_no_array():
+    codes: Any = [1, 2]
+    with pytest.raises(TypeError, match=r"^expected an array of codes, found list$"):
+        Stored(codes, "i8")
+    with pytest.raises(TypeError, match="codes must be without a mask"):
+        Stored(np.ma.masked_array([1, 2], dtype=np.int8), "i8")
+
+
+@pytest.mark.parametrize("name", ["scales", "zero_points", "offsets"])
+def test_parameters_without_a_type(name: str):
+    parts: Any = {"scales": Stored(np.ones((1, 2), np.float32), "f32")}
+    parts[name] = np.ones((1, 2), np.float32)
+    message = (
+        f"expected Stored or BlockScaled as {name}, found ndarray; use Stored(array, "
+        "type)"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        BlockScaled(np.zeros((1, 4), np.int8), "i8", block_shape=(1, 2), **parts)
+
+
+def test_missing_scales():
+    scales: Any = None
+    with pytest.raises(TypeError, match="as scales, found NoneType; use Stored"):
+        BlockScaled(np.zeros(4, np.int8), "i8", block_shape=(4,), scales=scales)
