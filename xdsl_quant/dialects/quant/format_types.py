@@ -35,9 +35,12 @@ def block_scaled_type(
         expressed_type: the type of dequantized values.
 
     Raises:
-        TypeError: if the expressed type is no float type.
+        TypeError: if the expressed type is no float type, or `stored` no `BlockScaled`.
         VerifyException: if a scale or an offset is infinite.
     """
+    from xdsl_quant.numerics.formats.block_scaled import check_block_scaled
+
+    check_block_scaled(stored)
     expressed_type = checked_expressed_type(expressed_type)
     # A single block needs no block sizes.
     is_whole = all(count == 1 for count in stored.scales.shape)

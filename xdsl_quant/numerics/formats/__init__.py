@@ -10,10 +10,16 @@ from .mx import MX_FORMATS, NVFP4_FORMAT, ScaleRule
 from .nf4 import NF4_FORMAT
 from .quantize_linear import QuantizeLinear
 
-FORMATS: Mapping[str, Format] = {
-    each.name: each
+
+class _Formats(dict[str, Format]):
+    def __missing__(self, name: str) -> Format:
+        raise KeyError(f"unknown format '{name}', available: {', '.join(self)}")
+
+
+FORMATS: Mapping[str, Format] = _Formats(
+    (each.name, each)
     for each in (*MX_FORMATS, NVFP4_FORMAT, NF4_FORMAT, *GGUF_FORMATS, *GROUP_FORMATS)
-}
+)
 """The formats by their names."""
 
 __all__ = ["FORMATS", "BlockScaled", "Format", "QuantizeLinear", "ScaleRule", "Stored"]

@@ -249,7 +249,7 @@ def block_counts(shape: Shape, block_shape: Shape) -> Shape:
 
 def is_positive_integer(size: object) -> bool:
     """Whether a block may have this size."""
-    return isinstance(size, int | np.integer) and int(size) > 0
+    return isinstance(size, int | np.integer) and bool(cast(Any, size) > 0)
 
 
 def spread(numbers: Array, shape: Shape, block_shape: Shape) -> Array:
@@ -312,17 +312,33 @@ def check_finite(values: F32, name: str) -> None:
         )
 
 
-def to_f16(numbers: F32, what: str) -> NDArray[np.float16]:
+def to_f16(numbers: F32, what: str, first: int = 0) -> NDArray[np.float16]:
     """
-    Numbers rounded to f16.
+    The numbers of blocks, rounded to f16.
+
+    Args:
+        numbers: one for each block.
+        what: what they are, e.g. `a scale of Q4_0`.
+        first: how many blocks precede these.
 
     Raises:
         ValueError: if a number is too large.
     """
     with np.errstate(over="ignore"):
         rounded = numbers.astype(np.float16)
-    if not (is_right := np.isfinite(rounded)).all():
+    wrong = np.flatnonzero(~np.isfinite(rounded))
+    if wrong.size:
         raise ValueError(
-            f"{what} {numbers[~is_right][0]} of a block is not representable in f16"
+            f"{what} is not representable in f16, found {numbers.flat[wrong[0]]} for "
+            f"block {first + wrong[0]} in row-major order; divide the values by a constant"
         )
     return rounded
+
+
+def check_block_scaled(stored: object) -> None:
+    """Raise a `TypeError` if `stored` is no array of numbers in blocks."""
+    if not isinstance(stored, BlockScaled):
+        raise TypeError(
+            f"expected a BlockScaled, found {type(stored).__name__}; use the result of "
+            "'quantize' or 'unpack' of a format"
+        )

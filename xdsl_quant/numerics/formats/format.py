@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array
-from .block_scaled import BlockScaled, ParameterTypes, Shape
+from .block_scaled import (
+    BlockScaled,
+    ParameterTypes,
+    Shape,
+    check_block_scaled,
+    is_positive_integer,
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,13 @@ class Format(ABC):
 
     block: int
     """The number of elements in a block, along the last dimension by default."""
+
+    def __post_init__(self):
+        if not is_positive_integer(self.block):
+            raise ValueError(
+                f"expected a positive integer as block of {self.name}, found "
+                f"{self.block!r}"
+            )
 
     @abstractmethod
     def quantize(self, values: ArrayLike) -> BlockScaled:
@@ -49,6 +62,7 @@ class Format(ABC):
             arrays by their names in that library.
 
         Raises:
+            TypeError: if `stored` is no `BlockScaled`.
             ValueError: if `stored` has another format.
         """
 
@@ -71,7 +85,17 @@ class Format(ABC):
         return (*(1,) * (rank - 1), self.block)
 
     def check(self, stored: BlockScaled):
-        """Raise a `ValueError` if `stored` has another format."""
+        """
+        Raises:
+            TypeError: if `stored` is no `BlockScaled`.
+            ValueError: if it has another format.
+        """
+        check_block_scaled(stored)
+        self.check_elements(stored)
+        self.check_parameters(stored)
+
+    def check_elements(self, stored: BlockScaled):
+        """Raise a `ValueError` if elements or blocks are different ones."""
         expected = self.block_shape(len(stored.shape))
         if (stored.type, stored.block_shape) != (self.type, expected):
             raise ValueError(
@@ -79,7 +103,6 @@ class Format(ABC):
                 f"{expected}, found {stored.type} in blocks of shape "
                 f"{stored.block_shape}"
             )
-        self.check_parameters(stored)
 
     def check_parameters(self, stored: BlockScaled):
         """Raise a `ValueError` if scales, zero points or offsets have other types."""

@@ -145,12 +145,12 @@ class GGUFBlocks(GGUFFormat):
             inverse[np.isinf(inverse)] = 0
             codes = self._elements(blocks, lowest, inverse)
         if not self.is_signed:
-            offsets = Stored(to_f16(lowest[..., 0], "offset"), "f16")
+            offsets = Stored(to_f16(lowest[..., 0], f"an offset of {self.name}"), "f16")
         return BlockScaled(
             codes.reshape(array.shape),
             self.type,
             block_shape=self.block_shape(array.ndim),
-            scales=Stored(to_f16(scales[..., 0], "scale"), "f16"),
+            scales=Stored(to_f16(scales[..., 0], f"a scale of {self.name}"), "f16"),
             offsets=offsets,
         )
 
@@ -297,7 +297,7 @@ class GGUFSuperBlocks(GGUFFormat):
         for start in range(0, len(rows), _PIECE):
             piece = slice(start, start + _PIECE)
             codes[piece], of_blocks[:, piece], of_supers[:, piece] = self._quantized(
-                rows[piece].astype(np.float64)
+                rows[piece].astype(np.float64), start
             )
         shape = supers.shape[:-1]
         return self._stored(
@@ -306,14 +306,16 @@ class GGUFSuperBlocks(GGUFFormat):
             of_supers.reshape(2, *shape),
         )
 
-    def _quantized(self, rows: Floats) -> tuple[Array, list[Array], list[Array]]:
+    def _quantized(
+        self, rows: Floats, first: int
+    ) -> tuple[Array, list[Array], list[Array]]:
         """Elements; scales and offsets of blocks; scales and offsets of super-blocks."""
         if self.is_signed:
             scales = _symmetric_scales(rows, self.bits)
             offsets = np.zeros_like(scales)
         else:
             scales, offsets = _scales_and_offsets(rows, self.bits)
-        parts = [self._of_super_blocks(each) for each in (scales, offsets)]
+        parts = [self._of_super_blocks(each, first) for each in (scales, offsets)]
         (scale_codes, scale_of), (offset_codes, offset_of) = parts
         # The scales and offsets as they are dequantized, in f32.
         scales, offsets = (
@@ -325,12 +327,16 @@ class GGUFSuperBlocks(GGUFFormat):
         codes = np.rint(quotients).clip(low, low + (1 << self.bits) - 1)
         return codes, [scale_codes, offset_codes], [scale_of, offset_of]
 
-    def _of_super_blocks(self, numbers: Floats) -> tuple[Array, Array]:
+    def _of_super_blocks(self, numbers: Floats, first: int) -> tuple[Array, Array]:
         """Quantize the scales or offsets of blocks, with an f16 for each super-block."""
         largest = _of_largest_magnitude(numbers)
         low = -(1 << (self.scale_bits - 1)) if self.is_signed else 0
         high = low + (1 << self.scale_bits) - 1
-        of_supers = to_f16((largest[:, 0] / (low or high)).astype(np.float32), "scale")
+        of_supers = to_f16(
+            (largest[:, 0] / (low or high)).astype(np.float32),
+            f"a scale of the super-blocks of {self.name}",
+            first,
+        )
         divisors = of_supers[:, np.newaxis].astype(np.float64)
         quotients = numbers / np.where(divisors == 0, np.inf, divisors)
         return np.rint(quotients).clip(low, high).astype(np.float32), of_supers

@@ -81,7 +81,8 @@ class GroupFormat(Format):
         check_finite(array, self.name)
         lowest = np.minimum(groups.min(-1), 0)
         with np.errstate(over="ignore"):
-            scales = to_f16((np.maximum(groups.max(-1), 0) - lowest) / 15, "scale")
+            of_groups = (np.maximum(groups.max(-1), 0) - lowest) / 15
+        scales = to_f16(of_groups, f"a scale of {self.name}")
         scales[scales == 0] = 1
         divisors = scales.astype(np.float32)
         zero_points = np.rint(-lowest / divisors).clip(0, 15)

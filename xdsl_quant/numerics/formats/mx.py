@@ -23,7 +23,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, numbers
 from ..small_floats import small_float
 from .bits import join_bits, split_bits
 from .block_scaled import (
@@ -91,10 +91,10 @@ class PackedElements(Format):
     the codes of the scales.
     """
 
-    def pack_elements(self, stored: BlockScaled, scales: Array) -> dict[str, Array]:
+    def pack_elements(self, stored: BlockScaled) -> dict[str, Array]:
         """Pack elements and the codes of scales."""
         self.check(stored)
-        codes = stored.codes.view(np.uint8)
+        codes, scales = stored.codes.view(np.uint8), stored.scales.codes
         if bit_width(self.type) == 4:
             codes = join_bits(codes, 4)
         return {"qdata": codes, "scale": scales.view(np.uint8)}
@@ -196,7 +196,7 @@ class MXFormat(PackedElements):
         )
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
-        return self.pack_elements(stored, stored.scales.codes)
+        return self.pack_elements(stored)
 
     def unpack(self, packed: Mapping[str, Array]) -> BlockScaled:
         codes, scales = self.unpack_elements(packed)
@@ -229,7 +229,7 @@ class NVFP4(PackedElements):
                 reciprocal.
 
         Raises:
-            TypeError: if values are no numbers.
+            TypeError: if values or the scale are no numbers.
             ValueError: if a value is infinite or NaN, the last dimension is not a multiple
                 of 16, or the scale is not positive and finite.
         """
@@ -245,7 +245,12 @@ class NVFP4(PackedElements):
                 if np.isinf(1 / of_tensor):
                     of_tensor = np.float32(1)
             else:
-                of_tensor = np.float32(tensor_scale)
+                given = numbers(tensor_scale, "tensor_scale", "iuf")
+                if given.size != 1:
+                    raise ValueError(
+                        f"expected one number as tensor_scale, found shape {given.shape}"
+                    )
+                of_tensor = np.float32(given.reshape(()))
                 if not 0 < of_tensor < np.inf:
                     raise ValueError(
                         f"tensor_scale {tensor_scale} is not a positive finite number"
@@ -275,7 +280,7 @@ class NVFP4(PackedElements):
         )
 
     def pack(self, stored: BlockScaled) -> dict[str, Array]:
-        packed = self.pack_elements(stored, stored.scales.codes)
+        packed = self.pack_elements(stored)
         assert isinstance(stored.scales, BlockScaled)
         of_tensor = stored.scales.scales.codes.reshape(())
         return {**packed, "per_tensor_scale": of_tensor}

@@ -51,6 +51,7 @@ class QuantizeLinear(Format):
     """The dimension that is cut into blocks."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.type not in _ELEMENT_TYPES:
             raise ValueError(
                 f"unknown element type '{self.type}', available: "

@@ -113,3 +113,13 @@ def test_one_block_has_no_dimensions():
     assert str(block_scaled_type(stored)) == (
         "!quant.block_scaled<i8:f32:{}, scales = dense<7.873540e-03> : tensor<f16>>"
     )
+
+
+def test_array_without_blocks():
+    codes: Any = np.zeros((1, 32), np.int8)
+    message = (
+        "expected a BlockScaled, found ndarray; use the result of 'quantize' or "
+        "'unpack' of a format"
+    )
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        block_scaled_type(codes)

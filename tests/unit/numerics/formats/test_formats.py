@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -216,3 +217,34 @@ def test_lists(format: Format):
     packed = {name: array.tolist() for name, array in format.pack(stored).items()}
     with pytest.raises(ValueError, match=f"{format.name} is packed into"):
         format.unpack(packed)
+
+
+@ALL
+@pytest.mark.parametrize("block", [0, -1, "32", 32.0])
+def test_block_that_is_no_size(format: Format, block: Any):
+    message = f"expected a positive integer as block of {format.name}, found {block!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        replace(format, block=block)
+
+
+@ALL
+def test_packed_array(format: Format):
+    codes: Any = np.ones((8, 256))
+    message = (
+        "expected a BlockScaled, found ndarray; use the result of 'quantize' or "
+        "'unpack' of a format"
+    )
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        format.pack(codes)
+    without_scales: Any = Stored(codes, "f64")
+    with pytest.raises(TypeError, match="found Stored;"):
+        format.pack(without_scales)
+
+
+def test_unknown_format():
+    message = f"unknown format 'mxfp4', available: {', '.join(FORMATS)}"
+    with pytest.raises(KeyError) as error:
+        FORMATS["mxfp4"]
+    assert error.value.args == (message,)
+    assert FORMATS.get("mxfp4") is None
+    assert "mxfp4" not in FORMATS

@@ -47,12 +47,33 @@ def test_negative_scale():
     "name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K"]
 )
 def test_too_large_for_f16(name: str):
-    values = np.zeros(256)
-    values[5] = 1e12
-    with pytest.raises(
-        ValueError, match=r"scale .* of a block is not representable in f16"
-    ):
-        BY_NAME[name].quantize(values)
+    values = np.zeros((2, 512))
+    values[1, 261] = 1e12
+    format = BY_NAME[name]
+    is_super = name.endswith("K")
+    noun = "a scale of the super-blocks of" if is_super else "a scale of"
+    block = 768 // (256 if is_super else format.block)
+    message = (
+        rf"^{noun} {name} is not representable in f16, found [-+0-9.e]+ for block "
+        rf"{block} in row-major order; divide the values by a constant$"
+    )
+    with pytest.raises(ValueError, match=message):
+        format.quantize(values)
+
+
+def test_super_block_of_a_later_piece():
+    values = np.zeros(((1 << 12) + 3, 256), np.float32)
+    values[-2, 0] = 1e12
+    with pytest.raises(ValueError, match=r"for block 4097 in row-major order"):
+        BY_NAME["Q6_K"].quantize(values)
+
+
+def test_too_large_an_offset():
+    message = (
+        r"^an offset of Q4_1 is not representable in f16, found -100000.0 for block 0"
+    )
+    with pytest.raises(ValueError, match=message):
+        BY_NAME["Q4_1"].quantize(np.full(32, -1e5))
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -134,3 +134,15 @@ def test_nibbles():
     packed = MX_FORMATS[4].pack(MX_FORMATS[4].quantize(values, "rceil"))
     assert packed["scale"].tolist() == [128]
     assert packed["qdata"][:4].tolist() == [0x10, 0x32, 0x44, 0x65]
+
+
+def test_tensor_scale_is_one_number():
+    values = np.full(16, 6.0)
+    found = NVFP4_FORMAT.quantize(values, np.ones((1, 1)))  # pyright: ignore[reportArgumentType] of one element
+    np.testing.assert_array_equal(found.dequantize(), values)
+    with pytest.raises(
+        ValueError, match=r"^expected one number as tensor_scale, found shape \(3,\)$"
+    ):
+        NVFP4_FORMAT.quantize(values, np.ones(3))  # pyright: ignore[reportArgumentType] the mistake that is tested
+    with pytest.raises(TypeError, match="tensor_scale have dtype"):
+        NVFP4_FORMAT.quantize(values, "1")  # pyright: ignore[reportArgumentType] the mistake that is tested
