@@ -1,5 +1,6 @@
 """Located messages: where an error is, and how a pass says so; tables of text."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -59,10 +60,25 @@ def shortened_text(text: str) -> str:
     return f"{text[:half]}...{text[-half:]}"
 
 
+_LONG_QUOTED = re.compile(r"'([^'\n]{1000,})'")
+
+
+def shortened_message(message: str) -> str:
+    """A message in which types of more than 1,000 characters are shortened."""
+    return _LONG_QUOTED.sub(lambda match: f"'{shortened_text(match[1])}'", message)
+
+
 def table(rows: Sequence[Sequence[str]]) -> Sequence[str]:
     """The lines of a table: rows, all with as many cells, in columns as wide as needed."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def located_message(op: Operation, message: str) -> str:
+    """A message about an op, after the location of the op if it is known."""
+    message = shortened_message(message)
+    prefix = location_prefix(op.location)
+    return f"{prefix}error: {message}" if prefix else message
 
 
 def fail(op: Operation, message: str) -> NoReturn:
@@ -72,8 +88,7 @@ def fail(op: Operation, message: str) -> NoReturn:
     Raises:
         PassFailedException: with the message, after the location of the op if it is known.
     """
-    if prefix := location_prefix(op.location):
-        message = f"{prefix}error: {message}"
+    message = located_message(op, message)
     op.emit_error(message, PassFailedException(message))
 
 
@@ -85,7 +100,7 @@ def warn(message: str, place: str = "") -> None:
         message: what is unusual, what was found, and what to do.
         place: where it is, e.g. the `location_prefix` of the first of several ops.
     """
-    print(f"{place}warning: {message}", file=sys.stderr)
+    print(f"{place}warning: {shortened_message(message)}", file=sys.stderr)
 
 
 def fail_for_all(ops: Sequence[Operation], problem: str, remedy: str) -> NoReturn:

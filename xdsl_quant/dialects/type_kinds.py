@@ -14,6 +14,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import AttrConstraint, IntConstraint, RangeOf, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_quant.diagnostics import shortened_message
+
 
 class ParsedTypes(VerificationContext):
     """
@@ -37,7 +39,11 @@ class TypeKind(AttrConstraint[KindT]):
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not isinstance(constraint_context, ParsedTypes) and not self.has(attr):
-            raise VerifyException(f"must be {self.description}, but got '{attr}'")
+            raise VerifyException(self.mistake(attr))
+
+    def mistake(self, attr: Attribute) -> str:
+        """What is wrong with a type that does not belong to the group."""
+        return shortened_message(f"must be {self.description}, but got '{attr}'")
 
     def mapping_type_vars(
         self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
@@ -81,6 +87,4 @@ def verify_kinds(
 def verify_kind(op: Operation, value: str, type_: Attribute, kind: TypeKind) -> None:
     """`verify_kinds` for one type, which is that of `value`, e.g. `operand #0`."""
     if not kind.has(type_):
-        raise VerifyException(
-            f"'{op.name}' op {value} must be {kind.description}, but got '{type_}'"
-        )
+        raise VerifyException(f"'{op.name}' op {value} {kind.mistake(type_)}")

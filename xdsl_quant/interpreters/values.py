@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import InterpretationError
 
-from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.transforms.building import arrays
 from xdsl_quant.transforms.building.arrays import integer_width, numpy_dtype
 
@@ -31,10 +31,7 @@ Load = Callable[[Any, Attribute], NDArray[Any]]
 
 def failure(op: Operation, message: str) -> InterpretationError:
     """The exception that says why an op has no result."""
-    text = f"'{op_name(op)}' op {message}"
-    if where := location_prefix(op.location):
-        text = f"{where}error: {text}"
-    return InterpretationError(text)
+    return InterpretationError(located_message(op, f"'{op_name(op)}' op {message}"))
 
 
 def numbers(value: Any, type_: Attribute) -> NDArray[Any]:

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from xdsl_quant.diagnostics import shortened_message
 from xdsl_quant.runtime.extras import missing_package
 
 try:
@@ -60,6 +61,9 @@ UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 class UnsupportedError(Exception):
     """What has no term, explained in one sentence."""
+
+    def __init__(self, message: str):
+        super().__init__(shortened_message(message))
 
 
 def int_width(type_: Attribute) -> int:

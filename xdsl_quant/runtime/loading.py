@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import (
 )
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import location_prefix, sentence_of
+from xdsl_quant.diagnostics import location_prefix, sentence_of, shortened_message
 
 from .file_names import has_suffix
 from .pass_options import options_mistake
@@ -53,6 +53,9 @@ _BLANK = r"(\s+|//.*)*"
 
 class IRError(ValueError):
     """An invalid module or pipeline, explained in one line."""
+
+    def __init__(self, message: str):
+        super().__init__(shortened_message(message))
 
 
 @cache

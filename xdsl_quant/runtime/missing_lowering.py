@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xdsl.ir import Operation
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import located_message
 from xdsl_quant.dialects.quant import QuantizedType, RegionOp
 
 _TO_LINALG = "convert-stablehlo-to-linalg"
@@ -30,9 +30,7 @@ def missing_lowering(ops: Iterable[Operation]) -> str | None:
 
 
 def _advice(op: Operation, lowering: str) -> str:
-    where = location_prefix(op.location)
-    start = f"{where}error: " if where else ""
-    return f"{start}'{op.name}' op cannot be run: run '{lowering}' first"
+    return located_message(op, f"'{op.name}' op cannot be run: run '{lowering}' first")
 
 
 def _has_quantized_values(op: Operation) -> bool:

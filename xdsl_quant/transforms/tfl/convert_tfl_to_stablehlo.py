@@ -45,7 +45,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_quant.diagnostics import counted_names, location_prefix, op_name, warn
+from xdsl_quant.diagnostics import (
+    counted_names,
+    located_message,
+    location_prefix,
+    op_name,
+    warn,
+)
 from xdsl_quant.dialects import stablehlo, tfl
 from xdsl_quant.dialects.quant import StoredQuantizedType
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
@@ -229,8 +235,11 @@ class ConvertTFLToStablehloPass(ModulePass):
             if pattern.unsupported and not self.partial:
                 raise PassFailedException(
                     "\n".join(
-                        f"{_error_prefix(kept)}'{op_name(kept)}' op {reason}; use "
-                        "'partial=true' to leave it as it is"
+                        located_message(
+                            kept,
+                            f"'{op_name(kept)}' op {reason}; use 'partial=true' to leave "
+                            "it as it is",
+                        )
                         for kept, reason in pattern.unsupported.items()
                     )
                 )
@@ -245,7 +254,3 @@ class ConvertTFLToStablehloPass(ModulePass):
             place = location_prefix(kept[0].location)
             names = counted_names(kept)
             warn(f"ops without a form in StableHLO stay, found {names}", place)
-
-
-def _error_prefix(op: Operation) -> str:
-    return f"{where}error: " if (where := location_prefix(op.location)) else ""

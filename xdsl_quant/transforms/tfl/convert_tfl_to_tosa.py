@@ -41,7 +41,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_quant import xdsl_patches
-from xdsl_quant.diagnostics import location_prefix, op_name
+from xdsl_quant.diagnostics import located_message, op_name
 from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.transforms.building.arrays import dense_elements
@@ -108,8 +108,7 @@ class ConvertTFLToTosaPass(ModulePass):
 
 
 def _message(op: Operation, words: str) -> str:
-    prefix = f"{prefix}error: " if (prefix := location_prefix(op.location)) else ""
-    return f"{prefix}'{op_name(op)}' op {words}"
+    return located_message(op, f"'{op_name(op)}' op {words}")
 
 
 def _converted(

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_quant.diagnostics import location_prefix
+from xdsl_quant.diagnostics import located_message
 from xdsl_quant.dialects import tfl
 
 Fallback: TypeAlias = tuple[Operation, str]
@@ -80,10 +80,10 @@ def refuse_fallbacks(fallbacks: Sequence[Fallback]) -> None:
     """
     if not fallbacks:
         return
-    lines: list[str] = []
-    for op, reason in fallbacks:
-        prefix = f"{where}error: " if (where := location_prefix(op.location)) else ""
-        lines.append(
-            f"{prefix}'{op.name}' op {reason}; use 'fallback=on' to compute it with floats"
+    remedy = "use 'fallback=on' to compute it with floats"
+    raise PassFailedException(
+        "\n".join(
+            located_message(op, f"'{op.name}' op {reason}; {remedy}")
+            for op, reason in fallbacks
         )
-    raise PassFailedException("\n".join(lines))
+    )

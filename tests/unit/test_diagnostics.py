@@ -1,0 +1,89 @@
+"""Messages about ops and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from xdsl_quant.diagnostics import shortened_message
+from xdsl_quant.dialects.quant.format_types import block_scaled_type
+from xdsl_quant.numerics.formats import FORMATS
+from xdsl_quant.proving import UnsupportedError, provers
+from xdsl_quant.runtime.loading import IRError, apply_passes, parse_module
+
+_WEIGHTS = FORMATS["MXFP4"].quantize(np.ones((512, 512)) + np.eye(512))
+
+LONG = f"tensor<512x512x{block_scaled_type(_WEIGHTS)}>"
+"""A type whose text has thousands of scales."""
+
+DEQUANTIZE = f"""
+func.func @f(%q: {LONG}) -> tensor<512x512xf32> {{
+  %x = quant.dcast %q : {LONG} to tensor<512x512xf32>
+  return %x : tensor<512x512xf32>
+}}
+"""
+
+QUANTIZE = f"""
+func.func @f(%q: {LONG}) -> {LONG} {{
+  %x = quant.qcast %q : {LONG} to {LONG}
+  return %x : {LONG}
+}}
+"""
+
+
+@pytest.mark.parametrize("length", [0, 1, 999])
+def test_text_of_normal_length(length: int):
+    message = f"'{'x' * length}' is not '{'y' * length}'"
+    assert shortened_message(message) == message
+
+
+def test_text_that_is_very_long():
+    message = f"'{'x' * 1000}' is not '{'y' * 500 + 'z' * 500}', but '!a' is"
+    x, y, z = ("".join(letter * 30) for letter in "xyz")
+    assert shortened_message(message) == f"'{x}...{x}' is not '{y}...{z}', but '!a' is"
+
+
+def lower(text: str, pipeline: str) -> Callable[[], object]:
+    return lambda: apply_passes(parse_module(text), pipeline)
+
+
+SHORT = "tensor<512x512x!quant.block_sc...> : tensor<512x16xf8E8M0FNU>>>"
+SHORT_ELEMENT = '!quant.block_scaled<f4E2M1FN:f..."> : tensor<512x16xf8E8M0FNU>>'
+
+
+@pytest.mark.parametrize(
+    ("mistake", "expected"),
+    [
+        (
+            lower(QUANTIZE, "canonicalize"),
+            "module:3:3: error: 'quant.qcast' op operand #0 must be scalar or tensor of "
+            f"floating-point, but got '{SHORT}'",
+        ),
+        (
+            lower(DEQUANTIZE, "quant-casts-to-stablehlo"),
+            "module:3:3: error: 'quant.dcast' op cannot become a StableHLO op: these "
+            "store integers of 2, 4, 8, 16 or 32 bits, with one scale or with one for "
+            f"each index of a dimension, but the type is '{SHORT}'; use 'lower-quant-ops' "
+            "(in the pass quant-casts-to-stablehlo)",
+        ),
+        (
+            lower(DEQUANTIZE, "convert-tfl-to-tosa"),
+            "module:2:1: error: 'func.func' op has elements of type "
+            f"'{SHORT_ELEMENT}', but TOSA has only i1, i8, i16, i32, i64, f16 and f32 "
+            "(in the pass convert-tfl-to-tosa)",
+        ),
+    ],
+)
+def test_messages_about_long_types(mistake: Callable[[], object], expected: str):
+    with pytest.raises(IRError) as raised:
+        mistake()
+    assert str(raised.value) == expected
+
+
+def test_proof_of_a_long_type():
+    with pytest.raises(UnsupportedError) as raised:
+        list(provers(LONG))
+    message = f"'{SHORT_ELEMENT}' is no '!quant.uniform' type"
+    assert str(raised.value) == message
