@@ -87,6 +87,36 @@ def sign_extended(integers: Array, width: int) -> Array:
     return signed << unused >> unused if unused else signed
 
 
+_MANY_LIMITS = 128
+"""From so many on, a binary search is faster than comparisons with all of them."""
+
+_PIECE = 1 << 16
+"""How many numbers are compared at a time, which fit the cache."""
+
+
+def counts_below(limits: Array, numbers: Array) -> NDArray[np.integer]:
+    """
+    For each number, how many limits are less than it.
+
+    Args:
+        limits: numbers in ascending order.
+        numbers: an array of any shape. The result for NaN is not defined.
+
+    Returns:
+        an array in the shape of `numbers`; its dtype is `uint8` if there are few limits.
+    """
+    if limits.size >= _MANY_LIMITS:
+        return np.searchsorted(limits, numbers)
+    # To compare with 15 limits takes an eighth of the time of a binary search.
+    flat = numbers.reshape(-1)
+    counts = np.zeros(flat.size, np.uint8)
+    for start in range(0, flat.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        for limit in limits:
+            counts[piece] += flat[piece] > limit
+    return counts.reshape(numbers.shape)
+
+
 def array_of_bytes(
     shape: tuple[int, ...], dtype: np.dtype[Any], fill: Callable[[Array], object]
 ) -> Array:

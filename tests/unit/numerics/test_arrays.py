@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from xdsl_quant.numerics.arrays import (
     array_of_bytes,
     bytes_of,
+    counts_below,
     numbers,
     sign_extended,
 )
@@ -53,3 +54,27 @@ def test_bytes_of_other_arrays():
     array = np.frombuffer(bytes(range(6)), np.uint8)
     for other in (array[::-1], array[1:], array.reshape(2, 3).T, array.copy()):
         assert bytes_of(other) == other.tobytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 127, 128, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_counts_below(count: int, dtype: type[np.floating[Any]]):
+    """In more than one piece, with numbers that equal a limit and their neighbours."""
+    random = np.random.default_rng(0)
+    limits = np.sort(random.normal(size=count)).astype(dtype)
+    infinity = dtype(np.inf)
+    numbers = np.concatenate(
+        [
+            random.normal(size=100_000).astype(dtype),
+            limits,
+            np.nextafter(limits, infinity),
+            np.nextafter(limits, -infinity),
+            np.array([infinity, -infinity, 0.0, -0.0], dtype),
+        ]
+    )
+    found = counts_below(limits, numbers)
+    assert (found.dtype == np.uint8) == (count < 128)
+    np.testing.assert_array_equal(found, np.searchsorted(limits, numbers))
+    np.testing.assert_array_equal(
+        counts_below(limits, numbers[:6].reshape(2, 3)), found[:6].reshape(2, 3)
+    )

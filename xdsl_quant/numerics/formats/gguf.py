@@ -33,7 +33,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import Array, Floats
+from ..arrays import Array, Floats, counts_below
 from ..small_floats import small_float
 from .bits import Bytes, join_bits, split_bits
 from .block_scaled import (
@@ -232,7 +232,7 @@ class GGUFMXFP4(GGUFFormat):
         magnitudes = element.values[: element.sign_bit].astype(np.float64)
         ties = (magnitudes[1:] + magnitudes[:-1]) / 2
         quotients = blocks / scale.decode(scales)[..., np.newaxis]
-        codes = np.searchsorted(ties, np.abs(quotients)).astype(np.uint8)
+        codes = counts_below(ties, np.abs(quotients)).astype(np.uint8, copy=False)
         codes[(quotients < 0) & (codes > 0)] |= element.sign_bit
         return self._stored(codes.reshape(array.shape), scales)
 

@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import Array
+from ..arrays import Array, counts_below
 from .bits import Bytes, join_bits, split_bits
 from .block_scaled import (
     F32,
@@ -131,7 +131,7 @@ class NF4(Format):
             quotients[-1] = blocks[-1] / divisors[-1]
         elements = np.array(NF4_TABLE, np.float32)
         ties = (elements[:-1] + elements[1:]) / 2
-        codes = _indices(ties, quotients)[: array.size]
+        codes = _codes(ties, quotients)[: array.size]
         counts = [-(-n // b) for n, b in zip(array.shape, block_shape, strict=True)]
         scales = Stored(largest.reshape(counts), "f32")
         if quantizes_scales:
@@ -230,9 +230,9 @@ def _padded(flat: F32, size: int) -> tuple[F32, bool]:
     return np.pad(flat, (0, padding)).reshape(-1, size), padding > 0
 
 
-def _indices(ties: Array, numbers: Array) -> Bytes:
-    """For each number, how many ties are less than it, as a flat array."""
-    return np.asarray(np.searchsorted(ties, numbers.reshape(-1)), np.uint8)
+def _codes(ties: Array, quotients: Array) -> Bytes:
+    """Indices of the nearest elements, for ties the smaller one, as a flat array."""
+    return counts_below(ties, quotients.reshape(-1)).astype(np.uint8, copy=False)
 
 
 def _quantized_scales(
@@ -250,7 +250,7 @@ def _quantized_scales(
         (quotients + np.float32(1)) * np.float32(32767.5) + np.float32(0.5)
     )
     ties = (numbers[:-1].astype(np.float64) + numbers[1:]) / 2
-    codes = _indices(ties, steps.astype(np.float64) / 32767.5 - 1)[: scales.size]
+    codes = _codes(ties, steps.astype(np.float64) / 32767.5 - 1)[: scales.size]
     codes = codes.reshape(scales.shape)
     return _stored_scales(codes, of_blocks, numbers.tolist(), offset)
 
