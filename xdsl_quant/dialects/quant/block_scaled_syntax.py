@@ -9,6 +9,7 @@ block-scaled ::= `block_scaled` `<` storage `:` float-type `:` blocks `,`
 numbers      ::= elements (`as` type)?
 ```
 
+`zero_points` and `offsets` may be in any order.
 `elements` is a builtin attribute: `dense` or `dense_resource` with a tensor type.
 """
 
@@ -53,7 +54,7 @@ class BlockScaledSyntax(TypeSyntax):
                 expected = " or ".join(map(repr, rest)) or "'>'"
                 self.parser.raise_error(f"expected {expected}")
             numbers[name] = self._numbers()
-            del rest[: rest.index(name) + 1]
+            rest.remove(name)
         self._expect(">")
         for name in _OPTIONAL:
             numbers.setdefault(name, NoneAttr())

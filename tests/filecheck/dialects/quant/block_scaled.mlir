@@ -13,7 +13,9 @@ func.func @types(
   // CHECK-SAME: tensor<*x!quant.block_scaled<u4:f32:{0:32}, scales = dense<3> : tensor<16xi6> as !quant.block_scaled<u6:f32:{0:8}, scales = dense<5.000000e-01> : tensor<2xf16>>>>
   %c: tensor<*x!quant.block_scaled<u4:f32:{0:32}, scales = dense<3> : tensor<16xi6> as !super>>,
   // CHECK-SAME: tensor<8x!quant.block_scaled<i8:f32:{0:4}, scales = dense_resource<block_scales> : tensor<2xf16>>>
-  %d: tensor<8x!quant.block_scaled<i8:f32:{0:4}, scales = dense_resource<block_scales> : tensor<2xf16>>>
+  %d: tensor<8x!quant.block_scaled<i8:f32:{0:4}, scales = dense_resource<block_scales> : tensor<2xf16>>>,
+  // CHECK-SAME: !quant.block_scaled<i8:f32:{}, scales = dense<1.000000e+00> : tensor<f16>, zero_points = dense<2> : tensor<i8>, offsets = dense<3.000000e+00> : tensor<f16>>
+  %e: !quant.block_scaled<i8:f32:{}, scales = dense<1.0> : tensor<f16>, offsets = dense<3.0> : tensor<f16>, zero_points = dense<2> : tensor<i8>>
 ) {
   return
 }
