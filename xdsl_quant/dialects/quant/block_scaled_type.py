@@ -271,7 +271,8 @@ class StoredNumbersAttr(ParametrizedAttribute):
                 of a quantized type.
 
         Raises:
-            ValueError: if they are in a resource that is missing or damaged.
+            ValueError: if they are in a resource that is missing or damaged, or has
+                infinities or NaN.
         """
         import numpy as np
 
@@ -284,7 +285,24 @@ class StoredNumbersAttr(ParametrizedAttribute):
             from xdsl_quant.numerics.small_floats import small_float
 
             codes = small_float(name).decode(codes)
-        return codes.astype(np.float64)
+        numbers = codes.astype(np.float64)
+        self._check_resource(numbers)
+        return numbers
+
+    def _check_resource(self, numbers: NDArray[np.float64]) -> None:
+        """Raise a `ValueError` for a resource with numbers that `verify` refuses."""
+        import numpy as np
+
+        elements = self.elements
+        if isinstance(elements, DenseIntOrFPElementsAttr) or isinstance(
+            self.element_type, Float8E8M0FNUType
+        ):
+            return
+        if (wrong := numbers[~np.isfinite(numbers)]).size:
+            raise ValueError(
+                f"block parameters must be finite, but one of resource "
+                f"'{elements.resource_handle.data}' is {wrong[0]}"
+            )
 
     def print_numbers(self, printer: Printer) -> None:
         """Print the elements and, after `as`, the quantized type of stored values."""
@@ -465,7 +483,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
         of the shape `get_scales_shape()`.
 
         Raises:
-            ValueError: if numbers are in a resource that is missing or damaged.
+            ValueError: if numbers are in a resource that is missing or damaged, or has
+                infinities or NaN.
         """
         return {
             name: attr.numbers(self.is_signed)

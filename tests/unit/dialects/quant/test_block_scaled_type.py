@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import (
     i8,
     tf32,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -41,6 +42,7 @@ from xdsl_quant.dialects.quant import (
     StoredNumbersAttr,
     UniformQuantizedType,
 )
+from xdsl_quant.runtime.loading import parse_module
 from xdsl_quant.xdsl_patches import apply
 
 I4 = IntegerType(4)
@@ -265,9 +267,9 @@ def test_compute_type(
          "order, but got 1, 0"),
         ("{0:1, 1:32}", "{0:1, 1:0}", "illegal block size: 0"),
         ("{0:1, 1:32}", "{0:1, -1:1}", "illegal quantized dimension: -1"),
+        ("xf16>>", "xf16>, offsets = dense<1.0> : tensor<8x2xf16>, offsets = 1>",
+         "expected 'zero_points'"),
         ("xf16>>", "xf16>, zeros = 1>", "expected 'zero_points' or 'offsets'"),
-        ("xf16>>", "xf16>, offsets = dense<1.0> : tensor<8x2xf16>, zero_points = 1>",
-         "expected '>'"),
         ("xf16>>", "xf16>, offsets = dense<1.0> : tensor<8xf16>>", "offsets must have "
          "the shape of scales, 'tensor<8x2xf16>', but got 'tensor<8xf16>'"),
         ("xf16>>", "xf16> as i8>", "expected a quantized type with a scale, but got "
@@ -301,6 +303,61 @@ def test_floats_without_numbers(element_type: AnyFloat):
 def test_nan_of_exponents_is_allowed():
     text = "!quant.block_scaled<i4:f32:{}, scales = dense<0xFF> : tensor<f8E8M0FNU>>"
     assert np.isnan(_parsed(text).get_numbers()["scales"])
+
+
+def _with_resource(text: str, key: str, data: str) -> BlockScaledQuantizedType:
+    module = parse_module(
+        f"""func.func private @f({text})
+        {{-# dialect_resources: {{ builtin: {{ {key}: "0x01000000{data}" }} }} #-}}"""
+    )
+    (function,) = module.ops
+    assert isinstance(function, FuncOp)
+    (type_,) = function.function_type.inputs
+    assert isinstance(type_, BlockScaledQuantizedType)
+    return type_
+
+
+@pytest.mark.parametrize(
+    ("element_type", "data", "found"),
+    [
+        ("f16", "007E0040", "nan"),
+        ("f16", "0040007C", "inf"),
+        ("bf16", "004080FF", "-inf"),
+        ("f8E4M3FN", "407F", "nan"),
+    ],
+)
+@pytest.mark.parametrize("name", ["scales", "zero_points", "offsets"])
+def test_resource_with_numbers_that_are_not_finite(
+    name: str, element_type: str, data: str, found: str
+):
+    key = f"{found}_{element_type}_{name}".replace("-", "minus_")
+    numbers = {"scales": f"dense<1.0> : tensor<2x{element_type}>"}
+    numbers[name] = f"dense_resource<{key}> : tensor<2x{element_type}>"
+    parts = ", ".join(f"{part} = {text}" for part, text in numbers.items())
+    type_ = f"!quant.block_scaled<i4:f32:{{1:2}}, {parts}>"
+    block_scaled = _with_resource(type_, key, data)
+    message = (
+        rf"^block parameters must be finite, but one of resource '{key}' is {found}$"
+    )
+    with pytest.raises(ValueError, match=message):
+        block_scaled.get_numbers()
+
+
+def test_nan_of_exponents_in_a_resource_is_allowed():
+    type_ = (
+        "!quant.block_scaled<i4:f32:{0:2}, scales = dense_resource<nan_exponents> : "
+        "tensor<2xf8E8M0FNU>>"
+    )
+    block_scaled = _with_resource(type_, "nan_exponents", "FF7F")
+    np.testing.assert_array_equal(block_scaled.get_numbers()["scales"], [np.nan, 1])
+
+
+def test_order_of_optional_parameters():
+    parts = re.fullmatch("(.*)(, zero_points = .*)(, offsets = .*)>", WITH_ALL)
+    assert parts is not None
+    swapped = f"{parts[1]}{parts[3]}{parts[2]}>"
+    assert swapped != WITH_ALL
+    assert str(_parsed(swapped)) == WITH_ALL
 
 
 def test_missing_resource():

@@ -323,6 +323,22 @@ def test_missing_resource_is_a_located_message():
         run_function(text, "dequantize", np.ones(SHAPE, np.int8))
 
 
+def test_infinite_scale_of_a_resource_is_a_located_message():
+    resource = "dense_resource<infinite_scales> : tensor<2x3xf16>"
+    text = f"""
+    {functions(block_type("i4", "f32", resource))}
+    {{-# dialect_resources: {{
+      builtin: {{ infinite_scales: "0x0200000000400040007C004000400040" }}
+    }} #-}}"""
+    message = "block parameters must be finite, but one of resource '.*' is inf"
+    with pytest.raises(
+        PassFailedException, match=rf"module:\d+:\d+: error: .* op .*{message}"
+    ):
+        LowerQuantOpsPass().apply(Context(), parse_module(text))
+    with pytest.raises(InterpretationError, match=rf"'quant.dcast' op.*: {message}"):
+        run_function(text, "dequantize", np.ones(SHAPE, np.int8))
+
+
 def test_many_blocks():
     """4096 x 4096 elements in blocks of 32."""
     rng = np.random.default_rng(0)
