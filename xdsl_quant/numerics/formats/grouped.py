@@ -61,7 +61,7 @@ class GroupFormat(Format):
         are quotients by this scale, rounded half to even.
 
         GPTQ and AWQ choose elements and scales with calibration data; to pack what they
-        chose, make a `BlockScaled` of it.
+        chose, make a `BlockScaled` of it, with scales and zero points as `Stored`.
 
         Args:
             values: finite weights, outputs by inputs, which are rounded to f32.
