@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from xdsl_quant.diagnostics import location_prefix, op_name
 from xdsl_quant.dialects.quant import (
-    StoredQuantizedType,
+    QuantizedType,
     UniformQuantizedSubChannelType,
 )
 from xdsl_quant.dialects.quant.traits import (
@@ -38,12 +38,14 @@ from xdsl_quant.dialects.quant.traits import (
 )
 from xdsl_quant.dialects.quant.types import (
     PerAxisType,
+    PerTensorType,
     ScaledQuantizedType,
     scalar_or_element_type,
 )
 from xdsl_quant.dialects.tfl.attributes import ConstBytesAttr
 from xdsl_quant.dialects.tfl.constants import ConstOp, NoValueOp, QConstOp
 from xdsl_quant.dialects.tfl.control_flow import IfOp
+from xdsl_quant.transforms.building.arrays import shortened
 from xdsl_quant.xdsl_patches.resources import resource_data
 
 from .importer import ELEMENT_TYPES, SUBGRAPH_FIELDS
@@ -67,6 +69,11 @@ from .writer import write_model
 _TENSOR_TYPES: Mapping[Attribute, str] = {
     type_: name for name, type_ in ELEMENT_TYPES.items()
 }
+
+_QUANTIZED_HINT = (
+    "; use '!quant.uniform' with i4, i8, i16 or i32 storage and per-tensor or per-axis "
+    "scales"
+)
 
 _STATES: Mapping[str, Sequence[int]] = {
     "SVDF": (4,),
@@ -163,14 +170,15 @@ def _fail(op: Operation, message: str) -> TFLiteFileError:
 
 
 def _tensor_type(type_: Attribute) -> str | None:
-    """The name of the type of the elements of a tensor in a file."""
+    """The name of the type of the elements of a tensor in a file; `None` if it has none."""
     element_type = scalar_or_element_type(type_)
-    if isinstance(element_type, StoredQuantizedType):
-        width = element_type.storage_type_integral_width
-        sign = "" if element_type.is_signed else "U"
-        name = f"{sign}INT{width}"
-        return name if name in ELEMENT_TYPES else None
-    return _TENSOR_TYPES.get(element_type)
+    if not isinstance(element_type, PerTensorType | PerAxisType):
+        return _TENSOR_TYPES.get(element_type)
+    if not element_type.has_integer_storage:
+        return None
+    sign = "" if element_type.is_signed else "U"
+    name = f"{sign}INT{element_type.storage_type_integral_width}"
+    return name if name in ELEMENT_TYPES else None
 
 
 def _quantization(type_: Attribute) -> Quantization | None:
@@ -276,7 +284,9 @@ class _FunctionExporter:
                 op, "has a sub-channel type, which no file has; use per-axis scales"
             )
         if (type_name := _tensor_type(type_)) is None:
-            raise _fail(op, f"has type '{type_}', which no file has")
+            is_quantized = QuantizedType.get_quantized_element_type(type_) is not None
+            hint = _QUANTIZED_HINT if is_quantized else ""
+            raise _fail(op, f"has type '{shortened(type_)}', which no file has{hint}")
         shape = type_.get_shape() if isinstance(type_, TensorType) else ()
         signature = None
         if DYNAMIC_INDEX in shape:

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import InterpretationError
 
@@ -33,6 +34,7 @@ from xdsl_quant.runtime.loading import (
     multiverse_context,
     parse_module,
 )
+from xdsl_quant.transforms.building.arrays import shortened
 
 from .litert import LiteRT
 
@@ -586,6 +588,38 @@ def test_modules_that_no_file_can_have(text: str, message: str):
     with pytest.raises(TFLiteFileError) as e:
         write_tflite(module)
     assert str(e.value) == message
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "!quant.uniform<f8E4M3FN:f32, 5.000000e-01>",
+        "!quant.uniform<f8E5M2:f32:0, {5.000000e-01, 2.500000e-01}>",
+        "!quant.uniform<f4E2M1FN:f32, 5.000000e-01>",
+        "!quant.uniform<!quant.quantile<ui2:f16, {0.0, 1.0, 2.0, 3.0}>:f32, 5.000000e-01>",
+        "!quant.block_scaled<i8:f32:{}, scales = dense<5.000000e-01> : tensor<f32>>",
+        "!quant.block_scaled<f4E2M1FN:f32:{}, scales = dense<5.000000e-01> : tensor<f32>>",
+        "!quant.any<i8:f32>",
+        "!quant.uniform<i7:f32, 5.000000e-01>",
+        "!quant.calibrated<f32<-1.0:1.0>>",
+    ],
+)
+def test_quantized_types_that_no_file_can_have(type_: str):
+    """Their stored values would be those of integers, and their scales would be lost."""
+    type_ = f"tensor<2x4x{type_}>"
+    module = parse_module(
+        f"func.func @main(%a: {type_}) -> {type_} {{\n  func.return %a : {type_}\n}}",
+        "m.mlir",
+    )
+    with pytest.raises(TFLiteFileError) as e:
+        write_tflite(module)
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    text = shortened(function.args[0].type)
+    assert str(e.value) == (
+        f"m.mlir:1:1: error: 'func.func' op has type '{text}', which no file has; use "
+        "'!quant.uniform' with i4, i8, i16 or i32 storage and per-tensor or per-axis scales"
+    )
 
 
 def test_locations_are_names_of_tensors():
