@@ -10,7 +10,7 @@ that are described here:
 | `i1` | `bool` | |
 | `i4`, `i8`, ... | the smallest of `int8` to `int64` that holds them | sign extended |
 | `index` | `int64` | |
-| `f8E4M3FN`, ..., also as storage | that of `ml_dtypes` | also `uint8` codes |
+| `f8E4M3FN`, ..., also as storage | that of `ml_dtypes` | `uint8` arrays are codes |
 | quantized, a table as storage | like `i` or `u` storage | indices |
 | quantized, `i` storage | like the signless type, `int8` for one bit | sign extended |
 | quantized, `u` storage | `uint8`, `uint16` or `uint32` | zero extended |
@@ -37,7 +37,7 @@ from xdsl_quant.dialects.quant.ops import has_signless_integers
 from xdsl_quant.dialects.quant.types import StoredQuantizedType, scalar_or_element_type
 from xdsl_quant.numerics.arrays import check_unmasked, sign_extended
 from xdsl_quant.numerics.float_dtypes import rounded
-from xdsl_quant.numerics.small_floats import SMALL_FLOATS
+from xdsl_quant.numerics.small_floats import SMALL_FLOATS, SmallFloat
 from xdsl_quant.transforms.building.arrays import (
     integer_width,
     numpy_dtype,
@@ -54,7 +54,8 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
 
     It is `value` itself or a view of it wherever possible. An array for a signless
     integer type may be signed or unsigned, as it is taken for its bits. Plain Python
-    numbers and lists of them are converted: floats are rounded, integers must fit.
+    numbers and lists of them are values, never codes, and are converted: floats are
+    rounded and must not exceed the type, integers must fit.
     A dynamic size takes any size, an unranked tensor any rank.
 
     Args:
@@ -79,8 +80,9 @@ def check_argument(value: ArrayLike, type_: Attribute, name: str) -> NDArray[Any
         raise TypeError(
             f"{name} is a truth value, but '{shortened(type_)}' takes numbers"
         )
-    if dtype.kind not in "biu":
-        return _to_floats(array, dtype, type_, name)
+    format = SMALL_FLOATS.get(_stored_name(type_))
+    if format is not None or dtype.kind not in "biu":
+        return _to_floats(array, dtype, format, type_, name)
     return _to_integers(array, dtype, type_, name)
 
 
@@ -219,11 +221,25 @@ def _array_of_numbers(value: ArrayLike, type_: Attribute, name: str) -> NDArray[
 
 
 def _to_floats(
-    array: NDArray[Any], dtype: np.dtype[Any], type_: Attribute, name: str
+    array: NDArray[Any],
+    dtype: np.dtype[Any],
+    format: SmallFloat | None,
+    type_: Attribute,
+    name: str,
 ) -> NDArray[Any]:
     doubles = array.astype(np.float64)
-    floats = rounded(doubles, dtype)
-    does_not_fit = np.isfinite(doubles) & ~np.isfinite(floats)
+    if format is None:
+        floats = numbers = rounded(doubles, dtype)
+    else:
+        # Without `ml_dtypes` the dtype is that of codes.
+        codes = format.encode(doubles)
+        floats, numbers = codes.view(dtype), format.decode(codes)
+    was_nan, is_nan = np.isnan(doubles), np.isnan(numbers)
+    if (was_nan & ~is_nan).any():
+        raise ValueError(f"{name} contains nan, but '{shortened(type_)}' has no NaN")
+    does_not_fit = (is_nan & ~was_nan) | (np.isinf(numbers) != np.isinf(doubles))
+    if format is not None and format.overflow == format.largest_code:
+        does_not_fit |= np.abs(doubles) > format.largest
     if does_not_fit.any():
         raise ValueError(
             f"{name} contains {doubles[does_not_fit][0]}, which is too large for "
@@ -242,8 +258,8 @@ def _to_integers(
     if dtype.kind == "b":
         _check_range(array.astype(np.int64), 1, False, type_, name)
         return array.astype(np.bool_)
-    # Without `ml_dtypes` there are codes of small floats.
-    width = integer_width(type_) or SMALL_FLOATS[_stored_name(type_)].bits
+    width = integer_width(type_)
+    assert width is not None
     hint = ""
     if dtype.kind == "i" and is_signless(type_) and _are_unsigned(array, width):
         hint = f", or an array of u{dtype} for unsigned numbers"

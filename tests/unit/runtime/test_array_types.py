@@ -1,5 +1,6 @@
 """Which arrays are values of which types."""
 
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from xdsl_quant.dialects.quant import Quant
+from xdsl_quant.numerics.float_dtypes import code_dtype, float_dtype
 from xdsl_quant.runtime.array_types import check_argument, shape_text
 from xdsl_quant.transforms.building.arrays import shortened
 
@@ -192,6 +194,20 @@ def test_floats_from_a_file():
         (True, "f32", TypeError, "is a truth value, but 'f32' takes numbers"),
         (1e39, "f32", ValueError, "contains 1e+39, which is too large for 'f32'"),
         (65520.0, "f16", ValueError, "contains 65520.0, which is too large for 'f16'"),
+        (9, uniform("f4E2M1FN"), ValueError, "contains 9.0, which is too large for "),
+        (-6.5, uniform("f4E2M1FN"), ValueError, "contains -6.5, which is too large"),
+        (np.inf, uniform("f4E2M1FN"), ValueError, "contains inf, which is too large"),
+        (np.nan, uniform("f4E2M1FN"), ValueError, "contains nan, but '!quant.uniform<"),
+        (1000, uniform("f8E4M3FN"), ValueError, "contains 1000.0, which is too large"),
+        (-np.inf, uniform("f8E4M3FN"), ValueError, "contains -inf, which is too large"),
+        (1e6, uniform("f8E5M2"), ValueError, "contains 1000000.0, which is too large"),
+        (
+            [np.nan],
+            "tensor<1xf4E2M1FN>",
+            ValueError,
+            "contains nan, but 'tensor<1xf4E2M1FN>' has no NaN",
+        ),
+        (8, "f4E2M1FN", ValueError, "contains 8.0, which is too large for 'f4E2M1FN'"),
         ("1.5", "f32", TypeError, "is a str but no array, number or list of numbers"),
         (
             None,
@@ -212,6 +228,32 @@ def test_mistakes(value: Any, text: str, error: type[Exception], message: str):
         accept(value, text)
     assert str(caught.value).startswith(f"argument 'x' {message}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("has_ml_dtypes", [True, False])
+@pytest.mark.parametrize(
+    ("storage", "values", "codes"),
+    [
+        ("f4E2M1FN", [1, -6, 2.4], [0x2, 0xF, 0x4]),
+        ("f8E4M3FN", [1, 448, np.nan], [0x38, 0x7E, 0x7F]),
+        ("f8E5M2", [1, -np.inf, 57344], [0x3C, 0xFC, 0x7B]),
+    ],
+)
+def test_numbers_in_a_list_are_values(
+    storage: str,
+    values: list[float],
+    codes: list[int],
+    has_ml_dtypes: bool,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    if not has_ml_dtypes:
+        code_dtype.cache_clear()
+        float_dtype.cache_clear()
+        monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    array = accept(values, f"tensor<3x{uniform(storage)}>")
+    code_dtype.cache_clear()
+    assert (array.dtype == np.uint8) is not has_ml_dtypes
+    np.testing.assert_array_equal(array.view(np.uint8), np.array(codes, np.uint8))
 
 
 @pytest.mark.parametrize(
