@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -10,11 +11,20 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xdsl_quant.diagnostics import op_name, warn
-from xdsl_quant.dialects.quant import RegionOp, StatisticsOp, StatisticsRefOp
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    RegionOp,
+    ScaledQuantizedType,
+    StatisticsOp,
+    StatisticsRefOp,
+)
 from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization_trait
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
 from .kernel_matching import COMPUTATIONS, DIALECTS_OF_CONTROL_FLOW, is_constant
+
+ParametersType: TypeAlias = ScaledQuantizedType | BlockScaledQuantizedType
+"""A specification with the parameters of a cast."""
 
 _DIALECTS_OF_BODIES = ("linalg", "stablehlo", "tensor")
 """Dialects whose ops have regions that compute single elements."""

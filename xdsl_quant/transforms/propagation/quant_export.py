@@ -35,17 +35,17 @@ from xdsl_quant.dialects.quant import (
     CalibratedQuantizedType,
     NoQuantizedType,
     RegionOp,
-    ScaledQuantizedType,
 )
 from xdsl_quant.transforms.statistics.quant_convert_const import QuantizeConstant
 from xdsl_quant.xdsl_patches import patched_pass
 
 from .export.codegen import CodegenExport
 from .export.fixed import FixedExport
-from .export.reasons import StaysInFloat
+from .export.reasons import StaysInFloat, UnsupportedParameters
 from .export.wide_biases import widen_biases
 from .kernel_matching import is_constant
 from .module_kernels import (
+    ParametersType,
     float_ops_of,
     has_floats,
     kernels_of,
@@ -61,7 +61,7 @@ RESCALES = "quant.rescales"
 """The attribute of a module that says how many rescales there are."""
 
 
-_DECIDED = ScaledQuantizedType | NoQuantizedType
+_DECIDED = ParametersType | NoQuantizedType
 _UNDECIDED = AnyQuantizedType | CalibratedQuantizedType
 
 
@@ -119,6 +119,7 @@ class QuantExportPass(ModulePass):
             if export.regions:
                 # Otherwise what an earlier run says still holds.
                 op.attributes[RESCALES] = _rescales(export)
+        _warn_of_unsupported_parameters(export)
         if export.in_float:
             op.attributes[FLOAT_KERNELS] = ArrayAttr(
                 map(StringAttr, _descriptions(export.in_float))
@@ -150,7 +151,7 @@ def _warn_without_parameters(module: ModuleOp) -> None:
         and every
         and (
             any(isinstance(spec, _UNDECIDED) for spec in every)
-            or not any(isinstance(spec, ScaledQuantizedType) for spec in every)
+            or not any(isinstance(spec, ParametersType) for spec in every)
         )
     ):
         warn(
@@ -158,6 +159,23 @@ def _warn_without_parameters(module: ModuleOp) -> None:
             "'quant-propagate' decides them",
             location_prefix(kernels[0].location),
         )
+
+
+def _warn_of_unsupported_parameters(export: FixedExport | CodegenExport) -> None:
+    """Say on standard error which kernels have parameters, and stay in floating point."""
+    unsupported = [
+        (region, reason)
+        for region, reason in export.in_float.items()
+        if isinstance(reason, UnsupportedParameters)
+    ]
+    if not unsupported:
+        return
+    region, reason = unsupported[0]
+    warn(
+        f"{len(unsupported)} of {len(export.regions)} kernels stay in floating point "
+        f"between casts: {reason}; '{FLOAT_KERNELS}' lists them",
+        location_prefix(region.location),
+    )
 
 
 def _descriptions(in_float: Mapping[RegionOp, StaysInFloat]) -> Iterator[str]:

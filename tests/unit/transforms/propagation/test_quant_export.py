@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import PassFailedException
 
 from tests.unit.frontends.tflite.litert import LiteRT
@@ -237,6 +238,71 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
         "model.mlir:4:3: warning: no kernel is quantized, found 2 with ports without "
         "parameters; 'quant-propagate' decides them\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason"),
+    [
+        (
+            "!quant.uniform<f8E4M3FN:f32, 5.000000e-01>",
+            "unsupported storage type 'f8E4M3FN', expected an integer type",
+        ),
+        (
+            "!quant.block_scaled<i8:f32:{}, scales = dense<5.000000e-01> : tensor<f32>>",
+            "unsupported type '!quant.block_scaled', expected '!quant.uniform'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["fixed", "codegen"])
+def test_parameters_without_integer_arithmetic(
+    type_: str,
+    reason: str,
+    mode: Literal["fixed", "codegen"],
+    capsys: pytest.CaptureFixture[str],
+):
+    """The casts that the specifications stand for stay, and the pass says so."""
+    text = f"""
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %0 = quant.region "add" (%p = %x : tensor<4xf32> as {type_})
+      -> (tensor<4xf32> as {type_}) {{
+    %r = stablehlo.add %p, %p : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }}
+  func.return %0 : tensor<4xf32>
+}}
+"""
+    module = parse_module(text, "model.mlir")
+    QuantExportPass(mode).apply(Context(), module)
+    assert capsys.readouterr().err == (
+        "model.mlir:3:3: warning: 1 of 1 kernels stay in floating point between casts: "
+        f"{reason}; 'quant.float_kernels' lists them\n"
+    )
+    function = module.body.block.first_op
+    assert isinstance(function, FuncOp)
+    casts = [op.name for op in function.body.block.ops]
+    pair = ["quant.qcast", "quant.dcast"]
+    assert casts == [*pair, "stablehlo.add", *pair, "func.return"]
+    assert f"quant.qcast %x : tensor<4xf32> to tensor<4x{type_}>" in str(module)
+
+
+def test_block_scaled_constant():
+    """A constant of a quantized kernel does not lose its block scales."""
+    text = """
+!u = !quant.uniform<i8:f32, 0.5>
+!b = !quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f32>>
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<0.3> : tensor<4xf32>
+  %0 = quant.region "add" (%p = %x : tensor<4xf32> as !u, %q = %c : tensor<4xf32> as !b)
+      -> (tensor<4xf32> as !u) {
+    %r = stablehlo.add %p, %q : tensor<4xf32>
+    quant.return %r : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+"""
+    module = parse_module(text, "model.mlir")
+    QuantExportPass().apply(Context(), module)
+    assert "stablehlo.add %1, %c : tensor<4xf32>" in str(module)
 
 
 def test_fully_quantized():

@@ -72,13 +72,13 @@ from xdsl_quant.transforms.building.builder import (
     shape_of,
 )
 
-from ..module_kernels import has_floats, ports_of
+from ..module_kernels import ParametersType, has_floats, ports_of
 from .constants import Constant, Empty, constant_numbers, constant_or_empty
 from .integer_kernels import IntegerKernel, Value, multiplies
 from .integers import Integers, Port
 from .loops import Loop
 from .order import check_constants, check_operands, cuts_off
-from .reasons import ResultOutOfRange, StaysInFloat, reason_of
+from .reasons import ResultOutOfRange, StaysInFloat, check_parameters, reason_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,6 +200,7 @@ class CodegenExport:
         return self.reference.in_float.get(self.reference.regions[index])
 
     def _integer_kernel(self, index: int, region: RegionOp) -> None:
+        check_parameters(region)
         for value, spec in ports_of(region):
             if (
                 has_floats(value)
@@ -525,7 +526,7 @@ def _is_scaled(spec: Attribute) -> TypeIs[ScaledQuantizedType]:
 
 def _rounded(builder: LoweringBuilder, value: SSAValue, spec: Attribute) -> SSAValue:
     """Floats as what a type without an integer form makes of them."""
-    if not _is_scaled(spec):
+    if not isinstance(spec, ParametersType):
         return value
     type_ = with_element_type(value.type, spec)
     quantized = builder.op(QuantizeCastOp, (value,), type_)

@@ -11,9 +11,10 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
     QuantizedType,
     RegionOp,
-    ScaledQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
+
+from .reasons import UnsupportedParameters, check_parameters
 
 
 class Words:
@@ -72,16 +73,13 @@ _WORDS = {"tfl": _TFLWords(), "stablehlo": _StableHLOWords()}
 
 
 def words_of(region: RegionOp) -> Words:
-    specs = (*region.input_specs, *region.output_specs)
-    if not all(map(_has_integers, specs)):
-        # No other dialect has casts to floats and tables.
+    try:
+        check_parameters(region)
+    except UnsupportedParameters:
+        # No other dialect has casts to floats, tables and block-scaled types.
         return QUANT_WORDS
     dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
     return next((_WORDS[name] for name in dialects if name in _WORDS), QUANT_WORDS)
-
-
-def _has_integers(spec: Attribute) -> bool:
-    return not isinstance(spec, ScaledQuantizedType) or spec.has_integer_storage
 
 
 def is_quantized(type_: Attribute) -> bool:

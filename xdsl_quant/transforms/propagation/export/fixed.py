@@ -34,12 +34,12 @@ from xdsl_quant.dialects.quant.traits import CastsQuantization, has_quantization
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.transforms.propagation.kernel_matching import is_constant
 
-from ..module_kernels import has_floats, ports_of
+from ..module_kernels import ParametersType, has_floats, ports_of
 from .constant_ranges import has_nan
 from .dialect_casts import QUANT_WORDS, Words, words_of
 from .order import check_operands, cuts_off
 from .quantized_kernels import QuantizedKernel
-from .reasons import ResultOutOfRange, StaysInFloat
+from .reasons import ResultOutOfRange, StaysInFloat, check_parameters
 
 
 class FixedExport:
@@ -89,7 +89,7 @@ class FixedExport:
         specs = region.output_specs
         for old, new, spec in zip(region.results, results, specs, strict=True):
             new.name_hint = new.name_hint or old.name_hint
-            if isinstance(spec, ScaledQuantizedType) and not has_floats(new):
+            if isinstance(spec, ParametersType) and not has_floats(new):
                 self.stored[old] = {spec: new}
                 self.words[old] = kernel.words
             else:
@@ -98,12 +98,8 @@ class FixedExport:
     def _quantized_kernel(
         self, region: RegionOp
     ) -> tuple[QuantizedKernel, Sequence[SSAValue]]:
+        check_parameters(region)
         words = words_of(region)
-        for _, spec in ports_of(region):
-            if isinstance(spec, ScaledQuantizedType) and (
-                (reason := spec.unsupported_storage) is not None
-            ):
-                raise StaysInFloat(reason)
         if words is QUANT_WORDS:
             raise StaysInFloat("the dialect of its ops has no quantized ops")
         for value, spec in ports_of(region):
@@ -137,7 +133,7 @@ class FixedExport:
         ):
             if value in self.out_of_range and cuts_off(spec, self.out_of_range[value]):
                 pass
-            elif isinstance(spec, ScaledQuantizedType) and (
+            elif isinstance(spec, ParametersType) and (
                 not is_constant(value) or _as_stored(value, spec) is not None
             ):
                 value = kernel.expressed(self._quantized(value, spec, kernel.words))
@@ -149,7 +145,7 @@ class FixedExport:
     # Values of the module
 
     def _quantized(
-        self, value: SSAValue, spec: ScaledQuantizedType, words: Words
+        self, value: SSAValue, spec: ParametersType, words: Words
     ) -> SSAValue:
         """A value with this element type: all kernels that take it share a cast."""
         known = self.stored.setdefault(value, {})
@@ -184,7 +180,7 @@ class FixedExport:
         return known[expressed]
 
 
-def _as_stored(value: SSAValue, spec: ScaledQuantizedType) -> SSAValue | None:
+def _as_stored(value: SSAValue, spec: ParametersType) -> SSAValue | None:
     """What a value is the dequantization of, if that has an element type."""
     op = value.owner
     if not isinstance(op, Operation) or not has_quantization_trait(

@@ -39,7 +39,7 @@ from xdsl_quant.dialects.quant.types import (
 )
 from xdsl_quant.transforms.building.builder import shape_of
 
-from ..module_kernels import has_floats
+from ..module_kernels import ParametersType, has_floats
 from .constant_ranges import fits, is_exact
 from .dialect_casts import Words, is_quantized
 from .order import applied_op, check_not_cut_off, keeps_order, out_of_range, stored_as
@@ -177,7 +177,7 @@ class QuantizedKernel:
     def _returned(self) -> Sequence[SSAValue]:
         returned = [self.values[value] for value in self.region.returned]
         return [
-            self._as(value, spec) if isinstance(spec, ScaledQuantizedType) else value
+            self._as(value, spec) if isinstance(spec, ParametersType) else value
             for value, spec in zip(returned, self.region.output_specs, strict=True)
         ]
 

@@ -6,10 +6,19 @@ from xdsl.dialects.builtin import NameLoc
 from xdsl.ir import Operation
 
 from xdsl_quant.diagnostics import sentence_of
+from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
+    RegionOp,
+    ScaledQuantizedType,
+)
 
 
 class StaysInFloat(Exception):
     """Why a kernel stays in floating point."""
+
+
+class UnsupportedParameters(StaysInFloat):
+    """Why a kernel whose ports have parameters is not computed with stored values."""
 
 
 class ResultOutOfRange(StaysInFloat):
@@ -22,6 +31,23 @@ class ResultOutOfRange(StaysInFloat):
         super().__init__(message)
         self.number = number
         """One of these numbers."""
+
+
+def check_parameters(region: RegionOp) -> None:
+    """
+    Raises:
+        UnsupportedParameters: if stored values of a port are not integers with scales and
+            zero points alone.
+    """
+    for spec in region.specs:
+        if isinstance(spec, BlockScaledQuantizedType):
+            raise UnsupportedParameters(
+                "unsupported type '!quant.block_scaled', expected '!quant.uniform'"
+            )
+        if isinstance(spec, ScaledQuantizedType) and (
+            (reason := spec.unsupported_storage) is not None
+        ):
+            raise UnsupportedParameters(reason)
 
 
 def reason_of(error: Exception, name: str) -> str:
