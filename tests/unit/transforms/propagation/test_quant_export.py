@@ -166,7 +166,7 @@ func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
 
 REASONS = (
     "kernel 'sin': a port has the specification 'f32'",
-    "kernel 'negf': the dialect of its ops has no quantized ops",
+    "kernel 'negf': the dialect of its ops has no quantized ops of these types",
 )
 
 

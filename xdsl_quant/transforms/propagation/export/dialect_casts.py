@@ -11,10 +11,11 @@ from xdsl_quant.dialects.quant import (
     QuantizeCastOp,
     QuantizedType,
     RegionOp,
+    ScaledQuantizedType,
 )
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 
-from .reasons import UnsupportedParameters, check_parameters
+from ..module_kernels import ParametersType
 
 
 class Words:
@@ -23,12 +24,26 @@ class Words:
     has_accumulators = False
     """Whether accumulators of 32 bits are values."""
 
+    def accepts(self, _element_type: QuantizedType) -> bool:
+        """Whether casts of the dialect have values of a type."""
+        return True
+
     def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
         """Ops the last of which gives a float or quantized value another type."""
-        if not is_quantized(value.type):
-            return (QuantizeCastOp(value, type_),)
-        expressed = self.expressed(value)
-        return expressed, QuantizeCastOp(expressed.results[0], type_)
+        element_type = scalar_or_element_type(value.type)
+        if not isinstance(element_type, QuantizedType) or self._requantizes(
+            element_type
+        ):
+            return (self._quantize(value, type_),)
+        expressed = QUANT_WORDS.expressed(value)
+        return expressed, self._quantize(expressed.results[0], type_)
+
+    def _requantizes(self, _element_type: QuantizedType) -> bool:
+        """Whether the op that quantizes floats takes stored values of a type, too."""
+        return False
+
+    def _quantize(self, value: SSAValue, type_: Attribute) -> Operation:
+        return QuantizeCastOp(value, type_)
 
     def expressed(self, value: SSAValue) -> Operation:
         """The op that gives the floats of a quantized value."""
@@ -36,13 +51,21 @@ class Words:
 
 
 class _TFLWords(Words):
-    def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
+    def accepts(self, element_type: QuantizedType) -> bool:
+        return (
+            isinstance(element_type, ScaledQuantizedType)
+            and element_type.has_integer_storage
+        )
+
+    def _requantizes(self, element_type: QuantizedType) -> bool:
+        return self.accepts(element_type)
+
+    def _quantize(self, value: SSAValue, type_: Attribute) -> Operation:
         from xdsl_quant.dialects.tfl.elementwise import QuantizeOp
 
-        op = QuantizeOp.create(
+        return QuantizeOp.create(
             operands=[value], result_types=[type_], properties={"qtype": type_}
         )
-        return (op,)
 
     def expressed(self, value: SSAValue) -> Operation:
         from xdsl_quant.dialects.tfl.elementwise import DequantizeOp
@@ -55,10 +78,18 @@ class _TFLWords(Words):
 class _StableHLOWords(Words):
     has_accumulators = True
 
-    def quantized(self, value: SSAValue, type_: Attribute) -> Sequence[Operation]:
+    def accepts(self, element_type: QuantizedType) -> bool:
+        from xdsl_quant.dialects.stablehlo.tensor_kinds import element_kind
+
+        return element_kind(element_type) is not None
+
+    def _requantizes(self, element_type: QuantizedType) -> bool:
+        return self.accepts(element_type)
+
+    def _quantize(self, value: SSAValue, type_: Attribute) -> Operation:
         from xdsl_quant.dialects.stablehlo.elementwise import UniformQuantizeOp
 
-        return (UniformQuantizeOp.create(operands=[value], result_types=[type_]),)
+        return UniformQuantizeOp.create(operands=[value], result_types=[type_])
 
     def expressed(self, value: SSAValue) -> Operation:
         from xdsl_quant.dialects.stablehlo.elementwise import UniformDequantizeOp
@@ -73,13 +104,11 @@ _WORDS = {"tfl": _TFLWords(), "stablehlo": _StableHLOWords()}
 
 
 def words_of(region: RegionOp) -> Words:
-    try:
-        check_parameters(region)
-    except UnsupportedParameters:
-        # No other dialect has casts to floats, tables and block-scaled types.
-        return QUANT_WORDS
+    """The casts of the dialect of the ops, if it has those of all ports."""
     dialects = (op.name.partition(".")[0] for op in region.body.block.ops)
-    return next((_WORDS[name] for name in dialects if name in _WORDS), QUANT_WORDS)
+    words = next((_WORDS[name] for name in dialects if name in _WORDS), QUANT_WORDS)
+    specs = (spec for spec in region.specs if isinstance(spec, ParametersType))
+    return words if all(map(words.accepts, specs)) else QUANT_WORDS
 
 
 def is_quantized(type_: Attribute) -> bool:
