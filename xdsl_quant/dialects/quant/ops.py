@@ -6,6 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
+from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     AnyFloat,
     IntegerType,
@@ -47,6 +48,12 @@ def has_floats(type_: Attribute) -> bool:
 
 def _has_quantized(type_: Attribute) -> bool:
     return isinstance(scalar_or_element_type(type_), QuantizedType)
+
+
+def _has_float_storage(type_: Attribute) -> TypeIs[StoredQuantizedType]:
+    return isinstance(type_, StoredQuantizedType) and isinstance(
+        type_.storage_type, FloatStorageType
+    )
 
 
 FLOAT = TypeKind("scalar or tensor of floating-point", has_floats)
@@ -94,9 +101,9 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
     INVERSE: ClassVar[str]
     """The name of the op that reverses this one."""
 
-    MISMATCH: ClassVar[str] = (
-        "expressed type in quantized type expected to match float type"
-    )
+    def _mismatch(self, quantized: QuantizedType, other: Attribute) -> str:
+        """What is wrong with element types that do not belong together."""
+        return "expressed type in quantized type expected to match float type"
 
     def _match(self, quantized: QuantizedType, other: Attribute) -> bool:
         """Whether the two element types belong together."""
@@ -124,7 +131,7 @@ class _CastOp(IRDLOperation, HasFolderInterface, ABC):
         quantized_type = quantized[0]
         other = element_types[element_types[0] is quantized_type]
         if not self._match(quantized_type, other):
-            raise VerifyException(self.MISMATCH)
+            raise VerifyException(self._mismatch(quantized_type, other))
         quantized_type.verify_container(self.input.type)
 
     def fold(self) -> Sequence[SSAValue] | None:
@@ -213,9 +220,6 @@ class StorageCastOp(_CastOp):
         _STORED_OR_QUANTIZED,
     )
     INVERSE: ClassVar[str] = "quant.scast"
-    MISMATCH: ClassVar[str] = (
-        "storage type in quantized type expected to match integer type"
-    )
 
     def _verify_kinds(self) -> None:
         types = [
@@ -223,9 +227,17 @@ class StorageCastOp(_CastOp):
         ]
         for quantized, other in (types, reversed(types)):
             # MLIR has no storage cast of floats.
-            if isinstance(other, FloatStorageType) and self._match(quantized, other):
+            if isinstance(other, AnyFloat) and _has_float_storage(quantized):
                 return
         super()._verify_kinds()
+
+    def _mismatch(self, quantized: QuantizedType, other: Attribute) -> str:
+        if _has_float_storage(quantized):
+            return (
+                f"storage type '{quantized.storage_type}' in quantized type expected to "
+                f"match float type, but got '{other}'"
+            )
+        return "storage type in quantized type expected to match integer type"
 
     def _match(self, quantized: Attribute, other: Attribute) -> bool:
         return (

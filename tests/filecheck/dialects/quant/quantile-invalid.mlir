@@ -156,7 +156,7 @@ func.func private @f(
 
 // -----
 
-// CHECK:       storage type in quantized type expected to match integer type
+// CHECK:       storage type 'f8E4M3FN' in quantized type expected to match float type, but got 'i8'
 func.func @f(%x: i8) {
   %0 = quant.scast %x : i8 to !quant.any<f8E4M3FN>
   return
@@ -164,8 +164,24 @@ func.func @f(%x: i8) {
 
 // -----
 
-// CHECK:       'quant.scast' op operand #0 must be scalar or tensor of signless integer or quantized type, but got 'f8E4M3'
+// CHECK:       storage type 'f8E4M3FN' in quantized type expected to match float type, but got 'f8E4M3'
 func.func @f(%x: f8E4M3) {
   %0 = quant.scast %x : f8E4M3 to !quant.any<f8E4M3FN>
+  return
+}
+
+// -----
+
+// CHECK:       storage type 'f8E4M3FN' in quantized type expected to match float type, but got 'f8E5M2'
+func.func @f(%x: tensor<4x8x!quant.uniform<f8E4M3FN:f32, 0.5>>) {
+  %0 = quant.scast %x : tensor<4x8x!quant.uniform<f8E4M3FN:f32, 0.5>> to tensor<4x8xf8E5M2>
+  return
+}
+
+// -----
+
+// CHECK:       'quant.scast' op operand #0 must be scalar or tensor of signless integer or quantized type, but got 'f8E5M2'
+func.func @f(%x: f8E5M2) {
+  %0 = quant.scast %x : f8E5M2 to !quant.any<i8>
   return
 }

@@ -101,7 +101,9 @@ class FixedExport:
         check_parameters(region)
         words = words_of(region)
         if words is QUANT_WORDS:
-            raise StaysInFloat("the dialect of its ops has no quantized ops of these types")
+            raise StaysInFloat(
+                "the dialect of its ops has no quantized ops of these types"
+            )
         for value, spec in ports_of(region):
             if (
                 has_floats(value)
