@@ -16,6 +16,7 @@ a scale stay as they are.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.passes import ModulePass
 
 from xdsl_quant.dialects.quant import (
+    BlockScaledQuantizedType,
     FixedPointQuantizedPerAxisType,
     FixedPointQuantizedType,
     QuantizedType,
@@ -43,6 +45,12 @@ from xdsl_quant.transforms.building.quantized_type_conversion import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_BLOCK_TYPES: Mapping[type[QuantizedType], str] = {
+    UniformQuantizedSubChannelType: "sub-channel",
+    BlockScaledQuantizedType: "block-scaled",
+}
+"""Types with scales of blocks, by the name of their kind."""
 
 _SMALLEST, _LARGEST = 2.0**-32, (2.0**31 - 1) / 4
 """The scales of the smallest multiplier and shift 62, and of the largest and shift 2."""
@@ -98,13 +106,13 @@ def _multipliers_and_shifts(
 class ScalesToFixedPoint(QuantizedTypeConversion):
     """
     Replace per-tensor and per-axis `!quant.uniform` types by `!quant.fixed_point`, with the
-    nearest fixed-point scales. It fails for sub-channel types.
+    nearest fixed-point scales. It fails for sub-channel and block-scaled types.
     """
 
     def convert(self, quantized_type: QuantizedType) -> QuantizedType:
-        if isinstance(quantized_type, UniformQuantizedSubChannelType):
+        if (kind := _BLOCK_TYPES.get(type(quantized_type))) is not None:
             raise ValueError(
-                "there are no fixed-point scales for the blocks of a sub-channel type; "
+                f"there are no fixed-point scales for the blocks of a {kind} type; "
                 "'normalize-quant-types' makes it per-axis or per-tensor if it is "
                 "equivalent"
             )

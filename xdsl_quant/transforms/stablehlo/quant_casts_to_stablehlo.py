@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import fail
 from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.dialects.quant.dynamic_ops import DynamicCastOp
 from xdsl_quant.dialects.quant.nan_result import NAN_ATTRIBUTE
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
@@ -35,6 +36,13 @@ class QuantCastToStablehlo(CheckedPattern[type[Operation]]):
     """
 
     def plan(self, op: Operation) -> type[Operation] | None:
+        if isinstance(op, DynamicCastOp):
+            fail(
+                op,
+                f"'{op.name}' op cannot become a StableHLO op: scales and zero points are "
+                "operands; 'quant-casts-from-dynamic' makes constant ones parameters of a "
+                "type, and 'lower-quant-ops' takes the others",
+            )
         if not isinstance(op, QuantizeCastOp | DequantizeCastOp):
             return None
         if not isinstance(op.result.type, TensorType):

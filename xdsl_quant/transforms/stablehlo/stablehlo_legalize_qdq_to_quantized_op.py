@@ -22,8 +22,13 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_quant.diagnostics import fail
-from xdsl_quant.dialects.quant.traits import MovesElements, has_quantization_trait
+from xdsl_quant.diagnostics import counted_names, fail, location_prefix, warn
+from xdsl_quant.dialects.quant import DequantizeCastOp, QuantizeCastOp
+from xdsl_quant.dialects.quant.traits import (
+    CastsQuantization,
+    MovesElements,
+    has_quantization_trait,
+)
 from xdsl_quant.dialects.stablehlo import UniformDequantizeOp, UniformQuantizeOp
 from xdsl_quant.transforms.building.checked_patterns import CheckedPattern
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
@@ -116,5 +121,19 @@ class StablehloLegalizeQdqToQuantizedOpPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         adopt_ops(op)
+        _warn_of_quant_casts(op)
         with without_garbage_collection():
             ComposeQuantizedOp(self.partial).rewrite_module(op)
+
+
+def _warn_of_quant_casts(module: ModuleOp) -> None:
+    """Say on standard error that the pass does nothing if no cast is one of StableHLO."""
+    casts = [
+        op for op in module.walk() if has_quantization_trait(op, CastsQuantization)
+    ]
+    if casts and all(isinstance(op, QuantizeCastOp | DequantizeCastOp) for op in casts):
+        warn(
+            f"no op is quantized, found {counted_names(casts)} and no casts of StableHLO; "
+            "'quant-casts-to-stablehlo' makes them",
+            location_prefix(casts[0].location),
+        )

@@ -55,7 +55,13 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
-from xdsl_quant.diagnostics import fail, fail_for_all
+from xdsl_quant.diagnostics import (
+    counted_names,
+    fail,
+    fail_for_all,
+    location_prefix,
+    warn,
+)
 from xdsl_quant.dialects.quant import StorageCastOp
 from xdsl_quant.dialects.quant.traits import (
     AcceptsStoredValues,
@@ -288,6 +294,8 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
                 "use 'fallback=qdq' to compute them with floats, or 'fallback=keep' to "
                 "keep them as they are",
             )
+        if not plans and not unhandled and self.fallback != "qdq":
+            _warn_of_float_ops(others)
         with without_garbage_collection():
             if self.fallback == "qdq":
                 decompose(others)
@@ -309,6 +317,18 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
                     "'fallback=qdq' to compute it with floats",
                 )
         return None
+
+
+def _warn_of_float_ops(ops: Sequence[Operation]) -> None:
+    """Say on standard error that the pass does nothing if there are casts alone."""
+    casts = [op for op in ops if has_quantization_trait(op, CastsQuantization)]
+    if casts:
+        warn(
+            f"no op takes quantized values, found {counted_names(casts)} alone; "
+            "'stablehlo-legalize-qdq-to-quantized-op' makes quantized ops of float ops "
+            "between casts of StableHLO",
+            location_prefix(casts[0].location),
+        )
 
 
 def _is_reduction(op: Operation | None) -> bool:

@@ -20,3 +20,8 @@ func.func private @f(tensor<2x2x!quant.uniform<i8:f32:{0:1, 1:1}, {{1.0, 2.0}, {
 
 // CHECK:       'func.func' op has a type that cannot be converted: zero point 300 does not fit storage type 'i8', whose values are -128 to 127
 func.func private @f(!quant.uniform<i8:f32, 1.0:300>)
+
+// -----
+
+// CHECK:       'func.func' op has a type that cannot be converted: there are no fixed-point scales for the blocks of a block-scaled type; 'normalize-quant-types' makes it per-axis or per-tensor if it is equivalent
+func.func private @f(tensor<4x!quant.block_scaled<i8:f32:{0:2}, scales = dense<[0.5, 0.25]> : tensor<2xf32>>>)

@@ -21,3 +21,19 @@ func.func @f(%x: tensor<2xf32>) -> tensor<2x!quant.block_scaled<i4:f32:{}, scale
   %0 = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.block_scaled<i4:f32:{}, scales = dense<0.5> : tensor<f16>>>
   return %0 : tensor<2x!quant.block_scaled<i4:f32:{}, scales = dense<0.5> : tensor<f16>>>
 }
+
+// -----
+
+// CHECK:       'quant.dynamic_qcast' op cannot become a StableHLO op: scales and zero points are operands; 'quant-casts-from-dynamic' makes constant ones parameters of a type, and 'lower-quant-ops' takes the others
+func.func @f(%x: tensor<4x2xf32>, %scale: tensor<4xf32>) -> tensor<4x2xi8> {
+  %0 = quant.dynamic_qcast %x, %scale {0:1} as <i8> : tensor<4x2xf32>, tensor<4xf32> to tensor<4x2xi8>
+  return %0 : tensor<4x2xi8>
+}
+
+// -----
+
+// CHECK:       'quant.dynamic_dcast' op cannot become a StableHLO op: scales and zero points are operands; 'quant-casts-from-dynamic' makes constant ones parameters of a type, and 'lower-quant-ops' takes the others
+func.func @f(%q: tensor<4x2xi8>, %scale: tensor<4xf32>) -> tensor<4x2xf32> {
+  %0 = quant.dynamic_dcast %q, %scale {0:1} as <i8> : tensor<4x2xi8>, tensor<4xf32> to tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}

@@ -393,3 +393,43 @@ def test_stored_values_that_are_in_another_order(kind: str):
     )
     assert str(module) == parsed(text)
     assert after(text, f"{TO_INTEGER}{{fallback=keep}}") == parsed(text)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "!quant.uniform<i8:f32, 5.000000e-01>",
+        "!quant.block_scaled<i8:f32:{}, scales = dense<5.000000e-01> : tensor<f32>>",
+    ],
+)
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        (
+            FROM_QDQ,
+            "no op is quantized, found 1 'quant.dcast' and no casts of StableHLO; "
+            "'quant-casts-to-stablehlo' makes them",
+        ),
+        (
+            TO_INTEGER,
+            "no op takes quantized values, found 1 'quant.dcast' alone; "
+            "'stablehlo-legalize-qdq-to-quantized-op' makes quantized ops of float ops "
+            "between casts of StableHLO",
+        ),
+        (f"{TO_INTEGER}{{fallback=qdq}}", None),
+    ],
+)
+def test_warning_of_casts_that_are_left(
+    type_: str, passes: str, message: str | None, capsys: pytest.CaptureFixture[str]
+):
+    """Patterns of these passes match ops on quantized values: casts alone are no error."""
+    text = f"""
+func.func @f(%x: tensor<4x{type_}>) -> {F} {{
+  %d = quant.dcast %x : tensor<4x{type_}> to {F}
+  %z = stablehlo.add %d, %d : {F}
+  return %z : {F}
+}}
+"""
+    assert after(text, passes) == parsed(text)
+    expected = "" if message is None else f"module:3:3: warning: {message}\n"
+    assert capsys.readouterr().err == expected
