@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_quant.dialects.quant import QuantizedType
 from xdsl_quant.frontends.tflite import TFLiteFileError
 from xdsl_quant.runtime.loading import IRError, apply_passes
 from xdsl_quant.transforms.building.arrays import numpy_dtype
+from xdsl_quant.transforms.tfl.kernels import unsupported_type
 
 from .casts import RUNTIMES, chosen_names
 from .comparison import Comparison
@@ -82,11 +84,23 @@ def compare_ops(
             found = True
             yield _compared(single, names, worker, tools)
     if not found:
-        which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
-        raise ValueError(
-            f"the model has no {which} with static shapes that compute with stored values; "
-            "--static takes the sizes in a .tflite file for which it was written"
-        )
+        raise ValueError(_unsupported_type(module) or _nothing_to_compare(ops))
+
+
+def _unsupported_type(module: ModuleOp) -> str | None:
+    """Why a type of a module is none of TensorFlow Lite; `None` if all are."""
+    values = (v for op in module.walk() for v in (*op.operands, *op.results))
+    types = (QuantizedType.get_quantized_element_type(value.type) for value in values)
+    reasons = (unsupported_type(type_) for type_ in types if type_ is not None)
+    return next(filter(None, reasons), None)
+
+
+def _nothing_to_compare(ops: Sequence[str] | None) -> str:
+    which = "ops" if ops is None else f"ops {', '.join(map(repr, ops))}"
+    return (
+        f"the model has no {which} with static shapes that compute with stored values; "
+        "--static takes the sizes in a .tflite file for which it was written"
+    )
 
 
 def _compared(

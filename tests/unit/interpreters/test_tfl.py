@@ -30,6 +30,7 @@ from xdsl_quant.interpreters import (
     run_function,
 )
 from xdsl_quant.numerics import dequantize, quantize
+from xdsl_quant.runtime.loading import parse_module
 
 from .running import parse, run, run_body, same_bits
 
@@ -785,3 +786,30 @@ def test_sums_of_16_bits_with_powers_of_two(is_set: bool, expected: list[int]):
     x, y = np.array([2, 6], np.int16), np.array([-3, -3], np.int16)
     (result,) = run_function(module, "main", x, y)
     assert result.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason"),
+    [
+        (
+            "!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f32>>",
+            "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'",
+        ),
+        (
+            "!quant.uniform<f8E4M3FN:f32, 0.5>",
+            "unsupported storage type 'f8E4M3FN', expected an integer type",
+        ),
+    ],
+)
+def test_types_that_tensorflow_lite_has_not(type_: str, reason: str):
+    module = parse_module(
+        f"func.func @main(%x: tensor<2x{type_}>) -> tensor<2x{type_}> {{\n"
+        f'  %y = "tfl.relu"(%x) : (tensor<2x{type_}>) -> tensor<2x{type_}>\n'
+        f"  return %y : tensor<2x{type_}>\n}}",
+        "m.mlir",
+    )
+    with pytest.raises(InterpretationError) as e:
+        run_function(module, "main", [1, 2])
+    assert str(e.value) == (
+        f"m.mlir:2:3: error: 'tfl.relu' op cannot be computed: {reason}"
+    )

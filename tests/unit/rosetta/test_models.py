@@ -211,6 +211,19 @@ def test_mistakes():
         next(compare_ops(elementwise(), ops=["add", "sub"]))
     with pytest.raises(ValueError, match=f"the model has no ops {nothing}"):
         next(compare_ops(parse_module("func.func private @f()")))
+    scaled = (
+        "tensor<2x!quant.block_scaled<i8:f32:{}, scales = dense<0.5> : tensor<f32>>>"
+    )
+    module = parse_module(
+        f"func.func private @f({scaled})\n"
+        f"func.func @main(%x: {scaled}) {{\n"
+        f'  %y = "tfl.relu"(%x) : ({scaled}) -> {scaled}\n  return\n}}'
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"^TensorFlow Lite has no '!quant\.block_scaled', use '!quant\.uniform'$",
+    ):
+        next(compare_ops(module))
     pytest.importorskip("onnx")
     (single,) = single_ops(
         parse_module(

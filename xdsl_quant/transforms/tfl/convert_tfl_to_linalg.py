@@ -51,7 +51,6 @@ from xdsl.utils.hints import isa
 from xdsl_quant.diagnostics import fail, op_name
 from xdsl_quant.dialects import tfl
 from xdsl_quant.dialects.quant import (
-    BlockScaledQuantizedType,
     QuantizedType,
     StorageCastOp,
 )
@@ -89,6 +88,7 @@ from .kernels import (
     FallbackMode,
     Implementation,
     svdf,
+    unsupported_type,
 )
 
 _ElementsAttr: TypeAlias = DenseIntOrFPElementsAttr | DenseResourceAttr
@@ -107,9 +107,7 @@ def _type_error(type_: Attribute) -> str | None:
     quantized_type = QuantizedType.get_quantized_element_type(type_)
     if not isinstance(quantized_type, StoredQuantizedType):
         return None
-    if isinstance(quantized_type, BlockScaledQuantizedType):
-        return "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'"
-    if (reason := quantized_type.unsupported_storage) is not None:
+    if (reason := unsupported_type(quantized_type)) is not None:
         return reason
     try:
         quantized_type.verify_container(type_)

@@ -16,6 +16,7 @@ from .computing import (
     Implementation,
     has_one_scale,
     parameters_of,
+    unsupported_type,
 )
 from .elementwise import ELEMENTWISE
 from .moving import MOVING
@@ -32,6 +33,7 @@ __all__ = [
     "has_one_scale",
     "parameters_of",
     "svdf",
+    "unsupported_type",
 ]
 
 IMPLEMENTATIONS: Mapping[type[Operation], Implementation] = {

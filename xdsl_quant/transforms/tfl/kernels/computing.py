@@ -18,9 +18,11 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, NoneType
 from xdsl.ir import Attribute, Operation
 
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType
 from xdsl_quant.dialects.quant.types import (
     QuantizedType,
     ScaledQuantizedType,
+    StoredQuantizedType,
     scalar_or_element_type,
 )
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
@@ -249,13 +251,24 @@ Implementation: TypeAlias = Computation | Function
 # Types
 
 
+def unsupported_type(quantized_type: QuantizedType) -> str | None:
+    """Why a quantized type is none of TensorFlow Lite; `None` if nothing says so."""
+    if isinstance(quantized_type, BlockScaledQuantizedType):
+        return "TensorFlow Lite has no '!quant.block_scaled', use '!quant.uniform'"
+    if isinstance(quantized_type, StoredQuantizedType):
+        return quantized_type.unsupported_storage
+    return None
+
+
 @lru_cache(maxsize=256)
 def parameters_of(type_: Attribute) -> QuantizationParameters | None:
     """The parameters of the elements of a tensor; `None` if it is not quantized."""
     element_type = scalar_or_element_type(type_)
     if not isinstance(element_type, QuantizedType):
         return None
-    return QuantizationParameters.from_integer_type(cast(Any, element_type))
+    if (reason := unsupported_type(element_type)) is not None:
+        raise ValueError(reason)
+    return QuantizationParameters.from_type(cast(Any, element_type))
 
 
 def is_float(type_: Attribute) -> bool:
