@@ -77,11 +77,17 @@ class QuantizedTensor:
     zero_points: tuple[float, float] | None = None
     """The smallest and the largest zero point; only block-scaled types have fractions."""
 
+    offsets: tuple[float, float] | None = None
+    """The smallest and the largest offset, which only block-scaled types have."""
+
     blocks: Mapping[int, int] | None = None
     """The sizes of blocks by dimension: 1 for that of per-axis quantization."""
 
     bytes: int | None = None
-    """The size of what is stored, without scales, `None` if that is not known."""
+    """
+    The size of what is stored, `None` if that is not known: of block-scaled types with
+    scales, zero points and offsets, of others without.
+    """
 
     stored: tuple[float, float] | None = None
     """The smallest and the largest stored value of a constant, an index for a table."""
@@ -126,7 +132,7 @@ class Inspection:
 
     @property
     def stored_bytes(self) -> int:
-        """The size of quantized constants, without scales."""
+        """The size of quantized constants."""
         return sum(each.bytes or 0 for each in self.tensors if each.is_constant)
 
     @property
@@ -168,10 +174,14 @@ class Inspection:
                 "no value has a quantized type; xdsl-quant-quantize makes a quantized "
                 "model of a float one"
             )
-        rows = [_HEADER, *map(_row, self.tensors)]
+        rows: Sequence[Sequence[str]] = [_HEADER, *map(_row, self.tensors)]
+        if any(tensor.offsets is not None for tensor in self.tensors):
+            offsets = (_limits_text(each.offsets, ".4g") for each in self.tensors)
+            index = _HEADER.index("zero point") + 1
+            rows = _with_column(rows, index, ["offset", *offsets])
         if len({tensor.function for tensor in self.tensors}) > 1:
-            functions = ["function", *(f"@{each.function}" for each in self.tensors)]
-            rows = [(name, *row) for name, row in zip(functions, rows, strict=True)]
+            functions = (f"@{each.function}" for each in self.tensors)
+            rows = _with_column(rows, 0, ["function", *functions])
         counts = ", ".join(f"{n} {name}" for name, n in self.storage_counts.items())
         lines = [*table(rows), "", f"quantized tensors: {counts}"]
         if stored := self.stored_bytes:
@@ -198,26 +208,32 @@ _HEADER = (
 )
 
 
+def _with_column(
+    rows: Sequence[Sequence[str]], index: int, cells: Sequence[str]
+) -> Sequence[Sequence[str]]:
+    """Rows with one more cell each, which gets an index."""
+    return [
+        (*row[:index], cell, *row[index:])
+        for row, cell in zip(rows, cells, strict=True)
+    ]
+
+
 def _row(tensor: QuantizedTensor) -> Sequence[str]:
     shape = "unranked"
     if tensor.shape is not None:
         shape = "x".join("?" if size < 0 else str(size) for size in tensor.shape)
-    scale = "-"
-    if tensor.scales is not None:
-        scale = _range_text(*(f"{scale:.4g}" for scale in tensor.scales))
-        if tensor.scale_count > 1:
-            scale += f" ({tensor.scale_count})"
+    scale = _limits_text(tensor.scales, ".4g")
+    if tensor.scales is not None and tensor.scale_count > 1:
+        scale += f" ({tensor.scale_count})"
     return (
         shortened_text(tensor.name),
         tensor.op,
         shape or "scalar",
         tensor.storage,
         scale,
-        "-"
-        if tensor.zero_points is None
-        else _range_text(*map(str, tensor.zero_points)),
+        _limits_text(tensor.zero_points),
         _blocks_text(tensor.blocks or {}),
-        "-" if tensor.stored is None else _range_text(*map(str, tensor.stored)),
+        _limits_text(tensor.stored),
         "-" if tensor.at_bounds is None else f"{tensor.at_bounds:.2%}",
         "-" if tensor.bytes is None else str(tensor.bytes),
     )
@@ -230,7 +246,10 @@ def _blocks_text(blocks: Mapping[int, int]) -> str:
     return ", ".join(f"{axis}:{size}" for axis, size in blocks.items()) or "-"
 
 
-def _range_text(low: str, high: str) -> str:
+def _limits_text(limits: tuple[float, float] | None, spec: str = "") -> str:
+    if limits is None:
+        return "-"
+    low, high = (format(limit, spec) for limit in limits)
     return low if low == high else f"{low}..{high}"
 
 
@@ -279,7 +298,7 @@ def inspect(model: Model | QuantizedModel) -> Inspection:
                 value.function,
                 value.op,
                 shape,
-                bytes=_byte_count(shape, width),
+                bytes=_byte_count(shape, width, _parameter_bits(quantized)),
                 **parameters[quantized],
                 **contents,
             )
@@ -343,11 +362,25 @@ def _shape(type_: Attribute) -> tuple[int, ...] | None:
     return type_.get_shape() if isinstance(type_, TensorType) else ()
 
 
-def _byte_count(shape: Sequence[int] | None, width: int | None) -> int | None:
+def _byte_count(
+    shape: Sequence[int] | None, width: int | None, parameter_bits: int = 0
+) -> int | None:
     """The size of numbers of a width in bits, without gaps; `None` if it is not known."""
     if shape is None or width is None or min(shape, default=0) < 0:
         return None
-    return -(-math.prod(shape) * width // 8)
+    return -(-(math.prod(shape) * width + parameter_bits) // 8)
+
+
+def _parameter_bits(type_: Attribute) -> int:
+    """The size of scales, zero points and offsets of blocks; 0 for other types."""
+    if not isinstance(type_, BlockScaledQuantizedType):
+        return 0
+    return sum(
+        math.prod(numbers.shape) * numbers.element_type.bitwidth
+        # They may be stored values of a block-scaled type themselves.
+        + _parameter_bits(numbers.quantized_type)
+        for numbers in type_.parameters_of_blocks.values()
+    )
 
 
 def _parameters(type_: QuantizedType) -> Mapping[str, Any]:
@@ -378,12 +411,13 @@ def _block_parameters(type_: BlockScaledQuantizedType) -> Mapping[str, Any]:
     with suppress(ValueError):
         numbers = type_.get_numbers()
     ranges = {name: _range(array) for name, array in numbers.items()}
-    if "zero_points" not in type_.parameters_of_blocks:
+    if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
         ranges["zero_points"] = 0, 0
     return {
         "scale_count": math.prod(type_.get_scales_shape()),
         "scales": ranges.get("scales"),
         "zero_points": ranges.get("zero_points"),
+        "offsets": ranges.get("offsets"),
         "blocks": dict(type_.block_size_info),
     }
 

@@ -93,6 +93,7 @@ def test_json(model: str, tmp_path: Path):
         "scale_count": 4,
         "scales": [0.5, 2.0],
         "zero_points": [0, 3],
+        "offsets": None,
         "blocks": {"0": 1, "1": 2},
         "bytes": 4,
         "stored": [0, 15],
@@ -193,15 +194,15 @@ func.func @f(%x: tensor<4x!nan>, %y: tensor<4x!missing>) {
 }"""  # noqa: E501 types on one line
 TABLE_OF_FLOATS = """\
 value  op           shape  storage                             scale       zero point  axis  stored     at bounds  bytes
-%x     argument     4      i8                                  -           1.5         -     -          -          4
-%y     argument     4      i8                                  -           0           0:4   -          -          4
+%x     argument     4      i8                                  -           1.5         -     -          -          7
+%y     argument     4      i8                                  -           0           0:4   -          -          6
 %1     quant.scast  4      f8E4M3FN                            0.5         0           -     -448..448  50.00%     4
 %3     quant.scast  4      f4E2M1FN<-2:6>                      0.5         0           -     -6..6      50.00%     2
 %5     quant.scast  4      !quant.quantile<ui4:f16, ...><0:2>  0.5         9           -     1..2       25.00%     2
-%7     quant.scast  1x8    f6E2M3FN                            0.5..2 (4)  0           1:2   7.5        100.00%    6
+%7     quant.scast  1x8    f6E2M3FN                            0.5..2 (4)  0           1:2   7.5        100.00%    10
 
 quantized tensors: 2 i8, 1 f8E4M3FN, 1 f4E2M1FN<-2:6>, 1 !quant.quantile<ui4:f16, ...><0:2>, 1 f6E2M3FN
-quantized constants: 14 bytes; as f32 80 bytes, 5.71 times as much
+quantized constants: 18 bytes; as f32 80 bytes, 4.44 times as much
 """  # noqa: E501 lines of a table
 
 
@@ -261,3 +262,30 @@ def test_mistakes(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     missing = tmp_path / "missing.tflite"
     assert main([str(missing)]) == 1
     assert capsys.readouterr().err == f"{missing}: error: no such file or directory\n"
+
+
+SUPER_BLOCKS = """
+!q4_1 = !quant.block_scaled<u4:f32:{1:32}, scales = dense<[0.5, 2.0]> : tensor<2xf16>, offsets = dense<[-8.0, -0.5]> : tensor<2xf16>>
+!k = !quant.block_scaled<u4:f32:{1:32}, scales = dense<3> : tensor<2xi6> as !quant.block_scaled<u6:f32:{}, scales = dense<0.5> : tensor<f16>>>
+func.func @f() {
+  %0 = arith.constant dense<15> : tensor<1x64xi4>
+  %1 = quant.scast %0 : tensor<1x64xi4> to tensor<1x64x!q4_1>
+  %2 = quant.scast %0 : tensor<1x64xi4> to tensor<1x64x!k>
+  return
+}"""  # noqa: E501 types on one line
+TABLE_OF_SUPER_BLOCKS = """\
+value  op           shape  storage  scale       zero point  offset    axis  stored  at bounds  bytes
+%1     quant.scast  1x64   u4       0.5..2 (2)  -           -8..-0.5  1:32  15      100.00%    40
+%2     quant.scast  1x64   u4       1.5 (2)     0           -         1:32  15      100.00%    36
+
+quantized tensors: 2 u4
+quantized constants: 76 bytes; as f32 512 bytes, 6.74 times as much
+"""  # noqa: E501 lines of a table
+
+
+def test_sizes_of_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Q4_1 has 5 bits for each element. Scales of scales count, too."""
+    path = tmp_path / "model.mlir"
+    path.write_text(SUPER_BLOCKS)
+    assert main([str(path)]) == 0
+    assert capsys.readouterr().out == TABLE_OF_SUPER_BLOCKS
