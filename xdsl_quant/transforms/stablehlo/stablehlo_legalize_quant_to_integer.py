@@ -51,9 +51,10 @@ from typing import Literal, cast
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.utils.exceptions import VerifyException
 
 from xdsl_quant.diagnostics import (
     counted_names,
@@ -76,6 +77,7 @@ from xdsl_quant.dialects.quant.traits import (
 from xdsl_quant.dialects.quant.types import scalar_or_element_type, with_element_type
 from xdsl_quant.dialects.stablehlo import ConstantOp
 from xdsl_quant.rounding_mode import ScaleRounding
+from xdsl_quant.transforms.building.arrays import shortened
 from xdsl_quant.transforms.building.builder import LoweringBuilder, shape_of
 from xdsl_quant.transforms.building.garbage_collection import without_garbage_collection
 from xdsl_quant.transforms.building.quantization_arithmetic import unsupported_reason
@@ -137,6 +139,8 @@ class SameScaleToIntegers(IntegerPattern):
             return None
         target = quantized_type_of(types[0])
         assert target is not None
+        for type_ in types:
+            _check_container(type_)
         # Stored values of tables and of negative scales have another order.
         if moves is None and (reason := unsupported_reason(target)) is not None:
             raise ValueError(reason)
@@ -167,6 +171,20 @@ class SameScaleToIntegers(IntegerPattern):
             ]
 
         return build
+
+
+def _check_container(type_: Attribute) -> None:
+    """
+    Raises:
+        ValueError: if a tensor type does not have the sizes that its scales are for, which
+            ops of other dialects than StableHLO allow.
+    """
+    quantized_type = quantized_type_of(type_)
+    assert quantized_type is not None
+    try:
+        quantized_type.verify_container(type_)
+    except VerifyException as e:
+        raise ValueError(f"{e}, found '{shortened(type_)}'") from None
 
 
 @dataclass(frozen=True)
@@ -311,10 +329,13 @@ class StablehloLegalizeQuantToIntegerPass(ModulePass):
                     return pattern, form
         except ValueError as e:
             if self.fallback == "fail":
+                # The fallback is for ops that compute.
+                hint = "'fallback=qdq' to compute it with floats"
+                if has_quantization_trait(op, MovesElements):
+                    hint = "'fallback=keep' to keep it as it is"
                 fail(
                     op,
-                    f"'{op.name}' op cannot be computed with integers: {e}; use "
-                    "'fallback=qdq' to compute it with floats",
+                    f"'{op.name}' op cannot be computed with integers: {e}; use {hint}",
                 )
         return None
 

@@ -21,3 +21,12 @@ func.func @f(%a: tensor<4x20000x!quant.uniform<i16:f32, 1.0>>, %b: tensor<20000x
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x20000x!quant.uniform<i16:f32, 1.0>>, tensor<20000x4x!quant.uniform<i16:f32, 1.0>>) -> tensor<4x4x!quant.uniform<i16:f32, 1.0>>
   return %0 : tensor<4x4x!quant.uniform<i16:f32, 1.0>>
 }
+
+// -----
+
+// CHECK:       'tensor.extract_slice' op cannot be computed with integers: quantized dimension size does not match number of scales, found 'tensor<2x8x!quant.uniform<i8:f...1,1.250000e-01,1.000000e+00}>>'; use 'fallback=keep' to keep it as it is
+!q = !quant.uniform<i8:f32:0, {0.5, 0.25, 0.125, 1.0}>
+func.func @f(%x: tensor<4x8x!q>) -> tensor<2x8x!q> {
+  %0 = tensor.extract_slice %x[0, 0] [2, 8] [1, 1] : tensor<4x8x!q> to tensor<2x8x!q>
+  return %0 : tensor<2x8x!q>
+}
