@@ -1,5 +1,7 @@
 """Patches of the dialect `func`: the attributes of a declaration."""
 
+import re
+
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, UnitAttr, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.utils import print_func_output
@@ -7,6 +9,12 @@ from xdsl.dialects.utils.format import _print_func_outputs  # pyright: ignore[re
 from xdsl.ir import Attribute, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+
+_MAY_HAVE_ATTRIBUTES = re.compile(r"[^:,{<\s]\s*\{|//")
+"""
+Matches in the text of a declaration whose arguments have attributes: these follow a type,
+while braces in a type follow punctuation. Types with a million scales are not parsed twice.
+"""
 
 
 def keep_declaration_attributes() -> None:
@@ -35,9 +43,12 @@ def keep_declaration_attributes() -> None:
     def parse(parser: Parser) -> FuncOp:
         start = parser.pos
         func = parse_definition(parser)
-        if func.is_declaration and func.function_type.inputs.data:
+        end = parser.pos
+        has_inputs = func.is_declaration and func.function_type.inputs.data
+        if has_inputs and _MAY_HAVE_ATTRIBUTES.search(
+            parser.lexer.input.content, start, end
+        ):
             # The attributes were parsed and forgotten: go back and read them again.
-            end = parser.pos
             parser._resume_from(start)  # pyright: ignore[reportPrivateUsage] no public way
             func.arg_attrs = _parse_argument_attributes(parser)
             parser._resume_from(end)  # pyright: ignore[reportPrivateUsage] no public way

@@ -1,8 +1,11 @@
 """Attributes of declarations are kept."""
 
+from unittest.mock import patch
+
 import pytest
 
 from tests.conformance.real_mlir import Mlir
+from xdsl_quant.dialects.quant import BlockScaledQuantizedType
 
 from .modules import accepted, parse
 
@@ -39,3 +42,35 @@ def test_named_arguments_of_declarations_are_read(mlir: Mlir):
 def test_locations_of_declared_arguments_are_skipped():
     module = parse('func.func private @f(f32 {a.b} loc("file":1:2), i8 loc(unknown))')
     assert "func.func private @f(f32 {a.b}, i8)" in str(module)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@f(f32{a.b}, i8)",
+        "@f(f32 // {c.d}\n {a.b}, i8)",
+        "@f(f32 // one:\n {a.b}, i8)",
+        "@f(tensor<2xf32>{a.b}, i8)",
+        '@f(!llvm.struct<"x", (f32)> {a.b}, i8)',
+        "@f(!quant.uniform<i8:f32:{0:1}, {{1.0, 2.0}}>\n\t{a.b}, i8)",
+        "@f(() -> () {a.b}, i8)",
+        "@f(%x: f32 {a.b}, %y: i8)",
+    ],
+)
+def test_attributes_are_found(text: str):
+    assert " {a.b}, i8)" in str(parse(f"func.func private {text}"))
+
+
+def test_types_are_parsed_once_without_attributes():
+    scaled = (
+        "!quant.block_scaled<i4:f32:{0:1, 1:32}, scales = dense<0.5> : tensor<2x1xf16>>"
+    )
+    uniform = "!quant.uniform<i8:f32:{0:1}, {{1.0, 2.0}}>"
+    text = f"func.func private @f(tensor<2x32x{scaled}>, tensor<2x{uniform}>) -> f32"
+    with patch.object(
+        BlockScaledQuantizedType,
+        "parse_parameters",
+        wraps=BlockScaledQuantizedType.parse_parameters,
+    ) as parse_parameters:
+        parse(text)
+    assert parse_parameters.call_count == 1
