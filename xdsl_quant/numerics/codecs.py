@@ -9,8 +9,6 @@ and to the smaller index for tables.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -203,14 +201,26 @@ def nearest_steps(
         before the first step, after it, and so on. Ties go to the smaller index.
     """
     numbers, indices = np.unique(table, return_index=True)
-    steps: list[float] = []
-    for (low, high), is_up in zip(
-        pairwise(numbers.tolist()), np.diff(indices) < 0, strict=True
-    ):
-        middle = (Fraction(low) + Fraction(high)) / 2
-        last = rounded(np.array(float(middle)), dtype)
-        value = Fraction(float(last))
-        if value > middle or (value == middle and is_up):
-            last = np.nextafter(last, dtype.type(-np.inf))
-        steps.append(float(last))
-    return np.array(steps, np.float64), indices.astype(np.int64)
+    is_up = np.diff(indices) < 0
+    with np.errstate(over="ignore"):
+        # Numbers whose sum is infinite are so large that their halves are exact.
+        unit = np.where(np.isinf(numbers[1:] + numbers[:-1]), 0.5, 1.0)
+        sums, errors = _exact_sum(numbers[1:] * unit, numbers[:-1] * unit)
+        # It is that number or the next smaller one: rounding preserves the order.
+        last = rounded(sums / (2 * unit), dtype)
+        excess = last.astype(np.float64) * (2 * unit) - sums
+    # The excess is rounded, too, but it is exact where it is as small as an error.
+    is_too_large = (excess > errors) | ((excess == errors) & is_up)
+    last[is_too_large] = np.nextafter(last[is_too_large], dtype.type(-np.inf))
+    return last.astype(np.float64), indices.astype(np.int64)
+
+
+def _exact_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """
+    Sums, and how much is missing in them: Dekker's Fast2Sum (1971), in which no
+    intermediate result is infinite unless the sum is.
+    """
+    is_larger = np.abs(a) > np.abs(b)
+    large, small = np.where(is_larger, a, b), np.where(is_larger, b, a)
+    sums = a + b
+    return sums, small - (sums - large)
