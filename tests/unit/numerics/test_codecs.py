@@ -256,6 +256,27 @@ def test_compute_type(
     assert float_dtype(name).name == expected
 
 
+@pytest.mark.parametrize("size", [2, 16, 127, 128, 129, 256, 1000])
+@pytest.mark.parametrize("expressed", ["f16", "f32", "f64"])
+def test_steps_before_and_after(size: int, expressed: str):
+    """Each step with its neighbours, infinity and NaN, in a table in random order."""
+    dtype, rng = float_dtype(expressed), np.random.default_rng(size)
+    table = rng.choice(np.arange(-1000, 1000), size, replace=False) / 64
+    parameters = QuantizationParameters(
+        1, storage="i16", table=table, table_min=-1, expressed=expressed
+    )
+    last, indices = nearest_steps(table, dtype)
+    last = last.astype(dtype)
+    after = np.nextafter(last, dtype.type(np.inf))
+    special = np.array([-np.inf, np.inf, np.nan, -np.nan], dtype)
+    values = np.concatenate([last, after, special])
+    near = np.concatenate([indices[:-1], indices[1:], indices[[0, -1]]]) - 1
+    expected = [*near.tolist(), -1, -1]
+    assert quantize(values, parameters).tolist() == expected
+    expected[-2:] = 0, 0
+    assert quantize(values, parameters, nan="stored-zero").tolist() == expected
+
+
 def expected_steps(
     table: NDArray[np.float64], dtype: np.dtype[Any]
 ) -> tuple[list[float], list[int]]:
