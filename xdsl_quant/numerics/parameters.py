@@ -400,19 +400,15 @@ def storage_arguments(quantized_type: QuantizedType) -> StorageArguments:
     # Its methods are called, but no class of xDSL is imported here.
     type_ = cast("Any", quantized_type)
     storage_min, storage_max = type_.storage_range
-    options = StorageArguments(
-        storage=type_.storage_type_name,
-        storage_min=storage_min,
-        storage_max=storage_max,
-    )
+    bounds = StorageArguments(storage_min=storage_min, storage_max=storage_max)
     if not hasattr(quantile_type := type_.storage_type, "quantile_array"):
-        return options
+        return bounds | StorageArguments(storage=type_.storage_type_name)
     # The values may be of a narrower type than the f64 of the text.
     values = np.array(quantile_type.quantile_array())
     table = nearest_floats(values, quantile_type.quantile_type.name)
     table_min, _ = quantile_type.storage_range
     storage = f"{'i' if type_.is_signed else 'u'}{quantile_type.bitwidth}"
-    return options | StorageArguments(storage=storage, table=table, table_min=table_min)
+    return bounds | StorageArguments(storage=storage, table=table, table_min=table_min)
 
 
 def _checked_table(

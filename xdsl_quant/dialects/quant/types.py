@@ -279,8 +279,9 @@ class StoredQuantizedType(QuantizedType, ABC):
     @property
     def short_storage_name(self) -> str:
         """The storage type as it is spelled, without the values of a quantile type."""
-        if isinstance(self.storage_type, QuantileType):
-            return f"{str(self.storage_type).partition(', {')[0]}, ...>"
+        type_ = self.storage_type
+        if isinstance(type_, QuantileType):
+            return f"!{type_.name}<{type_.storage_type}:{type_.quantile_type}, ...>"
         return self.storage_type_name
 
     @property

@@ -349,6 +349,14 @@ def test_html_of_many_values_is_short():
     assert len(short_text(type_)) < 300
 
 
+def test_values_are_formatted_only_to_be_printed(monkeypatch: pytest.MonkeyPatch):
+    """The text of 65,536 values takes longer than anything else that is done with them."""
+    monkeypatch.delattr(QuantileType, "print_parameters")
+    type_ = UniformQuantizedType(TERNARY, f32, 0.5)
+    assert type_.short_storage_name == "!quant.quantile<ui4:f16, ...>"
+    assert QuantizationParameters.from_type(type_).table is not None
+
+
 # What computes with integers
 
 
