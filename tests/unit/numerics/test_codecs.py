@@ -23,7 +23,7 @@ from xdsl_quant.numerics import (
     quantize,
 )
 from xdsl_quant.numerics.arithmetic import compute_dtype
-from xdsl_quant.numerics.codecs import float_bounds, nearest_steps
+from xdsl_quant.numerics.codecs import codec_of, float_bounds, nearest_steps
 from xdsl_quant.numerics.float_dtypes import (
     code_dtype,
     float_dtype,
@@ -395,6 +395,34 @@ def test_saturation_is_counted():
     assert measure_error(values, parameters).saturated_fraction == 2 / 6
     table = QuantizationParameters(1, storage="u4", table=NF4)
     assert measure_error(values / 448, table).saturated_fraction == 4 / 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limits"),
+    [
+        ({"storage": "f4E2M1FN"}, (-7, 7)),
+        ({"storage": "f6E2M3FN"}, (-7.75, 7.75)),
+        ({"storage": "f8E4M3FN"}, (-464, 464)),
+        ({"storage": "f8E5M2"}, (-61440, 61440)),
+        (
+            {"storage": "f8E4M3FN", "storage_min": 0, "storage_max": 103},
+            (-(2.0**-10), 100),
+        ),
+        ({"storage": "f4E2M1FN", "storage_min": -4, "storage_max": 2}, (-5, 2.5)),
+        ({"storage": "u4", "table": NF4}, (-1, 1)),
+        (
+            {"storage": "u4", "table": NF4[::-1], "storage_min": 2, "storage_max": 12},
+            (NF4[3], NF4[13]),
+        ),
+    ],
+    ids=str,
+)
+def test_limits(arguments: dict[str, Any], limits: tuple[float, float]):
+    """What is beyond the middle to the next number, or beyond a table, saturates."""
+    dtype = np.dtype(np.float32)
+    codec = codec_of(QuantizationParameters(1, **arguments), dtype)
+    assert codec is not None
+    assert codec.limits == limits
 
 
 def test_codes_without_the_package(monkeypatch: pytest.MonkeyPatch):

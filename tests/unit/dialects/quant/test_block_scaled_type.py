@@ -292,6 +292,22 @@ def test_wrong_text(old: str, new: str, message: str):
     assert re.match("<unknown>:1:", str(raised.value))
 
 
+@pytest.mark.parametrize("width", [2, 32])
+def test_widths_of_integers(width: int):
+    lowest = -1 << (width - 1)
+    elements = _dense([lowest, ~lowest], IntegerType(width), [2])
+    numbers = StoredNumbersAttr(elements).numbers(is_signed=True)
+    assert numbers.tolist() == [lowest, ~lowest]
+
+
+@pytest.mark.parametrize("width", [0, 1, 33])
+def test_wrong_widths_of_integers(width: int):
+    elements = DenseResourceAttr.from_params("any", TensorType(IntegerType(width), []))
+    message = f"^illegal size of block parameters: {width}$"
+    with pytest.raises(VerifyException, match=message):
+        StoredNumbersAttr(elements)
+
+
 @pytest.mark.parametrize("element_type", [f80, f128, tf32])
 def test_floats_without_numbers(element_type: AnyFloat):
     elements = DenseResourceAttr.from_params("any", TensorType(element_type, []))

@@ -279,6 +279,35 @@ func.func @f(%x: {f}) -> ({i}, {f}) {{
         assert same_bits(np.asarray(y), expected[1])
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "zero_point"),
+    [
+        # f32 has all these integers: the zero point is computed in it, and one more.
+        (-(1 << 24), 1 << 24, 5592406),
+        (-(1 << 24) - 1, (1 << 24) - 2, 5592404),
+        (0, (1 << 25) - 1, 22369621),
+    ],
+)
+def test_compute_type_of_wide_storage(low: int, high: int, zero_point: int):
+    storage = "i32" if low < 0 else "u32"
+    text = f"""
+func.func @f(%x: tensor<2xf32>) -> (f32, i32) {{
+  %s, %z = quant.choose_parameters %x as <{storage}<{low}:{high}>>
+      : tensor<2xf32> to f32, i32
+  return %s, %z : f32, i32
+}}"""
+    x = np.array([-0.6, 0.3], np.float32)
+    parameters = choose_dynamic_parameters(
+        x, storage=storage, storage_min=low, storage_max=high
+    )
+    module = parse_module(text)
+    apply_passes(module, "lower-quant-ops{rounding-mode=nearest-even}")
+    expected = 2.6822091214739885e-08, zero_point
+    assert (parameters.scales, parameters.zero_points) == expected
+    assert run_function(text, "f", x) == expected
+    assert run_function(module, "f", x) == expected
+
+
 def _mask(name: str) -> int:
     return 15 if name == "i4" else -1 if name[0] == "i" else (1 << int(name[1:])) - 1
 
