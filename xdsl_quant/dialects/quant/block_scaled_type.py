@@ -140,6 +140,15 @@ class StoredNumbersAttr(ParametrizedAttribute):
             return self.element_type
         return cast(AnyFloat, self.quantized_type.expressed_type)
 
+    @property
+    def has_nan_exponent(self) -> bool:
+        """Whether one of the elements, unless these are in a resource, is the NaN of MX."""
+        return (
+            isinstance(self.element_type, Float8E8M0FNUType)
+            and isinstance(self.elements, DenseIntOrFPElementsAttr)
+            and 0xFF in self.elements.data.data
+        )
+
     def data(self) -> bytes:
         """
         The bytes of the elements, in row-major order.
@@ -198,7 +207,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
 
     def _verify_finite(self, elements: DenseIntOrFPElementsAttr) -> None:
         if isinstance(self.element_type, Float8E8M0FNUType):
-            # It has no infinities. NaN is the scale of a block of NaNs.
+            # It has no infinities. NaN is the scale of a block of NaNs, and nothing else.
             return
         if len(elements) < MANY:
             numbers = cast(Iterable[float], elements.iter_values())
@@ -555,6 +564,8 @@ class BlockScaledQuantizedType(StoredQuantizedType):
                     f"{name} must be floats, or stored values 'as' a quantized type, but "
                     f"got '{numbers.type}'"
                 )
+            if name != "scales" and numbers.has_nan_exponent:
+                raise VerifyException(f"{name} must be finite, but one is nan")
 
     def verify_container(self, container: Attribute) -> None:
         if isinstance(container, UnrankedTensorType):

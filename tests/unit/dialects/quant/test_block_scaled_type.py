@@ -376,6 +376,26 @@ def test_order_of_optional_parameters():
     assert str(_parsed(swapped)) == WITH_ALL
 
 
+@pytest.mark.parametrize("name", ["zero_points", "offsets"])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        "dense<[0x7F, 0xFF]> : tensor<2xf8E8M0FNU>",
+        "dense<0xFF> : tensor<2xf8E8M0FNU>",
+        "dense<0xFF> : tensor<2xf8E8M0FNU> as !quant.block_scaled<f8E8M0FNU:f32:{}, "
+        "scales = dense<1.0> : tensor<f16>>",
+    ],
+)
+def test_nan_is_only_a_scale(name: str, numbers: str):
+    text = (
+        "!quant.block_scaled<i4:f32:{0:1}, scales = dense<1.0> : tensor<2xf16>, "
+        f"{name} = {numbers}>"
+    )
+    assert _parsed(text.replace("0xFF", "0xFE"))
+    with pytest.raises(ParseError, match=f"{name} must be finite, but one is nan"):
+        _parsed(text)
+
+
 def test_missing_resource():
     with pytest.raises(ValueError, match=r"resource 'block_scales.*' is missing"):
         _parsed(RESOURCE).get_numbers()
