@@ -56,7 +56,7 @@ from xdsl_quant.transforms.statistics.quant_convert_simulated_quantization impor
 )
 
 from .implementations import interpreter_functions
-from .values import numbers, signed, unsigned, wrapped
+from .values import failure, numbers, signed, unsigned, wrapped
 
 _parameters = lru_cache(maxsize=64)(QuantizationParameters.from_type)
 
@@ -78,7 +78,7 @@ def _block_parameters_of(
     try:
         return _block_parameters(element_type)
     except ValueError as e:
-        raise InterpretationError(f"'{op.name}' op: {e}") from None
+        raise failure(op, f"cannot be computed: {e}") from None
 
 
 def _quantize(

@@ -405,7 +405,12 @@ def storage_arguments(quantized_type: QuantizedType) -> StorageArguments:
         return bounds | StorageArguments(storage=type_.storage_type_name)
     # The values may be of a narrower type than the f64 of the text.
     values = np.array(quantile_type.quantile_array())
-    table = nearest_floats(values, quantile_type.quantile_type.name)
+    name = quantile_type.quantile_type.name
+    table = nearest_floats(values, name)
+    if (wrong := values[~np.isfinite(table)]).size:
+        raise ValueError(
+            f"value {wrong[0]} of a table is not representable in {name}; use a wider type"
+        )
     table_min, _ = quantile_type.storage_range
     storage = f"{'i' if type_.is_signed else 'u'}{quantile_type.bitwidth}"
     return bounds | StorageArguments(storage=storage, table=table, table_min=table_min)
@@ -420,8 +425,13 @@ def _checked_table(
         raise ValueError(
             f"storage type '{storage}' has no table, indices are integers, e.g. of 'u4'"
         )
-    if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-        raise ValueError("a table is at least two finite numbers in one dimension")
+    if values.ndim != 1 or values.size < 2:
+        raise ValueError(
+            "expected a table of at least two numbers in one dimension, found shape "
+            f"{values.shape}"
+        )
+    if (wrong := values[~np.isfinite(values)]).size:
+        raise ValueError(f"expected a table of finite numbers, found {wrong[0]}")
     low, high = storage_range(storage)
     first = low if table_min is None else _integer(table_min, "table_min")
     last = first + values.size - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -407,9 +408,11 @@ def _parameters(type_: QuantizedType) -> Mapping[str, Any]:
 
 def _block_parameters(type_: BlockScaledQuantizedType) -> Mapping[str, Any]:
     numbers: Mapping[str, NDArray[np.float64]] = {}
-    # They may be in a resource that is missing.
-    with suppress(ValueError):
+    try:
         numbers = type_.get_numbers()
+    except ValueError as e:
+        # They are in a resource. A type is told once, however many values have it.
+        warnings.warn(f"scales of blocks are not shown: {e}", stacklevel=2)
     ranges = {name: _range(array) for name, array in numbers.items()}
     if type_.parameters_of_blocks.keys().isdisjoint(("zero_points", "offsets")):
         ranges["zero_points"] = 0, 0

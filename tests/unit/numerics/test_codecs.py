@@ -481,11 +481,11 @@ def test_powers_of_two_have_no_sign():
         ),
         (
             {"storage": "u4", "table": [1]},
-            "a table is at least two finite numbers in one dimension",
+            "expected a table of at least two numbers in one dimension, found shape (1,)",
         ),
         (
             {"storage": "u4", "table": [1, np.inf]},
-            "a table is at least two finite numbers in one dimension",
+            "expected a table of finite numbers, found inf",
         ),
         (
             {"storage": "u4", "table": NF4, "table_min": 1},

@@ -72,7 +72,7 @@ class StoredNumbersAttr(ParametrizedAttribute):
     [`BlockScaledQuantizedType`][xdsl_quant.dialects.quant.BlockScaledQuantizedType].
     """
 
-    name = "quant.represented_numbers"
+    name = "quant.stored_numbers"
 
     elements: DenseIntOrFPElementsAttr | DenseResourceAttr
 
