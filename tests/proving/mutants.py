@@ -105,6 +105,8 @@ def _some_stored(prover: CastProver) -> Integers:
     """The ends of the range, the zero point, and others."""
     low, high = prover.cast.bounds
     numbers = {low, low + 1, high - 1, high, 0, 1, prover.cast.zero_point}
+    # In f32 this difference is the middle of two bf16, and in f64 it is beyond it.
+    numbers.add(prover.cast.zero_point + (257 << 16) + 1)
     random = Random(0)
     # With few digits, too.
     numbers |= {random.randint(low, high) >> random.randrange(24) for _ in range(40)}
