@@ -2,8 +2,9 @@
 Ops of scalars as terms: what they compute, and for which operands that is defined.
 
 A result is *defined* if it is not poison and nothing on the way to it has undefined
-behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. Where `arith`
-leaves the sign of a zero open, as `maxnumf` of two zeros does, a term has one of them.
+behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. `arith` leaves the
+sign of a zero open that `maxnumf` or `minnumf` of 0.0 and -0.0 is: it may be any, but the
+same wherever this is computed.
 """
 
 from __future__ import annotations
@@ -163,13 +164,21 @@ def _exact(kind: str) -> _Rule:
     return rule
 
 
-def _min_max(kind: str, *, keeps_nan: bool) -> _Rule:
+def _extreme_float(kind: str, *, keeps_nan: bool) -> _Rule:
     """The larger or the smaller number; of NaN and a number NaN, or else the number."""
 
     def rule(terms: Terms, op: Operation, operands: Sequence[Term]) -> _Translated:
         _check_float(_type(op))
         first, second = operands
-        found = terms.choice(terms.op(kind, first, second), first, second)
+        # If both are zeros, the first one is taken if it is the right one, or if both are.
+        signs = [terms.op("FP_IS_NEG", each) for each in operands]
+        is_first = signs[kind == "FP_GT"]
+        if not keeps_nan:
+            is_open = terms.open_bit(f"sign of '{op_name(op)}' of '{_type(op)}'")
+            is_first = terms.choice(is_open, *signs)
+        is_first = terms.all(terms.op("FP_EQUAL", first, second), is_first)
+        is_first = terms.op("OR", terms.op(kind, first, second), is_first)
+        found = terms.choice(is_first, first, second)
         for this, other in ((second, first), (first, second)):
             is_nan = terms.op("FP_IS_NAN", this)
             found = terms.choice(is_nan, this if keeps_nan else other, found)
@@ -341,10 +350,10 @@ _RULES: Mapping[str, _Rule] = {
     "arith.mulf": _rounded("FP_MUL"),
     "arith.divf": _rounded("FP_DIV"),
     "arith.negf": _exact("FP_NEG"),
-    "arith.maxnumf": _min_max("FP_GT", keeps_nan=False),
-    "arith.minnumf": _min_max("FP_LT", keeps_nan=False),
-    "arith.maximumf": _min_max("FP_GT", keeps_nan=True),
-    "arith.minimumf": _min_max("FP_LT", keeps_nan=True),
+    "arith.maxnumf": _extreme_float("FP_GT", keeps_nan=False),
+    "arith.minnumf": _extreme_float("FP_LT", keeps_nan=False),
+    "arith.maximumf": _extreme_float("FP_GT", keeps_nan=True),
+    "arith.minimumf": _extreme_float("FP_LT", keeps_nan=True),
     "arith.cmpf": _compared_floats,
     "arith.extf": _to_float,
     "arith.truncf": _to_float,

@@ -113,6 +113,9 @@ class Terms:
     _assumed: list[Term] = field(default_factory=list[Term])
     """What holds of symbols that stand for the bits of floats."""
 
+    _open: dict[str, Term] = field(default_factory=dict[str, Term])
+    """What `open_bit` has made."""
+
     # Making terms
 
     def op(self, kind: str, *operands: Term, indices: Sequence[int] = ()) -> Term:
@@ -132,6 +135,13 @@ class Terms:
     def of_bits(self, type_: Attribute, bits: int) -> Term:
         """The value of a type with these bits."""
         return self._from_bits(type_, self._bits(bit_count(type_), bits))
+
+    def open_bit(self, name: str) -> Term:
+        """A condition that may hold or not, and is the same for the same name."""
+        if (known := self._open.get(name)) is None:
+            bit = self._bit_symbol(1, name)
+            known = self._open[name] = self.equal(bit, self._bits(1, 1))
+        return known
 
     def _bit_symbol(self, width: int, name: str) -> Term:
         return self._manager.mk_const(self._manager.mk_bv_sort(width), name)
@@ -155,9 +165,13 @@ class Terms:
         direction: RoundingName = "RNE",
     ) -> Term:
         """An operation on floats of a type, rounded to a float of this type."""
-        found = self.op(kind, self.rounding(direction), *operands)
-        # An f32 is exact enough for sums, products and quotients to be rounded again.
-        return self._to_bf16(found) if isinstance(type_, BFloat16Type) else found
+        if not isinstance(type_, BFloat16Type):
+            return self.op(kind, self.rounding(direction), *operands)
+        if kind == "FP_FMA":
+            return self._to_bf16_once(kind, *operands)
+        # An f32 is exact enough for sums, products, quotients and square roots to be
+        # rounded again.
+        return self._to_bf16(self.op(kind, self.rounding(direction), *operands))
 
     def converted(self, source: Attribute, target: Attribute, value: Term) -> Term:
         """
@@ -174,10 +188,16 @@ class Terms:
             kind = "FP_TO_FP_FROM_UBV" if is_unsigned else "FP_TO_FP_FROM_SBV"
         if not isinstance(target, BFloat16Type) or isinstance(source, BFloat16Type):
             return self.op(kind, self.rounding("RNE"), value, indices=sizes)
+        return self._to_bf16_once(kind, value, indices=sizes)
+
+    def _to_bf16_once(
+        self, kind: str, *operands: Term, indices: Sequence[int] = ()
+    ) -> Term:
+        """An operation whose result is an f32, rounded to the nearest bf16 instead."""
         # Rounded to an f32 first, it is rounded once if that one is odd where it is not
         # exact.
         down, up, found = (
-            self.op(kind, self.rounding(direction), value, indices=sizes)
+            self.op(kind, self.rounding(direction), *operands, indices=indices)
             for direction in ("RTN", "RTP", "RTZ")
         )
         one, zero = self._bits(32, 1), self._bits(32, 0)

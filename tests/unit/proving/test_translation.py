@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from xdsl_quant.interpreters import run_function
+from xdsl_quant.proving import equivalent
 from xdsl_quant.proving.scalars import Number
 from xdsl_quant.proving.terms import Terms, UnsupportedError
 from xdsl_quant.proving.translation import translated
@@ -128,6 +130,68 @@ def test_float_arithmetic(op: str, type_: str):
 )
 def test_ops_on_one_float(op: str, type_: str):
     assert check_equal(function_of(op, type_, type_), 1) == 150
+
+
+@pytest.mark.parametrize("type_", FLOATS)
+@pytest.mark.parametrize("op", ["arith.maximumf", "arith.minimumf"])
+def test_zeros_are_ordered(op: str, type_: str):
+    function, terms = function_of(op, f"{type_} {type_}", type_), Terms()
+    for zeros in product((0.0, -0.0), repeat=2):
+        number = of_arguments(terms, function, [DTYPES[type_](zero) for zero in zeros])
+        # 0.0 is larger than -0.0.
+        is_negative = (all if op == "arith.maximumf" else any)(map(np.signbit, zeros))
+        right = DTYPES[type_](-0.0 if is_negative else 0.0)
+        expected = terms.of_bits(function.args[0].type, bits_of(right, type_))
+        claim = terms.equal(number.term, expected)
+        assert terms.counterexample(claim, [], 10).verdict == "holds", zeros
+
+
+def test_the_sign_of_a_zero_that_is_open():
+    """It may be any, but operands may change places."""
+    sources = [
+        f"func.func @main(%0: f32, %1: f32) -> f32 {{\n"
+        f"  %r = arith.{op} : f32\n  return %r : f32\n}}"
+        for op in ("maxnumf %0, %1", "maxnumf %1, %0")
+    ]
+    modules = [parse_module(source) for source in sources]
+    assert equivalent(*modules).verdict == "proved"
+    first = """
+func.func @main(%0: f32, %1: f32) -> f32 {
+  %a = arith.cmpf oge, %0, %1 : f32
+  %b = arith.cmpf uno, %1, %1 : f32
+  %c = arith.ori %a, %b : i1
+  %r = arith.select %c, %0, %1 : f32
+  return %r : f32
+}"""
+    for one in (first, first.replace("oge", "ogt")):
+        found = equivalent(modules[0], parse_module(one))
+        assert found.verdict == "refuted"
+        assert "result 0 = 0.0 " in found.details.replace("-", "")
+
+
+@pytest.mark.parametrize("type_", ["f16", "bf16", "f32"])
+def test_fma(type_: str):
+    assert check_equal(function_of("math.fma", " ".join([type_] * 3), type_), 0) == 150
+
+
+def test_fma_of_bf16_is_rounded_once():
+    types = "%x: bf16, %y: bf16, %z: bf16"
+    fused = f"""
+func.func @main({types}) -> bf16 {{
+  %r = math.fma %x, %y, %z : bf16
+  return %r : bf16
+}}"""
+    wide = f"""
+func.func @main({types}) -> bf16 {{
+  %a = arith.extf %x : bf16 to f32
+  %b = arith.extf %y : bf16 to f32
+  %c = arith.extf %z : bf16 to f32
+  %d = math.fma %a, %b, %c : f32
+  %r = arith.truncf %d : f32 to bf16
+  return %r : bf16
+}}"""
+    found = equivalent(parse_module(fused), parse_module(wide))
+    assert found.verdict == "refuted"
 
 
 @pytest.mark.parametrize("op", ["arith.maxnumf", "arith.minnumf"])
