@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
+from xdsl.dialects.builtin import IntegerType, ModuleOp, NoneAttr, Signedness
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
+from xdsl_quant.dialects.quant.block_scaled_type import BlockScaledQuantizedType
 from xdsl_quant.dialects.quant.types import (
+    AnyQuantizedType,
     QuantizedType,
     ScaledQuantizedType,
     StoredQuantizedType,
@@ -20,6 +22,7 @@ from xdsl_quant.dialects.quant.types import (
 from xdsl_quant.rounding_mode import Rounding
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes
+from xdsl_quant.transforms.quant.normalize_quant_types import uniform_counterpart
 
 from .pipelines import lowering
 from .scalars import Number
@@ -194,25 +197,40 @@ def _layout(type_: Attribute) -> tuple[object, ...]:
 
 def _express_the_same(before: Attribute, after: Attribute) -> bool:
     """
-    Whether all stored values of two types with one layout express the same, as scales
-    that are fixed-point ones do, unless one type does not say what they express.
+    Whether all stored values of two types with one layout express the same, unless one type
+    does not say what they express.
     """
-    types = [scalar_or_element_type(type_) for type_ in (before, after)]
-    first, second = types
-    if not isinstance(first, ScaledQuantizedType):
+    shape = static_shape(before)
+    first, second = (_uniform(type_) for type_ in (before, after))
+    if not isinstance(first, StoredQuantizedType):
         return True
-    if not isinstance(second, ScaledQuantizedType):
+    if not isinstance(second, StoredQuantizedType):
         return True
-    if (first.storage_range, first.expressed_type) != (
-        second.storage_range,
-        second.expressed_type,
-    ):
+    storages = [
+        (type_.storage_type, type_.is_signed, type_.storage_range)
+        for type_ in (first, second)
+    ]
+    if storages[0] != storages[1]:
         return False
-    scales, zero_points = zip(
-        *(_parameters(type_, static_shape(before)) for type_ in (first, second)),
-        strict=True,
-    )
-    return np.allclose(*scales, rtol=2**-30, atol=0) and np.array_equal(*zero_points)
+    expressed = {first.expressed_type, second.expressed_type}
+    if AnyQuantizedType in (type(first), type(second)):
+        return len(expressed - {NoneAttr()}) < 2
+    if first == second:
+        return True
+    if len(expressed) == 2 or not isinstance(first, ScaledQuantizedType):
+        return False
+    if not isinstance(second, ScaledQuantizedType):
+        return False
+    pairs = zip(*(_parameters(type_, shape) for type_ in (first, second)), strict=True)
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
+def _uniform(type_: Attribute) -> Attribute:
+    """The element type, or the `!quant.uniform` one with its meaning."""
+    element = scalar_or_element_type(type_)
+    if not isinstance(element, BlockScaledQuantizedType):
+        return element
+    return uniform_counterpart(element, static_shape(type_)) or element
 
 
 def _parameters(

@@ -2,9 +2,9 @@
 Ops of scalars as terms: what they compute, and for which operands that is defined.
 
 A result is *defined* if it is not poison and nothing on the way to it has undefined
-behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. `arith` leaves the
-sign of a zero open that `maxnumf` or `minnumf` of 0.0 and -0.0 is: it may be any, but the
-same wherever this is computed.
+behaviour, as MLIR's `arith` and LLVM define them. All NaNs are one value. `arith` leaves
+open which zero `maxnumf` or `minnumf` of 0.0 and -0.0 is: it may be either of them, but the
+same one wherever this is computed.
 """
 
 from __future__ import annotations

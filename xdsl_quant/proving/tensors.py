@@ -70,7 +70,8 @@ def _repeated(type_: Attribute, number: Number) -> Elements:
 def _constant(
     terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
 ) -> Sequence[Any]:
-    value, type_ = cast(Any, op).value, op.results[0].type
+    value = op.values if isinstance(op, tosa.ConstOp) else cast(Any, op).value
+    type_ = op.results[0].type
     element = scalar_or_element_type(type_)
     if isinstance(value, DenseIntOrFPElementsAttr | DenseResourceAttr):
         array = dense_elements(cast(Any, value))
@@ -187,19 +188,6 @@ def structured(
 
 
 # TOSA, from its specification
-
-
-def _tosa_constant(
-    terms: Terms, op: Operation, _: Sequence[Any], __: dict[SSAValue, Any]
-) -> Sequence[Any]:
-    assert isinstance(op, tosa.ConstOp)
-    type_ = op.output.type
-    element = scalar_or_element_type(type_)
-    numbers = (
-        Number(terms.of_bits(element, int(n)), terms.true())
-        for n in dense_elements(op.values).ravel()
-    )
-    return [elements(static_shape(type_), numbers)]
 
 
 def _rescale(
@@ -319,7 +307,7 @@ TENSOR_RULES: Mapping[str, _TensorRule] = {
     "tensor.from_elements": _from_elements,
     "tensor.splat": _splat,
     "tosa.clamp": _clamp,
-    "tosa.const": _tosa_constant,
+    "tosa.const": _constant,
     "tosa.rescale": _rescale,
 }
 """Ops that are not computed element by element."""

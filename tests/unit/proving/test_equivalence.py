@@ -127,6 +127,29 @@ def test_another_rescale_is_refuted(change: tuple[str, str]):
     assert equivalent(module, wrong).verdict == "refuted"
 
 
+@pytest.mark.parametrize("type_", ["f16", "bf16", "f32"])
+def test_constants_of_tosa_are_all_of_their_bits(type_: str):
+    text = f"""
+func.func @main() -> tensor<2x{type_}> {{
+  %r = "tosa.const"() <{{values = dense<[1.5, -0.0]> : tensor<2x{type_}>}}>
+    : () -> tensor<2x{type_}>
+  return %r : tensor<2x{type_}>
+}}"""
+    module = parse_module(text)
+    other = parse_module(text.replace("1.5", "1.25"))
+    zero = parse_module(text.replace("-0.0", "0.0"))
+    same = parse_module(f"""
+func.func @main() -> tensor<2x{type_}> {{
+  %r = arith.constant dense<[1.5, -0.0]> : tensor<2x{type_}>
+  return %r : tensor<2x{type_}>
+}}""")
+    assert equivalent(module, same).verdict == "proved"
+    assert equivalent(module, other).details == (
+        "without arguments: result 0[0] = 1.5 before, and 1.25 after"
+    )
+    assert equivalent(module, zero).verdict == "refuted"
+
+
 def test_tensors():
     """Broadcast, reduction, transposition and reshaping of a matrix."""
     text = """
@@ -247,6 +270,13 @@ def test_what_ops_say_beside_their_operands(
         assert str(error.value) == f"{message} has no term"
 
 
+TABLE = "!quant.uniform<!quant.quantile<i2:f32, {-1.0, 0.0, 0.25, 1.0}>:f32, 0.5>"
+BLOCKS = (
+    "tensor<1x2x!quant.block_scaled<i4:f32:{0:1, 1:2}, scales = dense<0.5> "
+    ": tensor<1x1xf16>>>"
+)
+
+
 def _same(type_: str) -> ModuleOp:
     return parse_module(f"""
 func.func @main(%x: {type_}) -> {type_} {{
@@ -284,6 +314,55 @@ def test_stored_values_that_express_something_else_are_not_the_same(
     assert "expected the storage range, scales and zero points as before" in str(
         error.value
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        (TABLE, TABLE, True),
+        (TABLE, "i2", True),
+        (TABLE, TABLE.replace("0.25", "0.75"), False),
+        (TABLE, "!quant.uniform<u2:f32, 0.5>", False),
+        *(
+            ("!quant.uniform<f8E4M3FN:f32, 0.5>", after, is_same)
+            for after, is_same in (
+                ("!quant.uniform<f8E4M3FN:f32, 0.5>", True),
+                ("!quant.uniform<f8E4M3FN:f32, 0.25>", False),
+                ("!quant.uniform<f8E5M2:f32, 0.5>", False),
+            )
+        ),
+        ("!quant.any<i8:f32>", "!quant.any<i8:f32>", True),
+        ("!quant.any<i8:f32>", "!quant.any<i8>", True),
+        ("!quant.any<i8:f32>", "!quant.any<i8:f16>", False),
+        ("!quant.any<i8:f32>", "!quant.any<u8:f32>", False),
+        ("!quant.any<i8<-5:5>:f32>", "!quant.any<i8:f32>", False),
+        ("!quant.any<i8<-5:5>:f32>", "!quant.uniform<i8:f32, 0.5>", False),
+        # All digits of a scale count that are of the expressed type.
+        ("!quant.uniform<i8:f64, 1.0>", "!quant.uniform<i8:f64, 1.0000000009>", False),
+        ("!quant.uniform<i8:f32, 1.0>", "!quant.uniform<i8:f32, 1.0000000009>", True),
+        ("!quant.uniform<i8:f32, 1.0>", "!quant.uniform<i8:f32, 1.0000001>", False),
+        ("!quant.uniform<i8:f16, 1.0>", "!quant.uniform<i8:f16, 1.0001>", True),
+        ("!quant.uniform<i8:f16, 1.0>", "!quant.uniform<i8:f16, 1.001>", False),
+        (BLOCKS, BLOCKS, True),
+        (BLOCKS, BLOCKS.replace("0.5", "0.25"), False),
+        (BLOCKS.replace("f16", "f32"), "tensor<1x2x!quant.uniform<i4:f32, 0.5>>", True),
+        (
+            BLOCKS.replace("f16", "f32"),
+            "tensor<1x2x!quant.uniform<i4:f32, 0.3>>",
+            False,
+        ),
+        (BLOCKS, "tensor<1x2x!quant.uniform<i4:f32, 0.5>>", False),
+        (BLOCKS, "tensor<1x2xi4>", True),
+    ],
+)
+def test_types_that_express_the_same(before: str, after: str, is_same: bool):
+    for pair in ((before, after), (after, before)):
+        modules = [*map(_same, pair)]
+        if is_same:
+            assert equivalent(*modules).verdict == "proved"
+            continue
+        with pytest.raises(UnsupportedError, match=" as before: "):
+            equivalent(*modules)
 
 
 @pytest.mark.parametrize(
