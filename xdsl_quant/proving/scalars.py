@@ -65,8 +65,8 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
     Raises:
         UnsupportedError: if it has no term.
     """
+    check(op)
     name = op_name(op)
-    _check_flags(op)
     if name == "arith.select":
         condition, then, otherwise = operands
         is_true = terms.equal(condition.term, terms.of_bits(i1, 1))
@@ -76,13 +76,22 @@ def result(terms: Terms, op: Operation, operands: Sequence[Number]) -> Number:
             terms.choice(is_true, then.term, otherwise.term),
             terms.all(condition.is_defined, chosen),
         )
-    if (rule := _RULES.get(name)) is None or len(op.results) != 1:
-        raise UnsupportedError(f"'{name}' op has no term")
-    term, is_defined = rule(terms, op, [operand.term for operand in operands])
+    term, is_defined = _RULES[name](terms, op, [operand.term for operand in operands])
     conditions = [operand.is_defined for operand in operands]
     if is_defined is not None:
         conditions.append(is_defined)
     return Number(term, terms.all(*conditions))
+
+
+def check(op: Operation) -> None:
+    """
+    Raises:
+        UnsupportedError: if an op has no term, whatever its operands are.
+    """
+    name = op_name(op)
+    if name not in SCALAR_OPS or len(op.results) != 1:
+        raise UnsupportedError(f"'{name}' op has no term")
+    _check_flags(op)
 
 
 _FLAGS = ("fastmath", "overflowFlags", "roundingmode", "exact", "isExact", "nonNeg")
@@ -389,3 +398,6 @@ _RULES: Mapping[str, _Rule] = {
     "arith.minui": _extreme("BV_ULT"),
 }
 """What ops compute."""
+
+SCALAR_OPS = frozenset({*_RULES, "arith.select"})
+"""Ops that are computed element by element."""

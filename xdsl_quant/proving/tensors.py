@@ -23,9 +23,12 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.utils.exceptions import InterpretationError
 
+from xdsl_quant.diagnostics import sentence_of
 from xdsl_quant.dialects.quant.types import scalar_or_element_type
 from xdsl_quant.interpreters import register_implementations
+from xdsl_quant.numerics.fixed_point import MAX_SHIFT, MIN_SHIFT
 from xdsl_quant.transforms.building.arrays import dense_elements
 from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 
@@ -104,19 +107,25 @@ def _from_elements(
 def _dim(
     terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
 ) -> Sequence[Any]:
-    size = operands[0].shape[_known(operands[1])]
+    shape, place = operands[0].shape, _known(operands[1])
+    if place >= len(shape):
+        raise UnsupportedError(
+            f"'tensor.dim' op has an index that is out of bounds, {place}; expected a "
+            f"dimension of {len(shape)}"
+        )
+    size = shape[place]
     return [Number(terms.of_bits(op.results[0].type, size), terms.true())]
 
 
-def _known(number: Number) -> int:
+def _known(number: Number, noun: str = "an index") -> int:
     """
-    An index that is a constant.
+    An index or another number that is a constant.
 
     Raises:
         UnsupportedError: if it is none.
     """
-    if not number.term.is_value():
-        raise UnsupportedError("an index depends on an argument, expected a constant")
+    if not number.term.is_value() or not number.is_defined.is_value():
+        raise UnsupportedError(f"{noun} depends on an argument, expected a constant")
     return bits_of_value(number.term)
 
 
@@ -141,7 +150,11 @@ def _moved(
     interpreter = Interpreter(cast(Any, op.get_toplevel_object()))
     register_implementations(interpreter)
     numbers = [_known(o) if isinstance(o, Number) else o for o in operands]
-    return interpreter.run_op(op, tuple(numbers))
+    try:
+        return interpreter.run_op(op, tuple(numbers))
+    except InterpretationError as error:
+        # Without the ops around.
+        raise UnsupportedError(sentence_of(error)) from None
 
 
 def structured(
@@ -194,25 +207,23 @@ def _rescale(
     terms: Terms, op: Operation, operands: Sequence[Any], _: dict[SSAValue, Any]
 ) -> Sequence[Any]:
     """
-    `apply_scale_32` or `apply_scale_16` of zero-point-corrected values, which must be less
-    than `2**(shift - 1)`; then saturated.
+    `apply_scale_32` of zero-point-corrected values, which must be less than
+    `2**(shift - 1)`; or `apply_scale_16`, whose results must have 32 bits. Then saturated.
     """
     assert isinstance(op, tosa.RescaleOp)
     values, *constants = operands
-    is_double = op.rounding_mode.data == tosa.RoundingMode.DOUBLE_ROUND
+    is_wide = bool(op.scale32.value.data)
+    is_double = _is_double(op)
     is_unsigned = [
         bool(flag.value.data) for flag in (op.input_unsigned, op.output_unsigned)
     ]
     target = cast(IntegerType, scalar_or_element_type(op.output.type))
-    numbers = [
-        [_signed(number, type_) for number in np.asarray(array, object).ravel()]
-        for array, type_ in zip(
-            constants,
-            (scalar_or_element_type(operand.type) for operand in op.operands[1:]),
-            strict=True,
-        )
-    ]
-    multipliers, shifts, (input_zp,), (output_zp,) = numbers
+    nouns = ("a multiplier", "a shift", "a zero point", "a zero point")
+    multipliers, shifts, (input_zp,), (output_zp,) = (
+        [_signed(n, operand.type, noun) for n in np.asarray(array, object).ravel()]
+        for array, operand, noun in zip(constants, op.operands[1:], nouns, strict=True)
+    )
+    _check_scales(multipliers, shifts)
     if is_unsigned[0]:
         input_zp %= 1 << bit_count(scalar_or_element_type(op.input.type))
     if is_unsigned[1]:
@@ -226,6 +237,12 @@ def _rescale(
     def constant(value: int) -> Term:
         return terms.of_bits(_WIDE, value)
 
+    def lies_in(value: Term, low: int, high: int) -> Term:
+        return terms.all(
+            terms.op("BV_SGE", value, constant(low)),
+            terms.op("BV_SLE", value, constant(high)),
+        )
+
     found = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
         channel = index[-1] if len(multipliers) > 1 else 0
@@ -236,10 +253,7 @@ def _rescale(
         value = terms.op(extend, number.term, indices=[more])
         value = terms.op("BV_SUB", value, constant(input_zp))
         limit = 1 << shift - 1
-        in_range = terms.all(
-            terms.op("BV_SGE", value, constant(-limit)),
-            terms.op("BV_SLT", value, constant(limit)),
-        )
+        in_range = lies_in(value, -limit, limit - 1)
         half = constant(limit)
         if is_double and shift > 31:
             half = terms.choice(
@@ -250,6 +264,8 @@ def _rescale(
         value = terms.op("BV_MUL", value, constant(multiplier))
         value = terms.op("BV_ADD", value, half)
         value = terms.op("BV_ASHR", value, constant(shift))
+        if not is_wide:
+            in_range = lies_in(value, *signed_bounds(32))
         value = terms.op("BV_ADD", value, constant(output_zp))
         found[index] = Number(
             terms.op(
@@ -262,13 +278,42 @@ def _rescale(
     return [found]
 
 
+def _is_double(op: tosa.RescaleOp) -> bool:
+    """
+    Raises:
+        UnsupportedError: if how it is rounded is not specified.
+    """
+    mode = op.rounding_mode.data
+    is_double = mode == tosa.RoundingMode.DOUBLE_ROUND
+    if mode == tosa.RoundingMode.SINGLE_ROUND or (is_double and op.scale32.value.data):
+        return is_double
+    raise UnsupportedError(
+        f"'tosa.rescale' op with {mode.value} has no term, expected SINGLE_ROUND, or "
+        "DOUBLE_ROUND with scale32 = true"
+    )
+
+
+def _check_scales(multipliers: Sequence[int], shifts: Sequence[int]) -> None:
+    """
+    Raises:
+        UnsupportedError: if one is not what the specification requires.
+    """
+    for multiplier, shift in zip(multipliers, shifts, strict=True):
+        if multiplier < 0 or not MIN_SHIFT <= shift <= MAX_SHIFT:
+            raise UnsupportedError(
+                f"'tosa.rescale' op has multiplier {multiplier} and shift {shift}, "
+                f"expected one from 0 and one from {MIN_SHIFT} to {MAX_SHIFT}"
+            )
+
+
 _WIDE = IntegerType(128)
 """Has all results of computations on 64-bit integers."""
 
 
-def _signed(number: Number, type_: Attribute) -> int:
-    width = bit_count(type_)
-    value = bits_of_value(number.term)
+def _signed(number: Number, type_: Attribute, noun: str) -> int:
+    """A number of a tensor type that is a constant; the noun is what it is."""
+    width = bit_count(scalar_or_element_type(type_))
+    value = _known(number, noun)
     return value - (1 << width) if value >> width - 1 else value
 
 

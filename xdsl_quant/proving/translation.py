@@ -15,9 +15,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 
-from xdsl_quant.diagnostics import op_name
+from xdsl_quant.diagnostics import location_prefix, op_name
 
-from .scalars import Number, result
+from .scalars import Number, check, result
 from .tensors import TENSOR_RULES, structured
 from .terms import Terms, UnsupportedError
 
@@ -75,25 +75,40 @@ def translated_block(
     for op in ops:
         if op.results and all(result in numbers for result in op.results):
             continue
-        operands = [numbers[operand] for operand in op.operands]
-        if (rule := TENSOR_RULES.get(op_name(op))) is not None:
-            results = rule(terms, op, operands, numbers)
-        elif isinstance(op, LinalgStructuredOperation):
-            results = structured(terms, op, operands, numbers, translated_block)
-        elif any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
-            results = [_elementwise(terms, op, operands)]
-        else:
-            results = [result(terms, op, operands)]
+        try:
+            results = _results(terms, op, numbers)
+        except UnsupportedError as error:
+            raise _located(op, error) from None
         numbers.update(zip(op.results, results, strict=True))
     return [numbers[operand] for operand in last.operands]
+
+
+def _results(
+    terms: Terms, op: Operation, numbers: dict[SSAValue, Any]
+) -> Sequence[Numbers]:
+    operands = [numbers[operand] for operand in op.operands]
+    if (rule := TENSOR_RULES.get(op_name(op))) is not None:
+        return rule(terms, op, operands, numbers)
+    if isinstance(op, LinalgStructuredOperation):
+        return structured(terms, op, operands, numbers, translated_block)
+    if any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)):
+        return [_elementwise(terms, op, operands)]
+    return [result(terms, op, operands)]
+
+
+def _located(op: Operation, error: UnsupportedError) -> UnsupportedError:
+    """An error of an op, after its location if this is known."""
+    prefix, message = location_prefix(op.location), str(error)
+    # That of an op in a region of this one says already where.
+    is_located = not prefix or ": error: " in message
+    return error if is_located else UnsupportedError(f"{prefix}error: {message}")
 
 
 def _elementwise(
     terms: Terms, op: Operation, operands: Sequence[Numbers]
 ) -> NDArray[Any]:
-    """An op of each element of tensors."""
-    if not operands:
-        raise UnsupportedError(f"'{op_name(op)}' op has no term")
+    """An op of each element of tensors, of which there may be none."""
+    check(op)
     arrays = np.broadcast_arrays(*(np.asarray(operand, object) for operand in operands))
     found = np.empty(arrays[0].shape, object)
     for index in np.ndindex(found.shape):

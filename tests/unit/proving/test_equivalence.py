@@ -208,7 +208,7 @@ func.func @main(%x: tensor<1xf32>) -> tensor<1xf32> {
 }"""
     with pytest.raises(UnsupportedError) as missing:
         preserved(parse_module(exponential), "canonicalize")
-    assert str(missing.value) == "'math.exp' op has no term"
+    assert str(missing.value) == "module:3:3: error: 'math.exp' op has no term"
 
 
 SUM = """
@@ -267,7 +267,81 @@ def test_what_ops_say_beside_their_operands(
     for pair in (modules, modules[::-1]):
         with pytest.raises(UnsupportedError) as error:
             equivalent(*pair)
-        assert str(error.value) == f"{message} has no term"
+        assert str(error.value).endswith(f": error: {message} has no term")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "%c = arith.constant 3 : index\n  %r = tensor.dim %x, %c : tensor<0xf32>",
+            "4:3: error: 'tensor.dim' op has an index that is out of bounds, 3; expected "
+            "a dimension of 1",
+        ),
+        (
+            '%r = "tosa.reduce_sum"(%x) <{axis = 0 : i32}> '
+            ": (tensor<0xf32>) -> tensor<1xf32>",
+            "3:3: error: 'tosa.reduce_sum' op has no term",
+        ),
+        (
+            "%r = math.exp %x : tensor<0xf32>",
+            "3:3: error: 'math.exp' op has no term",
+        ),
+        (
+            "%r = arith.addf %x, %x fastmath<nnan> : tensor<0xf32>",
+            "3:3: error: 'arith.addf' op with 'fastmath' has no term",
+        ),
+        (
+            "%r = func.call @f(%x) : (tensor<0xf32>) -> tensor<0xf32>",
+            "3:3: error: 'func.call' op has no term",
+        ),
+        (
+            "%r = tensor.extract_slice %x[3] [2] [1] : tensor<0xf32> to tensor<2xf32>",
+            "3:3: error: 'tensor.extract_slice' op reaches index 4 of dimension 0, whose "
+            "size is 0",
+        ),
+    ],
+)
+def test_ops_that_no_element_goes_through(body: str, message: str):
+    module = parse_module(f"""func.func private @f(tensor<0xf32>) -> tensor<0xf32>
+func.func @main(%x: tensor<0xf32>) -> tensor<0xf32> {{
+  {body}
+  return %x : tensor<0xf32>
+}}""")
+    with pytest.raises(UnsupportedError) as error:
+        equivalent(module, module)
+    assert str(error.value) == f"module:{message}"
+
+
+def test_no_elements():
+    modules = [
+        parse_module(f"""
+func.func @main(%x: tensor<0xf32>) -> tensor<0xf32> {{
+  {line}
+  return %y : tensor<0xf32>
+}}""")
+        for line in (
+            "%y = arith.negf %x : tensor<0xf32>",
+            "%y = arith.constant dense<> : tensor<0xf32>",
+        )
+    ]
+    assert equivalent(*modules).verdict == "proved"
+
+
+@pytest.mark.parametrize(
+    ("op", "flag"), [("arith.shrui", "isExact"), ("arith.extui", "nonNeg")]
+)
+def test_flags_that_xdsl_does_not_define(op: str, flag: str):
+    operands = "%x, %x" if op == "arith.shrui" else "%x"
+    types = "(i8, i8) -> i8" if op == "arith.shrui" else "(i8) -> i16"
+    module = parse_module(f"""
+func.func @main(%x: i8) -> {types.split()[-1]} {{
+  %y = "{op}"({operands}) {{{flag}}} : {types}
+  return %y : {types.split()[-1]}
+}}""")
+    with pytest.raises(UnsupportedError) as error:
+        equivalent(module, module)
+    assert str(error.value) == f"module:3:3: error: '{op}' op with '{flag}' has no term"
 
 
 TABLE = "!quant.uniform<!quant.quantile<i2:f32, {-1.0, 0.0, 0.25, 1.0}>:f32, 0.5>"
