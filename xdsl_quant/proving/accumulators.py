@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, ShapedType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, ModuleOp, ShapedType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_quant.diagnostics import op_name
 from xdsl_quant.dialects.quant import ScaledQuantizedType, StorageCastOp
@@ -35,9 +35,11 @@ from xdsl_quant.dialects.quant.types import (
     scalar_or_element_type,
 )
 from xdsl_quant.transforms.building.arrays import constant_elements, stored_elements
+from xdsl_quant.transforms.building.bounded_integers import signed_bounds
 from xdsl_quant.transforms.propagation.resolution.describing import value_names
 from xdsl_quant.transforms.tfl.windows import window_of
 
+from .terms import int_width
 from .theorems import Theorem
 
 _WITHOUT_WINDOW = ("tfl.fully_connected", "stablehlo.dot_general")
@@ -148,7 +150,7 @@ def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accu
     if weights is None or not contracted:
         smallest, largest = _of_any_weights(rhs, contracted, ends)
     else:
-        if type_.storage_type_integral_width > 16:
+        if max(map(abs, ends)) * _largest_sum(weights) >= 1 << 63:
             # Python's integers have any size.
             weights = weights.astype(object)
         products = [weights * value for value in ends]
@@ -157,8 +159,9 @@ def _accumulator(op: Operation, lhs: SSAValue, rhs: SSAValue, name: str) -> Accu
             for function in (np.minimum, np.maximum)
         )
     biases = _bias(op, smallest.shape)
-    smallest = np.asarray(smallest + biases[0])
-    largest = np.asarray(largest + biases[1])
+    # With its bias, a sum may need more than 64 bits.
+    smallest = np.asarray(smallest.astype(object) + biases[0], object)
+    largest = np.asarray(largest.astype(object) + biases[1], object)
     sizes = np.maximum(-smallest, largest)
     is_known = weights is not None and bool(contracted)
     has_known_bias = np.array_equal(*biases)
@@ -232,10 +235,25 @@ def _bias(op: Operation, shape: tuple[int, ...]) -> tuple[Any, Any]:
         value = value.owner.input
     elements = constant_elements(value)
     if elements is None or elements.dtype.kind != "i":
-        return -1 << 31, (1 << 31) - 1
-    channels = elements.astype(np.int64).ravel()
+        return _range(value.type)
+    channels = elements.astype(object).ravel()
     channels = np.broadcast_to(channels, shape or channels.shape)
     return channels, channels
+
+
+def _range(type_: Attribute) -> tuple[int, int]:
+    """The least and the largest integer of a type, or of its storage."""
+    element = scalar_or_element_type(type_)
+    if isinstance(element, StoredQuantizedType):
+        return element.storage_range
+    # Integers of TensorFlow Lite have up to 64 bits.
+    is_float = isinstance(element, AnyFloat)
+    return signed_bounds(64 if is_float else int_width(element))
+
+
+def _largest_sum(weights: NDArray[Any]) -> int:
+    """At least the sum of the absolute values of weights."""
+    return weights.size * int(np.abs(weights).max(initial=0))
 
 
 def _width(op: Operation, type_: StoredQuantizedType) -> int:

@@ -167,3 +167,70 @@ func.func @main(%x: !x) -> !w {{
 }}""")
     (found,) = accumulators(module)
     assert (found.low, found.high, found.is_reached) == expected
+
+
+@pytest.mark.parametrize(
+    ("bias", "verdict", "ends"),
+    [
+        ("i64", "unknown", (-(1 << 63), (1 << 63) - 1)),
+        ("i32", "unknown", (-(1 << 31), (1 << 31) - 1)),
+        ("!quant.uniform<i32:f32, 0.25>", "unknown", (-(1 << 31), (1 << 31) - 1)),
+        ("!quant.uniform<i32<-100:99>:f32, 0.25>", "proved", (-100, 99)),
+    ],
+)
+def test_a_bias_that_is_an_argument_has_all_bits_of_its_type(
+    bias: str, verdict: str, ends: tuple[int, int]
+):
+    module = parse_module(f"""
+!a = !quant.uniform<i16:f32, 0.5>
+!w = !quant.uniform<i8<-127:127>:f32:0, {{0.5,0.5}}>
+func.func @main(%x: tensor<1x4x!a>, %b: tensor<2x{bias}>) -> tensor<1x2x!a> {{
+  %w = "tfl.pseudo_qconst"() {{
+    qtype = tensor<2x4x!w>, value = dense<127> : tensor<2x4xi8>
+  }} : () -> tensor<2x4x!w>
+  %r = "tfl.fully_connected"(%x, %w, %b) {{
+    fused_activation_function = "NONE", keep_num_dims = false,
+    weights_format = "DEFAULT"
+  }} : (tensor<1x4x!a>, tensor<2x4x!w>, tensor<2x{bias}>) -> tensor<1x2x!a>
+  return %r : tensor<1x2x!a>
+}}""")
+    (found,) = accumulators(module)
+    low, high = -32768 * 127 * 4, 32767 * 127 * 4
+    assert (found.low, found.high) == (low + ends[0], high + ends[1])
+    assert found.theorem().verdict == verdict
+
+
+def test_a_constant_bias_near_the_limit():
+    module = parse_module("""
+!a = !quant.uniform<i16:f32, 0.5>
+!w = !quant.uniform<i8<-127:127>:f32, 0.5>
+func.func @main(%x: tensor<1x4x!a>) -> tensor<1x1x!a> {
+  %b = arith.constant dense<9223372036854775807> : tensor<1xi64>
+  %w = "tfl.pseudo_qconst"() {
+    qtype = tensor<1x4x!w>, value = dense<127> : tensor<1x4xi8>
+  } : () -> tensor<1x4x!w>
+  %r = "tfl.fully_connected"(%x, %w, %b) {
+    fused_activation_function = "NONE", keep_num_dims = false,
+    weights_format = "DEFAULT"
+  } : (tensor<1x4x!a>, tensor<1x4x!w>, tensor<1xi64>) -> tensor<1x1x!a>
+  return %r : tensor<1x1x!a>
+}""")
+    (found,) = accumulators(module)
+    assert found.high == 32767 * 127 * 4 + (1 << 63) - 1
+    assert found.theorem().verdict == "refuted"
+
+
+def test_sums_of_more_than_64_bits():
+    module = parse_module("""
+!q = !quant.uniform<i32:f32, 0.5>
+func.func @main(%x: tensor<1x4x!q>) -> tensor<1x1x!q> {
+  %c = arith.constant dense<2147483647> : tensor<4x1xi32>
+  %w = quant.scast %c : tensor<4x1xi32> to tensor<4x1x!q>
+  %r = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1x4x!q>, tensor<4x1x!q>) -> tensor<1x1x!q>
+  return %r : tensor<1x1x!q>
+}""")
+    (found,) = accumulators(module)
+    largest = 4 * ((1 << 31) - 1)
+    assert (found.low, found.high) == (-largest << 31, largest * ((1 << 31) - 1))
+    assert found.theorem().verdict == "refuted"
