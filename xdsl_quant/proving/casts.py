@@ -7,8 +7,9 @@ these are compared with is the [formula][xdsl_quant.proving.formula] of the cast
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import FloatAttr, bf16, i1
+from xdsl.dialects.builtin import FloatAttr, FloatData, IntegerType, bf16, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from xdsl_quant.dialects.quant import UniformQuantizedType
 from xdsl_quant.numerics import QuantizationParameters, dequantize, quantize
 from xdsl_quant.runtime.entry_function import entry_function
 from xdsl_quant.runtime.loading import apply_passes, parse_module
@@ -29,9 +31,18 @@ from .exhaustion import Bits, FloatOrder, Integers, Steps, first_difference
 from .formula import Cast, Formula
 from .pipelines import lower_quant_ops
 from .scalars import Number, bits_of
-from .terms import Term, Terms, UnsupportedError, float_sizes
+from .terms import Term, Terms, UnsupportedError, bit_count, float_sizes
 from .theorems import Show, Theorem, Value, decided, number, results
 from .translation import translated
+
+_SCALE = 0.75
+"""What code is lowered with if the scale is a symbol: no power of two, and exact."""
+
+
+def with_scale(type_: UniformQuantizedType, scale: float) -> UniformQuantizedType:
+    """A type with another scale."""
+    parameters = (*type_.common_parameters, type_.zero_point, FloatData(scale))
+    return UniformQuantizedType.new(parameters)
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ class CastProver:
     scales: tuple[float, float] | None = None
     """
     From where to where scales are, all of which it is proved for in place of that of the
-    type; floats of the expressed type.
+    type; floats of the expressed type. With `fuse`, a power of two is lowered by other
+    code, and is not among them.
     """
 
     seconds: float = 60.0
@@ -67,16 +79,18 @@ class CastProver:
         lower = lower_quant_ops(self.cast.rounding, fuse=self.fuse)
         return f"{lower},strip-func-quant-types,canonicalize"
 
-    def text(self, ops: str, container: str = "{}") -> str:
+    def text(self, ops: str, container: str = "{}", scale: float | None = None) -> str:
         """
         A module with a function of casts.
 
         Args:
             ops: `q`, `d` or `dq`: what it does, in this order.
             container: the type of values, with `{}` for that of their elements.
+            scale: the scale; by default that of the type.
         """
+        type_ = self.cast.type if scale is None else with_scale(self.cast.type, scale)
         quantized, expressed = (
-            container.format(type_) for type_ in (self.cast.type, self.cast.expressed)
+            container.format(type_) for type_ in (type_, self.cast.expressed)
         )
         pairs = {"q": (expressed, quantized), "d": (quantized, expressed)}
         source, target = pairs[ops[0]][0], pairs[ops[-1]][1]
@@ -97,8 +111,10 @@ class CastProver:
     def _functions(self) -> dict[str, FuncOp]:
         """Both casts of scalars, lowered."""
         functions: dict[str, FuncOp] = {}
+        # A symbol stands for a scale that is no power of two.
+        scale = None if self.scales is None else _SCALE
         for op in ("q", "d"):
-            module = parse_module(self.text(op))
+            module = parse_module(self.text(op, scale=scale))
             apply_passes(module, self.passes)
             functions[op] = entry_function(module)
         return functions
@@ -120,9 +136,33 @@ class CastProver:
     @cached_property
     def _scale(self) -> Value:
         """The scale, or a symbol for all of them."""
-        if self.scales is not None:
-            return self._symbol("scale")
-        return Value("scale", self.cast.expressed, self._float(self._rounded_scale))
+        expressed = self.cast.expressed
+        if self.scales is None:
+            return Value("scale", expressed, self._float(self.cast.type.scale.data))
+        return Value("scale", expressed, self._terms.from_bits(expressed, self._bits))
+
+    @cached_property
+    def _bits(self) -> Term:
+        """The bits of a scale that is a symbol."""
+        width = bit_count(self.cast.expressed)
+        return self._terms.symbol(IntegerType(width), "scale")
+
+    @property
+    def _is_power_of_two(self) -> Term:
+        """Whether a scale that is a symbol, and positive, is a power of two."""
+        terms, type_ = self._terms, IntegerType(bit_count(self.cast.expressed))
+        sizes = float_sizes(self.cast.expressed)
+        assert sizes is not None
+        zero, one = (terms.of_bits(type_, bits) for bits in (0, 1))
+        mask = terms.of_bits(type_, (1 << sizes[1] - 1) - 1)
+        fraction = terms.op("BV_AND", self._bits, mask)
+        less = terms.op("BV_SUB", fraction, one)
+        # Subnormal numbers are their fractions.
+        is_subnormal = terms.equal(self._bits, fraction)
+        has_one_bit = terms.equal(terms.op("BV_AND", fraction, less), zero)
+        return terms.op(
+            "OR", terms.equal(fraction, zero), terms.all(is_subnormal, has_one_bit)
+        )
 
     def _float(self, value: float) -> Term:
         """A float of the expressed type."""
@@ -145,15 +185,10 @@ class CastProver:
         (result,) = translated(terms, function, arguments, known)
         return result
 
-    @cached_property
-    def _rounded_scale(self) -> float:
-        type_ = self.cast.expressed
-        (scale,) = type_.unpack(type_.pack([self.cast.type.scale.data]), 1)
-        return scale
-
-    def _scale_in(self, function: FuncOp) -> SSAValue:
+    @staticmethod
+    def _scale_in(function: FuncOp) -> SSAValue:
         """
-        The constant that is the scale.
+        The constant that a symbol stands for.
 
         Raises:
             UnsupportedError: if there is none.
@@ -165,7 +200,7 @@ class CastProver:
             if (
                 isinstance(constant, ConstantOp)
                 and isinstance(value := constant.value, FloatAttr)
-                and value.value.data == self._rounded_scale
+                and value.value.data == _SCALE
             ):
                 return constant.result
         raise UnsupportedError("the lowered code has no constant that is the scale")
@@ -245,20 +280,28 @@ class CastProver:
     def _decided(
         self, claim: str, condition: Term, values: Sequence[Value], ops: str
     ) -> Theorem:
-        if self.scales is None:
-            show = Show(self.text(ops), self.passes)
-            return decided(self._terms, claim, condition, values, self.seconds, show)
-        low, high = map(self._float, self.scales)
-        scale = self._scale
-        in_range = (
-            self._terms.op("FP_LEQ", *pair)
-            for pair in ((low, scale.term), (scale.term, high))
-        )
-        condition = self._implies(self._terms.all(*in_range), condition)
-        claim += " and scale"
         first, *others = values
-        values = [first, scale, *others]
-        return decided(self._terms, claim, condition, values, self.seconds)
+
+        def show(found: Mapping[str, Any]) -> str:
+            text = self.text(ops, scale=found.get("scale"))
+            return Show(text, f"-p {shlex.quote(self.passes)}").command(
+                found[first.name]
+            )
+
+        if self.scales is not None:
+            low, high = map(self._float, self.scales)
+            scale, terms = self._scale, self._terms
+            conditions = [
+                terms.op("FP_LEQ", *pair)
+                for pair in ((low, scale.term), (scale.term, high))
+            ]
+            claim += " and scale"
+            if self.fuse:
+                conditions.append(terms.negation(self._is_power_of_two))
+                claim += " that is no power of two"
+            condition = self._implies(terms.all(*conditions), condition)
+            values = [first, scale, *others]
+        return decided(self._terms, claim, condition, values, self.seconds, show)
 
     # All inputs
 
@@ -282,9 +325,12 @@ class CastProver:
                 "all inputs are tried for one scale, not for all scales"
             )
         steps = self._steps()
-        for name, function in (
-            ("compiled", self._compiled_quantization()),
-            ("numerics", self.quantize_in_numpy),
+        mode, order, nan = self.cast.rounding
+        options = f"--rounding-mode {mode} --zero-point-order {order} --nan {nan}"
+        # No command compiles a function.
+        for name, function, show in (
+            ("compiled", self._compiled_quantization(), None),
+            ("numerics", self.quantize_in_numpy, Show(self.text("q"), options)),
         ):
             start = time.perf_counter()
             found = first_difference(steps, function, progress)
@@ -293,6 +339,7 @@ class CastProver:
                 1 << steps.order.width,
                 time.perf_counter() - start,
                 found and (number(self.cast.expressed, found[0]), *found[1:]),
+                show,
             )
         if self.cast.width <= 16:
             yield self.compiled_stores_what_it_expresses()
@@ -340,6 +387,7 @@ class CastProver:
         count: int,
         seconds: float,
         difference: tuple[float | str, int, int] | None,
+        show: Show | None = None,
     ) -> Theorem:
         """What is known when so many inputs are tried."""
         method = f"{count:,} inputs"
@@ -347,7 +395,8 @@ class CastProver:
             return Theorem(claim, "proved", method, seconds)
         value, found, expected = difference
         details = f"input = {value}, found = {found}, expected = {expected}"
-        return Theorem(claim, "refuted", method, seconds, details)
+        command = "" if show is None else show.command(value)
+        return Theorem(claim, "refuted", method, seconds, details, command)
 
     @cached_property
     def _dtype(self) -> np.dtype[Any]:

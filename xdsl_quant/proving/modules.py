@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
@@ -61,7 +62,7 @@ def provers(
         casts = [*dict.fromkeys(_casts_of(type_, rounding))]
     if scales is not None:
         for cast in casts:
-            _check_scales(scales, cast)
+            _check_scales(scales, cast, fuse)
     return [CastProver(cast, fuse, scales, seconds) for cast in casts]
 
 
@@ -70,7 +71,7 @@ def has_casts(module: ModuleOp) -> bool:
     return any(isinstance(o, QuantizeCastOp | DequantizeCastOp) for o in module.walk())
 
 
-def _check_scales(scales: tuple[float, float], cast: Cast) -> None:
+def _check_scales(scales: tuple[float, float], cast: Cast, fuse: bool) -> None:
     """
     Raises:
         ValueError: if there are no scales from the first to the second number.
@@ -82,6 +83,12 @@ def _check_scales(scales: tuple[float, float], cast: Cast) -> None:
         raise ValueError(
             f"there are no scales of '{cast.expressed}' from {low} to {high}, expected two "
             f"numbers from {known.smallest} to {known.largest}, the smaller one first"
+        )
+    first, last = cast.expressed.unpack(cast.expressed.pack([low, high]), 2)
+    if fuse and first == last and math.frexp(first)[0] == 0.5:
+        raise ValueError(
+            f"there are no scales with fuse, found only {first}, a power of two; give a "
+            "type with this scale"
         )
 
 

@@ -15,6 +15,7 @@ counterexample.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -119,8 +120,15 @@ class RequantizationProver:
         (r,) = translated(terms, self._function, [Number(q.term, terms.true())])
         condition = terms.all(r.is_defined, self._is_near(q.term, r.term))
         values = [q, *results(terms, _storage(self.target), r)]
-        show = Show(self.text, self.passes)
-        return decided(terms, claim, condition, values, self.seconds, show)
+        show = Show(self.text, f"-p {shlex.quote(self.passes)}")
+        return decided(
+            terms,
+            claim,
+            condition,
+            values,
+            self.seconds,
+            lambda found: show.command(found["q"]),
+        )
 
     @cached_property
     def _q(self) -> Value:

@@ -130,11 +130,11 @@ class Terms:
 
     def symbol(self, type_: Attribute, name: str) -> Term:
         """A value of a type that may be any."""
-        return self._from_bits(type_, self._bit_symbol(bit_count(type_), name))
+        return self.from_bits(type_, self._bit_symbol(bit_count(type_), name))
 
     def of_bits(self, type_: Attribute, bits: int) -> Term:
         """The value of a type with these bits."""
-        return self._from_bits(type_, self._bits(bit_count(type_), bits))
+        return self.from_bits(type_, self._bits(bit_count(type_), bits))
 
     def open_bit(self, name: str) -> Term:
         """A condition that may hold or not, and is the same for the same name."""
@@ -150,7 +150,8 @@ class Terms:
         sort = self._manager.mk_bv_sort(width)
         return self._manager.mk_bv_value(sort, bits % (1 << width))
 
-    def _from_bits(self, type_: Attribute, bits: Term) -> Term:
+    def from_bits(self, type_: Attribute, bits: Term) -> Term:
+        """The value of a type whose bits are a term."""
         if isinstance(type_, BFloat16Type):
             bits = self.op("BV_CONCAT", bits, self._bits(16, 0))
         if sizes := _term_sizes(type_):
@@ -207,7 +208,7 @@ class Terms:
     def _to_bf16(self, value: Term, odd: Term | None = None) -> Term:
         """An f32 rounded to the nearest bf16, of which the last bit may be set first."""
         bits = self._bit_symbol(32, f"bits{len(self._assumed)}")
-        self._assumed.append(self.equal(self._from_bits(f32, bits), value))
+        self._assumed.append(self.equal(self.from_bits(f32, bits), value))
         if odd is not None:
             bits = self.op("BV_OR", bits, odd)
         last = self.op("BV_AND", self._shifted(bits), self._bits(32, 1))
@@ -215,7 +216,7 @@ class Terms:
         high = self.op("BV_ADD", bits, half)
         found = self.op("BV_AND", high, self._bits(32, 0xFFFF0000))
         return self.choice(
-            self.op("FP_IS_NAN", value), value, self._from_bits(f32, found)
+            self.op("FP_IS_NAN", value), value, self.from_bits(f32, found)
         )
 
     def _shifted(self, bits: Term) -> Term:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -55,16 +55,16 @@ class Show(NamedTuple):
     """What shows a counterexample."""
 
     text: str
-    """A module with a function of the first input."""
+    """A module with a function of one input."""
 
-    passes: str
-    """The pipeline that lowers it."""
+    options: str
+    """What `xdsl-quant-run` is given beside the input, e.g. `-p` and a pipeline."""
 
-    def command(self, argument: float) -> str:
+    def command(self, argument: object) -> str:
         """The shell command for an input."""
         return (
-            f"echo {shlex.quote(self.text)} | xdsl-quant-run - --input={argument!r} -p "
-            f"{shlex.quote(self.passes)}"
+            f"echo {shlex.quote(self.text)} | xdsl-quant-run - --input={argument} "
+            f"{self.options}"
         )
 
 
@@ -86,7 +86,7 @@ def decided(
     condition: Term,
     values: Sequence[Value],
     seconds: float,
-    show: Show | None = None,
+    show: Callable[[Mapping[str, float | str]], str] | None = None,
 ) -> Theorem:
     """
     Ask the solver.
@@ -97,7 +97,7 @@ def decided(
         condition: the same as a term.
         values: what a counterexample tells, the input first.
         seconds: how long it may take.
-        show: what shows a counterexample.
+        show: gives the command that shows a counterexample, which maps names to values.
     """
     answer = terms.counterexample(condition, [v.term for v in values], seconds)
     if answer.verdict == "holds":
@@ -111,15 +111,13 @@ def decided(
     }
     if not found.pop("is defined", 1):
         found["found"] = "undefined"
-    first = found[values[0].name]
-    assert not isinstance(first, str)
     return Theorem(
         claim,
         "refuted",
         "solver",
         answer.seconds,
         ", ".join(f"{name} = {value}" for name, value in found.items()),
-        "" if show is None else show.command(first),
+        "" if show is None else show(found),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import f16, i1, i16
 
 from xdsl_quant.numerics import QuantizationParameters, quantize
 from xdsl_quant.proving import CastProver, Theorem, UnsupportedError, provers
@@ -115,10 +117,64 @@ def test_all_scales():
         assert np.isinf(np.float32(values["q"]) * np.float32(values["scale"]))
 
 
-def test_a_scale_that_is_multiplied_by_as_its_reciprocal():
-    with pytest.raises(UnsupportedError) as caught:
-        prover("!quant.uniform<i8:f32, 0.5>", fuse=True, scales=(0.5, 1.0)).is_defined()
-    assert str(caught.value) == "the lowered code has no constant that is the scale"
+@pytest.mark.parametrize("scale", ["0.3:1", "0.5:1", "1.0"])
+@pytest.mark.parametrize("fuse", [False, True])
+def test_all_scales_whatever_that_of_the_type_is(scale: str, fuse: bool):
+    found = prover(f"!quant.uniform<i2:f16, {scale}>", fuse=fuse, scales=(0.1, 2.0))
+    theorems = [found.is_defined(), found.quantizes_by_the_formula()]
+    theorems += [found.dequantizes_by_the_formula()]
+    assert verdicts(theorems) == ["proved"] * 3
+    subject = "scale that is no power of two" if fuse else "scale"
+    assert theorems[0].claim == f"qcast(x) is defined for all x and {subject}"
+
+
+def test_powers_of_two_are_not_among_all_scales():
+    """Their reciprocals are other code."""
+    scales = (0.5, float(np.nextafter(np.float16(0.5), np.float16(1))))
+    found = prover("!quant.uniform<i4:f16, 0.3>", fuse=True, scales=scales)
+    monotone = found.is_monotone()
+    assert monotone.verdict == "proved"
+    # Of what is not true for any scale, the counterexample is the other one.
+    found.__dict__["_functions"] = {
+        "q": entry_function(
+            parse_module("""
+func.func @main(%x: f16) -> i4 {
+  %scale = arith.constant 0.75 : f16
+  %y = arith.divf %x, %scale : f16
+  %z = arith.fptosi %y : f16 to i4
+  return %z : i4
+}""")
+        )
+    }
+    refuted = found.is_defined()
+    assert refuted.verdict == "refuted"
+    assert f", scale = {scales[1]}, " in refuted.details
+    with pytest.raises(ValueError, match="no scales with fuse") as error:
+        prover("!quant.uniform<i4:f16, 0.3>", fuse=True, scales=(0.5, 0.5001))
+    assert str(error.value) == (
+        "there are no scales with fuse, found only 0.5, a power of two; give a type with "
+        "this scale"
+    )
+
+
+def test_subnormal_powers_of_two():
+    found = prover("!quant.uniform<i4:f16, 0.3>", fuse=True, scales=(2**-24, 2**-14))
+    terms, bits, is_power = found._terms, found._bits, found._is_power_of_two  # pyright: ignore[reportPrivateUsage] what is tested
+    for value in (1, 2, 3, 4, 6, 512, 513, 768, 1024, 1025, 0x3800, 0x3801, 0x3C00):
+        one, zero = (terms.of_bits(i1, bit) for bit in (1, 0))
+        known = {bits: terms.of_bits(i16, value)}
+        evaluated = terms.evaluated(terms.choice(is_power, one, zero), known)
+        (number,) = f16.unpack(value.to_bytes(2, "little"), 1)
+        assert evaluated == (math.frexp(number)[0] == 0.5)
+
+
+def test_the_command_of_a_scale():
+    found = prover("!quant.uniform<i8:f32, 1.0>", scales=(1e30, 3e38))
+    refuted = found.stores_what_it_expresses()
+    assert refuted.verdict == "refuted"
+    values = dict(pair.split(" = ") for pair in refuted.details.split(", "))
+    assert values["found"] != values["q"]
+    assert shown(refuted).strip().endswith(values["found"])
 
 
 def test_what_takes_too_long_is_unknown():
@@ -177,6 +233,7 @@ def test_all_inputs_of_numerics_that_are_wrong(monkeypatch: pytest.MonkeyPatch):
     _, found, _ = prover("!quant.uniform<i8:f16, 0.3:5>").all_inputs()
     assert found.verdict == "refuted"
     assert found.details == "input = 1.5, found = 11, expected = 10"
+    assert shown(found).strip().endswith("10")
 
 
 @pytest.mark.parametrize(
