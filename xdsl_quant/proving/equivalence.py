@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -125,7 +126,8 @@ def equivalent(
         details = f"the solver has found nothing in {seconds:g} s"
         return Theorem(claim, "unknown", "solver", answer.seconds, details)
     bits = iter(answer.values)
-    inputs = ", ".join(f"{e.name} = {number(e.type, next(bits))}" for e in known)
+    values = [[(e, number(e.type, next(bits))) for e in some] for some in arguments]
+    inputs = ", ".join(f"{e.name} = {value}" for some in values for e, value in some)
     inputs = inputs or "without arguments"
     texts = [
         [
@@ -144,7 +146,19 @@ def equivalent(
         f"{inputs}: {expected[place].name} = {texts[0][place]} before, and "
         f"{texts[1][place]} after"
     )
-    return Theorem(claim, "refuted", "solver", answer.seconds, details)
+    options = [
+        _option(type_, [value for _, value in some])
+        for type_, some in zip(types[0].inputs.data, values, strict=True)
+    ]
+    return Theorem(claim, "refuted", "solver", answer.seconds, details, inputs=options)
+
+
+def _option(type_: Attribute, values: Sequence[float | str]) -> str:
+    """The option of `xdsl-quant-run` for an argument."""
+    if not static_shape(type_):
+        return f"--input={values[0]}"
+    array: Any = np.array(values, object).reshape(static_shape(type_))
+    return f"--input={json.dumps(array.tolist(), separators=(',', ':'))}"
 
 
 def preserved(

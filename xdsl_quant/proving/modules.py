@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from xdsl_quant.dialects.quant import (
     DequantizeCastOp,
+    DynamicDequantizeCastOp,
+    DynamicQuantizeCastOp,
     QuantizeCastOp,
 )
 from xdsl_quant.dialects.quant.float_formats import float_format
@@ -21,6 +23,7 @@ from xdsl_quant.runtime.loading import parse_type
 from .casts import CastProver
 from .formula import Cast
 from .terms import UnsupportedError
+from .translation import located
 
 _NEAREST = Rounding()
 
@@ -67,8 +70,12 @@ def provers(
 
 
 def has_casts(module: ModuleOp) -> bool:
-    """Whether there is a `quant.qcast` or a `quant.dcast`."""
-    return any(isinstance(o, QuantizeCastOp | DequantizeCastOp) for o in module.walk())
+    """Whether there is a cast."""
+    return any(isinstance(o, _CASTS) for o in module.walk())
+
+
+_DYNAMIC_CASTS = DynamicQuantizeCastOp | DynamicDequantizeCastOp
+_CASTS = QuantizeCastOp | DequantizeCastOp | _DYNAMIC_CASTS
 
 
 def _check_scales(scales: tuple[float, float], cast: Cast, fuse: bool) -> None:
@@ -94,11 +101,23 @@ def _check_scales(scales: tuple[float, float], cast: Cast, fuse: bool) -> None:
 
 def _casts_in(module: ModuleOp, rounding: Rounding) -> Iterator[Cast]:
     for op in module.walk():
-        if isinstance(op, QuantizeCastOp):
-            own = rounding._replace(nan=nan_result(op, rounding.nan))
-            yield from _casts_of(op.result.type, own)
-        elif isinstance(op, DequantizeCastOp):
-            yield from _casts_of(op.input.type, rounding)
+        try:
+            yield from _casts_of_op(op, rounding)
+        except UnsupportedError as error:
+            raise located(op, error) from None
+
+
+def _casts_of_op(op: Operation, rounding: Rounding) -> Iterator[Cast]:
+    if isinstance(op, _DYNAMIC_CASTS):
+        raise UnsupportedError(
+            f"unsupported '{op.name}' op, scales are operands; use quant-casts-from-dynamic"
+            ", or prove it for all scales of a type"
+        )
+    if isinstance(op, QuantizeCastOp):
+        own = rounding._replace(nan=nan_result(op, rounding.nan))
+        yield from _casts_of(op.result.type, own)
+    elif isinstance(op, DequantizeCastOp):
+        yield from _casts_of(op.input.type, rounding)
 
 
 def _casts_of(type_: Attribute, rounding: Rounding) -> Iterator[Cast]:

@@ -34,6 +34,12 @@ class Theorem:
     command: str = ""
     """A shell command that shows what they give."""
 
+    inputs: Sequence[str] | None = None
+    """
+    The options of `xdsl-quant-run` for them, if a claim is about a function with these
+    arguments and it does not hold.
+    """
+
     def __str__(self) -> str:
         """E.g. `proved: qcast(x) is defined for all x (solver, 0.1 s)`."""
         details = f": {self.details}" if self.details else ""

@@ -78,7 +78,7 @@ def translated_block(
         try:
             results = _results(terms, op, numbers)
         except UnsupportedError as error:
-            raise _located(op, error) from None
+            raise located(op, error) from None
         numbers.update(zip(op.results, results, strict=True))
     return [numbers[operand] for operand in last.operands]
 
@@ -96,7 +96,7 @@ def _results(
     return [result(terms, op, operands)]
 
 
-def _located(op: Operation, error: UnsupportedError) -> UnsupportedError:
+def located(op: Operation, error: UnsupportedError) -> UnsupportedError:
     """An error of an op, after its location if this is known."""
     prefix, message = location_prefix(op.location), str(error)
     # That of an op in a region of this one says already where.

@@ -23,8 +23,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -165,14 +167,19 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
             entry=options.entry,
             seconds=options.seconds,
         )
+        if theorem.inputs is not None:
+            command = _commands(options, theorem.inputs, lowered_by)
+            theorem = replace(theorem, command=command)
         yield f"{options.module}: {options.after}", iter([theorem])
         return
     source = read_type_or_module(options)
     if not isinstance(source, str):
-        sums = [*accumulators(source)]
+        sums, has_more = [*accumulators(source)], has_casts(source)
+        if sums and not has_more:
+            _check_unused(options, _given(options) - {"--passes"}, "without casts")
         if sums:
             yield f"{options.module}: products", (each.theorem() for each in sums)
-            if not has_casts(source):
+            if not has_more:
                 return
     scales = None if options.scales is None else tuple(options.scales)
     found = provers(
@@ -190,6 +197,23 @@ def _claims(options: argparse.Namespace) -> Iterator[tuple[str, Iterator[Theorem
         yield f"{prover.cast.type}: {prover.passes}", theorems
 
 
+def _commands(
+    options: argparse.Namespace, inputs: Sequence[str], lowered_by: str
+) -> str:
+    """What shows the results for inputs, before and after the passes of `--after`."""
+    arguments = [f"--shape={shape}" for shape in options.shape]
+    arguments += ["--static"] if options.static else []
+    arguments += [] if options.entry is None else [f"--entry={options.entry}"]
+    pipelines = [
+        ",".join(filter(None, (options.passes, *passes, lowered_by)))
+        for passes in ((), (options.after,))
+    ]
+    return "\n".join(
+        shlex.join(["xdsl-quant-run", options.module, *arguments, *inputs, "-p", each])
+        for each in pipelines
+    )
+
+
 def _check_options(options: argparse.Namespace) -> None:
     """
     Raises:
@@ -199,6 +223,28 @@ def _check_options(options: argparse.Namespace) -> None:
         raise ValueError(
             f"expected a positive number of --seconds, found {options.seconds:g}"
         )
+    if options.to is not None:
+        _check_unused(options, _given(options) - {"--scale-rounding"}, "with --to")
+        return
+    if options.after is not None:
+        _check_unused(options, {"--all-inputs", "--scales"}, "with --after")
+        return
+    _check_unused(options, {"--entry", "--scale-rounding"}, "without --after")
+    if options.scales is not None:
+        _check_unused(options, {"--all-inputs"}, "with --scales")
+
+
+def _check_unused(options: argparse.Namespace, unused: set[str], where: str) -> None:
+    """
+    Raises:
+        ValueError: if an option is given that is not used.
+    """
+    for name in sorted(unused & _given(options)):
+        raise ValueError(f"option {name} has no meaning {where}; leave it out")
+
+
+def _given(options: argparse.Namespace) -> set[str]:
+    """The options that are not as by default."""
     given = {
         "--after": options.after is not None,
         "--all-inputs": options.all_inputs,
@@ -208,19 +254,8 @@ def _check_options(options: argparse.Namespace) -> None:
         "--scale-rounding": options.scale_rounding != "single",
         "--scales": options.scales is not None,
     }
-    for name in given_rounding(options):
-        given[f"--{name.replace('_', '-')}"] = True
-    if options.to is not None:
-        unused, where = {*given} - {"--scale-rounding"}, "with --to"
-    elif options.after is not None:
-        unused, where = {"--all-inputs", "--scales"}, "with --after"
-    else:
-        unused, where = {"--entry", "--scale-rounding"}, "without --after"
-        if options.scales is not None and options.all_inputs:
-            unused, where = {"--all-inputs"}, "with --scales"
-    for name in sorted(unused):
-        if given[name]:
-            raise ValueError(f"option {name} has no meaning {where}; leave it out")
+    rounding = {f"--{name.replace('_', '-')}" for name in given_rounding(options)}
+    return rounding | {name for name, is_given in given.items() if is_given}
 
 
 def _chunks(chunks: Iterable[int]) -> Iterator[int]:

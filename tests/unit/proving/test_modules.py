@@ -89,3 +89,47 @@ def test_storage_that_is_no_integer(storage: str, name: str):
     assert str(error.value) == (
         f"unsupported storage type '{name}', expected an integer type"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "%r = quant.dynamic_qcast %x, %s as <i8> : tensor<2xf32>, f32 to tensor<2xi8>",
+            "unsupported 'quant.dynamic_qcast' op, scales are operands; use "
+            "quant-casts-from-dynamic, or prove it for all scales of a type",
+        ),
+        (
+            "%r = quant.dynamic_dcast %y, %s as <i8> : tensor<2xi8>, f32 to tensor<2xf32>",
+            "unsupported 'quant.dynamic_dcast' op, scales are operands; use "
+            "quant-casts-from-dynamic, or prove it for all scales of a type",
+        ),
+        (
+            "%r = quant.qcast %x : tensor<2xf32> to "
+            "tensor<2x!quant.uniform<f8E4M3FN:f32, 0.5>>",
+            "unsupported storage type 'f8E4M3FN', expected an integer type",
+        ),
+        (
+            "%r = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<"
+            "!quant.quantile<i1:f16, {-1.0,1.0}>:f32, 0.5>>",
+            "unsupported storage type '!quant.quantile<i1:f16, ...>', expected an integer "
+            "type",
+        ),
+        (
+            "%r = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.block_scaled<"
+            "i4:f32:{0:2}, scales = dense<0.5> : tensor<1xf16>>>",
+            "'!quant.block_scaled<i4:f32:{0:2}, scales = dense<5.000000e-01> : "
+            "tensor<1xf16>>' is no '!quant.uniform' type",
+        ),
+    ],
+)
+def test_casts_that_nothing_is_proved_of(line: str, message: str):
+    module = parse_module(f"""
+func.func @main(%x: tensor<2xf32>, %y: tensor<2xi8>, %s: f32) -> tensor<2xf32> {{
+  %q = quant.qcast %x : tensor<2xf32> to tensor<2x!quant.uniform<i8:f32, 0.5>>
+  {line}
+  return %x : tensor<2xf32>
+}}""")
+    with pytest.raises(UnsupportedError) as error:
+        provers(module)
+    assert str(error.value) == f"module:4:3: error: {message}"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from xdsl_quant.numerics import quantize
 from xdsl_quant.tools.prove import main
+from xdsl_quant.tools.run import main as run
 
 U4 = "!quant.uniform<u4:f16, 0.5:3>"
 
@@ -112,6 +117,52 @@ func.func @g(%x: f32) -> f32 {
     assert main([*command, "f", "--rounding-mode", "truncate"]) == 1
 
 
+DOCS = Path(__file__).parents[3] / "docs/proving.md"
+
+
+def test_the_documentation_of_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    page = DOCS.read_text().partition("## Passes\n")[2]
+    model, session = re.findall(r"^```(?:mlir|text)\n(.*?)^```", page, re.M | re.S)[:2]
+    (tmp_path / "model.mlir").write_text(model)
+    monkeypatch.chdir(tmp_path)
+    for part in session.removeprefix("$ ").split("\n$ "):
+        command, *expected = lines(part)
+        main(shlex.split(command)[1:])
+        assert lines(capsys.readouterr().out) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "--passes=strip-func-quant-types", "--entry=main"]
+)
+def test_the_commands_of_what_passes_change(
+    arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.mlir"
+    path.write_text("""
+!q = !quant.uniform<u8:f32, 0.5>
+func.func @main(%x: tensor<2x1xf32>, %y: f32, %z: tensor<1x!q>) -> (f32, tensor<1x!q>) {
+  %a = quant.qcast %y : f32 to !q
+  %b = quant.dcast %a : !q to f32
+  return %b, %z : f32, tensor<1x!q>
+}
+""")
+    command = [str(path), "--after", "canonicalize", *arguments.split()]
+    assert main(command) == 1
+    title, refuted, *commands = capsys.readouterr().out.splitlines()
+    assert title == f"{path}: canonicalize"
+    found = re.search(r": result 0 = (.*) before, and (.*) after$", refuted)
+    assert found is not None
+    for line, expected in zip(commands, found.groups(), strict=True):
+        program, *options = shlex.split(line)
+        assert program == "xdsl-quant-run"
+        assert run(options) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert printed[0] == "result0: float32"
+        assert np.float32(printed[1]) == np.float32(expected)
+
+
 def test_products(capsys: pytest.CaptureFixture[str]):
     path = str(Path(__file__).parents[3] / "docs/examples/layers_int8.tflite")
     assert main([path]) == 0
@@ -180,6 +231,46 @@ def test_mistakes(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines()[0].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ("--all-inputs --rounding-mode truncate --fuse", "--all-inputs"),
+        ("--scales 5 1", "--scales"),
+        ("--nan stored-zero", "--nan"),
+    ],
+)
+def test_options_without_casts(
+    options: str, name: str, capsys: pytest.CaptureFixture[str]
+):
+    path = str(Path(__file__).parents[3] / "docs/examples/layers_int8.tflite")
+    assert main([path, *options.split()]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"{path}: error: option {name} has no meaning without casts; leave it out\n"
+    )
+
+
+def test_all_inputs_that_are_refuted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def wrong(values: Any, *arguments: Any, **rounding: Any) -> Any:
+        return np.where(np.isnan(values), 7, quantize(values, *arguments, **rounding))
+
+    monkeypatch.setattr("xdsl_quant.proving.casts.quantize", wrong)
+    assert main([U4, "--all-inputs", "--nan", "stored-zero"]) == 1
+    found = lines(capsys.readouterr().out)
+    place = next(i for i, line in enumerate(found) if line.startswith("  refuted"))
+    assert found[place] == (
+        "  refuted: qcast(x) is the formula for all x, numerics (65,536 inputs): "
+        "input = nan, found = 7, expected = 0"
+    )
+    assert found[place + 1].endswith(
+        " | xdsl-quant-run - --input=nan --rounding-mode nearest-even "
+        "--zero-point-order before-rounding --nan stored-zero"
+    )
 
 
 def test_sizes_of_a_file(capsys: pytest.CaptureFixture[str]):
